@@ -1,6 +1,6 @@
-"""Every code of a finding (`E…`, `W…`) and of a failed run (`R…`): what causes it, what cures it.
+"""Every code of a finding (`E…`, `W…`) and of a failed run (`R…`), with its cause and remedy.
 
-The tables of docs/language.md are made from here; texts are Markdown.
+The tables of docs/language.md are generated from here; texts are Markdown.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 
 class Code(NamedTuple):
-    """What a code stands for."""
+    """The meaning of a code."""
 
     cause: str
     cure: str
 
 
-# By the section of the manual that lists them, in its order.
+# By section of the manual, in its order.
 CODES: Mapping[str, Mapping[str, Code]] = {
     "run": {
         "R001": Code(

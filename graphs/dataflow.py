@@ -1,4 +1,4 @@
-"""Which state keys a node reads and writes, as far as its fields tell."""
+"""The state keys that a node reads and writes, as far as its fields tell."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sleipnir.records import dataclass
 FieldPath: TypeAlias = tuple[str, ...]
 
 STATE_UPDATES = "state_updates"
-# Variables that exist only while `state_updates` is evaluated.
+# Variables that exist only while `state_updates` are evaluated.
 SCOPED_VARIABLES: dict[type[Node], str] = {
     LlmNode: "output",
     AgentNode: "output",
@@ -32,7 +32,7 @@ SCOPED_VARIABLES: dict[type[Node], str] = {
     ApprovalNode: "choice",
     InputNode: "input",
 }
-# Templated fields but `state_updates`, in the order they are rendered.
+# Templated fields except `state_updates`, in the order they are rendered.
 _STRICT_FIELDS: dict[type[Node], tuple[str, ...]] = {
     LlmNode: ("instructions", "prompt"),
     AgentNode: ("prompt",),
@@ -58,7 +58,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One reference that reads the state, and the field it stands in."""
+    """A reference that reads the state, and the field that contains it."""
 
     key: str
     field: FieldPath
@@ -66,8 +66,8 @@ class Read:
 
 
 def templates(node: Node) -> Iterator[Template]:
-    """The templated texts of a node in the order they are rendered."""
-    if isinstance(node, EndNode):  # its output sees its updates
+    """Yield a node's templates in the order they are rendered."""
+    if isinstance(node, EndNode):  # an end node's output sees its updates
         yield from _updates(node)
         yield from _primary(node)
     else:
@@ -76,7 +76,7 @@ def templates(node: Node) -> Iterator[Template]:
 
 
 def state_reads(node: Node) -> Iterator[Read]:
-    """References to the state, without scoped variables and what the node just wrote itself.
+    """Yield references to the state, without scoped variables and what the node itself has written.
 
     A key that an `output_schema` may or may not fill counts as read.
     """
@@ -93,21 +93,23 @@ def state_reads(node: Node) -> Iterator[Read]:
 
 
 def schema_keys(node: Node) -> frozenset[str]:
-    """The top-level properties of its `output_schema`, which are merged into the state."""
+    """Return the top-level properties of the node's `output_schema`, which are merged into the
+    state.
+    """
     schema = getattr(node, "output_schema", None) or {}
     properties = schema.get("properties")
     return frozenset(properties) if isinstance(properties, dict) else frozenset()
 
 
 def declared_writes(node: Node) -> frozenset[str]:
-    """The keys it declares to write; a script without `state_updates` declares nothing."""
+    """Return the keys a node declares to write; none for a script without `state_updates`."""
     if isinstance(node, MapNode):
         return frozenset({node.collect_into})
     return schema_keys(node) | frozenset(node.state_updates or ())
 
 
 def reads(graph: Graph, node_id: str) -> frozenset[str] | None:
-    """The state keys a visit of the node may need; None if it may need all of them."""
+    """Return the state keys a visit of the node may need; None if it may need all of them."""
     node = graph.nodes[node_id]
     if isinstance(node, ScriptNode | BuildNode):
         return None

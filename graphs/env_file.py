@@ -1,4 +1,4 @@
-"""Reads `.env` files, of agents and of global tools."""
+"""Reads `.env` files of agents and of global tools."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _LIMIT_BYTES = 1024 * 1024
 
 
 def read_env_file(file: Path) -> dict[str, str]:
-    """`KEY=VALUE` lines; `#` comments, `export ` and one pair of outer quotes are understood.
+    """Read `KEY=VALUE` lines, with `#` comments, `export ` and one pair of outer quotes.
 
-    Nothing is expanded. A missing file is an empty one.
+    Nothing is expanded. A missing file counts as empty.
 
     Raises:
-        OSError: it is something else than a file, larger than 1 MiB, or cannot be read.
+        OSError: it is not a plain file, is larger than 1 MiB, or cannot be read.
     """
     try:
         lines = read_text(file, _LIMIT_BYTES, errors="replace").splitlines()

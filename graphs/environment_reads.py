@@ -1,4 +1,4 @@
-"""Which environment variables the text of a program reads, as far as that can be seen in it."""
+"""Finds the environment variables that a program reads, as far as its text shows."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _IN_CODE = re.compile(
 _SET_IN_CODE = re.compile(
     r"""\b(?:environ|process\.env)(?:\.|\[\s{0,20}["'])(\w+)(?:["']\s{0,20}\])?\s{0,20}=(?!=)"""
 )
-# $NAME, ${NAME}, ${NAME:-default}: in capitals, as what is exported is.
+# $NAME, ${NAME}, ${NAME:-default}: in upper case, as exported variables usually are.
 _IN_SHELL = re.compile(r"\$\{?([A-Z][A-Z0-9_]+)\b")
-# Not `NAME=${NAME:-default}`, which keeps what the environment has.
+# Not `NAME=${NAME:-default}`, which keeps a value from the environment.
 _SET_IN_SHELL = re.compile(r"""(?<![\w$\{])([A-Z][A-Z0-9_]+)(?:\+?=(?!"?\$\{?\1\b)|=\()""")
 _FILLED_IN_SHELL = re.compile(r"\b(?:read|for|mapfile|readarray|printf\s-v)\b([^\n;|&]{1,200})")
 _NAME = re.compile(r"\b[A-Z][A-Z0-9_]+\b")
@@ -27,12 +27,12 @@ _OF_THE_SHELL = frozenset(_SHELL_NAMES.split())
 
 
 def variables_read(text: str, extension: str) -> set[str]:
-    """The variables a program takes from its environment, without those it sets itself.
+    """Return the variables that a program reads from its environment and does not set itself.
 
     Args:
         extension: of its file: `.sh`, `.py` or `.ts`.
     """
-    # A shell script may hold a program in another language.
+    # A shell script may contain a program in another language.
     found = {one or other for one, other in _IN_CODE.findall(text)}
     found -= set(_SET_IN_CODE.findall(text))
     if extension != ".sh":

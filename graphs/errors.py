@@ -1,13 +1,11 @@
 """What can go wrong with an agent, before it runs and while it runs.
 
-GraphError, a SleipnirError
-├── InvalidAgent        its files hold errors (E…); carries the findings
-├── AgentNotFound       no such agent where we looked
-├── MissingVariables    a run was asked for without values its agent needs (E215)
-├── BundleError         an agent directory cannot be packed, or a bundle not unpacked
-├── NoFonts             a PNG needs fonts, and this machine has none (sleipnir.graphs.drawing)
-├── MissingReference    a strict template names something that is not there
-└── NodeFailed          a visit failed with a run-time code (R…)
+GraphError, a SleipnirError ├── InvalidAgent        its files contain errors (E…); carries the
+findings ├── AgentNotFound       no such agent in the places searched ├── MissingVariables    a run
+was submitted without values that its agent needs (E215) ├── BundleError         an agent directory
+cannot be packed, or a bundle cannot be unpacked ├── NoFonts             a PNG needs fonts, and this
+machine has none (sleipnir.graphs.drawing) ├── MissingReference    a strict template refers to
+something that does not exist └── NodeFailed          a visit failed with a run-time code (R…)
 """
 
 from __future__ import annotations
@@ -20,11 +18,11 @@ from sleipnir.graphs.document.finding import Finding, folded
 
 
 class GraphError(SleipnirError):
-    """Base of everything this package raises."""
+    """Base of all exceptions of this package."""
 
 
 class InvalidAgent(GraphError):
-    """The agent's files hold errors; nothing was run."""
+    """The agent's files contain errors; nothing was run."""
 
     def __init__(self, findings: Sequence[Finding]) -> None:
         self.findings = tuple(findings)
@@ -55,7 +53,7 @@ class MissingVariables(GraphError):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """One E215 per name, without a place: what is missing is not in a file."""
+        """One E215 per name, without a position, as nothing in a file is wrong."""
         return tuple(
             Finding("E215", f"variable '{name}' has no value: pass one or give a default")
             for name in self.names
@@ -67,7 +65,7 @@ class BundleError(GraphError):
 
 
 class MissingReference(GraphError):
-    """A strict template names values that are not there; `references` lists all of them."""
+    """A strict template refers to values that do not exist; `references` lists all of them."""
 
     def __init__(self, references: Sequence[str]) -> None:
         self.references = tuple(references)
@@ -76,7 +74,7 @@ class MissingReference(GraphError):
 
 
 class TextTooLong(GraphError):
-    """A template makes a longer text than it may; `limit` is in characters."""
+    """A template renders to a longer text than allowed; `limit` is in characters."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -86,7 +84,7 @@ class TextTooLong(GraphError):
 class NodeFailed(GraphError):
     """A visit failed for good; `code` is one of the run-time codes R001 to R023.
 
-    `usage` is what the visit had used by then, in the engine's own terms.
+    `usage` is what the visit had used by then, as an object of the engine's.
     """
 
     def __init__(self, code: str, message: str, usage: Any = None) -> None:

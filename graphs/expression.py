@@ -1,4 +1,4 @@
-"""The small safe language of `input.validation`: `len(input) <op> <integer>`, nothing else."""
+"""The small, safe language of `input.validation`: `len(input) <op> <integer>`, nothing else."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Condition:
     length: int
 
     def accepts(self, text: str) -> bool:
-        """Whether the text satisfies the condition."""
+        """Return whether the text satisfies the condition."""
         return _OPERATORS[self.operator](len(text), self.length)
 
 
 def parse_validation(text: str) -> Condition:
-    """Reads a `validation`.
+    """Parse a `validation`.
 
     Raises:
-        ValueError: if it is anything but `len(input) <op> <integer>`.
+        ValueError: it is anything but `len(input) <op> <integer>`.
     """
     match = _CONDITION.fullmatch(text)
     if match is None:

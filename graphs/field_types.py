@@ -1,4 +1,4 @@
-"""What fields of the language take, in pydantic's words; imported when a file is checked."""
+"""Types of the language's fields, for pydantic; imported only when a file is checked."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Seconds: TypeAlias = Annotated[float, Field(gt=0, le=schema.MAX_SECONDS)]
 PositiveInt: TypeAlias = Annotated[int, Field(ge=1)]
 NotNegativeInt: TypeAlias = Annotated[int, Field(ge=0)]
 NotNegative: TypeAlias = Annotated[float, Field(ge=0)]
-# True: for as long as is usual; else seconds.
+# True: for the default time; else seconds.
 Keeping: TypeAlias = bool | Seconds
-# The validator says why these are wrong; editors can say it at once.
+# The validator explains why these are wrong; editors can already mark them.
 Identifier: TypeAlias = Annotated[str, Field(json_schema_extra={"pattern": "^[A-Za-z0-9_]+$"})]
 SomeText: TypeAlias = Annotated[str, Field(json_schema_extra={"minLength": 1})]
 SomeTexts: TypeAlias = Annotated[list[str], Field(json_schema_extra={"minItems": 1})]
 
 
 class _Made:
-    """Of a section within another: it is made and checked before that one."""
+    """A section within another one, which is built and checked before that one."""
 
     def __get_pydantic_core_schema__(self, source: Any, _: Any) -> core_schema.CoreSchema:
         return core_schema.is_instance_schema(schema.Section)

@@ -1,7 +1,7 @@
-"""Files that somebody named: plain ones of a bounded size, and nothing that could wait for ever.
+"""Opens files that users name: only plain ones of bounded size, so that nothing can block forever.
 
 A named pipe, a device or a socket is refused before anything is read from it. Standard library
-only: the embedded engine's own processes use it too.
+only, as the embedded engine's processes use it too.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _KINDS = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
-# What the shell has opened for us: `<(…)`, `>(…)`, and the standard streams by name.
+# Streams that the shell has opened: `<(…)`, `>(…)`, and the standard streams by name.
 _INHERITED = re.compile(r"/dev/(?:fd/(\d+)|(stdin)|(stdout)|(stderr))|/proc/self/fd/(\d+)")
 
 
 class UnusableFile(OSError):
-    """What was named is no plain file, or too large; `strerror` says so in words."""
+    """The path is not a plain file, or the file is too large; `strerror` says which."""
 
     def __init__(self, reason: str, file: Path) -> None:
         super().__init__(errno.EINVAL, reason, str(file))
@@ -37,36 +37,38 @@ class UnusableFile(OSError):
 
 
 def reason(error: Exception) -> str:
-    """What went wrong, without the number and the path that an OSError repeats."""
+    """Return an error's text, without the number and path that OSError repeats."""
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)
 
 
 def inside(directory: Path, relative: str) -> Path | None:
-    """The path `relative` leads to; None if that is outside the (resolved) directory.
+    """Return the path `relative` leads to; None if that is outside the (resolved) directory.
 
-    A path that leaves and comes back counts as outside: it would lead elsewhere once the
-    directory is unpacked on another machine.
+    A path that leaves and comes back counts as outside: it would lead elsewhere once the directory
+    is unpacked on another machine.
     """
     path = PurePath(relative)
     if path.is_absolute() or PurePath(os.path.normpath(path)).parts[:1] == ("..",):
         return None
     try:
         target = Path(os.path.realpath(directory / path))
-    except ValueError:  # a NUL: no file can be called that
+    except ValueError:  # a NUL, which no file name can contain
         return None
     return target if target.is_relative_to(directory) else None
 
 
 def open_plain(file: Path) -> BinaryIO:
-    """Open a plain file for reading; never waits.
+    """Open a plain file for reading, without ever blocking.
 
     Raises:
-        OSError: it is something else (UnusableFile), or cannot be opened.
+        OSError: it is not a plain file (UnusableFile), or cannot be opened.
     """
-    _require_plain(file, file.stat())  # before it is opened: that alone moves some devices
+    # checked before opening, as opening alone affects some devices
+    _require_plain(file, file.stat())
     stream = os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY), "rb")
     try:
-        _require_plain(file, os.fstat(stream.fileno()))  # it may be another one by now
+        # checked again, as it may have been replaced
+        _require_plain(file, os.fstat(stream.fileno()))
     except BaseException:
         stream.close()
         raise
@@ -74,10 +76,10 @@ def open_plain(file: Path) -> BinaryIO:
 
 
 def read_bytes(file: Path, limit_bytes: int) -> bytes:
-    """The content of a plain file.
+    """Read a plain file.
 
     Raises:
-        OSError: it is none, is larger than the limit (UnusableFile), or cannot be read.
+        OSError: it is not a plain file, is larger than the limit (UnusableFile), or cannot be read.
     """
     with open_plain(file) as stream:
         if os.fstat(stream.fileno()).st_size > limit_bytes:
@@ -86,7 +88,7 @@ def read_bytes(file: Path, limit_bytes: int) -> bytes:
 
 
 def read_bounded(stream: BinaryIO, limit_bytes: int, file: Path) -> bytes:
-    """The rest of a stream that was opened from `file`.
+    """Read the rest of a stream that was opened from `file`.
 
     Raises:
         OSError: it is larger than the limit (UnusableFile), or cannot be read.
@@ -100,18 +102,18 @@ def read_bounded(stream: BinaryIO, limit_bytes: int, file: Path) -> bytes:
 def read_text(
     file: Path, limit_bytes: int, *, encoding: str = "utf-8", errors: str = "strict"
 ) -> str:
-    """The text of a plain file; line ends become `\\n`.
+    """Read a plain text file; line ends become `\\n`.
 
     Raises:
         OSError: as `read_bytes`.
-        UnicodeDecodeError: it is no such text.
+        UnicodeDecodeError: it is not text in that encoding.
     """
     text = read_bytes(file, limit_bytes).decode(encoding, errors)
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def open_input(file: Path) -> BinaryIO:
-    """As `open_plain`, or what the shell has opened for us, whatever that is.
+    """Open a file as `open_plain` does, or any stream that the shell has opened.
 
     Raises:
         OSError: it is neither, or cannot be opened.
@@ -121,7 +123,7 @@ def open_input(file: Path) -> BinaryIO:
 
 
 def open_output(file: Path, mode: str = "wb") -> BinaryIO:
-    """Open a file for writing: a plain or a new one, a terminal, or a pipe that somebody reads.
+    """Open a file for writing: a plain or new one, a terminal, or a pipe that has a reader.
 
     Args:
         mode: "wb", or "a+b" for a plain file that is read as well.
@@ -138,20 +140,21 @@ def open_output(file: Path, mode: str = "wb") -> BinaryIO:
 
 
 def require_plain_or_new(file: Path) -> None:
-    """Check that what is written there later will stay: a plain or new file, or an open stream.
+    """Check that what is written later will persist: to a plain or new file, or an open stream.
 
     Raises:
-        OSError: it will not (UnusableFile), or it cannot be looked at.
+        OSError: it will not (UnusableFile), or this cannot be determined.
     """
     if _inherited(file) is None and not is_plain_or_new(file):
         _require_plain(file, file.stat())
 
 
 def is_plain_or_new(file: Path) -> bool:
-    """Whether what is written there stays: a plain file, or none yet.
+    """Return whether what is written there persists: in a plain file, or one that does not exist
+    yet.
 
     Raises:
-        OSError: it cannot be looked at.
+        OSError: this cannot be determined.
     """
     if _inherited(file) is not None:
         return False
@@ -166,7 +169,7 @@ def _too_large(file: Path, limit_bytes: int) -> UnusableFile:
 
 
 def _open_special(file: Path) -> int:
-    """A character device, or a pipe with a reader: to wait for one would be for ever."""
+    """Open a character device, or a pipe that has a reader: waiting for one could block forever."""
     kind = _kind(file.stat().st_mode)
     if not (file.is_char_device() or file.is_fifo()):
         raise UnusableFile(f"it is {kind}, not a file", file)
@@ -190,7 +193,7 @@ def _kind(mode: int) -> str:
 
 
 def _inherited(file: Path) -> int | None:
-    """The descriptor that a path such as `/dev/fd/63` stands for."""
+    """Return the descriptor that a path such as `/dev/fd/63` stands for; None for other paths."""
     found = _INHERITED.fullmatch(str(file))
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""`graph.yaml` as JSON Schema (2020-12), for editors: completion, descriptions, first checks."""
+"""`graph.yaml` as JSON Schema (2020-12), for editors: completion, descriptions, basic checks."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _NODE_ID = {"maxLength": 128, "pattern": r"^[^.\s/\\\x00-\x1f\x7f][^\s/\\\x00-\x
 
 Schema = dict[str, Any]
 
-# What a graph is made of.
+# The sections of a graph.
 _PARTS: tuple[type[Section], ...] = (GraphSettings, Variable, *NODE_TYPES.values())
 
 
 def json_schema() -> Schema:
-    """The schema of a whole file; what it accepts may still fail validation."""
+    """Return the schema of a whole file; a file that conforms may still fail validation."""
     definitions = {part.__name__: _adapted(part) for part in _PARTS}
     for node_type, node in NODE_TYPES.items():
         definitions[node.__name__]["title"] = f"{node_type} node"
@@ -52,7 +52,7 @@ def json_schema() -> Schema:
 
 
 def section_schema(section: type[Section]) -> Schema:
-    """The schema of one mapping, with the texts below its fields."""
+    """Return the schema of one section, with the docstrings of its fields."""
     found = adapter_of(section).json_schema(by_alias=True)
     _describe(found, section)
     return found
@@ -66,7 +66,9 @@ def _adapted(section: type[Section]) -> Schema:
 
 @cache
 def _descriptions(module: str) -> Mapping[tuple[str, str], str]:
-    """The texts below the fields of each class; Python keeps them nowhere."""
+    """Return the docstrings of fields by class and field, from the source; Python does not keep
+    them.
+    """
     found = {}
     for section in ast.parse(inspect.getsource(sys.modules[module])).body:
         if isinstance(section, ast.ClassDef):
@@ -93,7 +95,7 @@ def _describe(found: Schema, section: type[Section]) -> None:
 
 
 def _node() -> Schema:
-    """A choice by `type`, in the form from which editors give the errors of that type only."""
+    """Return a choice by `type`, in a form for which editors report errors of that type only."""
     return {
         "title": "node",
         "type": "object",
@@ -110,7 +112,7 @@ def _node() -> Schema:
 
 
 def _adapt(section: Schema) -> None:
-    """Say what the loader allows in any mapping: notes (`x-…`), and null for "not given"."""
+    """Add what the loader allows in any section: notes (`x-…`), and null for "not given"."""
     section["patternProperties"] = {"^x-": {}}
     required = section.get("required", [])
     for name, field in section["properties"].items():

@@ -1,6 +1,6 @@
-"""Bounds of graphs where the engine says nothing else."""
+"""Default limits of graphs."""
 
 from __future__ import annotations
 
-# Nodes that one super-step may have.
+# Nodes in one super-step.
 MAX_BRANCHES = 4_096

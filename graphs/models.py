@@ -1,11 +1,11 @@
-"""Which model names the engine can call: `provider:model` with a provider litellm knows."""
+"""The model names that the engine can call: `provider:model` with a provider litellm knows."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-# What may stand before the first colon: the provider ids of litellm 1.106. Kept here because
-# importing litellm takes seconds, and naming a wrong provider should cost milliseconds.
+# Valid prefixes of a model name: the provider ids of litellm 1.106. Listed here because importing
+# litellm takes seconds, and reporting a wrong provider should take milliseconds.
 _PROVIDER_IDS = """
     a2a a2a_agent ai21 ai21_chat aiml aiohttp_openai amazon_nova anthropic anthropic_text apertis
     assemblyai auto_router aws_polly aws_textract azure azure_ai azure_speech azure_text baseten
@@ -28,7 +28,7 @@ _PROVIDER_IDS = """
 """
 PROVIDERS: frozenset[str] = frozenset(_PROVIDER_IDS.split())
 
-# What else providers are called, by other tools that agents are written for.
+# Names for providers that other tools, for which agents were written, use.
 OTHER_NAMES: Mapping[str, str] = {
     "azure-openai": "azure",
     "claude": "anthropic",
@@ -42,8 +42,8 @@ OTHER_NAMES: Mapping[str, str] = {
     "zhipuai": "zai",
 }
 
-# The environment variables that may hold the key of a provider; one of them is enough.
-# Providers with other ways to sign in are not listed: litellm finds out.
+# The environment variables that may hold a provider's key; one of them is enough. Providers with
+# other ways of signing in are not listed and left to litellm.
 PROVIDER_KEYS: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
     "cerebras": ("CEREBRAS_API_KEY",),
@@ -62,24 +62,24 @@ PROVIDER_KEYS: Mapping[str, tuple[str, ...]] = {
 
 
 def standard_provider(provider: str) -> str:
-    """The provider's one name in the engine."""
+    """Return the engine's name for a provider."""
     return OTHER_NAMES.get(provider, provider)
 
 
 def standard_model(model: str) -> str:
-    """The model with its provider's one name; only the first colon splits."""
+    """Return the model with the engine's name for its provider; only the first colon separates."""
     provider, colon, name = model.partition(":")
     return f"{standard_provider(provider)}{colon}{name}"
 
 
 def missing_keys(model: str, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The variables one of which the model's provider needs, if the environment has none."""
+    """Return the variables that may hold the model's key, if none of them is set."""
     names = PROVIDER_KEYS.get(standard_provider(model.partition(":")[0]), ())
     return () if any(environment.get(name) for name in names) else names
 
 
 def is_known_model(model: str, more_providers: Collection[str] = ()) -> bool:
-    """Whether the text is `provider:model` with a provider that is known, or one of those given."""
+    """Return whether the text is `provider:model` with a known provider, or one of those given."""
     provider, _, name = model.partition(":")
     known = standard_provider(provider) in PROVIDERS or provider in more_providers
     return known and bool(name.strip())

@@ -21,11 +21,11 @@ from sleipnir.graphs.schema import (
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 
-# Named in annotations, which nobody reads until a value is checked.
+# Lazy: named in annotations only, which are evaluated when a value is checked.
 with lazy_imports():
     from sleipnir.graphs import field_types
 
-# How long a question of a child run stays open if its agent does not say so; a graph never does.
+# Default time for a question of a child run; for graphs always this one.
 ESCALATION_TIMEOUT_S = 300.0
 
 
@@ -33,12 +33,12 @@ ESCALATION_TIMEOUT_S = 300.0
 class NormalAgent(SkillFields):
     """A whole `config.yaml`."""
 
-    # For display; the directory is the agent's identity.
+    # For display; the directory identifies the agent.
     name: str | None = None
     description: str = ""
-    # The agent's own, not that of the language.
+    # Of the agent, not of the language.
     version: str = ""
-    # None: the parent's effective model, else the global one; likewise the next two.
+    # None: the parent's effective model, or else the global one; likewise the next two.
     model: str | None = None
     temperature: float | None = None
     top_p: float | None = None
@@ -54,7 +54,7 @@ class NormalAgent(SkillFields):
     auto_continue: bool = False
     max_auto_continues: field_types.NotNegativeInt = 10
     inject_todo_instructions: bool = True
-    # None: our own text.
+    # None: the shipped text.
     continuation_prompt: str | None = None
 
     can_spawn_agents: bool = False
@@ -62,16 +62,16 @@ class NormalAgent(SkillFields):
     max_agent_depth: field_types.NotNegativeInt = 3
     inject_spawn_instructions: bool = True
 
-    # None: this agent's model.
+    # None: the agent's own model.
     summarization_model: str | None = None
-    # Characters of a child's output above which it is summarised.
+    # Length of a child's output, in characters, above which it is summarised.
     summarization_threshold: field_types.NotNegativeInt = 4000
-    # Seconds a question to a person stays open.
+    # How long a question to a person stays open, in seconds.
     escalation_timeout: field_types.NotNegative = ESCALATION_TIMEOUT_S
-    # Tokens; None: the global value, 0: never.
+    # Tokens; None: the global value; 0: never.
     compression_threshold: field_types.NotNegativeInt | None = None
 
-    # Fields of a newer dialect: accepted, without effect (W011).
+    # Fields of a newer dialect: accepted without effect (W011).
     reasoning_effort: Any = None
     spawnable_agents: Any = None
     max_tool_result_chars: Any = None
@@ -89,7 +89,7 @@ WITHOUT_EFFECT = (
     "enabled_macros",
 )
 
-# More than anybody can pay for; `agent_max_turns` is the cap that people set.
+# More than anyone can pay for; users set the cap `agent_max_turns`.
 _MOST_TURNS = 10**9
 
 
@@ -99,12 +99,12 @@ class TurnNode(BaseNode):
 
     type: Literal["turn"] = "turn"
     config: NormalAgent
-    # Of its model call, the first included, where a failure may pass.
+    # Attempts of its model call, the first included, after failures that may pass.
     max_attempts: int = 4
 
 
 def graph_of(agent: NormalAgent, name: str) -> Graph:
-    """A normal agent as the engine runs it; `name` is that of its directory."""
+    """Return the graph that the engine runs for a normal agent; `name` is that of its directory."""
     node_id = turn_node_id(name)
     node = TurnNode(id=node_id, next=node_id, config=agent)
     return Graph(
@@ -121,24 +121,24 @@ def graph_of(agent: NormalAgent, name: str) -> Graph:
             max_loop_iterations=_MOST_TURNS, max_concurrency=1, log_state_snapshots=False
         ),
         start=node_id,
-        # It is no node of the language: what reads graphs from files never makes one.
+        # Not a node of the language: graphs read from files never have one.
         nodes={node_id: cast("Node", node)},
     )
 
 
 def is_normal(graph: Graph) -> bool:
-    """Whether this is a normal agent as the engine runs it."""
+    """Return whether the graph is that of a normal agent."""
     return isinstance(graph.nodes.get(graph.start), TurnNode)
 
 
 def config_of(graph: Graph) -> NormalAgent | None:
-    """The normal agent that the engine runs as this graph; None if it is none."""
+    """Return the normal agent that the graph runs; None if there is none."""
     node = graph.nodes.get(graph.start)
     return node.config if isinstance(node, TurnNode) else None
 
 
 def may_spawn(graph: Graph) -> bool:
-    """Whether a run of it may start child runs by the names of agents."""
+    """Return whether a run may start child runs by agents' names."""
     return any(
         isinstance(node, AgentNode) or (isinstance(node, TurnNode) and node.config.can_spawn_agents)
         for node in graph.nodes.values()
@@ -146,5 +146,5 @@ def may_spawn(graph: Graph) -> bool:
 
 
 def turn_node_id(name: str) -> str:
-    """The node that an agent of this name consists of: its name, as far as that can be an id."""
+    """Return the id of the only node of an agent of this name: the name, as far as it is valid."""
     return re.sub(r"[\s/\\\x00-\x1f]", "_", name)

@@ -1,7 +1,7 @@
-"""The eight reducers: how a write meets the current value of its key.
+"""The eight reducers: how a write is combined with the current value of its key.
 
-`number` excludes booleans. Integers are computed exactly; with a float on either side in
-double precision, and a whole-valued result below 2^63 is stored as an integer.
+`number` excludes booleans. Integers are computed exactly; if either side is a float, in double
+precision, and a whole-valued result below 2^63 is stored as an integer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sleipnir.graphs.errors import NodeFailed
 
 
 class Absent:
-    """The type of `ABSENT`: the key is not in the state; `null` is not absent."""
+    """The type of `ABSENT`: the key is not in the state, as opposed to being `null`."""
 
 
 ABSENT = Absent()
@@ -23,10 +23,10 @@ _INT_LIMIT = 2**63
 
 
 def reduce_value(name: str, key: str, current: Any, incoming: Any) -> Any:
-    """The new value of `key`, from its current one (or `ABSENT`) and one write.
+    """Return the new value of `key`, from its current one (or `ABSENT`) and one write.
 
     Raises:
-        NodeFailed: R009, if a value has the wrong type or a result is not finite.
+        NodeFailed: R009, if a value has the wrong type or the result is not finite.
     """
     current_type, incoming_type, combine, alone = _REDUCERS[name]
     if not isinstance(current, Absent):
@@ -61,7 +61,8 @@ def _same(incoming: Any) -> Any:
     return incoming
 
 
-# name: (type of current, type of incoming, both → result, incoming alone → result)
+# name: (type of the current value, of the write, how to combine them, the result without a current
+# value)
 _REDUCERS: dict[str, tuple[str | None, str | None, Callable[..., Any], Callable[[Any], Any]]] = {
     "append": ("list", None, _append, lambda incoming: [incoming]),
     "extend": ("list", "list", _extend, _same),
@@ -75,7 +76,7 @@ _REDUCERS: dict[str, tuple[str | None, str | None, Callable[..., Any], Callable[
 
 
 def json_type(value: Any) -> str:
-    """The JSON type of a value, as messages name it."""
+    """Return the name of a value's JSON type."""
     match value:
         case None:
             return "null"

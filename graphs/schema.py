@@ -1,11 +1,11 @@
-"""The shape of `graph.yaml`: one frozen record per mapping of the language.
+"""The shape of `graph.yaml`: one frozen record per section of the language.
 
-The loader builds these from a file, the validator reads them, `sleipnir schema` exports
-them as JSON Schema: what stands below a field is what editors show beside it. Values are
-never coerced; an absent optional field and an explicit `null` are the same thing.
+The loader builds these from a file, the validator reads them, and `sleipnir schema` exports them as
+JSON Schema, with the docstrings of fields as the descriptions that editors show. Values are never
+coerced; an absent optional field and an explicit `null` mean the same.
 
-pydantic checks what comes from files, see section_check.py. Workers do without it: what is in a
-bundle has been checked.
+pydantic checks what comes from files, see section_check.py. Workers do not need it, as the graph in
+a bundle has been checked already.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 
-# Named in annotations, which nobody reads until a value is checked.
+# Lazy: named in annotations only, which are evaluated when a value is checked.
 with lazy_imports():
     from sleipnir.graphs import field_types
 
 JsonObject: TypeAlias = dict[str, Any]
-# More than thirty years: what the clocks and timers below us can still count to.
+# More than thirty years, which clocks and timers can still represent.
 MAX_SECONDS = 1_000_000_000
 Routes: TypeAlias = dict[str, str]
 Templates: TypeAlias = dict[str, str]
@@ -35,7 +35,7 @@ ReducerName: TypeAlias = Literal[
 class Section:
     """A mapping of the language: unknown fields are refused, nothing is coerced."""
 
-    # What files call fields whose names Python has taken.
+    # Names in files of fields whose names are keywords in Python.
     NAMES_IN_FILES: ClassVar[Mapping[str, str]] = {}
     __pydantic_config__: ClassVar[dict[str, Any]]
 
@@ -48,12 +48,12 @@ class Section:
 
     @classmethod
     def name_in_files(cls, name: str) -> str:
-        """What files call a field."""
+        """Return a field's name in files."""
         return cls.NAMES_IN_FILES.get(name, name)
 
     @classmethod
     def fields_in_files(cls) -> dict[str, bool]:
-        """The fields by their names in files; true for those required."""
+        """Return the fields by their names in files; true for those required."""
         return {
             cls.name_in_files(each.name): each.default is each.default_factory is MISSING
             for each in fields(cls)
@@ -63,7 +63,7 @@ class Section:
     def __get_pydantic_core_schema__(
         cls, source: type[Section], handler: Callable[[type[Section]], dict[str, Any]]
     ) -> dict[str, Any]:
-        """A mapping will do where a record is wanted; what is in it is checked strictly."""
+        """Accept a mapping in place of a record; its content is still checked strictly."""
         return {**handler(source), "strict": False}
 
 
@@ -128,7 +128,7 @@ class BaseNode(Section):
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The distinct ids of `next`, in the order written."""
+        """The distinct ids in `next`, in the order written."""
         if self.next is None:
             return ()
         if isinstance(self.next, str):
@@ -276,7 +276,7 @@ class RagNode(RetriedNode):
     """Less than chunk_size. Default: the engine's."""
     batch_size: field_types.PositiveInt | None = None
     """Default: the engine's."""
-    # Fields of a newer dialect: accepted, without effect (W011).
+    # Fields of a newer dialect: accepted without effect (W011).
     extractor_model: Any = None
     """Has no effect here."""
     extractor_prompt: Any = None
@@ -330,7 +330,7 @@ class BuildNode(WritingNode):
     """What of it."""
 
 
-# They have no way to name the node that follows but `next`.
+# Node types that name the following node by `next` only.
 NEEDS_NEXT = (AgentNode, LlmNode, InputNode, RagNode, MapNode)
 Node: TypeAlias = (
     LlmNode | AgentNode | ScriptNode | ApprovalNode | InputNode | RagNode | MapNode | EndNode
@@ -398,10 +398,10 @@ class Graph(SkillFields, ReservedFields):
     """Node id to node."""
 
     def nodes_of(self, node_type: type[BaseNode]) -> Iterator[tuple[str, Any]]:
-        """The `(id, node)` pairs of one type, in file order."""
+        """Yield the `(id, node)` pairs of one type, in file order."""
         return ((key, node) for key, node in self.nodes.items() if isinstance(node, node_type))
 
     @property
     def may_spawn_agents(self) -> bool:
-        """True if at least one `agent` node exists; there is no flag for it."""
+        """True if the graph has at least one `agent` node; there is no flag for it."""
         return any(True for _ in self.nodes_of(AgentNode))

@@ -1,4 +1,4 @@
-"""Checks the sections of files by what their records say of them. The one place with pydantic."""
+"""Checks sections of files against their records. The only module that uses pydantic for this."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ S = TypeVar("S", bound=Section)
 
 
 def checked(section: type[S], values: Mapping[str, Any]) -> S:
-    """The section with these values, by their names in files; parts of it may be sections already.
+    """Build a section from values by their names in files; nested sections may be built already.
 
     Raises:
-        ValidationError: it does not take them.
+        ValidationError: the values do not fit.
     """
     made: S = adapter_of(section).validate_python(values)
     return made
 
 
 def adapter_of(section: type[Section]) -> TypeAdapter[Any]:
-    """What pydantic makes of a section; made once."""
-    kind: Any = section  # as which it can be a key
+    """Return pydantic's adapter of a section; created once."""
+    kind: Any = section  # a type that can be a cache key
     return _adapter_of(kind)
 
 

@@ -1,8 +1,7 @@
-"""Skills: instructions and tools that a model loads when they fit its work.
+"""Skills: instructions and tools that a model loads when its work needs them.
 
-A skill is a file `SKILL.md` in a directory of its name: front matter between two lines `---`, and
-the text that the model gets. Whoever wants to know whether an agent uses skills at all need not
-read YAML.
+A skill is a file `SKILL.md` in a directory of its name: front matter between two `---` lines,
+followed by the text for the model. The YAML parser is only imported if an agent uses skills.
 """
 
 from __future__ import annotations
@@ -40,33 +39,33 @@ class UnusableSkill(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """What a `SKILL.md` says."""
+    """The content of a `SKILL.md`."""
 
-    name: str  # of its directory
+    name: str  # that of its directory
     description: str
     body: str
-    tools: tuple[str, ...] = ()  # as entries of `global_tools`
-    servers: tuple[str, ...] = ()  # as entries of `mcp_servers`
-    auto_unload: bool = False  # at the end of the answer
+    tools: tuple[str, ...] = ()  # entries as in `global_tools`
+    servers: tuple[str, ...] = ()  # entries as in `mcp_servers`
+    auto_unload: bool = False  # whether it is unloaded after each answer
 
 
 @dataclass(frozen=True, slots=True)
 class SkillChoice:
-    """Which skills one model may load, and what it is told of them."""
+    """The skills that one model may load, and what its prompt says about them."""
 
-    names: tuple[str, ...] | None = None  # None: all that are found
+    names: tuple[str, ...] | None = None  # None: all skills found
     inject: bool = True
-    instructions: str | None = None  # None: our own
+    instructions: str | None = None  # None: the shipped text
 
     def admits(self, name: str) -> bool:
         return self.names is None or name in self.names
 
 
 def choice_of(*settings: SkillFields) -> SkillChoice | None:
-    """What a model may load; None: nothing, skills are not enabled.
+    """Return what a model may load; None if skills are not enabled.
 
     Args:
-        settings: the innermost first; what one does not say the next one does.
+        settings: innermost first; a field that is not set is taken from the next one.
     """
     if not _first("skills_enabled", settings):
         return None
@@ -80,7 +79,7 @@ def choice_of(*settings: SkillFields) -> SkillChoice | None:
 
 
 def choices_in(graph: Graph) -> Iterator[SkillChoice]:
-    """Those of all models of an agent, as the engine runs it."""
+    """Yield the choices of all models of an agent's graph."""
     for node in graph.nodes.values():
         found = None
         if isinstance(node, TurnNode):
@@ -97,13 +96,13 @@ def _first(field: str, settings: Sequence[SkillFields]) -> Any:
 
 
 class SkillLibrary:
-    """Finds skills in directories; one of an earlier directory hides those after it."""
+    """Finds skills in directories; a skill hides those of the same name in later directories."""
 
     def __init__(self, directories: Iterable[Path]) -> None:
         self.directories = tuple(directories)
 
     def find(self, name: str) -> Path | None:
-        """The file of a skill; None if there is none."""
+        """Return the file of a skill; None if it does not exist."""
         if _NAME.fullmatch(name):
             for directory in self.directories:
                 with suppress(OSError):
@@ -112,15 +111,15 @@ class SkillLibrary:
         return None
 
     def names(self) -> list[str]:
-        """All that are found, sorted."""
+        """Return the names of all skills, sorted."""
         found: set[str] = set()
         for directory in self.directories:
-            with suppress(OSError):  # most of them do not exist
+            with suppress(OSError):  # most of these directories do not exist
                 found |= {each.name for each in directory.iterdir() if self.find(each.name)}
         return sorted(found)
 
     def chosen(self, choices: Iterable[SkillChoice]) -> dict[str, Path]:
-        """The files of all skills that somebody may load, by name, sorted."""
+        """Return the files of all skills that any of the choices allows, by name, sorted."""
         wanted: set[str] = set()
         for choice in choices:
             wanted.update(self.names() if choice.names is None else choice.names)
@@ -132,10 +131,10 @@ NO_SKILLS = SkillLibrary([])
 
 
 def read_skill(file: Path) -> Skill:
-    """The skill in a `SKILL.md`.
+    """Read a `SKILL.md`.
 
     Raises:
-        UnusableSkill: it cannot be read, or lacks its description.
+        UnusableSkill: it cannot be read, or has no description.
     """
     try:
         text = read_text(file, _LIMIT_BYTES, encoding="utf-8-sig")
@@ -164,7 +163,7 @@ def read_skill(file: Path) -> Skill:
 
 
 def _listed(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """A list of texts, or one text with commas between them."""
+    """Return a list of strings, given as such or as one comma-separated string."""
     value = fields.get(name)
     parts = value.split(",") if isinstance(value, str) else value or []
     if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
@@ -173,7 +172,7 @@ def _listed(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def functions_of(skill: Skill, library: ToolLibrary) -> tuple[Function, ...]:
-    """The functions of a skill's tools.
+    """Return the functions of a skill's tools.
 
     Raises:
         UnusableSkill: naming the tool that is unknown, hidden or broken.
@@ -191,7 +190,7 @@ def functions_of(skill: Skill, library: ToolLibrary) -> tuple[Function, ...]:
 
 
 def tool_files(skill_files: Iterable[Path], library: ToolLibrary) -> list[Path]:
-    """The files of the tools that skills bring, as far as they can be found."""
+    """Return the files of the tools that skills need, as far as they exist."""
     found: dict[Path, None] = {}
     for file in skill_files:
         for entry in _of_usable(file).tools:
@@ -200,12 +199,12 @@ def tool_files(skill_files: Iterable[Path], library: ToolLibrary) -> list[Path]:
 
 
 def servers_of(skill_files: Iterable[Path]) -> list[str]:
-    """The entries of MCP servers that skills bring."""
+    """Return the entries of MCP servers that skills need."""
     return list(dict.fromkeys(name for file in skill_files for name in _of_usable(file).servers))
 
 
 def _of_usable(file: Path) -> Skill:
-    """The skill; of one that cannot be used nothing but its name, since nobody will load it."""
+    """Return the skill; if it is unusable, one without tools, as it will not be loaded."""
     try:
         return read_skill(file)
     except UnusableSkill:

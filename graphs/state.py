@@ -1,4 +1,4 @@
-"""A run's state: JSON text per top-level key, decoded only where something looks at it."""
+"""A run's state: JSON text per top-level key, decoded only when it is read."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from itertools import chain
 from math import isfinite
 from typing import Any, NoReturn
 
-# Levels of lists and objects in a value from outside; what reads and writes JSON recurses.
+# Levels of lists and objects in a value from outside, as JSON is read and written recursively.
 DEEPEST = 200
 
-# `json.dumps` makes an encoder each time.
+# Kept, as `json.dumps` would create an encoder each time.
 _compact = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _compact_ascii = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
 
 def encode(value: Any) -> str:
-    """A JSON value as compact text: no blanks, non-ASCII as is, key order kept.
+    """Encode a JSON value as compact text: no blanks, non-ASCII as is, key order kept.
 
     Raises:
-        ValueError: for NaN, infinities, and what JSON cannot hold.
+        ValueError: for NaN, infinities, and values that JSON does not have.
     """
     text = _compact(value)
     if text.isascii():
         return text
     try:
         text.encode()
-    except UnicodeEncodeError:  # lone surrogates exist in JSON text only as escapes
+    except UnicodeEncodeError:  # lone surrogates can be in JSON text as escapes only
         return _compact_ascii(value)
     return text
 
 
 def decode(text: str) -> Any:
-    """Read a JSON value from a text that comes from outside; `encode` can write it again.
+    """Decode JSON text from outside into a value that `encode` can encode again.
 
     Raises:
         ValueError: it is not JSON, is nested too deeply, or has a number that JSON cannot hold.
@@ -70,10 +70,10 @@ def _is_too_deep(value: Any) -> bool:
 
 
 class Snapshot(Mapping[str, Any]):
-    """The state one visit sees: a read-only mapping from key to JSON value.
+    """The state that one visit sees: a read-only mapping from key to JSON value.
 
-    Holds the stored JSON texts and decodes each at its first use, so a large value that
-    nobody reads costs nothing. Callers must not change the values they get.
+    Holds the stored JSON texts and decodes each when first used, so a large value that is not read
+    costs nothing. Callers must not change the values they get.
     """
 
     __slots__ = ("_decoded", "_texts")
@@ -84,7 +84,7 @@ class Snapshot(Mapping[str, Any]):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Snapshot:
-        """A snapshot of plain values."""
+        """Return a snapshot of plain values."""
         return cls({key: encode(value) for key, value in values.items()})
 
     def __getitem__(self, key: str) -> Any:
@@ -104,26 +104,30 @@ class Snapshot(Mapping[str, Any]):
         return len(self._texts)
 
     def text(self, key: str) -> str | None:
-        """The stored JSON text of a key, undecoded; None if absent."""
+        """Return the stored JSON text of a key, undecoded; None if absent."""
         return self._texts.get(key)
 
     def values_of(self, keys: Iterable[str]) -> list[Any]:
-        """The values of these keys, decoded all at once: of hundreds that is twice as fast."""
+        """Return the values of these keys, decoded together: twice as fast for hundreds of keys."""
         found: list[Any] = json.loads(f"[{','.join(self._texts[key] for key in keys)}]")
         return found
 
     def extended(self, texts: Mapping[str, str]) -> Snapshot:
-        """The snapshot with more keys laid over it."""
+        """Return the snapshot with these keys added or replaced."""
         return Snapshot({**self._texts, **texts})
 
     def to_json(self) -> str:
-        """The whole state as one compact JSON object, keys sorted, without decoding anything."""
+        """Return the whole state as one compact JSON object, keys sorted, without decoding
+        anything.
+        """
         pairs = (f"{encode(key)}:{self._texts[key]}" for key in sorted(self._texts))
         return "{" + ",".join(pairs) + "}"
 
 
 def same_json(a: Any, b: Any) -> bool:
-    """Whether two JSON values are equal in value and type: `1`, `1.0` and `true` all differ."""
+    """Return whether two JSON values have the same value and type: `1`, `1.0` and `true` all
+    differ.
+    """
     if type(a) is not type(b):
         return False
     if isinstance(a, dict):

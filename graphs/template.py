@@ -19,8 +19,8 @@ from sleipnir.records import dataclass
 Path: TypeAlias = tuple[str | int, ...]
 Layer: TypeAlias = Mapping[str, Any]
 
-# Characters of a text that a template makes, where the caller sets no other limit. Each reference
-# may name a large value, and the next template the text that came of it.
+# Default limit on the characters a template renders to: each reference may name a large value, and
+# the next template the text that it became part of.
 LONGEST_TEXT = 64 * 1024 * 1024
 
 _REFERENCE = re.compile(r"\{\{([A-Za-z0-9_.\[\]]+)\}\}")
@@ -36,22 +36,22 @@ class MissingValue(Enum):
     MISSING = "missing"
 
 
-# What a path resolves to when nothing is there; `None` is a value.
+# What a path resolves to if nothing is there; `None` is a value.
 MISSING: Final = MissingValue.MISSING
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One `{{…}}` the scanner takes; `start` and `end` are offsets of the braces."""
+    """A `{{…}}` that the scanner accepts; `start` and `end` are offsets of the braces."""
 
-    text: str  # between the braces
-    path: Path | None  # None: malformed, so always missing
+    text: str  # what is between the braces
+    path: Path | None  # None: malformed, and so always missing
     start: int
     end: int
 
     @property
     def root(self) -> str | None:
-        """The state key it reads; None if malformed."""
+        """The state key that it reads; None if malformed."""
         return str(self.path[0]) if self.path else None
 
 
@@ -59,22 +59,22 @@ class Reference:
 class _Compiled:
     parts: tuple[str | Reference, ...]
     references: tuple[Reference, ...]
-    # Set if the template is one reference and blanks: if well-formed, its value keeps its type.
+    # Set if the template is a single reference, apart from blanks; its value then keeps its type.
     sole: Reference | None
 
 
 def is_identifier(key: str) -> bool:
-    """Whether a template can name this state key."""
+    """Return whether a template can name this state key."""
     return _IDENTIFIER.fullmatch(key) is not None
 
 
 def references(template: str) -> tuple[Reference, ...]:
-    """Everything the scanner takes as a reference, malformed ones included, in order."""
+    """Return all references that the scanner finds, malformed ones included, in order."""
     return _compile(template).references
 
 
 def resolve(path: Path, layers: Sequence[Layer]) -> Any | Literal[MissingValue.MISSING]:
-    """The value at `path` in the first layer that holds its root key, or `MISSING`."""
+    """Return the value at `path` in the first layer that has its root key, or `MISSING`."""
     root = path[0]
     for layer in layers:
         if root in layer:
@@ -83,11 +83,11 @@ def resolve(path: Path, layers: Sequence[Layer]) -> Any | Literal[MissingValue.M
 
 
 def render_strict(template: str, *layers: Layer, limit: int = LONGEST_TEXT) -> str:
-    """The text with every reference filled in.
+    """Render a template in which every reference must resolve.
 
     Raises:
         MissingReference: naming all references that are missing.
-        TextTooLong: it would have more than `limit` characters.
+        TextTooLong: the text would have more than `limit` characters.
     """
     text, missing = _render(_compile(template), layers, limit)
     if missing:
@@ -96,21 +96,21 @@ def render_strict(template: str, *layers: Layer, limit: int = LONGEST_TEXT) -> s
 
 
 def render_lenient(template: str, *layers: Layer, limit: int = LONGEST_TEXT) -> str:
-    """The text with every reference filled in; missing ones become empty.
+    """Render a template; missing references become empty.
 
     Raises:
-        TextTooLong: it would have more than `limit` characters.
+        TextTooLong: the text would have more than `limit` characters.
     """
     text, _ = _render(_compile(template), layers, limit)
     return text
 
 
 def evaluate_strict(template: str, *layers: Layer, limit: int = LONGEST_TEXT) -> Any:
-    """The referenced value itself if the template is one reference, else the rendered text.
+    """Return the referenced value itself if the template is a single reference, else the text.
 
     Raises:
         MissingReference: naming all references that are missing.
-        TextTooLong: it would have more than `limit` characters.
+        TextTooLong: the text would have more than `limit` characters.
     """
     value, missing = _evaluate(_compile(template), layers, limit)
     if missing:
@@ -119,10 +119,10 @@ def evaluate_strict(template: str, *layers: Layer, limit: int = LONGEST_TEXT) ->
 
 
 def evaluate_lenient(template: str, *layers: Layer, limit: int = LONGEST_TEXT) -> Any:
-    """As `evaluate_strict`, with `""` in the place of what is missing.
+    """Likewise, with `""` in place of missing references.
 
     Raises:
-        TextTooLong: it would have more than `limit` characters.
+        TextTooLong: the text would have more than `limit` characters.
     """
     value, _ = _evaluate(_compile(template), layers, limit)
     return value
@@ -159,7 +159,7 @@ def _parse_path(text: str) -> Path | None:
 
 
 def _index(digits: str) -> int:
-    # Python refuses to read integers of thousands of digits; no list is that long.
+    # Python refuses to parse integers of thousands of digits; no list is that long anyway.
     significant = digits.lstrip("0")
     return int(significant or "0") if len(significant) < 19 else sys.maxsize
 

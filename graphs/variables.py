@@ -1,4 +1,4 @@
-"""Agent variables: their names, and the values a run gets."""
+"""Agent variables: their names, and their values in a run."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from sleipnir.graphs.normal_agent import NormalAgent
 from sleipnir.graphs.schema import Graph
 from sleipnir.graphs.state import encode
 
-VARIABLE_PREFIX = "LLM_AGENT_VAR_"  # of the environment variables that hold their values
+VARIABLE_PREFIX = "LLM_AGENT_VAR_"  # of the environment variables that hold the values
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 def is_variable_name(name: str) -> bool:
-    """Whether a variable may be called that."""
+    """Return whether a variable may have that name."""
     return _NAME.fullmatch(name) is not None
 
 
 def environment_name(name: str) -> str:
-    """The environment variable in which scripts and tools find the value."""
+    """Return the environment variable in which scripts and tools find the value."""
     return VARIABLE_PREFIX + name.upper().replace("-", "_")
 
 
 def resolve_variables(agent: Graph | NormalAgent, given: Mapping[str, str]) -> dict[str, str]:
-    """The value of every declared variable; what else is in `given` is left out.
+    """Return the value of every declared variable; other names in `given` are ignored.
 
     Raises:
         MissingVariables: naming all that are neither given nor have a default.
@@ -44,7 +44,7 @@ def resolve_variables(agent: Graph | NormalAgent, given: Mapping[str, str]) -> d
 
 
 def defaults_of(agent: Graph | NormalAgent) -> dict[str, str]:
-    """The values of those variables that have one anyway."""
+    """Return the defaults of those variables that have one."""
     defaults = ((variable.name, variable.default) for variable in agent.variables)
     return {
         name: default if isinstance(default, str) else encode(default)

@@ -1,1 +1,1 @@
-"""Agents as blobs: what travels to the workers that run them."""
+"""Agents as bundles, the blobs that are sent to workers."""

@@ -1,7 +1,7 @@
-"""Packs files of an agent into one blob named by its hash, and unpacks it on a worker.
+"""Packs the files of an agent into one blob named by its hash, and unpacks it on a worker.
 
-Bundles come from outside as far as a worker is concerned, so unpacking trusts nothing: only
-plain files, directories, and links that stay inside are made, all of them read-only.
+A worker must not trust bundles, so only plain files, directories, and links that stay inside are
+created, all of them read-only.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from sleipnir.graphs.files import open_plain, read_text
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 
-# A worker has most agents unpacked already, and a command packs few.
+# Lazy: a worker has most bundles unpacked already, and a command packs few.
 with lazy_imports():
     import gzip
     import tarfile
 
 BUNDLE_LIMIT_BYTES = 64 * 1024 * 1024
-# What one bundle may take on a worker's disk: a small one can unfold to a thousand times its size.
+# What a bundle may take when unpacked: a small one can expand to a thousand times its size.
 UNPACKED_LIMIT_BYTES = 1024 * 1024 * 1024
 IGNORE_FILE = ".sleipnirignore"
 _IGNORE_LIMIT_BYTES = 1024 * 1024
@@ -50,9 +50,9 @@ NEVER_PACKED = (
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Something to pack, and where in the bundle it goes."""
+    """Something to pack, and its place in the bundle."""
 
-    place: str  # a relative path with slashes
+    place: str  # relative path with slashes
     source: Path | bytes  # a directory, a file, or the content of a file
 
 
@@ -65,10 +65,10 @@ class Bundle:
 
 
 def pack(parts: Iterable[Part], limit_bytes: int = BUNDLE_LIMIT_BYTES) -> Bundle:
-    """Pack parts without what `NEVER_PACKED` and a directory's own `.sleipnirignore` name.
+    """Pack parts, except what `NEVER_PACKED` and a directory's own `.sleipnirignore` exclude.
 
     Raises:
-        BundleError: naming the member that leads outside, is no file, or is too much.
+        BundleError: naming the member that leads outside, is not a file, or exceeds the limit.
     """
     buffer = io.BytesIO()
     try:
@@ -80,10 +80,10 @@ def pack(parts: Iterable[Part], limit_bytes: int = BUNDLE_LIMIT_BYTES) -> Bundle
 
 
 def pack_into(file: IO[bytes], parts: Iterable[Part], limit_bytes: int) -> str:
-    """Pack parts as `pack` does, into an empty file; returns the sha256 of what it has then.
+    """Pack parts as `pack` does into an empty file, and return the sha256 of its content.
 
     Raises:
-        BundleError: naming the member that leads outside, is no file, or is too much.
+        BundleError: naming the member that leads outside, is not a file, or exceeds the limit.
         OSError: something cannot be read or written.
     """
     _write(file, sorted(parts, key=lambda part: part.place), limit_bytes)
@@ -91,18 +91,18 @@ def pack_into(file: IO[bytes], parts: Iterable[Part], limit_bytes: int) -> str:
 
 
 def unpack(data: bytes, digest: str, target: Path) -> None:
-    """Unpack a bundle as the read-only directory `target`; nothing happens if that exists.
+    """Unpack a bundle as the read-only directory `target`; does nothing if that exists.
 
     May be called by several processes at once: the directory appears complete or not at all.
 
     Raises:
-        BundleError: the data is not what `digest` names, or holds an unsafe member.
+        BundleError: the data does not match `digest`, or contains an unsafe member.
     """
     unpack_from(io.BytesIO(data), digest, target)
 
 
 def unpack_from(file: IO[bytes], digest: str, target: Path) -> None:
-    """Unpack as `unpack` does, what a file has; raises the same."""
+    """Unpack a file as `unpack` does, raising the same."""
     if target.exists():
         return
     if _digest(file) != digest:
@@ -119,7 +119,7 @@ def unpack_from(file: IO[bytes], digest: str, target: Path) -> None:
 
 
 def remove_unpacked(directory: Path) -> None:
-    """Delete what `unpack` made, read-only as it is."""
+    """Delete a directory made by `unpack`, although it is read-only."""
     for parent, _, _ in os.walk(directory):
         Path(parent).chmod(0o700)
     shutil.rmtree(directory)
@@ -136,7 +136,7 @@ def _digest(file: IO[bytes]) -> str:
 def _write(file: IO[bytes], parts: list[Part], limit_bytes: int) -> None:
     places = {part.source.resolve(): part.place for part in parts if isinstance(part.source, Path)}
     unpacked, name = 0, ""
-    # No owner or time gets in: they would change the digest of unchanged files.
+    # Without owners and times, which would change the digest of unchanged files.
     with (
         gzip.GzipFile("", "wb", mtime=0, fileobj=file) as compressed,
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
@@ -150,7 +150,7 @@ def _write(file: IO[bytes], parts: list[Part], limit_bytes: int) -> None:
                 archive.addfile(member, content)
             if file.tell() > limit_bytes:
                 raise _too_large(name, limit_bytes, "packed")
-    if file.tell() > limit_bytes:  # the compressor held the rest back until now
+    if file.tell() > limit_bytes:  # checked again, as the compressor writes the rest only now
         raise _too_large(name, limit_bytes, "packed")
 
 
@@ -163,12 +163,12 @@ def _opened(
 
 
 def _members(parts: list[Part]) -> Iterator[tuple[str, Path | bytes]]:
-    """Everything to pack under its name in the bundle."""
+    """Yield everything to pack, by name in the bundle."""
     for part in parts:
         if isinstance(part.source, bytes):
             yield part.place, part.source
             continue
-        # A part may be a link itself: people link the tools they work on.
+        # A part itself may be a link: users link the tools they are developing.
         root = part.source.resolve()
         yield part.place, root
         if root.is_dir():
@@ -177,7 +177,7 @@ def _members(parts: list[Part]) -> Iterator[tuple[str, Path | bytes]]:
 
 
 def _below(directory: Path, root: Path, ignored: tuple[str, ...]) -> Iterator[Path]:
-    """Everything to pack below a directory, each directory before what it holds."""
+    """Yield everything to pack below a directory, each directory before its content."""
     for path in sorted(directory.iterdir()):
         if _is_ignored(path.relative_to(root).as_posix(), path.is_dir(), ignored):
             continue
@@ -199,7 +199,7 @@ def _ignored(root: Path) -> tuple[str, ...]:
 
 
 def _is_ignored(name: str, is_directory: bool, patterns: tuple[str, ...]) -> bool:
-    """Whether a pattern names this member: its path if the pattern has a slash, else its name."""
+    """Return whether a pattern matches: the path if the pattern has a slash, else the name."""
     for pattern in patterns:
         if pattern.endswith("/") and not is_directory:
             continue
@@ -229,7 +229,7 @@ def _describe(name: str, source: Path | bytes, places: Mapping[Path, str]) -> ta
 
 
 def _link_target(name: str, link: Path, places: Mapping[Path, str]) -> str:
-    """Where a link leads in the end, as seen from the link: no other link is on the way."""
+    """Return where a link finally leads, relative to the link, with no other link on the way."""
     try:
         end = link.resolve(strict=True)
     except (OSError, RuntimeError) as error:
@@ -259,7 +259,7 @@ def _extract(file: IO[bytes], target: Path) -> None:
 
 
 def _checked(archive: tarfile.TarFile) -> list[tarfile.TarInfo]:
-    """The members, once it is certain that all stay inside and within bounds."""
+    """Return the members, after checking that all stay inside and within limits."""
     members: list[tarfile.TarInfo] = []
     unpacked = 0
     for member in archive:
@@ -275,9 +275,9 @@ def _checked(archive: tarfile.TarFile) -> list[tarfile.TarInfo]:
 
 
 def _unsafe(member: tarfile.TarInfo, links: set[str]) -> str | None:
-    """Why a member is refused; None if it is safe.
+    """Return why a member is refused; None if it is safe.
 
-    No path may lead through a link: only then is it certain from its text where it ends.
+    No path may pass through a link: only then does its text alone tell where it leads.
     """
     if not (member.isreg() or member.isdir() or member.issym()):
         return "it is neither a file, a directory nor a link"
@@ -325,5 +325,5 @@ def _move(scratch: Path, target: Path) -> None:
     try:
         scratch.rename(target)
     except OSError:
-        if not target.is_dir():  # else another process was faster, with the same content
+        if not target.is_dir():  # otherwise another process was faster, with the same content
             raise

@@ -1,18 +1,17 @@
-"""What is in the bundle of an agent, and where: a configuration directory in miniature.
+"""The layout of an agent's bundle, which is that of a configuration directory.
 
-agents/<name>/…          the agent
-agents/.shared/…         what the agents beside it share, if anything
-functions/tools/<file>   the global tools it uses, and their `.env`
-functions/utils/…        helpers of tools, if it has any tools
-functions/skills/<name>/ the skills it may load, a SKILL.md each
-functions/mcp.json       the servers it uses, with the names of secrets, not their values
-knowledge.json           what its knowledge bases are built with, or have been built as
-documents/<node>.jsonl   documents of a knowledge base that only the submitting machine could read
-parsed-graph.json        its graph as the submission had it, read and checked
-config.yaml              the normal agent, where the environment named another than its own
-manifest.json            its name, the aliases of tools as they were at submission, and what the
-                         environment has changed of a normal agent; of an agent that is part of
-                         the engine the name of its graph
+agents/<name>/…          the agent agents/.shared/…         what the agents beside it share, if
+anything functions/tools/<file>   the global tools it uses, and their `.env` functions/utils/…
+helpers of tools, if it has any tools functions/skills/<name>/ the skills it may load, a SKILL.md
+each functions/mcp.json       the servers it uses, with the names of secrets, not their values
+knowledge.json           how its knowledge bases are, or are to be, built documents/<node>.jsonl
+documents of a knowledge base that only the submitting machine can read parsed-graph.json        its
+graph at submission, parsed and checked config.yaml              the normal agent, if the
+environment named another file than its own manifest.json            its name, the aliases of tools
+at submission, and what the environment has
+                         changed in a normal agent; for an agent of the engine's own, the name of
+                             its
+                         graph
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from sleipnir.graphs.env_file import ENV_FILE
 from sleipnir.graphs.errors import BundleError
 from sleipnir.lazy import lazy_imports
 
-# Whoever looks for a file in a bundle need not know what one is made of.
+# Lazy: finding a file in a bundle does not need what it is made of.
 with lazy_imports():
     from sleipnir.graphs import skills
     from sleipnir.graphs.bundles import parsed
@@ -60,15 +59,15 @@ def bundle_parts(
     plans: Mapping[str, KnowledgePlan] | None = None,
     skill_files: Mapping[str, Path] | None = None,
 ) -> list[Part]:
-    """Everything a worker needs to run an agent.
+    """Return everything a worker needs to run an agent.
 
     Args:
         agent: a graph or a normal agent.
         library: where its global tools come from.
-        config_directory: of the user, with helpers and the environment of tools.
+        config_directory: the user's, with helpers and the environment of tools.
         servers: the content of the `mcp.json`; None: the agent uses no server.
-        plans: of its knowledge bases, by node id.
-        skill_files: of the skills it may load, by name; their tools are packed with them.
+        plans: for its knowledge bases, by node id.
+        skill_files: of the skills it may load, by name; their tools are packed too.
     """
     toolbox = toolboxes.Toolbox(agent.global_tools, library, agent.directory)
     skill_files = skill_files or {}
@@ -99,7 +98,7 @@ def bundle_parts(
 
 
 def agent_directory(root: Path) -> Path:
-    """The agent's own directory in an unpacked bundle.
+    """Return the agent's own directory in an unpacked bundle.
 
     Raises:
         BundleError: the bundle has no manifest, or one that leads elsewhere.
@@ -111,7 +110,7 @@ def agent_directory(root: Path) -> Path:
 
 
 def built_in_graph(root: Path) -> str | None:
-    """The graph of the engine's own that an unpacked bundle names, if it does.
+    """Return the graph of the engine's own that an unpacked bundle names, if it does.
 
     Raises:
         BundleError: the bundle has no manifest.
@@ -121,7 +120,7 @@ def built_in_graph(root: Path) -> str | None:
 
 
 def overrides_in(root: Path) -> dict[str, str]:
-    """What the environment had changed of a normal agent, as it stands in the manifest.
+    """Return what the environment had changed in a normal agent, from the manifest.
 
     Raises:
         BundleError: the bundle has no manifest.
@@ -130,7 +129,7 @@ def overrides_in(root: Path) -> dict[str, str]:
 
 
 def library_of(root: Path) -> ToolLibrary:
-    """The global tools in an unpacked bundle, under the names they had at submission.
+    """Return the global tools in an unpacked bundle, under the names they had at submission.
 
     Raises:
         BundleError: the bundle has no manifest.
@@ -139,14 +138,14 @@ def library_of(root: Path) -> ToolLibrary:
 
 
 def skills_of(root: Path) -> SkillLibrary:
-    """The skills in an unpacked bundle."""
+    """Return the skills in an unpacked bundle."""
     return skills.SkillLibrary([root / _SKILLS])
 
 
 def _beside(
     agent: Agent, config_directory: Path, tool_files: Collection[Path], *, has_tools: bool
 ) -> Iterator[Part]:
-    """What belongs to the agent without being part of it, as far as it exists."""
+    """Yield what the agent needs besides its own directory, as far as it exists."""
     shared = agent.directory.parent / _SHARED
     if shared.is_dir():
         yield Part(f"{_AGENTS}/{_SHARED}", shared)
@@ -159,7 +158,7 @@ def _beside(
 
 
 def _aliases(tool_files: Iterable[Path], library: ToolLibrary) -> Iterator[tuple[str, list[str]]]:
-    """The aliases that stand for nothing but files of this bundle."""
+    """Yield the aliases that refer to files of this bundle only."""
     packed = set(tool_files)
     for alias in sorted(library.aliases):
         found = library.resolve(alias)
@@ -179,5 +178,5 @@ def _manifest(root: Path) -> Mapping[str, Any]:
 
 
 def _json(value: Mapping[str, Any]) -> bytes:
-    # The order of keys stays: of servers the first one that has a function wins.
+    # Keep the order of keys: the first server that has a function wins.
     return (json.dumps(value, indent=2) + "\n").encode()

@@ -10,7 +10,7 @@ from sleipnir.graphs.document.references import GRAPH_FILE
 from sleipnir.graphs.errors import BundleError
 from sleipnir.lazy import lazy_imports
 
-# Whoever wants to know the nodes' types alone does without the classes of a graph.
+# Lazy: reading only the nodes' types does not need the classes of a graph.
 with lazy_imports():
     from sleipnir.graphs.bundles import parsed
     from sleipnir.graphs.document import document as documents
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def packed_agent(root: Path) -> tuple[Graph | None, Path]:
-    """What the engine runs of an unpacked bundle, if that is usable, and the agent's own directory.
+    """Return the graph that the engine runs, if usable, and the agent's own directory.
 
     Raises:
         BundleError, InvalidAgent, OSError: it cannot be loaded.
@@ -41,7 +41,7 @@ def packed_agent(root: Path) -> tuple[Graph | None, Path]:
 
 
 def _bundled_agent(root: Path) -> Agent:
-    """The agent as the environment had changed it at submission."""
+    """Load the agent with the changes that the environment had made at submission."""
     directory, changes = agent_directory(root), overrides_in(root)
     if overrides.CONFIG_FILE in changes:
         changes[overrides.CONFIG_FILE] = str(root / CONFIG)
@@ -51,7 +51,7 @@ def _bundled_agent(root: Path) -> Agent:
 
 
 def node_types(root: Path) -> dict[str, str]:
-    """Of each node of the graph in an unpacked bundle its type.
+    """Return the types of the nodes of the graph in an unpacked bundle.
 
     Raises:
         BundleError, OSError: it cannot be read.

@@ -1,6 +1,6 @@
-"""A graph as plain data, from which a worker has it back without reading and checking a file.
+"""A graph as plain data, which a worker can load without parsing and checking a file.
 
-It lies in the bundle beside the files, and is of a graph that was checked before it was packed.
+It is in the bundle beside the files, and was checked before it was packed.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from sleipnir.graphs.normal_agent import NormalAgent, TurnNode
 from sleipnir.graphs.schema import NODE_TYPES, BaseNode, Graph, GraphSettings, Section, Variable
 
 PARSED = "parsed-graph.json"
-# To be raised with the meaning of a field: graphs of another form are read from their files. Of a
-# field more or less it need not be told: what does not fit is read from its file too.
+# Raise it when the meaning of a field changes: graphs in another form are read from their files.
+# Adding or removing fields does not need it: what does not fit is read from its file too.
 _FORM = 1
 
 _NODES: Mapping[str, type[BaseNode]] = {**NODE_TYPES, "turn": TurnNode}
 
 
 def parsed_text(graph: Graph) -> bytes:
-    """The graph, what nobody has written left out."""
+    """Encode a graph, without fields that have their defaults."""
     return json.dumps({"form": _FORM, "graph": _plain(graph)}, separators=(",", ":")).encode()
 
 
 def parsed_graph(root: Path) -> Graph | None:
-    """The graph in an unpacked bundle; None if there is none, or one of another version."""
+    """Return the graph in an unpacked bundle; None if there is none, or one of another version."""
     try:
         found = json.loads((root / PARSED).read_bytes())
     except FileNotFoundError:
@@ -37,7 +37,7 @@ def parsed_graph(root: Path) -> Graph | None:
         return None
     try:
         return _graph(found["graph"])
-    except (KeyError, TypeError):  # types and fields that this version does not have
+    except (KeyError, TypeError):  # types or fields that this version does not have
         return None
 
 

@@ -1,1 +1,1 @@
-"""From a YAML file to an agent: reading, shapes, findings, and where agents are found."""
+"""From a YAML file to an agent: parsing, shapes, findings, and finding agents."""

@@ -1,8 +1,8 @@
-"""A YAML file as plain data that remembers where every part of it stands.
+"""A YAML file as plain data with the position of every part.
 
-Only the core schema of YAML 1.2 is read, so `yes`, `on` and `2024-01-01` are text. Tags,
-merge keys and a key that occurs twice are refused. Input is not trusted: size, depth and
-what aliases expand to are bounded, and nothing but plain data is ever built.
+Only the core schema of YAML 1.2 is read, so `yes`, `on` and `2024-01-01` are strings. Tags, merge
+keys and duplicate keys are refused. Input is not trusted: its size, depth and expanded aliases are
+limited, and only plain data is ever built.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from sleipnir.graphs.files import UnusableFile, read_bytes
 from sleipnir.records import dataclass
 
 MAX_FILE_BYTES = 1024 * 1024
-# Deeper than any schema people write, shallow enough for every recursive reader of the data.
+# Deeper than any schema people write, and shallow enough for every recursive reader of the data.
 MAX_DEPTH = 50
-# Nodes that aliases may add to those written out.
+# Limit on nodes that aliases add to those written out.
 MAX_ALIASED_NODES = 10_000
-# Python refuses to print integers of more than 4,300 digits; nobody means to write one.
+# Python refuses to print integers of more than 4,300 digits; nobody writes one on purpose.
 MAX_INTEGER_CHARS = 1_000
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 
-# Either one yields the same events; the one written in C is ten times as fast.
+# Both yield the same events; the one written in C is ten times as fast.
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-# What the parser would refuse without saying where.
+# Characters that the parser would refuse without giving their position.
 _NOT_TEXT = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
@@ -46,23 +46,23 @@ _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A value and its place; the place of a mapping's entry is that of its key."""
+    """A value and its position; for a mapping's entry, the position of its key."""
 
     value: Any
     line: int
     column: int
-    source: str | None = None  # what was written, if it was a scalar without quotes
+    source: str | None = None  # the text as written, for a scalar without quotes
     parts: Mapping[str | int, Located] = field(default_factory=dict)
     size: int = 1  # nodes, with aliases expanded
     height: int = 0  # levels of nesting inside
 
     @property
     def refused(self) -> bool:
-        """True for a number that reading has complained about and replaced by None."""
+        """True for a number that was reported as invalid and replaced by None."""
         return self.value is None and not _NULL.fullmatch(self.source or "")
 
     def __str__(self) -> str:
-        """The value in words, for `expected …, got …`."""
+        """Describe the value, for `expected …, got …`."""
         match self.value:
             case None:
                 return _shorten(self.source) if self.source else "nothing"
@@ -78,26 +78,26 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One file: its data, and the place of each part of it."""
+    """One file: its data, and the position of every part."""
 
     file: Path
     root: Located
 
     @property
     def data(self) -> dict[str, Any]:
-        """The file's mapping as plain JSON-compatible data; not to be changed."""
+        """The file's mapping as plain JSON-compatible data; must not be changed."""
         value: dict[str, Any] = self.root.value
         return value
 
     def at(self, *path: str | int) -> Located | None:
-        """The part at exactly this path; None if there is none."""
+        """Return the part at exactly this path; None if it does not exist."""
         part: Located | None = self.root
         for step in path:
             part = part.parts.get(step) if part else None
         return part
 
     def position(self, *path: str | int) -> tuple[int, int]:
-        """Line and column of the key or list item there, else of what would enclose it."""
+        """Return line and column of the key or list item, or of the part that would contain it."""
         part = self.root
         for step in path:
             if step not in part.parts:
@@ -108,12 +108,12 @@ class Document:
     def finding(
         self, code: str, message: str, *path: str | int, hint: str | None = None
     ) -> Finding:
-        """A finding about the part at `path`, or about the place where it is missing."""
+        """Return a finding about the part at `path`, or about the place where it is missing."""
         return _finding(self.file, code, message, path, self.position(*path), hint or "")
 
 
 def node_of(path: KeyPath) -> str | None:
-    """The node id a path leads into, if it does."""
+    """Return the id of the node that contains a path, if one does."""
     return str(path[1]) if len(path) > 1 and path[0] == "nodes" else None
 
 
@@ -132,10 +132,10 @@ def _finding(
 
 
 def name_place(path: KeyPath, root: str) -> tuple[str, str]:
-    """A path in the words of messages: the section, and the field within it.
+    """Return the section of a path, and the field within it, as messages name them.
 
-    `("nodes", "plan", "next", 0)` is `("node 'plan'", "next[0]")`; what belongs to no
-    section is in `root`: `graph` or `config`.
+    `("nodes", "plan", "next", 0)` becomes `("node 'plan'", "next[0]")`; what belongs to no section
+    is in `root`: `graph` or `config`.
     """
     match path:
         case ("nodes", node, _, *_):
@@ -151,14 +151,14 @@ def name_place(path: KeyPath, root: str) -> tuple[str, str]:
 
 
 def wrong_value(path: KeyPath, root: str, expected: str, got: Located) -> str:
-    """The message of E008."""
+    """Return the message of E008."""
     where, name = name_place(path, root)
     subject = f"{where}.{name}" if name else where
     return f"{subject}: expected {expected}, got {got}{_quoting(expected, got)}"
 
 
 def read_document(file: Path) -> tuple[Document | None, list[Finding]]:
-    """Read a YAML file; the document is None if there is nothing to go on."""
+    """Read a YAML file; the document is None if it is unusable as a whole."""
     try:
         text = _read_text(file)
     except _Unreadable as error:
@@ -168,7 +168,7 @@ def read_document(file: Path) -> tuple[Document | None, list[Finding]]:
 
 
 def parse_document(file: Path, text: str) -> tuple[Document | None, list[Finding]]:
-    """Read YAML that stands in a file; the document is None if there is nothing to go on."""
+    """Parse the YAML in a file's text; the document is None if it is unusable as a whole."""
     reader = _Reader(file, text)
     try:
         root = reader.root()
@@ -178,11 +178,11 @@ def parse_document(file: Path, text: str) -> tuple[Document | None, list[Finding
 
 
 class _Unreadable(Exception):
-    """The file is no text we accept."""
+    """The file is not text that we accept."""
 
 
 class _GivenUp(Exception):
-    """The reason is the last finding."""
+    """Parsing cannot continue; the last finding says why."""
 
 
 def _read_text(file: Path) -> str:
@@ -200,7 +200,7 @@ def _read_text(file: Path) -> str:
 
 
 class _Reader:
-    """Builds data from parser events and collects what is wrong on the way."""
+    """Builds data from parser events, and collects findings."""
 
     def __init__(self, file: Path, text: str) -> None:
         self.findings: list[Finding] = []
@@ -211,13 +211,13 @@ class _Reader:
         self._aliased_nodes = 0
 
     def root(self) -> Located:
-        """The mapping of the only document."""
-        next(self._events)  # the start of the stream
+        """Return the mapping of the only document."""
+        next(self._events)  # start of the stream
         event = next(self._events)
         if isinstance(event, yaml.StreamEndEvent):
             self._give_up("E005", "unsupported YAML: the file is empty", event)
         root = self._node(next(self._events), ())
-        next(self._events)  # the end of the document
+        next(self._events)  # end of the document
         after = next(self._events)
         if not isinstance(after, yaml.StreamEndEvent):
             self._give_up("E005", "unsupported YAML: more than one document", after)
@@ -287,7 +287,7 @@ class _Reader:
         return Located(value, *_place(start), parts=parts, size=size, height=height)
 
     def _key(self, event: Any, path: KeyPath) -> tuple[str | None, Located]:
-        """The key as text, and None for one whose entry has to be left out."""
+        """Return the key as text; None if its entry must be left out."""
         key = self._node(event, (*path, ""))
         if key.source == "<<":
             self._unsupported("the merge key <<; write the fields out", event, path)
@@ -312,7 +312,7 @@ class _Reader:
 
     def _scalar(self, event: Any, path: KeyPath) -> Located:
         text: str = event.value
-        if event.style:  # quoted, or a block
+        if event.style:  # quoted, or a block scalar
             return Located(text, *_place(event))
         value, problem = _resolve(text)
         node = Located(value, *_place(event), source=text)
@@ -358,7 +358,7 @@ class _Reader:
 
 
 def _resolve(text: str) -> tuple[Any, str | None]:
-    """A plain scalar's value by the core schema, and what was expected if it has none."""
+    """Return a plain scalar's value by the core schema, and what was expected if it is invalid."""
     if _NULL.fullmatch(text):
         return None, None
     if _TRUE.fullmatch(text):

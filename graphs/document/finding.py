@@ -1,4 +1,4 @@
-"""One thing that is wrong, or odd, in an agent's files: what loading and validation report."""
+"""Findings: errors and warnings about an agent's files, from loading and validation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sleipnir.records import dataclass
 
 MAX_LISTED = 20
 
-# Findings of which there may be many that say the same: one line tells them all.
+# Codes with possibly many similar findings, which are reported in one line.
 _FOLDED = {
     "W001": "{count} nodes are reached only by a script's `_next`: {subjects}",
     "W011": "{count} fields have no effect here: {subjects}",
@@ -19,7 +19,7 @@ _FOLDED = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An error (`E…`) or a warning (`W…`) with its place; `line` and `column` count from 1."""
+    """An error (`E…`) or a warning (`W…`) with its position; `line` and `column` count from 1."""
 
     code: str
     message: str  # one line
@@ -28,8 +28,8 @@ class Finding:
     file: str = ""
     line: int = 1
     column: int = 1
-    subject: str = ""  # what it is about, where several of its code are told in one line
-    lasting: bool = False  # whether it is worth saying again when a run is over
+    subject: str = ""  # what it is about, if several with its code are reported in one line
+    lasting: bool = False  # whether to report it again when a run is over
 
     @property
     def severity(self) -> Literal["error", "warning"]:
@@ -54,9 +54,9 @@ class Finding:
 
 
 def folded(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings as people read them: of one code in one file a single one, where that says it all.
+    """Combine findings of one code in one file, where a single line can report them.
 
-    It stands in the place of the first.
+    The combined finding takes the place of the first.
     """
     groups: dict[object, list[Finding]] = {}
     for finding in findings:
@@ -74,18 +74,18 @@ def _as_one(findings: Sequence[Finding]) -> Finding:
 
 
 def listing(names: Sequence[str], separator: str = ", ") -> str:
-    """Names in one line; of very many only the first ones and the last."""
+    """Join names in one line; of very many only the first ones and the last."""
     if len(names) > MAX_LISTED:
         names = [*names[: MAX_LISTED - 1], "…", names[-1]]
     return separator.join(names)
 
 
 def printable(text: str) -> str:
-    """Names come from files: they may hold line breaks and terminal escapes."""
+    """Escape unprintable characters: names from files may contain line breaks and escapes."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Findings by file position, then code; exact repeats are dropped."""
+    """Sort findings by position in the file, then code; exact repeats are dropped."""
     distinct = dict.fromkeys(findings)
     return tuple(sorted(distinct, key=lambda f: (f.file, f.line, f.column, f.code, f.message)))

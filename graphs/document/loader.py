@@ -1,4 +1,4 @@
-"""From an agent directory to the agent it describes."""
+"""Loads the agent in a directory."""
 
 from __future__ import annotations
 
@@ -20,50 +20,51 @@ from sleipnir.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent as its directory describes it, errors included."""
+    """An agent as its directory describes it, including errors."""
 
-    name: str  # of the directory: the agent's identity
+    name: str  # of the directory, which identifies the agent
     directory: Path  # absolute, links resolved
     document: Document
-    graph: Graph | None  # None for a normal agent, or if there are no nodes to speak of
-    findings: tuple[Finding, ...]  # what loading found; validation adds to them
-    # Left out of the graph for errors of their own: naming one is no further error.
+    graph: Graph | None  # None for a normal agent, or if there are no usable nodes
+    findings: tuple[Finding, ...]  # of loading; validation adds to them
+    # Left out of the graph because of errors; references to them are not errors as well.
     broken_nodes: frozenset[str] = frozenset()
     normal: NormalAgent | None = None  # None for a graph agent
-    # What the environment has changed of a normal agent, as `overrides.given_overrides` has it.
+    # What the environment has changed in a normal agent, as `overrides.given_overrides` returns it.
     overrides: Mapping[str, str] = field(default_factory=dict)
     is_graph: bool = True
 
     @property
     def runnable(self) -> Graph | None:
-        """What the engine runs: the graph, of a normal agent its one node; None if there is none.
+        """The graph that the engine runs, for a normal agent that of its one node; None if there is
+        none.
 
-        Each call makes a normal agent's anew.
+        A normal agent's is created by each call.
         """
         return graph_of(self.normal, self.name) if self.normal is not None else self.graph
 
     @property
     def global_tools(self) -> list[str]:
-        """The entries of its file; none if the file has no usable ones."""
+        """The entries of its file; empty if the file has no usable ones."""
         described = self.graph or self.normal
         return described.global_tools if described is not None else []
 
     @property
     def mcp_servers(self) -> list[str]:
-        """The entries of its file; none if the file has no usable ones."""
+        """The entries of its file; empty if the file has no usable ones."""
         described = self.graph or self.normal
         return described.mcp_servers if described is not None else []
 
 
 def load_agent(path: Path, environment: Mapping[str, str] | None = None) -> Agent:
-    """Load the agent in a directory, or the one a graph.yaml or config.yaml belongs to.
+    """Load the agent in a directory, or the one that a graph.yaml or config.yaml belongs to.
 
     Args:
-        environment: what may change a normal agent; None: nothing.
+        environment: may change a normal agent; None: nothing is changed.
 
     Raises:
-        InvalidAgent: the agent file is missing, not the only one, or cannot be read. All
-            other errors are in `findings`, and the graph lacks what they are about.
+        InvalidAgent: the agent file is missing, not the only one, or cannot be read. All other
+            errors are in `findings`, and the graph lacks what they are about.
     """
     directory = path.parent if path.name in AGENT_FILES else path
     name = Path(os.path.abspath(directory)).name  # noqa: PTH100 - a link's own name counts

@@ -1,7 +1,7 @@
-"""What environment variables change of a normal agent, wherever its `config.yaml` comes from.
+"""Environment variables that change a normal agent, wherever its `config.yaml` comes from.
 
-The name of each begins with the agent's, in capitals and with `_` for `-`: `CODER_MODEL`.
-`<AGENT>_VARIABLES` is read where values of variables are collected.
+Their names begin with the agent's, in upper case and with `_` for `-`: `CODER_MODEL`.
+`<AGENT>_VARIABLES` is read where the values of variables are collected.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.normal_agent import NormalAgent
 from sleipnir.graphs.state import decode
 
-CONFIG_FILE = "CONFIG_FILE"  # is read instead of the directory's own
+CONFIG_FILE = "CONFIG_FILE"  # replaces the directory's own file
 _UNSET = "null"
 
 
 def environment_prefix(agent: str) -> str:
-    """What the variables of an agent begin with, its underscore included."""
+    """Return the prefix of an agent's environment variables, including the underscore."""
     return agent.upper().replace("-", "_") + "_"
 
 
 def given_overrides(agent: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """The overrides of an agent that are set and not empty, by their name without the prefix."""
+    """Return an agent's overrides that are set and not empty, by name without the prefix."""
     prefix = environment_prefix(agent)
     found = ((name, environment.get(prefix + name, "")) for name in (CONFIG_FILE, *_READERS))
     return {name: text for name, text in found if text}
@@ -35,10 +35,10 @@ def given_overrides(agent: str, environment: Mapping[str, str]) -> dict[str, str
 def overridden(
     normal: NormalAgent, agent: str, overrides: Mapping[str, str], document: Document
 ) -> tuple[NormalAgent, list[Finding]]:
-    """The agent with what `given_overrides` says; E610 for each that cannot be read.
+    """Apply what `given_overrides` returned; E610 for each value that is invalid.
 
     Args:
-        document: the file whose fields they override.
+        document: the file whose fields are overridden.
     """
     changes: dict[str, Any] = {}
     findings = []

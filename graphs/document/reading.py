@@ -1,4 +1,4 @@
-"""Builds as much of an agent as its document allows, and says what is wrong with the rest."""
+"""Builds as much of an agent as its document allows, and reports what is wrong with the rest."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Reading:
         self._directory_name = directory_name
 
     def graph(self) -> Graph | None:
-        """The graph without what is broken in it; None if there are no nodes to speak of."""
+        """Return the graph without its broken parts; None if there are no usable nodes."""
         ready = {
             **self._name(),
             **self._version(),
@@ -53,7 +53,7 @@ class Reading:
         return graph if self._data.get("nodes") else None
 
     def normal_agent(self) -> NormalAgent | None:
-        """The contents of a `config.yaml`, without what is broken in them."""
+        """Return the content of a `config.yaml` without its broken parts."""
         for field in WITHOUT_EFFECT:
             if self._data.get(field) is not None:
                 self._report("W011", f"config.{field} has no effect here", field)
@@ -101,13 +101,13 @@ class Reading:
         return {"version": "1.0"}
 
     def _own_version(self) -> dict[str, Any]:
-        """A normal agent's version is any scalar, kept as text."""
+        """Keep a normal agent's version, any scalar, as text."""
         if isinstance(self._data.get("version"), bool | int | float):
             return {"version": self._written("version")}
         return {}
 
     def _written(self, field: str) -> str:
-        """A top-level scalar as it stands in the file; a container in a word."""
+        """Return a top-level scalar as written in the file; for a container, its type."""
         part = self._document.at(field)
         assert part is not None, "callers look before they ask"
         return part.source or (part.value if isinstance(part.value, str) else str(part))
@@ -133,7 +133,7 @@ class Reading:
         if not isinstance(reducers, dict):
             return {}
         names = get_args(ReducerName)
-        # What is no text at all is left for `shape` to complain about.
+        # `shape` reports values that are not strings.
         unknown = {k: v for k, v in reducers.items() if isinstance(v, str) and v not in names}
         for key, name in unknown.items():
             message = f"unknown reducer '{name}' for key '{key}'"
@@ -170,7 +170,7 @@ class Reading:
         return self._rag_node(key)
 
     def _node_type(self, key: str) -> type[BaseNode] | None:
-        """The class of a node; None, and a finding, if there is no telling."""
+        """Return the class of a node; None, with a finding, if it is unknown."""
         node = self._data["nodes"][key]
         if not isinstance(node, dict):
             self._wrong_value("a mapping", "nodes", key)
@@ -215,7 +215,7 @@ class Reading:
 
 
 def _unusable_as_id(key: str) -> str | None:
-    """Why a key cannot be a node id; None if it can."""
+    """Return why a key cannot be a node id; None if it can."""
     if not key:
         return "it is empty"
     if len(key) > MAX_NODE_ID_CHARS:

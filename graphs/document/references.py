@@ -1,4 +1,4 @@
-"""Finds the directory of an agent that somebody named: a path, or a name to search for."""
+"""Finds the directory of an agent, given a path or a name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sleipnir.records import dataclass
 
 GRAPH_FILE = "graph.yaml"
 CONFIG_FILE = "config.yaml"
-# One of them says that a directory is an agent's.
+# A directory with one of these is an agent's.
 AGENT_FILES = (GRAPH_FILE, CONFIG_FILE)
 
 SHIPPED_AGENTS = Path(__file__).parents[1] / "agents"
@@ -19,23 +19,23 @@ SHIPPED_AGENTS = Path(__file__).parents[1] / "agents"
 
 @dataclass(frozen=True, slots=True)
 class AgentSearch:
-    """The directories that hold agents; the first one that has a name wins."""
+    """The directories that hold agents; a name is looked up in each in turn."""
 
     directories: tuple[Path, ...]
 
     def find(self, reference: str, relative_to: Path | None = None) -> Path:
-        """The directory of an agent, loadable or not.
+        """Return the directory of an agent, whether it can be loaded or not.
 
         Args:
             reference: a name, or a path to an agent directory or to its file.
             relative_to: what a relative path starts from; None: the current directory.
 
         Raises:
-            AgentNotFound: with near names and the places searched.
+            AgentNotFound: with similar names and the places searched.
         """
         if is_path(reference):
             return _at_path((relative_to or Path()) / reference, reference)
-        # What begins with a dot is shared files, not an agent.
+        # Names that begin with a dot are shared files, not agents.
         if reference and not reference.startswith("."):
             for directory in self.directories:
                 if _is_directory(directory / reference):
@@ -44,7 +44,7 @@ class AgentSearch:
         raise AgentNotFound(reference, [str(place) for place in self.directories], near)
 
     def names(self) -> dict[str, Path]:
-        """The directory of each agent that can be found by name, sorted."""
+        """Return the directories of all agents that can be found by name, sorted."""
         found: dict[str, Path] = {}
         for directory in self.directories:
             for candidate in directory.iterdir() if directory.is_dir() else ():
@@ -54,14 +54,14 @@ class AgentSearch:
 
 
 def is_path(reference: str) -> bool:
-    """Whether an agent is referred to by its place, not by its name."""
+    """Return whether a reference to an agent is a path, not a name."""
     return "/" in reference or reference.endswith(".yaml") or reference in (".", "..")
 
 
 def _at_path(path: Path, reference: str) -> Path:
     if _is_directory(path):
         return path
-    exists = os.path.exists(path)  # noqa: PTH110 - false too for what cannot be looked at
+    exists = os.path.exists(path)  # noqa: PTH110 - false also for what cannot be accessed
     if path.name in AGENT_FILES and exists:
         return path.parent
     what = ", which is not an agent's directory" if exists else ""
@@ -71,7 +71,7 @@ def _at_path(path: Path, reference: str) -> Path:
 def _is_directory(path: Path) -> bool:
     try:
         return path.is_dir()
-    except OSError:  # longer than any file name may be, or in a place we may not look
+    except OSError:  # longer than file names may be, or not accessible
         return False
 
 

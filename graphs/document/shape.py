@@ -1,7 +1,7 @@
-"""Turns one mapping of a document into its schema class, and what does not fit into findings.
+"""Builds a schema class from one mapping of a document, and findings from what does not fit.
 
-Whatever is wrong is taken out or set right before the class is built, so that one mistake
-does not hide the next, nor draw others after it.
+Whatever is wrong is removed or corrected before the class is built, so that one mistake neither
+hides the next nor causes others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _EXPECTED = {
     "dict_type": "a mapping",
     "model_type": "a mapping",
     "tuple_type": "a list",
-    # Settings may come as text, from the environment.
+    # From the environment, settings come as strings.
     "int_parsing": "an integer",
     "float_parsing": "a number",
     "bool_parsing": "true or false",
@@ -49,11 +49,11 @@ _GRAPH_HINTS = {
 
 @dataclass(frozen=True, slots=True)
 class _Misfit:
-    """One value that its field does not take."""
+    """A value that its field does not accept."""
 
     path: KeyPath  # within the section
     expected: str
-    kind: str  # pydantic's name for it
+    kind: str  # pydantic's error type
 
 
 def shape(
@@ -67,12 +67,12 @@ def shape(
     """Build `section` from the mapping at `path`.
 
     Args:
-        ready: fields the caller has dealt with; they are not looked at again.
-        fallback: what stands in for required fields that are missing or wrong.
+        ready: fields that the caller has built; they are not checked again.
+        fallback: replaces required fields that are missing or wrong.
 
     Returns:
-        The section, without what was wrong in it, and the findings. None if a required
-        field is missing or cannot be used.
+        The section, without what was wrong in it, and the findings. None if a required field is
+            missing or unusable.
     """
     part = document.at(*path)
     assert part is not None, "callers look before they ask"
@@ -101,7 +101,7 @@ def shape(
 
 
 def near(name: str, known: Iterable[str]) -> str | None:
-    """The hint that names what was probably meant; capitals are no difference."""
+    """Return a hint with the most similar known name, ignoring case; None without one."""
     folded = {each.casefold(): each for each in known}
     close = get_close_matches(name.casefold(), folded, n=1)
     return f"did you mean '{folded[close[0]]}'?" if close else None
@@ -133,13 +133,13 @@ def _hint_for_unknown(key: str, path: KeyPath, known: list[str], root: str) -> s
 
 
 def _misfits(details: list[ErrorDetails], values: Mapping[str, Any]) -> list[_Misfit]:
-    """One misfit per place: a field of several types gets a complaint from each of them."""
+    """Return one misfit per place; for a field of several types, pydantic reports one for each."""
     by_place: dict[KeyPath, list[ErrorDetails]] = {}
     for detail in details:
         if detail["type"] == "missing":
             continue
         by_place.setdefault(_place(detail, values), []).append(detail)
-    # `next: [a, 5]` is no string either, but the item is what is wrong.
+    # `next: [a, 5]` is not a string either, but the item is what is wrong.
     enclosing = {place[:length] for place in by_place for length in range(len(place))}
     return [
         _Misfit(place, _expected(group), group[0]["type"])
@@ -149,12 +149,12 @@ def _misfits(details: list[ErrorDetails], values: Mapping[str, Any]) -> list[_Mi
 
 
 def _place(detail: ErrorDetails, values: Mapping[str, Any]) -> KeyPath:
-    """The part of pydantic's location that is in the data: it also names members of unions."""
+    """Return pydantic's location without the members of unions, which are not in the data."""
     place: list[str | int] = []
     value: Any = values
     for step in detail["loc"]:
         if value is detail["input"]:
-            break  # further steps are about the schema, though a key may be named like them
+            break  # further steps concern the schema, even if a key has such a name
         if isinstance(value, dict) and step in value:
             value = value[str(step)]
         elif isinstance(value, list) and isinstance(step, int):
@@ -173,7 +173,7 @@ def _expected(details: list[ErrorDetails]) -> str:
 
 
 def expected_by(detail: ErrorDetails) -> str:
-    """What pydantic wants in this place, in words for people."""
+    """Return what pydantic expects, in words for people."""
     context = detail.get("ctx", {})
     match detail["type"]:
         case "greater_than_equal":
@@ -207,13 +207,13 @@ def _finding(document: Document, path: KeyPath, misfit: _Misfit, got: Located) -
 
 
 def _fix(misfit: _Misfit, got: Located) -> str | None:
-    """What was written, as text, if quotes are all that is missing."""
+    """Return the text as written, if only quotes are missing."""
     quotable = misfit.expected.startswith("a string") and got.source
     return got.source if quotable else None
 
 
 def _mended(value: Any, fixes: Mapping[KeyPath, str | None], path: KeyPath = ()) -> Any:
-    """A copy with each misfit replaced by its fix; those that have none are left out."""
+    """Return a copy with each misfit replaced by its fix, or left out without one."""
 
     def kept(step: str | int) -> bool:
         return fixes.get((*path, step), "") is not None

@@ -1,7 +1,7 @@
-"""Pictures of a graph: Mermaid, DOT, SVG and PNG, plain or coloured with a run's progress.
+"""Drawings of a graph: Mermaid, DOT, SVG and PNG, plain or coloured by a run's progress.
 
-Drawn is what the file declares: `next`, `routes`, `on_other`, `fallback` and the branches of
-maps. Where a script's `_next` may lead is known only when it runs.
+They show the edges that the file declares: `next`, `routes`, `on_other`, `fallback` and the
+branches of maps. Where a script's `_next` leads is known only when it runs.
 """
 
 from sleipnir.graphs.drawing.dot import to_dot

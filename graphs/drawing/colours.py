@@ -40,13 +40,13 @@ OF_PROGRESS: Final[Mapping[str, Paint]] = {
 
 
 def paint_name(box: Box, coloured_by_progress: bool) -> str:
-    """The key of a box's paint."""
+    """Return the key of a box's paint."""
     if coloured_by_progress:
         return box.progress or "untouched"
     return box.type
 
 
 def paint_of(box: Box, coloured_by_progress: bool) -> Paint:
-    """How to paint a box."""
+    """Return the paint of a box."""
     paints = OF_PROGRESS if coloured_by_progress else OF_TYPE
     return paints[paint_name(box, coloured_by_progress)]

@@ -26,12 +26,12 @@ LINES: Final[Mapping[Kind, str]] = {
     "otherwise": "style=dashed",
     "each": "style=dotted, penwidth=1.6",
 }
-# No node id of the language holds a blank.
+# Cannot be a node id, as ids contain no blanks.
 START: Final = '" start"'
 
 
 def to_dot(graph: Graph, progress: Mapping[str, Progress] | None = None) -> str:
-    """The graph as DOT text, top to bottom."""
+    """Return the graph as DOT text, top to bottom."""
     outline = outline_of(graph, progress)
     by_progress = progress is not None
     font = 'fontname="Helvetica"'
@@ -67,7 +67,7 @@ def _quoted(identifier: str) -> str:
 
 
 def _label(text: str) -> str:
-    """Labels may hold HTML entities, so an ampersand becomes one."""
+    """Escape a label; its ampersands too, as labels may contain HTML entities."""
     return _escaped(text).replace("&", "&amp;")
 
 

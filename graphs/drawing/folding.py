@@ -1,7 +1,7 @@
-"""What is left out of drawings of graphs that are too large to be overlooked.
+"""Simplifies drawings of graphs that are too large to take in.
 
-Nodes in a row become one box. Ways aside from many nodes to the same one, as fallbacks are,
-are told in its caption: drawn, they take the layout minutes and leave little else to be seen.
+Nodes in a row become one box. Edges such as fallbacks that lead from many nodes to the same one are
+only mentioned in its caption: drawing them takes the layout minutes, and hides everything else.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import Final, TypeAlias
 
 from sleipnir.graphs.drawing.outline import Arrow, Box, Outline
 
-# Graphs of more nodes are folded.
+# Graphs with more nodes are folded.
 MOST_NODES: Final = 400
-# Fewer in a row take hardly more room than their box.
+# Shorter rows take hardly more room than their box.
 _FEWEST_IN_A_ROW: Final = 3
-# So many arrows of these kinds are drawn into one node.
+# Limit on arrows of these kinds that are drawn into one node.
 _MOST_ASIDE: Final = 20
 _ASIDE: Final = frozenset({"otherwise", "each"})
 ROW_TYPE: Final = "row"
 
-# The nodes of each row, by the id of its first one, which is also that of its box.
+# The nodes of each row, by the id of its first node, which is also the id of its box.
 Rows: TypeAlias = Mapping[str, Sequence[str]]
 
 
 def folded(outline: Outline, most: int = MOST_NODES) -> tuple[Outline, Rows]:
-    """An outline without what makes it too large.
+    """Return a simplified outline, and the rows that became one box.
 
     Args:
-        most: nodes that are drawn each for itself, if there are no more.
+        most: number of nodes up to which each has a box of its own.
     """
     outline = _thinned(outline)
     if len(outline.boxes) <= most:
@@ -49,7 +49,7 @@ def folded(outline: Outline, most: int = MOST_NODES) -> tuple[Outline, Rows]:
 
 
 def _thinned(outline: Outline) -> Outline:
-    """Without ways aside into nodes that have many; those say how many there are."""
+    """Remove side edges into nodes that have many, and add their number to the captions."""
     aside = Counter(arrow.target for arrow in outline.arrows if arrow.kind in _ASIDE)
     many = {node: count for node, count in aside.items() if count > _MOST_ASIDE}
     if not many:
@@ -72,13 +72,13 @@ def _between(arrow: Arrow, of_node: Mapping[str, str]) -> Arrow:
 
 
 def _is_within(arrow: Arrow, of_node: Mapping[str, str]) -> bool:
-    """Whether it leads from a node of a row to the next one."""
+    """Return whether an arrow leads from a node of a row to the next one."""
     row = of_node.get(arrow.source)
     return row is not None and row == of_node.get(arrow.target) and arrow.target != row
 
 
 def _rows(outline: Outline) -> Rows:
-    """The longest rows: from each node but the last one way leads on, and no other one leads in."""
+    """Return the longest rows: chains of nodes with no other edges between them."""
     follows = _only_ways(outline)
     inner = set(follows.values())
     rows: dict[str, Sequence[str]] = {}
@@ -93,7 +93,7 @@ def _rows(outline: Outline) -> Rows:
 
 
 def _only_ways(outline: Outline) -> dict[str, str]:
-    """By node the one that follows it, where neither has another neighbour on that side."""
+    """Return each node's successor where neither has another edge on that side."""
     leaving: dict[str, list[Arrow]] = {}
     entering: dict[str, list[Arrow]] = {}
     for arrow in outline.arrows:

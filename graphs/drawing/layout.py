@@ -1,4 +1,4 @@
-"""Where the boxes stand and how the arrows run."""
+"""The positions of boxes and the course of arrows."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from sleipnir.graphs.drawing.text import BODY, LABEL, SMALL, shortened, width_of
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 
-# Native code that only drawing needs.
+# Lazy: native code that only drawings need.
 with lazy_imports():
     import graphlay
 
 TEXT_LENGTH: Final = 40
 LABEL_LENGTH: Final = 32
 BOX_HEIGHT: Final = 50.0
-BOX_WIDTH: Final = 96.0  # the least
+BOX_WIDTH: Final = 96.0  # minimum
 PADDING: Final = 30.0  # left and right of the text together; slanted sides need some
 LABEL_PADDING: Final = 8.0
 LABEL_HEIGHT: Final = 16.0
-# No node id of the language is empty.
+# Cannot be a node id, as ids are not empty.
 START: Final = ""
 START_SIZE: Final = 12.0
 OPTIONS: Final[Mapping[str, Any]] = {
@@ -71,10 +71,10 @@ class Picture:
 
 
 def place(outline: Outline, height: float = BOX_HEIGHT) -> Picture:
-    """Lay a graph out in layers, top to bottom. The same graph always looks the same.
+    """Lay a graph out in layers, top to bottom; deterministic.
 
     Args:
-        height: of a box; each has room for two lines.
+        height: of each box, which has room for two lines.
     """
     request = graphlay.Graph()
     texts = [_texts(box) for box in outline.boxes]
@@ -98,12 +98,12 @@ def place(outline: Outline, height: float = BOX_HEIGHT) -> Picture:
 
 
 def _texts(box: Box) -> tuple[str, str]:
-    """What a box says: the node's id, and below it what it is."""
+    """Return the two lines of a box: the node's id, and its caption."""
     return shortened(box.id, TEXT_LENGTH), shortened(box.caption, TEXT_LENGTH)
 
 
 def _edge_fields(arrow: Arrow, label: str) -> dict[str, Any]:
-    # The usual way through the graph is drawn as straight as can be.
+    # Draw the usual way through the graph as straight as possible.
     fields: dict[str, Any] = {"weight": 1.0 if arrow.kind == "otherwise" else 3.0}
     if label:
         width = width_of(label, LABEL) + LABEL_PADDING
@@ -125,7 +125,7 @@ def _route(arrow: Arrow, label: str, edge: Mapping[str, Any]) -> Route:
 
 
 def _straight(points: list[Point]) -> tuple[Point, ...]:
-    """The points without the slopes of a fraction of a pixel that rounding left."""
+    """Remove slopes of a fraction of a pixel, which come from rounding."""
     straight = points[:1]
     for point in points[1:]:
         before = straight[-1]

@@ -27,15 +27,15 @@ LINES: Final[Mapping[Kind, str]] = {
     "otherwise": "-.->",
     "each": "-.->",
 }
-# Everything that could be Mermaid's or Markdown's own syntax, in whatever version.
+# Everything that might be syntax of Mermaid or Markdown, in any version.
 SPECIAL: Final = re.compile(r"[^\w\s,:/()?!'=+.-]|^\s*[-+]|\.(?=\s)|_{2,}", re.ASCII)
 
 
 def to_mermaid(graph: Graph, progress: Mapping[str, Progress] | None = None) -> str:
-    """The graph as Mermaid text, top to bottom."""
+    """Return the graph as Mermaid text, top to bottom."""
     outline = outline_of(graph, progress)
     by_progress = progress is not None
-    # Node ids of the language may be words of Mermaid, such as `end`.
+    # Node ids may be keywords of Mermaid, such as `end`.
     names = {box.id: f"n{number}" for number, box in enumerate(outline.boxes)}
     lines = ["flowchart TD"]
     for box in outline.boxes:
@@ -61,7 +61,7 @@ def _shape(box: Box) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text as Mermaid shows it unchanged: special characters by their number."""
+    """Escape special characters by number, so that Mermaid shows the text unchanged."""
     flat = " ".join(text.split())
     return SPECIAL.sub(lambda match: "".join(_number(char) for char in match[0]), flat)
 

@@ -1,4 +1,4 @@
-"""What every picture shows: boxes for nodes, arrows for declared edges."""
+"""What every drawing shows: boxes for nodes, arrows for declared edges."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from sleipnir.graphs.schema import (
 from sleipnir.records import dataclass
 
 Progress: TypeAlias = Literal["done", "tolerated", "running", "waiting", "failed"]
-# The way everybody goes; one of several that are gone at once; what is taken when the usual
-# way is not; from a map to its branch.
+# The only way on; one of several taken at once; taken if the usual way is not; from a map to its
+# branch.
 Kind: TypeAlias = Literal["usual", "parallel", "otherwise", "each"]
 
 
@@ -29,13 +29,13 @@ class Box:
 
     id: str
     type: str
-    caption: str  # its type, what it runs or walks over, and how far it is
+    caption: str  # its type, what it runs or iterates over, and its progress
     progress: Progress | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """One declared edge. Edges of one kind between the same nodes are one arrow."""
+    """A declared edge. Edges of one kind between the same nodes are one arrow."""
 
     source: str
     target: str
@@ -45,7 +45,7 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """A graph reduced to what is drawn of it."""
+    """The parts of a graph that are drawn."""
 
     boxes: tuple[Box, ...]
     arrows: tuple[Arrow, ...]
@@ -53,7 +53,7 @@ class Outline:
 
 
 def outline_of(graph: Graph, progress: Mapping[str, Progress] | None = None) -> Outline:
-    """The boxes in file order, and the arrows between them; edges to nowhere are left out."""
+    """Return boxes in file order, and the arrows between them, without edges to unknown nodes."""
     progress = progress or {}
     boxes = tuple(_box(key, node, progress.get(key)) for key, node in graph.nodes.items())
     arrows = (arrow for key, node in graph.nodes.items() for arrow in _arrows(key, node))
@@ -63,7 +63,7 @@ def outline_of(graph: Graph, progress: Mapping[str, Progress] | None = None) -> 
 
 def _box(key: str, node: Node, progress: Progress | None) -> Box:
     what = _what(node)
-    # In words too: colours alone do not reach everyone.
+    # In words too, as not everyone can tell the colours apart.
     if progress is not None:
         what = f"{what} · {'failed, went on' if progress == 'tolerated' else progress}"
     return Box(key, node.type, what, progress)

@@ -1,7 +1,7 @@
-"""A graph as SVG inside a web page: its colours are the page's, each node leads somewhere.
+"""A graph as SVG inside a web page, with the page's colours and a link for each node.
 
-The layout has room for a line of state in every box, so that it is the same for all runs of an
-agent and made only once.
+Every box has room for a line of state, so that the layout is the same for all runs of an agent and
+is computed only once.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ from sleipnir.graphs.drawing.text import BODY, LABEL, SMALL, shortened, width_of
 from sleipnir.records import dataclass
 
 _LINE_HEIGHT: Final = 16.0
-# Characters of the line of state; the narrowest box has room for them.
+# Characters in the line of state; they fit the narrowest box.
 STATE_LENGTH: Final = 24
-_RING: Final = 9  # its radius
+_RING: Final = 9  # radius
 
 
 @dataclass(frozen=True, slots=True)
 class NodeMark:
-    """What to show of a node."""
+    """What to show on a node."""
 
     state: str  # becomes the class `is-<state>`
     text: str = ""  # the line of state
-    href: str = ""  # where it leads
-    data: Mapping[str, str] = field(default_factory=dict)  # what scripts of the page are told
+    href: str = ""  # link target
+    data: Mapping[str, str] = field(default_factory=dict)  # for scripts of the page
     ring: Ring | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """How much is done of what a node has in parts, as a ring at its corner."""
+    """Progress of a node that has parts, as a ring at its corner."""
 
     share: float  # 0 to 1
-    text: str  # the same in words
-    href: str  # where it leads
+    text: str  # the share in words
+    href: str  # link target
 
 
 _UNTOUCHED: Final = NodeMark("untouched")
 
 
 def lay_out(outline: Outline) -> Picture:
-    """Where everything stands; takes a tenth of a second for 200 nodes."""
+    """Compute the layout, which takes a tenth of a second for 200 nodes."""
     return place(outline, BOX_HEIGHT + _LINE_HEIGHT)
 
 
@@ -57,12 +57,12 @@ def to_page_svg(
     marks: Mapping[str, NodeMark],
     taken: Mapping[tuple[str, str], int] | None = None,
 ) -> str:
-    """The drawing as an SVG element without colours: the page's style sheet has them.
+    """Return the drawing as an SVG element without colours, which the page's style sheet has.
 
     Args:
-        title: read to who cannot see it.
-        marks: by node; those that are missing are untouched.
-        taken: how often the way between two nodes was taken.
+        title: for screen readers.
+        marks: by node; nodes without one count as untouched.
+        taken: how often the edge between two nodes was taken.
     """
     left, top, right, bottom = picture.bounds
     width, height = right - left + 2 * MARGIN, bottom - top + 2 * MARGIN
@@ -104,7 +104,7 @@ def _node(number: int, placed: Placed, mark: NodeMark) -> str:
         (SMALL.size, "what", placed.caption),
         (SMALL.size, "now", shortened(mark.text, STATE_LENGTH)),
     )
-    # A blank between two lines: who hears them hears words.
+    # A blank between the lines, so that screen readers separate the words.
     texts = " ".join(
         f'<tspan class="{name}" x="{px(middle)}" '
         f'y="{px(baseline + line * _LINE_HEIGHT)}" font-size="{size:g}">'
@@ -140,7 +140,7 @@ def _ring(placed: Placed, mark: NodeMark) -> str:
 
 
 def _label(route: Route) -> str:
-    """Above all lines, so that none runs through a word."""
+    """Return a label; drawn above all lines, so that none crosses a word."""
     if route.anchor is None:
         return ""
     x, y, width = route.anchor.x, route.anchor.y, width_of(route.label, LABEL) + LABEL_PADDING
@@ -153,5 +153,5 @@ def _label(route: Route) -> str:
 
 
 def _quoted(text: str) -> str:
-    """An attribute; XML allows no control characters, not even escaped."""
+    """Quote an attribute; XML allows no control characters, not even escaped."""
     return quoteattr("".join(char if char.isprintable() else " " for char in text))

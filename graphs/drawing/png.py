@@ -1,4 +1,4 @@
-"""A graph as a PNG image: the SVG, rendered."""
+"""A graph as a PNG image, rendered from the SVG."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from sleipnir.graphs.errors import GraphError
 from sleipnir.graphs.schema import Graph
 from sleipnir.lazy import lazy_imports
 
-# Native code that only PNG needs.
+# Lazy: native code that only PNG needs.
 with lazy_imports():
     import resvg_py
 
-ZOOM = 2.0  # sharp on dense screens and in print
+ZOOM = 2.0  # sharp on high-density screens and in print
 
 
 class NoFonts(GraphError):
-    """This machine has no fonts; a PNG would show boxes without a word."""
+    """This machine has no fonts, so a PNG would show boxes without text."""
 
     def __init__(self) -> None:
         super().__init__("no fonts are installed here; draw an .svg, or install a sans-serif font")
 
 
 def to_png(graph: Graph, progress: Mapping[str, Progress] | None = None) -> bytes:
-    """The graph as PNG data.
+    """Return the graph as PNG data.
 
     Raises:
         NoFonts: no font is installed on this machine.

@@ -15,7 +15,7 @@ from sleipnir.graphs.schema import Graph
 
 FONT: Final = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 MARGIN: Final = 24
-CORNER: Final = 8  # radius of the bends of an arrow
+CORNER: Final = 8  # radius of an arrow's bends
 SLANT: Final = 12
 FAINT: Final = "#52606d"
 RADII: Final[Mapping[str, float]] = {"end": 25, "llm": 14}
@@ -28,7 +28,7 @@ STROKES: Final[Mapping[Kind, str]] = {
 
 
 def to_svg(graph: Graph, progress: Mapping[str, Progress] | None = None) -> str:
-    """The graph as an SVG document: dark on light, text of any viewer's sans-serif font."""
+    """Return the graph as an SVG document: dark on light, in the viewer's sans-serif font."""
     outline = outline_of(graph, progress)
     picture = place(outline)
     left, top, right, bottom = picture.bounds
@@ -47,7 +47,7 @@ def to_svg(graph: Graph, progress: Mapping[str, Progress] | None = None) -> str:
         *(_arrow(route) for route in picture.routes),
         *map(_start, picture.dots),
         *(_node(placed, progress is not None) for placed in picture.boxes),
-        # Above all lines, so that none runs through a word.
+        # Above all lines, so that none crosses a word.
         *(_label(route.label, route.anchor) for route in picture.routes if route.anchor),
         "</svg>",
     ]
@@ -62,7 +62,7 @@ def _arrow(route: Route) -> str:
 
 
 def bent_path(points: tuple[Point, ...]) -> str:
-    """A path through the points with round bends."""
+    """Return a path through the points with rounded bends."""
     path = [f"M{_at(points[0])}"]
     for before, bend, after in zip(points, points[1:], points[2:], strict=False):
         entry, leave = _towards(bend, before), _towards(bend, after)
@@ -71,7 +71,7 @@ def bent_path(points: tuple[Point, ...]) -> str:
 
 
 def _towards(bend: Point, other: Point) -> Point:
-    """Where the bend at one point begins or ends, on the way to another point."""
+    """Return where a bend begins or ends, on the way to another point."""
     length = hypot(other.x - bend.x, other.y - bend.y)
     share = min(CORNER, length / 2) / length if length else 0.0
     return Point(bend.x + (other.x - bend.x) * share, bend.y + (other.y - bend.y) * share)
@@ -108,7 +108,7 @@ def _node(placed: Placed, by_progress: bool) -> str:
 
 
 def shape_of(placed: Placed) -> str:
-    """The outline of a node, by its type."""
+    """Return the outline of a node, by its type."""
     left, top, width, height = placed.x, placed.y, placed.width, placed.height
     right, bottom, middle = left + width, top + height, top + height / 2
     match placed.box.type:
@@ -164,5 +164,5 @@ def _at(point: Point) -> str:
 
 
 def px(number: float) -> str:
-    """A number as short as a tenth of a pixel allows."""
+    """Return a number rounded to a tenth of a pixel, as short as possible."""
     return f"{number:.1f}".removesuffix(".0")

@@ -1,4 +1,4 @@
-"""How wide a text will be in a font nobody knows: estimates on the generous side."""
+"""Estimates how wide a text will be in an unknown font, rather too wide than too narrow."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from sleipnir.records import dataclass
 
-# Shares of the font size, measured on the widest of the usual sans-serif fonts.
+# Fractions of the font size, measured with the widest of the common sans-serif fonts.
 NARROW: Final = frozenset("fijlrtI.,:;'|!()[]{}/ \\-`")
 WIDE: Final = frozenset("mwMW@%<>=+~#&…")
 
@@ -24,7 +24,7 @@ LABEL: Final = Style(11)
 
 
 def width_of(text: str, style: Style) -> float:
-    """The estimated width in pixels."""
+    """Return the estimated width in pixels."""
     return sum(map(_share, text)) * style.size * (1.07 if style.bold else 1.0)
 
 
@@ -41,7 +41,7 @@ def _share(char: str) -> float:
 
 
 def shortened(text: str, limit: int) -> str:
-    """One line of at most `limit` characters without control characters, cut in the middle."""
+    """Return at most `limit` characters in one line, cut in the middle, no control characters."""
     # XML allows no control characters, not even escaped.
     flat = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     if len(flat) <= limit:

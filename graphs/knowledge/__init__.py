@@ -1,1 +1,1 @@
-"""What a knowledge base is made of and how it is named: pure, without an engine."""
+"""How a knowledge base is described and addressed: pure, without an engine."""

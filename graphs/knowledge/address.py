@@ -1,4 +1,4 @@
-"""How an index is named: by a hash of all that goes into it, so equal inputs share one."""
+"""The address of an index: a hash of all its inputs, so that equal inputs share one."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from sleipnir.graphs.knowledge.build_settings import BuildSettings
 from sleipnir.records import dataclass
 
-# Of the archive of an index; another one makes other addresses.
+# Format of an index's archive; changing it changes all addresses.
 INDEX_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentHash:
-    """One document, as far as it matters to what is found in it."""
+    """A document, as far as it affects search results."""
 
     source: str
     ext: str
@@ -23,12 +23,12 @@ class DocumentHash:
 
 
 def content_hash(text: str) -> str:
-    """The hash of a document's text."""
+    """Return the hash of a document's text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def address_of(settings: BuildSettings, documents: Iterable[DocumentHash]) -> str:
-    """The address of the index that these inputs make: 64 hexadecimal digits."""
+    """Return the address of the index made from these inputs: 64 hexadecimal digits."""
     inputs = [
         INDEX_FORMAT,
         settings.index_model,
@@ -40,6 +40,6 @@ def address_of(settings: BuildSettings, documents: Iterable[DocumentHash]) -> st
 
 
 def files_hash(documents: Iterable[DocumentHash]) -> str:
-    """One hash of all local documents, to tell whether any of them has changed."""
+    """Return one hash of all local documents, which tells whether any of them has changed."""
     rows = sorted((document.source, document.content) for document in documents)
     return hashlib.sha256(json.dumps(rows, separators=(",", ":")).encode()).hexdigest()

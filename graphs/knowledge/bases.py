@@ -12,20 +12,20 @@ from sleipnir.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DescribedBase:
-    """One of them; a normal agent has one at most."""
+    """A knowledge base that an agent describes; a normal agent has at most one."""
 
-    node_id: str  # what its pointer is named after
+    node_id: str  # names its pointer
     documents: Sequence[str]
-    node: RagNode | None  # None: that of a normal agent
+    node: RagNode | None  # None for a normal agent's
 
     @property
     def batch_size(self) -> int | None:
-        """Texts that are embedded in one call; None: what the engine takes."""
+        """Texts embedded in one call; None: the engine's default."""
         return self.node.batch_size if self.node is not None else None
 
 
 def bases_of(agent: Agent) -> Iterator[DescribedBase]:
-    """All of an agent, in the order of its file; none of one whose file cannot be used."""
+    """Yield an agent's knowledge bases, in the order of its file; none if the file is unusable."""
     if agent.graph is not None:
         for node_id, node in agent.graph.nodes_of(RagNode):
             yield DescribedBase(node_id, node.documents, node)

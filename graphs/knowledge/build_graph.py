@@ -1,23 +1,23 @@
-"""The graph of a build: what a run does that makes the index of a knowledge base.
+"""The graph of a build: how a run makes the index of a knowledge base.
 
-A build is a run of an agent of its own, whose graph is the one below and whose nodes only this
-module can make. So it is listed, cancelled, limited, paid for and taken over by other workers like
-any run, and the engine knows nothing of it but a node type:
+A build is a run of an agent of its own, with the graph below and nodes that only this module
+creates. So it is listed, cancelled, limited, paid for and taken over by other workers like any run;
+the engine only knows one more node type:
 
     load ──► embed (a map: one invocation a batch) ──► assemble ──► end
       └────────────── nothing to embed ──────────────────▲
 
-- `load` reads pages (a worker may; local files were read where the agent is, and are kept in Redis
-  until the build is over), cuts all documents into chunks, works out the index's address, and makes
-  batches of the chunks that have no vector yet. Where the index is there already, the run ends.
-- `embed` asks the model for the vectors of one batch and keeps them at once, by model and text:
-  whoever comes to the same text later, another try of this visit or another build, does not ask.
-- `assemble` makes the index of chunks and vectors and stores it: the parts first, then the record
-  that others find it by. It goes back to `load` if a vector has meanwhile expired.
+- `load` reads pages (local files were read on the agent's machine, and are kept in Redis until the
+  build is over), cuts all documents into chunks, computes the index's address, and makes batches of
+  the chunks that have no vector yet. If the index exists already, the run ends.
+- `embed` asks the model for the vectors of one batch and stores them at once, by model and text:
+  another try of the visit, or another build, need not ask for the same text again.
+- `assemble` makes the index from chunks and vectors and stores it: first its parts, then the record
+  by which others find it. It goes back to `load` if a vector has expired meanwhile.
 
-One build goes on at a time for an address: its run holds a claim on it, which is void when the
-run is over. A run that needs the index starts the build as a child of the node's visit and parks on
-it as it would on any child; others that come to need it meanwhile rest.
+Only one build of an address runs at a time: its run holds a claim, which is void when the run is
+over. A run that needs the index starts the build as a child of the node's visit and parks on it as
+on any child; other visits that need it meanwhile are deferred.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from sleipnir.graphs.bundles.archive import Bundle, Part, pack
 from sleipnir.graphs.bundles.layout import MANIFEST
 from sleipnir.graphs.schema import BuildNode, EndNode, Graph, MapNode
 
-# In the manifest of its bundle, beside the name every agent has.
+# In the manifest of its bundle, in addition to the agent's name.
 BUILD_AGENT = "knowledge-build"
-# Invocations at once: limits and workers bound it further.
+# Concurrent invocations; limits and workers bound them further.
 _BATCHES_AT_ONCE = 16
 
-ORDER = "order"  # the key of its state that says what to build
+ORDER = "order"  # key of its state that says what to build
 BATCH = "batch"
 RESULT = "built"
 
@@ -63,6 +63,6 @@ BUILD_GRAPH = Graph(
 
 
 def build_bundle() -> Bundle:
-    """The bundle of every build; the same for all of them."""
+    """Return the bundle of a build, which is the same for all builds."""
     manifest = json.dumps({"agent": BUILD_AGENT, "aliases": {}, "graph": BUILD_AGENT})
     return pack([Part(MANIFEST, manifest.encode())])

@@ -1,4 +1,4 @@
-"""What a build of a knowledge base is told to do: a value in the state of its run."""
+"""The order of a build: what to build, as a value in the state of its run."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from sleipnir.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class BuildOrder:
-    """One knowledge base to build."""
+    """A knowledge base to build."""
 
     agent: str
     node: str
     settings: BuildSettings
-    entries: tuple[str, ...]  # of `documents`
-    documents: str  # the name that the documents from the agent's machine are kept under
-    batch_size: int | None = None  # texts of one call of the model
+    entries: tuple[str, ...]  # entries of the field `documents`
+    documents: str  # name under which the documents from the agent's machine are stored
+    batch_size: int | None = None  # texts per call of the model
     claim: str = ""  # what others that need the index wait for, beside its address
-    previous: str | None = None  # the address of an index whose vectors may be taken
-    bundle: str | None = None  # of the agent, to note the address for its other runs
+    previous: str | None = None  # address of an index whose vectors may be reused
+    bundle: str | None = None  # the agent's, to record the address for its other runs
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -1,4 +1,4 @@
-"""What a knowledge base is built with: the node's fields, else the engine's settings."""
+"""How a knowledge base is built: by the node's fields, or else the engine's settings."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from sleipnir.graphs.knowledge.chunking import ChunkSizes
 from sleipnir.records import dataclass
 
-# An embedding model that is none: keywords only.
+# Stands for no embedding model: keywords only.
 KEYWORDS_ONLY = "none"
-# The static model of the extra of that name.
+# The static model of the extra `local`.
 LOCAL = "local"
 LOCAL_MODEL = "local/wordllama-l2_supercat_256"
 LOCAL_MISSING = "the embedding model 'local' is not installed"
@@ -22,7 +22,7 @@ _KEYWORD_SIZES = {"chunk_size": 1000, "chunk_overlap": 50}
 
 @dataclass(frozen=True, slots=True)
 class BuildSettings:
-    """All that shapes an index, apart from its documents."""
+    """Everything that shapes an index, apart from its documents."""
 
     embedding_model: str  # provider:model, "local" or "none"
     chunk_size: int
@@ -34,12 +34,12 @@ class BuildSettings:
 
     @property
     def is_keyword_only(self) -> bool:
-        """Whether no text is embedded, ever."""
+        """Whether no text is ever embedded."""
         return self.embedding_model == KEYWORDS_ONLY
 
     @property
     def index_model(self) -> str:
-        """The model as an index names it: of the local one with its version."""
+        """The model as an index names it; for the local one, including its version."""
         return LOCAL_MODEL if self.embedding_model == LOCAL else self.embedding_model
 
     def to_json(self) -> dict[str, Any]:
@@ -48,18 +48,18 @@ class BuildSettings:
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """Not enough is known to build a knowledge base, or it does not fit together."""
+    """Settings are missing, or contradict each other."""
 
     missing: tuple[str, ...]
     problem: str = ""
 
 
 def effective(node: Any, defaults: Mapping[str, Any]) -> BuildSettings | Incomplete:
-    """The build settings of a node.
+    """Return the build settings of a node.
 
     Args:
-        node: has the fields as attributes, None where they are not set, or not at all.
-        defaults: the engine's, by the fields' names; keywords need no chunk sizes.
+        node: has the fields as attributes; those not set are None or missing.
+        defaults: the engine's, by field; with keywords only, chunk sizes need not be set.
     """
     values = wanted(node, defaults)
     missing = tuple(field for field in FIELDS if values[field] is None)
@@ -75,7 +75,7 @@ def effective(node: Any, defaults: Mapping[str, Any]) -> BuildSettings | Incompl
 
 
 def wanted(node: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """As `effective`, as far as it is known; None for the rest."""
+    """Return the settings as far as they are known; None for the rest."""
     values = {field: _first(getattr(node, field, None), defaults.get(field)) for field in FIELDS}
     if values["embedding_model"] == KEYWORDS_ONLY:
         for field, value in _keyword_sizes(values["chunk_size"]).items():

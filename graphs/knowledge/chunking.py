@@ -1,4 +1,4 @@
-"""Cuts a document into chunks: at its headings, functions and paragraphs, before it cuts words.
+"""Splits a document into chunks, at headings, functions and paragraphs before splitting words.
 
 Recursive character splitting; all lengths are in characters.
 """
@@ -18,7 +18,7 @@ _TEX_BLOCKS = "enumerate itemize description list quote quotation verse verbatim
 
 
 def _words(text: str) -> tuple[str, ...]:
-    """A line that begins with one of the words."""
+    """Return separators for lines that begin with one of the words."""
     return tuple(f"\n{word} " for word in text.split())
 
 
@@ -31,7 +31,7 @@ _MARKDOWN = (
 )
 _HTML = (*(f"<{tag}>" for tag in _HTML_TAGS.split()), " ", "")
 
-# Where a document of that kind is cut first; all but HTML go on with the common four.
+# Where a document of that kind is split first; all but HTML continue with the common four.
 _BOUNDARIES: dict[str, tuple[str, ...]] = {
     "md": _MARKDOWN,
     "mkd": _MARKDOWN,
@@ -70,21 +70,21 @@ _BOUNDARIES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class ChunkSizes:
-    """How large chunks are, and by how much two neighbours may overlap; in characters."""
+    """The size of chunks, and the overlap of two neighbours, at most; in characters."""
 
     size: int
     overlap: int
 
 
 def separators(ext: str) -> tuple[str, ...]:
-    """Where a document with that extension may be cut, best places first."""
+    """Return where a document with that extension may be split, best places first."""
     if ext in ("htm", "html"):
         return _HTML
     return (*_BOUNDARIES.get(ext, ()), *_COMMON)
 
 
 def split(text: str, ext: str, sizes: ChunkSizes) -> list[str]:
-    """The chunks of a text, in order; none of a blank text."""
+    """Split a text into chunks, in order; a blank text has none."""
     between = separators(ext)
     keeps = any(separator.strip() for separator in between)
     return list(_split(text, between, sizes, keeps=keeps))
@@ -109,7 +109,7 @@ def _split(text: str, between: Sequence[str], sizes: ChunkSizes, *, keeps: bool)
 
 
 def _pieces(text: str, separator: str, *, keeps: bool) -> list[str]:
-    """The text cut at a separator, which stays at the front of what follows it, or is dropped."""
+    """Split a text at a separator, which is kept in front of the next piece, or dropped."""
     if not separator:
         return list(text)
     first, *others = text.split(separator)
@@ -119,9 +119,9 @@ def _pieces(text: str, separator: str, *, keeps: bool) -> list[str]:
 
 
 def _merge(pieces: Sequence[str], joint: str, sizes: ChunkSizes) -> Iterator[str]:
-    """Put small pieces together to chunks that fit, each beginning with the end of the last."""
+    """Merge small pieces into chunks that fit; each begins with the end of the one before."""
     held: list[str] = []
-    first, total = 0, 0  # of `held`: what is dropped stays in the list
+    first, total = 0, 0  # of `held`, which also keeps the pieces dropped
 
     def fits(piece: str) -> bool:
         return total + len(piece) + (len(held) - first) * len(joint) <= sizes.size

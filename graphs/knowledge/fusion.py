@@ -1,4 +1,4 @@
-"""Makes one order of the hits of two searches: reciprocal rank fusion, or a model's order."""
+"""Merges the hits of two searches into one order: reciprocal rank fusion, or a model's order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DIGITS = Decimal("0.00001")
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """A chunk in the one order; ranks count from 1, None where a search did not find it."""
+    """A chunk in the merged order; ranks count from 1, None where a search did not find it."""
 
     chunk: int
     score: float
@@ -23,9 +23,9 @@ class Fused:
 
 
 def fuse(vector: Sequence[int], keyword: Sequence[int], top_k: int) -> list[Fused]:
-    """The best `top_k` chunks of two orders, each best first.
+    """Return the best `top_k` chunks of two orders, each best first.
 
-    Equal scores stay in the order in which the chunks were first seen, vectors before keywords.
+    Equal scores keep the order in which chunks were first seen, vectors before keywords.
     """
     vector_ranks = {chunk: rank for rank, chunk in enumerate(vector, 1)}
     keyword_ranks = {chunk: rank for rank, chunk in enumerate(keyword, 1)}
@@ -45,17 +45,17 @@ def fuse(vector: Sequence[int], keyword: Sequence[int], top_k: int) -> list[Fuse
 
 
 def union(vector: Sequence[int], keyword: Sequence[int]) -> list[int]:
-    """The chunks of two orders, each once: those of the first, then what the second has new."""
+    """Return the chunks of two orders, each once: those of the first, then the rest."""
     return list(dict.fromkeys((*vector, *keyword)))
 
 
 def reranked(
     vector: Sequence[int], keyword: Sequence[int], order: Sequence[tuple[int, float]], top_k: int
 ) -> list[Fused]:
-    """The best `top_k` chunks in the order of a model.
+    """Return the best `top_k` chunks in the order of a model.
 
     Args:
-        order: places in the union of both, with the model's scores, best first.
+        order: positions in the union of both, with the model's scores, best first.
     """
     vector_ranks = {chunk: rank for rank, chunk in enumerate(vector, 1)}
     keyword_ranks = {chunk: rank for rank, chunk in enumerate(keyword, 1)}
@@ -69,5 +69,5 @@ def reranked(
 
 
 def rounded(score: float) -> float:
-    """A score as people see it: five digits, halves up."""
+    """Round a score for display: to five digits, halves up."""
     return float(Decimal(score).quantize(_DIGITS, ROUND_HALF_UP))

@@ -1,4 +1,4 @@
-"""The local documents of a knowledge base as they are now, read to be compared."""
+"""Hashes the current local documents of a knowledge base, to tell whether they have changed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sleipnir.graphs.knowledge.sources import (
 def local_files_hash(
     directory: Path, documents: Sequence[str], loaders: Collection[str], *, allow_absolute: bool
 ) -> str:
-    """One hash of the files that the entries stand for now; what cannot be read counts as empty."""
+    """Return one hash of the files that the entries match now; unreadable ones count as empty."""
     found: dict[str, DocumentHash] = {}
     for entry in (classify(text, loaders) for text in documents):
         if not entry.is_local:

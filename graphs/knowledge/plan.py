@@ -1,4 +1,4 @@
-"""What a run needs to know of a node's knowledge base: it travels in the bundle."""
+"""What a run needs to know about a node's knowledge base; part of its bundle."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class KnowledgePlan:
 
     settings: BuildSettings
     top_k: int
-    address: str | None  # of the index that was built; None: build it from the documents
+    address: str | None  # of the index built; None: build it from the documents
     reranker_model: str | None = None  # None: ranks are fused
-    template: str | None = None  # of a normal agent's user messages; None: our own
-    without: tuple[str, ...] = ()  # sources that cannot be read, and are agreed to be left out
+    template: str | None = None  # of a normal agent's user messages; None: the shipped one
+    without: tuple[str, ...] = ()  # unreadable sources that the user agreed to leave out
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -37,17 +37,17 @@ class KnowledgePlan:
 
 
 def documents_file(node: str) -> str:
-    """Where a bundle has the documents of a knowledge base that only its sender can read."""
+    """Return the path, in a bundle, of documents that only the submitting machine can read."""
     return f"documents/{node}.jsonl"
 
 
 def plans_text(plans: Mapping[str, KnowledgePlan]) -> bytes:
-    """The plans by node id, as they are kept in a bundle."""
+    """Encode the plans by node id, as a bundle contains them."""
     return (json.dumps({node: plan.to_json() for node, plan in plans.items()}) + "\n").encode()
 
 
 def read_plans(root: Path) -> dict[str, KnowledgePlan]:
-    """The plans in an unpacked bundle; none if it was packed without.
+    """Return the plans in an unpacked bundle; none if it was packed without.
 
     Raises:
         BundleError: they cannot be read.

@@ -16,7 +16,7 @@ from sleipnir.graphs.files import MIB, read_text, reason
 from sleipnir.graphs.knowledge.build_settings import FIELDS, BuildSettings
 
 POINTER_FORMAT = 1
-# The pointer of a normal agent's knowledge base is `rag.yaml`.
+# For a normal agent, whose pointer is `rag.yaml`.
 NORMAL_AGENT_NODE = "rag"
 
 _HEADER = "# Made by `sleipnir kb build`: delete it to have the knowledge base built anew.\n"
@@ -37,7 +37,7 @@ class Pointer(BaseModel):
     chunk_size: int
     chunk_overlap: int
     documents: list[str]
-    files: int  # documents that gave chunks or might have
+    files: int  # documents read, including those without chunks
     chunks: int
     dimension: int | None  # None: keywords only
     files_hash: str  # of the local documents
@@ -48,15 +48,15 @@ class Pointer(BaseModel):
         return BuildSettings(self.embedding_model, self.chunk_size, self.chunk_overlap)
 
     def to_yaml(self) -> str:
-        """The content of the file."""
+        """Return the content of the file."""
         return _HEADER + yaml.safe_dump(self.model_dump(), sort_keys=False, allow_unicode=True)
 
 
 def parse_pointer(text: str) -> Pointer:
-    """The pointer in a file's text.
+    """Parse the text of a pointer.
 
     Raises:
-        UnusablePointer: it is none, or of another version.
+        UnusablePointer: it is not a pointer, or of another version.
     """
     try:
         found = yaml.safe_load(text)
@@ -71,10 +71,10 @@ def parse_pointer(text: str) -> Pointer:
 
 
 def read_pointer(file: Path) -> Pointer | None:
-    """The pointer in a file; None if there is no such file.
+    """Read a pointer; None if the file does not exist.
 
     Raises:
-        UnusablePointer: it cannot be read, is none, or is of another version.
+        UnusablePointer: it cannot be read, is not a pointer, or is of another version.
     """
     try:
         return parse_pointer(read_text(file, MIB))
@@ -85,11 +85,11 @@ def read_pointer(file: Path) -> Pointer | None:
 
 
 def pointer_file(directory: Path, node_id: str, elsewhere: Path | None) -> Path:
-    """Where the pointer of a knowledge base is, or would be looked for.
+    """Return where the pointer of a knowledge base is, or would be.
 
     Args:
         directory: the agent's.
-        elsewhere: where pointers are whose agents' directories cannot be written.
+        elsewhere: directory for pointers of agents whose own directories are not writable.
     """
     own = directory / f"{node_id}.yaml"
     if elsewhere is None or not is_kept_elsewhere(directory):
@@ -99,13 +99,15 @@ def pointer_file(directory: Path, node_id: str, elsewhere: Path | None) -> Path:
 
 
 def is_kept_elsewhere(directory: Path) -> bool:
-    """Whether new pointers of an agent do not go to its directory: it is shipped, or read-only."""
+    """Return whether an agent's new pointers go elsewhere: it is shipped, or its directory
+    read-only.
+    """
     shipped = directory.is_relative_to(SHIPPED_AGENTS.resolve())
     return shipped or not os.access(directory, os.W_OK)
 
 
 def changes(pointer: Pointer, wanted: Mapping[str, Any], documents: Sequence[str]) -> list[str]:
-    """What would be built otherwise today, a sentence for each field.
+    """Return what would be built differently today, one sentence per field.
 
     Args:
         wanted: the effective build settings, as far as they are known.

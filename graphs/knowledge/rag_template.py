@@ -1,4 +1,4 @@
-"""What a user message of a normal agent becomes when its documents tell something about it."""
+"""The template that adds what an agent's documents say to a user's message."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ __INPUT__
 
 
 def lacking(template: str) -> list[str]:
-    """The placeholders that have to occur in a template and do not."""
+    """Return the required placeholders that a template lacks."""
     return [placeholder for placeholder in _REQUIRED if placeholder not in template]
 
 
 def filled(template: str | None, text: str, context: str, sources: Sequence[str]) -> str:
-    """What somebody said, with what was found about it; alone if that is nothing.
+    """Return a user's message with what was found about it; the message alone if nothing was.
 
     Args:
-        template: None: our own.
+        template: None: the shipped one.
     """
     if not context:
         return text

@@ -1,4 +1,4 @@
-"""Where the documents of a knowledge base come from, and which files an entry stands for."""
+"""Where the documents of a knowledge base come from, and which files an entry matches."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from sleipnir.records import dataclass
 
 _GLOB_CHARACTERS = frozenset("*?[{")
 _BRACES = re.compile(r"\{([^{}]*)\}")
-# `{a,b}{c,d}…` multiply.
+# The alternatives of `{a,b}{c,d}…` multiply.
 _MOST_ALTERNATIVES = 1000
 
-# Loaders that there are without settings.
+# Loaders that exist without settings.
 BUILT_IN_LOADERS = frozenset({"pdf", "docx"})
 
 Kind = Literal["crawl", "url", "loader", "local"]
 
 
 class SourceError(Exception):
-    """An entry, or a document, cannot be had; the text says why."""
+    """An entry or a document is unusable; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +32,22 @@ class Entry:
 
     text: str  # as written, trimmed
     kind: Kind
-    target: str  # the URL without `**`, the path, what the loader is to load
+    target: str  # the URL without `**`, the path, or what the loader loads
     loader: str = ""  # its name, for the kind `loader`
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a path, and a loader's counts as one unless it is a URL."""
+        """Whether it is a path; that of a loader counts too, unless it is a URL."""
         return self.kind == "local" or (self.kind == "loader" and not _is_url(self.target))
 
 
 def loader_names(configured: Collection[str]) -> frozenset[str]:
-    """The names that loaders have, where those are configured."""
+    """Return the names of all loaders, given those configured."""
     return BUILT_IN_LOADERS.union(configured)
 
 
 def classify(entry: str, loaders: Collection[str] = ()) -> Entry:
-    """What an entry of `documents` means; `loaders` are the names of configured ones."""
+    """Return what an entry of `documents` means; `loaders` are the names of configured ones."""
     text = entry.strip()
     if _is_url(text):
         if text.endswith("**"):
@@ -60,7 +60,7 @@ def classify(entry: str, loaders: Collection[str] = ()) -> Entry:
 
 
 def may_read(directory: Path, entry: Entry, *, allow_absolute: bool) -> bool:
-    """Whether the paths of an entry lead to where an agent in that directory may read."""
+    """Return whether an entry's paths stay where an agent in that directory may read."""
     if not entry.is_local:
         return True
     if is_absolute(entry.target):
@@ -69,12 +69,12 @@ def may_read(directory: Path, entry: Entry, *, allow_absolute: bool) -> bool:
 
 
 def is_absolute(path: str) -> bool:
-    """Whether a path does not start at the agent's directory."""
+    """Return whether a path does not start at the agent's directory."""
     return path.startswith("~") or PurePath(path).is_absolute()
 
 
 def fixed_part(path: str) -> str:
-    """The path up to the first component that is a pattern."""
+    """Return the path up to the first component that is a pattern."""
     fixed: list[str] = []
     for part in path.split("/"):
         if _GLOB_CHARACTERS.intersection(part):
@@ -84,10 +84,10 @@ def fixed_part(path: str) -> str:
 
 
 def files_of(directory: Path, path: str, *, allow_absolute: bool = False) -> list[Path]:
-    """The files that a local path stands for, sorted by path.
+    """Return the files that a local path matches, sorted by path.
 
-    Hidden files and directories are left out unless the path names them. Where a symlink leads
-    outside, it is there itself: reading it fails.
+    Hidden files and directories are skipped unless the path names them. A symlink that leads
+    outside is returned itself, and reading it fails.
 
     Args:
         directory: the agent's, resolved.
@@ -110,14 +110,14 @@ def files_of(directory: Path, path: str, *, allow_absolute: bool = False) -> lis
 
 
 def source_of(directory: Path, file: Path) -> str:
-    """What a file is called in answers: relative to the agent's directory if it is in there."""
+    """Return a file's name in answers: relative to the agent's directory if it is inside."""
     if file.is_relative_to(directory):
         return f"./{file.relative_to(directory).as_posix()}"
     return file.as_posix()
 
 
 def extension_of(path: str) -> str:
-    """The extension in lower case, without the dot; `txt` if there is none."""
+    """Return the extension in lower case, without the dot; `txt` if there is none."""
     return PurePath(path).suffix[1:].lower() or "txt"
 
 
@@ -142,9 +142,9 @@ def _matching(path: Path, bounds: Path | None) -> Iterator[Path]:
 def _below(
     root: Path, bounds: Path | None, deepest: int | None = None, *, hidden: bool = False
 ) -> Iterator[Path]:
-    """Every file below a directory; each directory once, however many links lead to it.
+    """Yield every file below a directory; each directory once, however many links lead to it.
 
-    A directory outside of the bounds is there instead of its files, so that it can be named.
+    A directory outside of the bounds is yielded itself, so that it can be reported.
     """
     seen: set[str] = set()
     for parent, directories, files in os.walk(root, followlinks=True):
@@ -164,7 +164,7 @@ def _below(
 
 
 def _alternatives(pattern: str) -> list[str]:
-    """The pattern with each choice in braces made."""
+    """Expand the alternatives in braces."""
     patterns, done = [pattern], False
     while not done:
         done = True
@@ -186,7 +186,7 @@ _TOKENS = re.compile(
 
 
 def _expression(pattern: str) -> str:
-    """A glob pattern as a regular expression; `**/` stands for any directories, none too."""
+    """Return a glob pattern as a regular expression; `**/` matches any number of directories."""
     parts: list[str] = []
     end = 0
     for token in _TOKENS.finditer(pattern):

@@ -1,6 +1,6 @@
-"""Reads `mcp.json`: the MCP servers that agents may use, in the shape that MCP clients share.
+"""Reads `mcp.json`: the MCP servers that agents may use, in the format that MCP clients share.
 
-`{{NAME}}`s of secrets stay as they are written: they are resolved where a server is started.
+`{{NAME}}`s of secrets are kept as written, and resolved when a server is started.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from sleipnir.graphs.document.shape import near
 from sleipnir.graphs.files import read_text, reason
 from sleipnir.records import dataclass
 
-# In `mcp_servers`: every configured server.
+# In `mcp_servers`: all configured servers.
 ALL_SERVERS = "all"
 
-# With the longest prefix in front it still has to be a function's name, of 64 characters.
+# With the longest prefix it must still be a valid function name, of at most 64 characters.
 MAX_NAME_CHARS = 51
 
-# A list of names, or one comma-separated text.
+# A list of names, or one comma-separated string.
 Members: TypeAlias = str | list[str]
 
 _CODE = "E608"
@@ -43,18 +43,18 @@ class McpServer:
 
     name: str
     type: Literal["stdio", "http", "sse"]
-    command: str = ""  # stdio: a program, started by the worker
+    command: str = ""  # stdio: a program that the worker starts
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
-    cwd: str | None = None  # None: the directory of the run
+    cwd: str | None = None  # None: the working directory of the run
     url: str = ""  # http, sse
     headers: Mapping[str, str] = field(default_factory=dict)
-    oauth: bool = False  # it asks for OAuth, which only `headers` can stand in for
+    oauth: bool = False  # it requires OAuth, which only `headers` can replace
     expose: Literal["meta", "direct"] = "meta"
     disabled: bool = False
 
     def with_secrets(self, resolve: Callable[[dict[str, Any]], dict[str, Any]]) -> McpServer:
-        """The server with the `{{NAME}}`s of all its texts resolved, in one go."""
+        """Return the server with the `{{NAME}}`s in its texts resolved, all at once."""
         texts = {name: getattr(self, name) for name in (*_STDIO_FIELDS, "url", "headers")}
         return replace(self, **resolve(texts))
 
@@ -68,7 +68,7 @@ class McpConfig:
     entries: Mapping[str, Any] = field(default_factory=dict)  # as written, by name
 
     def with_aliases(self, aliases: Mapping[str, Members]) -> McpConfig:
-        """The same servers under these aliases too; a server hides an alias of its name."""
+        """Add aliases; one with the name of a server is ignored."""
         read = {
             alias: tuple(_members(members))
             for alias, members in aliases.items()
@@ -78,10 +78,10 @@ class McpConfig:
 
     @property
     def programs(self) -> dict[str, str]:
-        """By server, the program that has to be on the PATH, or at that place, to start it.
+        """Return the program needed to start each server, on the PATH or at a fixed place.
 
-        Of those for which that can be known: secrets, a path from another directory, and a PATH
-        of its own are up to the worker.
+        Servers for which this is unknown are left out: those with secrets, a relative path or a
+        PATH of their own are up to the worker.
         """
         return {
             server.name: server.command
@@ -94,17 +94,17 @@ class McpConfig:
         }
 
     def resolve(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The servers that entries of `mcp_servers` stand for, in their order, each once.
+        """Return the servers that entries of `mcp_servers` stand for, in order, each once.
 
-        A name that is neither a server, an alias nor `all` stands for itself: what is to be
-        said about it depends on the caller.
+        A name that is neither a server, an alias nor `all` stands for itself; how to report it is
+        up to the caller.
         """
         return tuple(dict.fromkeys(server for name in names for server in self._meant_by(name)))
 
     def bundled(self, names: Iterable[str]) -> dict[str, Any]:
-        """The `mcp.json` of a bundle: what these entries of `mcp_servers` need, and no more.
+        """Return the `mcp.json` for a bundle, with only what these entries of `mcp_servers` need.
 
-        Reading it back, the same entries stand for the same servers in the same order.
+        When it is read back, the same entries stand for the same servers in the same order.
         """
         names = tuple(names)
         wanted = [server for server in self.resolve(names) if server in self.entries]
@@ -120,18 +120,18 @@ class McpConfig:
 
 
 def function_suffix(server: str) -> str:
-    """A server's name as far as it may be part of a function's name."""
+    """Return a server's name with what function names cannot contain replaced."""
     return _NOT_IN_NAMES.sub("_", server)
 
 
 def mcp_file(directory: Path) -> Path | None:
-    """The `mcp.json` of a config directory, or of a bundle, which has the same layout."""
+    """Return the `mcp.json` of a configuration directory, or of a bundle; None without one."""
     places = (directory / "functions" / "mcp.json", directory / "mcp.json")
     return next((place for place in places if os.path.lexists(place)), None)
 
 
 def read_mcp_config(directory: Path) -> tuple[McpConfig, tuple[Finding, ...]]:
-    """The servers configured there; none, and E608, if anything in the file is wrong."""
+    """Return the servers configured there; none, and E608, if anything in the file is wrong."""
     file = mcp_file(directory)
     if file is None:
         return McpConfig(), ()
@@ -174,14 +174,14 @@ class _Entry(BaseModel):
 
 
 class _ConfigReader:
-    """One pass over a file's data; afterwards `findings` says what is wrong."""
+    """One pass over a file's data; afterwards `findings` has what is wrong."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        # JSON is YAML but for a few corners; in those we can only name the file.
+        # JSON is YAML except for a few corner cases, for which only the file can be named.
         self._places: Document | None
         self._places, found = read_document(file)
-        # What our JSON reader would not mind: the last one counts, and nobody notices.
+        # Report duplicate keys: the JSON parser would silently use the last one.
         self.findings = [replace(f, code=_CODE) for f in found if f.code == "E004"]
 
     def config(self, data: Any) -> McpConfig:
@@ -198,7 +198,7 @@ class _ConfigReader:
         )
 
     def _aliases(self, aliases: Any) -> dict[str, tuple[str, ...]]:
-        """Those of a bundle; people give theirs as a setting."""
+        """Read the aliases of a bundle; users define theirs in the settings."""
         lists = isinstance(aliases, dict) and all(isinstance(v, list) for v in aliases.values())
         if not lists:
             self._report("mcp.json: aliases: expected an object of lists", "aliases")
@@ -249,7 +249,7 @@ class _ConfigReader:
         )
 
     def _check_fields(self, name: str, kind: str, entry: Mapping[str, Any]) -> None:
-        """Whether they are those of its type."""
+        """Check that a server has the fields of its type, and no others."""
         required, foreign = (
             ("command", _REMOTE_FIELDS) if kind == "stdio" else ("url", _STDIO_FIELDS)
         )
@@ -288,7 +288,7 @@ _EXPECTED = {
 
 
 def _place(detail: ErrorDetails) -> tuple[str | int, ...]:
-    """Where in a server's entry it is; a field and its key are all there is of depth."""
+    """Return the place within a server's entry: a field, and possibly a key in it."""
     return detail["loc"][:2]
 
 

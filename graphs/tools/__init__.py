@@ -1,1 +1,1 @@
-"""The tools of agents: what functions their files declare, read without running them."""
+"""Agents' tools: which functions their files declare, read without running them."""

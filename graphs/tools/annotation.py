@@ -1,4 +1,4 @@
-"""Reads one annotation of a bash tool: `--name`, its modifier, its notations, its text."""
+"""Parses one annotation of a bash tool: `--name`, its modifier, its notations, its text."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ _MODIFIER = re.compile(
     """,
     re.VERBOSE,
 )
-_SHOWN = 40  # characters of what is wrong
+_SHOWN = 40  # of the invalid text, in messages
 _DEFAULTS = ("default", "single", "double")
 _NOTATION = re.compile(r"\s*<([^<>\s+*?]+)(\+?)>(?=\s|<|$)")
-# Notations of other forms, and values taken from variables of the environment.
+# Notations of other forms, and values from environment variables.
 _UNSUPPORTED = re.compile(r"<\S+>(?=\s|$)|\$(?:\$|[A-Z_]\w*)(?=\s|$)")
 
 
 class BadAnnotation(Exception):
-    """The annotation is of no kind that is supported; the message says why."""
+    """The annotation is not of a supported form; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +54,20 @@ class _Modifier:
 
 
 def read_option(text: str) -> tuple[BashParameter, str]:
-    """`[-s] [--long]MOD[NOTATION] TEXT`: the parameter and its text.
+    """Parse `[-s] [--long]MOD[NOTATION] TEXT` into the parameter and its text.
 
     Raises:
-        BadAnnotation: it is not written like this.
+        BadAnnotation: it does not have this form.
     """
     name, rest = _option_name(text)
     return _parameter("option", name, rest)
 
 
 def read_argument(text: str) -> tuple[BashParameter, str]:
-    """`nameMOD[NOTATION] TEXT`: the parameter and its text.
+    """Parse `nameMOD[NOTATION] TEXT` into the parameter and its text.
 
     Raises:
-        BadAnnotation: it is not written like this.
+        BadAnnotation: it does not have this form.
     """
     match = _ARGUMENT_NAME.match(text)
     if not match:
@@ -76,10 +76,10 @@ def read_argument(text: str) -> tuple[BashParameter, str]:
 
 
 def read_flag(text: str) -> tuple[BashParameter, str]:
-    """`[-s] [--long]MOD TEXT`: the parameter and its text.
+    """Parse `[-s] [--long]MOD TEXT` into the parameter and its text.
 
     Raises:
-        BadAnnotation: it is not written like this.
+        BadAnnotation: it does not have this form.
     """
     name, rest = _option_name(text)
     modifier, rest = _modifier(name, rest)
@@ -90,10 +90,10 @@ def read_flag(text: str) -> tuple[BashParameter, str]:
 
 
 def read_variable(text: str) -> BashVariable:
-    """`NAMEMOD TEXT`: the variable.
+    """Parse `NAMEMOD TEXT` into the variable.
 
     Raises:
-        BadAnnotation: it is not written like this.
+        BadAnnotation: it does not have this form.
     """
     match = _VARIABLE_NAME.match(text)
     if not match:
@@ -111,13 +111,13 @@ def read_variable(text: str) -> BashVariable:
 
 
 def read_programs(text: str) -> list[str]:
-    """The programs of `require-tools a,b`; none of any other text of `@meta`."""
+    """Return the programs of `require-tools a,b`; none for any other `@meta`."""
     match = _PROGRAMS.fullmatch(text)
     return _PROGRAM.findall(match[1]) if match else []
 
 
 def read_aliases(text: str) -> dict[str, str]:
-    """The names in `alias other=name` and what they stand for; none of any other `@meta`."""
+    """Return the alias and the name of `alias other=name`; none for any other `@meta`."""
     match = _ALIAS.fullmatch(text)
     return {match[1]: match[2]} if match else {}
 
@@ -169,7 +169,7 @@ def _modifier(name: str, text: str) -> tuple[_Modifier, str]:
 
 
 def _notations(name: str, text: str) -> tuple[tuple[str, ...], bool, str]:
-    """The notations, whether they take several values, and what follows them."""
+    """Return the notations, whether the last one repeats, and the text that follows."""
     found: list[str] = []
     repeats = False
     start = 0

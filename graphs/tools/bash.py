@@ -1,4 +1,4 @@
-"""Reads the functions of a bash tool file off the annotations in its comments."""
+"""Reads the functions of a bash tool file from the annotations in its comments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ANNOTATION = re.compile(r"\s*#\s*@([A-Za-z][\w-]*)(?:\s+(.*))?")
 _COMMENT = re.compile(r"\s*#(?!!)\s?(.*)")
 FUNCTION = re.compile(r"\s*(?:function\s+([^\s(){};]+)|([^\s(){};#\"'$=]+)\s*\(\s*\))")
 
-# What another program once generated into the file.
+# Encloses code that another program has generated into the file.
 _GENERATED_BEGIN, _GENERATED_END = "# ARGC-BUILD {", "# ARGC-BUILD }"
 
 _PARAMETERS = {"option": read_option, "flag": read_flag, "arg": read_argument}
@@ -45,7 +45,7 @@ class _Annotation:
 
 @dataclass(slots=True)
 class _Command:
-    """What belongs together: `main`, or one `@cmd` with the shell function after it."""
+    """Annotations that belong together: `main`, or a `@cmd` with the shell function after it."""
 
     line: int = 1
     description: str = ""
@@ -57,7 +57,7 @@ class _Command:
 
 
 def bash_functions(source: Source) -> list[Function]:
-    """The functions after `@cmd` lines; of a global tool without any, its `main`."""
+    """Return the functions after `@cmd` lines; for a global tool without any, its `main`."""
     reading = _BashReader(source)
     for part in _parts(source.text):
         reading.take(part)
@@ -69,9 +69,9 @@ class _BashReader:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._common = _Command()  # what stands before the first `@cmd`
+        self._common = _Command()  # what precedes the first `@cmd`
         self._commands: list[_Command] = []
-        self._defined: dict[str, int] = {}  # shell functions, with their lines
+        self._defined: dict[str, int] = {}  # lines of shell functions, by name
 
     def take(self, part: _Annotation | tuple[str, int]) -> None:
         """Take the next annotation, or the definition of a shell function."""
@@ -87,7 +87,7 @@ class _BashReader:
             self._commands[-1].entry = name
 
     def functions(self) -> list[Function]:
-        """All that was declared, `_instructions` included."""
+        """Return all declared functions, including `_instructions`."""
         found = [self._function(command) for command in self._commands]
         if not self._commands and not self._source.own:
             found.append(self._main())
@@ -174,7 +174,7 @@ def _schema(parameter: BashParameter) -> dict[str, object]:
 
 
 def _parts(text: str) -> Iterator[_Annotation | tuple[str, int]]:
-    """Annotations and the definitions of functions, in the order of the file."""
+    """Yield annotations and the definitions of functions, in file order."""
     open_annotation: _Annotation | None = None
     for number, line in _lines(text):
         if match := _ANNOTATION.fullmatch(line):
@@ -194,7 +194,7 @@ def _parts(text: str) -> Iterator[_Annotation | tuple[str, int]]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines people wrote, numbered."""
+    """Yield the lines, with their numbers, that are not generated."""
     generated = False
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() == _GENERATED_BEGIN:

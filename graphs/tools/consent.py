@@ -1,4 +1,4 @@
-"""Which functions may ask a person for consent, as far as their files tell."""
+"""Finds functions that may ask a person for consent, as far as their files tell."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 from sleipnir.graphs.tools.bash import FUNCTION
 from sleipnir.graphs.tools.function import Function
 
-# What asks: the helpers for bash and Python, and the file helpers that ask where it is needed.
+# Helpers that ask: those for bash and Python, and file helpers that ask when needed.
 _HELPERS = frozenset({"guard_operation", "guard_path", "guard", "to_write", "to_remove"})
 _WORD = re.compile(r"[A-Za-z_][\w-]*")
 
 
 def may_ask(function: Function) -> bool:
-    """Whether a function calls a helper that asks, itself or by another function of its file."""
+    """Return whether a function calls a helper that asks, directly or by functions of its file."""
     calls = _words(function.file, function.language)
     seen: set[str] = set()
     waiting = [function.entry]
@@ -34,7 +34,7 @@ def may_ask(function: Function) -> bool:
 
 @lru_cache(maxsize=256)
 def _words(file: Path, language: str) -> Mapping[str, frozenset[str]]:
-    """The names that each function of a file uses. TypeScript has no helper that asks."""
+    """Return the names used by each function of a file; none for TypeScript, which cannot ask."""
     text = file.read_text(encoding="utf-8", errors="replace")
     if language == "bash":
         return _bash_words(text)
@@ -43,7 +43,7 @@ def _words(file: Path, language: str) -> Mapping[str, frozenset[str]]:
 
 def _bash_words(text: str) -> dict[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
-    words: set[str] = set()  # of no function yet
+    words: set[str] = set()  # outside of any function so far
     for line in text.splitlines():
         if match := FUNCTION.match(line):
             words = found.setdefault(match[1] or match[2], set())

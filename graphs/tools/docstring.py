@@ -1,4 +1,4 @@
-"""Reads what a Python docstring says of a function and of its arguments."""
+"""Parses what a Python docstring says about a function and its arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Argument:
     """One entry of `Args:`."""
 
     text: str
-    type: str  # as written in brackets, without `optional`; may be empty
+    type: str  # as written in parentheses, without `optional`; may be empty
     optional: bool
 
 
@@ -29,7 +29,7 @@ class Docstring:
 
 
 def read_docstring(text: str) -> Docstring:
-    """Split a docstring, indentation removed, into its description and its arguments."""
+    """Split a docstring, with indentation removed, into its description and its arguments."""
     lines = text.splitlines()
     headers = (index for index, line in enumerate(lines) if line.strip() in _HEADERS)
     end = next(headers, len(lines))
@@ -37,7 +37,7 @@ def read_docstring(text: str) -> Docstring:
 
 
 def _arguments(lines: list[str]) -> dict[str, Argument]:
-    """The entries below `Args:`; lines deeper than the first entry continue one."""
+    """Return the entries below `Args:`; lines deeper than the first entry continue one."""
     start = next((i for i, line in enumerate(lines) if line.strip() == "Args:"), None)
     if start is None:
         return {}

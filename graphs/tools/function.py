@@ -14,34 +14,34 @@ JsonSchema: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The values a bash parameter may take."""
+    """The values that a bash parameter may take."""
 
     values: tuple[str, ...] = ()
-    # A shell function that prints them, one a line; None: they are `values`.
+    # A shell function that prints them, one per line; None: they are in `values`.
     function: str | None = None
-    checked: bool = True  # False: only a suggestion
+    checked: bool = True  # False: only suggestions
 
 
 @dataclass(frozen=True, slots=True)
 class BashParameter:
-    """What one `@option`, `@flag` or `@arg` line says, beyond the schema made of it."""
+    """What an `@option`, `@flag` or `@arg` line says beyond the schema made from it."""
 
     kind: Literal["option", "flag", "arg"]
-    name: str  # the long name as written, else the short letter; without dashes in front
-    key: str  # the property in the schema: `name` with `-` as `_`
+    name: str  # long name as written, else the short letter; without leading dashes
+    key: str  # property in the schema: `name` with `_` for `-`
     required: bool = False
-    repeated: bool = False  # `*`, `+`, several notations; of a flag: it counts
+    repeated: bool = False  # `*`, `+`, several notations; a flag counts
     takes_rest: bool = False  # `~`
     separator: str | None = None  # `*,`: one string may hold several values
     default: str | None = None
-    default_function: str | None = None  # a shell function that prints the default
+    default_function: str | None = None  # shell function that prints the default
     choices: Choices | None = None
     notations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class BashVariable:
-    """What one `@env` line says: a variable of the environment, never a parameter."""
+    """What an `@env` line says: an environment variable, never a parameter."""
 
     name: str
     required: bool = False
@@ -56,7 +56,7 @@ class BashDetails:
 
     parameters: tuple[BashParameter, ...] = ()
     variables: tuple[BashVariable, ...] = ()
-    programs: tuple[str, ...] = ()  # that must be on PATH
+    programs: tuple[str, ...] = ()  # required on the PATH
     aliases: Mapping[str, str] = field(default_factory=dict)  # other names of parameters
 
 
@@ -66,14 +66,14 @@ class Function:
 
     name: str  # what the model calls
     description: str
-    # {"type": "object", "properties": {…}, "required": […]}; `required` is left out when empty.
+    # {"type": "object", "properties": {…}, "required": […]}; `required` is omitted if empty.
     parameters: JsonSchema
     file: Path
-    line: int  # where it is declared, from 1
-    # The symbol to call: `main` or a shell function, `run` or a top-level function.
+    line: int  # of its declaration, from 1
+    # What to call: `main` or a shell function, `run` or a top-level function.
     entry: str
-    own: bool  # of the agent's own tools file, as opposed to a global tool
-    # Of Python and TypeScript tools it holds no parameters.
+    own: bool  # from the agent's own tools file, not a global tool
+    # Has no parameters for Python and TypeScript tools.
     bash: BashDetails = field(default_factory=BashDetails)
 
     @property
@@ -81,7 +81,7 @@ class Function:
         return _LANGUAGES[self.file.suffix]
 
     def declaration(self) -> dict[str, Any]:
-        """The function as chat models are told of it."""
+        """Return the function's declaration for chat models."""
         return declaration_of(self.name, self.description, self.parameters)
 
 
@@ -93,7 +93,7 @@ _LANGUAGES: Mapping[str, Literal["bash", "python", "typescript"]] = {
 
 
 def declaration_of(name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """A function as chat models are told of it; `parameters` is a JSON Schema."""
+    """Return a function's declaration for chat models; `parameters` is a JSON Schema."""
     return {
         "type": "function",
         "function": {"name": name, "description": description, "parameters": parameters},

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from sleipnir.graphs.tools.reader import EXTENSIONS
 from sleipnir.records import dataclass
 
-# The names of tool files: a list, or one comma-separated text.
+# Names of tool files: a list, or one comma-separated string.
 Members: TypeAlias = str | list[str]
 
 DEFAULT_ALIASES: Mapping[str, Members] = {
@@ -25,12 +25,12 @@ class Resolved:
     """What an entry of `global_tools` stands for."""
 
     files: tuple[Path, ...] = ()
-    unknown: tuple[str, ...] = ()  # the entry itself, or members of the alias that it is
-    hidden: tuple[str, ...] = ()  # likewise: they exist, and `visible_tools` leaves them out
+    unknown: tuple[str, ...] = ()  # the entry itself, or members of the alias
+    hidden: tuple[str, ...] = ()  # likewise; they exist but are excluded by `visible_tools`
 
 
 class ToolLibrary:
-    """Finds global tools in directories; a file of an earlier one hides those after it."""
+    """Finds global tools in directories; a file hides those of the same name in later ones."""
 
     def __init__(
         self,
@@ -38,10 +38,10 @@ class ToolLibrary:
         aliases: Mapping[str, Members] | None = None,
         visible: Collection[str] | None = None,
     ) -> None:
-        """Look at what there is.
+        """List the files.
 
         Args:
-            directories: those that do not exist are passed over.
+            directories: those that do not exist are skipped.
             aliases: by name.
             visible: the only entries that agents may use; None: all.
         """
@@ -52,15 +52,15 @@ class ToolLibrary:
             self._visible = {file for entry in visible for file in self.resolve(entry).files}
 
     def names(self) -> set[str]:
-        """Everything an entry may say, without extensions."""
+        """Return all valid entries, without extensions."""
         files = (name for directory in self._directories for name in directory)
         return {PurePath(name).stem for name in files} | self.aliases.keys()
 
     def resolve(self, entry: str) -> Resolved:
-        """The files of an entry: a file name with or without extension, or an alias.
+        """Return the files of an entry: a file name with or without extension, or an alias.
 
-        The extension is a wish: where no such file is, one of the same name in another language
-        is taken. An alias of an alias is unknown.
+        The extension is a preference: without such a file, one of the same name in another language
+        is used. An alias of an alias is unknown.
         """
         members = [entry]
         alias = entry if entry in self.aliases else bare_name(entry)
@@ -88,13 +88,13 @@ class ToolLibrary:
 
 
 def bare_name(entry: str) -> str:
-    """An entry without the extension of a tool file, if it has one."""
+    """Return an entry without the extension of a tool file, if it has one."""
     extension = PurePath(entry).suffix
     return entry.removesuffix(extension) if extension in EXTENSIONS else entry
 
 
 def members_of(alias: Members) -> Iterator[str]:
-    """The single names in the value of an alias."""
+    """Yield the names in the value of an alias."""
     parts = alias.split(",") if isinstance(alias, str) else alias
     return (part.strip() for part in parts if part.strip())
 

@@ -1,4 +1,4 @@
-"""What a Python or TypeScript tool says it needs, in comments as bash tools say it."""
+"""What a Python or TypeScript tool needs, from comments like those of bash tools."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from sleipnir.graphs.tools.source import Source
 
 
 def read_needs(source: Source, comment: str) -> BashDetails:
-    """What `@env` and `@meta` lines say: variables, programs, other names of parameters.
+    """Return what `@env` and `@meta` lines declare: variables, programs, aliases of parameters.
 
     Args:
-        source: the whole file; its functions share what it needs.
+        source: the whole file, as its functions share their needs.
         comment: what begins a comment.
     """
     annotation = re.compile(rf"\s*{comment}\s*@(env|meta)\s+(.*)")

@@ -1,4 +1,4 @@
-"""Reads the functions of a Python tool file off its syntax tree."""
+"""Reads the functions of a Python tool file from its syntax tree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sleipnir.graphs.tools.needs import read_needs
 from sleipnir.graphs.tools.source import INSTRUCTIONS, Parameter, Source
 
 Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
-# A schema, and whether None may stand for the value.
+# A schema, and whether the value may be None.
 Typed: TypeAlias = tuple[dict[str, Any], bool]
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9_]+")
@@ -25,19 +25,19 @@ _MAPPINGS = {"dict", "Dict", "Mapping"}
 
 
 def python_functions(source: Source) -> list[Function]:
-    """`run` of a global tool; of an agent's own file every public function."""
+    """Return `run` of a global tool, or every public function of an agent's own file."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what Python has to say of style is said elsewhere
+            warnings.simplefilter("ignore")  # style is not reported here
             module = ast.parse(source.text)
     except SyntaxError as error:
         source.report("E603", f"syntax error: {error.msg}", error.lineno or 1)
         return []
-    except ValueError as error:  # what a NUL is for some versions of Python
+    except ValueError as error:  # raised for a NUL by some versions of Python
         source.report("E603", f"syntax error: {error}", 1)
         return []
     kinds = ast.FunctionDef | ast.AsyncFunctionDef
-    # A later definition replaces an earlier one of that very name, as it does in Python.
+    # A later definition replaces an earlier one of the same name, as in Python.
     found = {node.name: node for node in module.body if isinstance(node, kinds)}
     needs = read_needs(source, "#")
     if source.own:
@@ -75,7 +75,7 @@ def _parameters(source: Source, node: Definition, docstring: Docstring) -> Itera
         if argument is not None:
             message = f"function '{node.name}': {kind} '{argument.arg}' is not supported"
             source.report("E605", message, argument.lineno)
-    # Defaults belong to the last of the positional parameters.
+    # Defaults belong to the last positional parameters.
     first_default = len(arguments.args) - len(arguments.defaults)
     for index, argument in enumerate(arguments.args):
         yield _parameter(argument, index >= first_default, docstring)
@@ -121,7 +121,7 @@ def _generic(name: str, members: list[ast.expr]) -> Typed:
         return _typed(members[0])[0], True
     if name == "Union":
         return _union(members)
-    # A tuple of a fixed form has items of several types: JSON Schema's `items` names one.
+    # A tuple of fixed length has items of several types, but JSON Schema's `items` is one type.
     uniform = name in _SEQUENCES or (name in _TUPLES and _is_ellipsis(members[-1]))
     if uniform:
         return {"type": "array", "items": _typed(members[0])[0]}, False
@@ -129,7 +129,7 @@ def _generic(name: str, members: list[ast.expr]) -> Typed:
 
 
 def _union(members: list[ast.expr]) -> Typed:
-    """As the first member that is not None."""
+    """Use the first member that is not None."""
     values = [member for member in members if not _is_none(member)]
     schema, nullable = _typed(values[0] if values else None)
     return schema, nullable or len(values) < len(members)
@@ -146,7 +146,7 @@ def _literal(members: list[ast.expr]) -> Typed:
     for member in members:
         try:
             values.append(ast.literal_eval(member))
-        except ValueError:  # a name: what it stands for is not known without running the file
+        except ValueError:  # a name, whose value is unknown without running the file
             return {"type": "string"}, False
     given = [value for value in values if value is not None]
     nullable = len(given) < len(values)
@@ -156,7 +156,7 @@ def _literal(members: list[ast.expr]) -> Typed:
 
 
 def _last_name(expression: ast.expr | None) -> str:
-    """`List` of `typing.List`."""
+    """Return the last part of a dotted name: `List` for `typing.List`."""
     match expression:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
@@ -173,7 +173,7 @@ def _is_ellipsis(expression: ast.expr) -> bool:
 
 
 def _expression(text: str) -> ast.expr | None:
-    """A type written as text; None if it is no expression."""
+    """Parse a type written as text; None if it is not an expression."""
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError):

@@ -1,4 +1,4 @@
-"""Reads one tool file: the functions it offers, and all that is wrong with it."""
+"""Reads one tool file: the functions it offers, and everything that is wrong with it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sleipnir.graphs.tools.source import INSTRUCTIONS, Source
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 
-# Many agents have no tools, and few have them in all languages.
+# Lazy: many agents have no tools, and few have tools in all languages.
 with lazy_imports():
     from sleipnir.graphs.tools import bash, python, typescript
 
@@ -25,14 +25,14 @@ _READERS: Mapping[str, Callable[[Source], list[Function]]] = {
     ".sh": lambda source: bash.bash_functions(source),
     ".ts": lambda source: typescript.typescript_functions(source),
 }
-# In the order in which a bare name is looked for.
+# In the order in which a name without extension is looked up.
 EXTENSIONS = tuple(_READERS)
 
 # Nobody writes longer ones, and parsing takes many times as much memory.
 _LIMIT_BYTES = 4 * 1024 * 1024
 
 _LEGAL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-# Functions that the engine itself offers begin like this.
+# Prefixes of functions that the engine itself offers.
 RESERVED_PREFIXES = (
     *("todo__", "agent__", "user__", "rag__", "skill__"),
     *("mcp_search_", "mcp_describe_", "mcp_invoke_"),
@@ -41,12 +41,12 @@ RESERVED_PREFIXES = (
 
 @dataclass(frozen=True, slots=True)
 class ToolFile:
-    """What a tool file declares; functions that something is wrong with are still listed."""
+    """What a tool file declares, including functions that have errors."""
 
     path: Path
     functions: tuple[Function, ...] = ()
     findings: tuple[Finding, ...] = ()
-    # `_instructions` of an agent's own tools, which writes its prompt; no model is offered it.
+    # `_instructions` of an agent's own tools, which writes its prompt; not offered to models.
     instructions: Function | None = None
 
 
@@ -55,7 +55,7 @@ def read_tool_file(path: Path, *, own: bool) -> ToolFile:
 
     Args:
         path: with one of `EXTENSIONS`.
-        own: whether it is an agent's `tools.*`, as opposed to a global tool.
+        own: whether it is an agent's `tools.*`, not a global tool.
     """
     try:
         text = read_text(path, _LIMIT_BYTES, encoding="utf-8-sig")

@@ -1,4 +1,4 @@
-"""Where the shipped tool files are."""
+"""The location of the shipped tool files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of one tool file, and what its reader finds wrong with it."""
+"""The text of one tool file, and the findings of its reader."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A tool file while it is read; its reader adds to the findings."""
+    """A tool file while it is read; its reader adds the findings."""
 
     path: Path
     text: str
-    own: bool  # of the agent itself, as opposed to a global tool
+    own: bool  # belongs to an agent, not a global tool
     findings: list[Finding] = field(default_factory=list)
 
     def report(self, code: str, message: str, line: int) -> None:
-        """Note what is wrong in a line."""
+        """Add a finding about a line."""
         message = printable(message)
         self.findings.append(Finding(code, message, file=str(self.path), line=line))
 
@@ -46,7 +46,7 @@ class Source:
         parameters: list[Parameter],
         bash: BashDetails,
     ) -> Function:
-        """The function as a model sees it."""
+        """Return the function as a model sees it."""
         properties = {}
         for parameter in parameters:
             text = {"description": parameter.description} if parameter.description else {}

@@ -1,4 +1,4 @@
-"""All functions of one agent, and the choice of some for one node."""
+"""All functions of one agent, and the selection for one node."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ SERVER_PREFIX = "mcp:"
 
 @dataclass(frozen=True, slots=True)
 class ToolSelection:
-    """What the `tools` of one node stand for, each once and in their order."""
+    """What the `tools` of one node stand for, each once and in order."""
 
     functions: tuple[Function, ...] = ()
-    servers: tuple[str, ...] = ()  # of `mcp:<server>`: all functions of these
-    # No function, file or alias of the agent: perhaps functions of its MCP servers.
+    servers: tuple[str, ...] = ()  # from `mcp:<server>`: all functions of these
+    # Not functions, files or aliases of the agent; possibly functions of its MCP servers.
     others: tuple[str, ...] = ()
 
 
 class Toolbox:
-    """The functions of an agent: its global tools in their order, then its own."""
+    """The functions of an agent: its global tools in order, then its own."""
 
     def __init__(
         self, global_tools: Sequence[str], library: ToolLibrary, agent_directory: Path | None
     ) -> None:
-        """Read the tool files; whatever is wrong with them is in `findings`.
+        """Read the tool files; everything that is wrong with them is in `findings`.
 
         Args:
-            agent_directory: with the agent's own tools; None: there are none of its own.
+            agent_directory: with the agent's own tools; None: it has none of its own.
         """
         self._library = library
         self._resolved = {entry: library.resolve(entry) for entry in global_tools}
@@ -60,15 +60,15 @@ class Toolbox:
         return any(finding.code == "E603" for finding in self.findings)
 
     def known_entries(self) -> set[str]:
-        """Everything that `global_tools` might list, of this agent or not."""
+        """Everything that `global_tools` could list, used by this agent or not."""
         return self._library.names()
 
     def resolved(self, entry: str) -> Resolved:
-        """What an entry of the agent's `global_tools` stands for."""
+        """Return what an entry of the agent's `global_tools` stands for."""
         return self._resolved[entry]
 
     def select(self, entries: Iterable[str]) -> ToolSelection:
-        """The functions and servers that a node's `tools` name."""
+        """Return the functions and servers that a node's `tools` name."""
         functions: dict[str, Function] = {}
         servers: dict[str, None] = {}
         others: dict[str, None] = {}
@@ -82,12 +82,12 @@ class Toolbox:
         return ToolSelection(tuple(functions.values()), tuple(servers), tuple(others))
 
     def exists(self, entry: str) -> bool:
-        """Whether an entry names global tools, of this agent or not."""
+        """Return whether an entry names existing global tools, used by this agent or not."""
         resolved = self._library.resolve(entry)
         return bool(resolved.files) and not resolved.unknown
 
     def _named(self, entry: str) -> list[Function] | None:
-        """The functions of an entry: a function, or the files of a name; None: neither."""
+        """Return the functions that an entry names, alone or by file; None if it names none."""
         for function in self.functions:
             if function.name == entry:
                 return [function]
@@ -104,7 +104,7 @@ def _own_files(directory: Path) -> list[Path]:
 
 
 def _distinct(files: Iterable[ToolFile]) -> Collection[Function]:
-    """Of functions that share a name the first."""
+    """Return one function per name, the first."""
     found: dict[str, Function] = {}
     for file in files:
         for function in file.functions:

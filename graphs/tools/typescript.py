@@ -1,4 +1,4 @@
-"""Reads the exported functions of a TypeScript tool file, as far as their signatures need it."""
+"""Reads the exported functions of a TypeScript tool file, as far as their signatures require."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sleipnir.graphs.tools.needs import read_needs
 from sleipnir.graphs.tools.source import INSTRUCTIONS, Parameter, Source
 from sleipnir.records import dataclass
 
-# What is not closed goes on to its end: to look for the end of each anew takes too long.
+# An unclosed token extends to the end of the text: searching again from each would take too long.
 _TOKEN = re.compile(
     r"""
     (?P<space>\s+)
@@ -26,7 +26,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _REGEX = re.compile(r"/(?:\\.|\[[^\]\\\n]*+(?:\\.[^\]\\\n]*+)*\]?|[^/\\\[\n]++)+/?\w*")
-# After these a slash divides; anywhere else it begins a regular expression.
+# After these a slash divides; elsewhere it begins a regular expression.
 _BEFORE_DIVISION = re.compile(r"[\w$)\]}'\"`]")
 _WORDS_BEFORE_REGEX = {"return", "typeof", "case", "in", "of", "void", "delete"}
 
@@ -44,7 +44,7 @@ _SCALARS = {"string": "string", "number": "number", "boolean": "boolean"}
 class _Token:
     text: str
     line: int
-    doc: str = ""  # the JSDoc block right before it
+    doc: str = ""  # the JSDoc block directly before it
     begins_line: bool = False
 
 
@@ -60,7 +60,7 @@ class _Exported:
 
 @dataclass(frozen=True, slots=True)
 class _Comment:
-    """A JSDoc block: its description, and what it says of parameters."""
+    """A JSDoc block: its description, and those of parameters."""
 
     description: str
     parameters: dict[str, str]
@@ -71,7 +71,7 @@ class _Unsupported(Exception):
 
 
 def typescript_functions(source: Source) -> list[Function]:
-    """`run` of a global tool; of an agent's own file every exported public function."""
+    """Return `run` of a global tool, or every exported public function of an agent's own file."""
     needs = read_needs(source, "//")
     exported = list(_exported(list(_tokens(source.text))))
     if source.own:
@@ -116,7 +116,7 @@ def _token_at(text: str, position: int, before: str) -> re.Match[str]:
 
 
 def _exported(tokens: Sequence[_Token]) -> Iterator[_Exported]:
-    """The exported top-level functions."""
+    """Yield the exported top-level functions."""
     depth = 0
     for index, token in enumerate(tokens):
         if token.text in ("{", "(", "["):
@@ -124,7 +124,7 @@ def _exported(tokens: Sequence[_Token]) -> Iterator[_Exported]:
         elif token.text in ("}", ")", "]"):
             depth -= 1
         elif token.text == "export" and (depth == 0 or token.begins_line):
-            depth = 0  # where brackets within nested templates were miscounted
+            depth = 0  # brackets within nested templates may have been miscounted
             name = index + 1
             while name < len(tokens) and tokens[name].text in ("default", "async"):
                 name += 1
@@ -145,7 +145,7 @@ def _function(
     parameters = []
     for tokens in _split(listed, ","):
         try:
-            if tokens:  # else a comma at the end
+            if tokens:  # otherwise a trailing comma
                 parameters.append(_parameter(tokens, comment))
         except _Unsupported as error:
             source.report("E605", f"function '{exported.name}': {error}", tokens[0].line)
@@ -154,7 +154,7 @@ def _function(
 
 
 def _parameter_list(rest: Sequence[_Token]) -> list[_Token] | None:
-    """The tokens in the brackets after a function's name and type parameters."""
+    """Return the tokens in the parentheses after a function's name and type parameters."""
     depth = 0
     start: int | None = None
     for index, token in enumerate(rest):
@@ -170,7 +170,7 @@ def _parameter_list(rest: Sequence[_Token]) -> list[_Token] | None:
 
 
 def _split(tokens: Sequence[_Token], separator: str) -> list[list[_Token]]:
-    """Parts between separators that are in no brackets."""
+    """Split at separators that are not in brackets."""
     parts: list[list[_Token]] = [[]]
     depth = 0
     for token in tokens:
@@ -196,7 +196,7 @@ def _parameter(tokens: list[_Token], comment: _Comment) -> Parameter:
 
 
 def _typed(words: Sequence[str]) -> tuple[dict[str, Any], bool]:
-    """A schema, and whether the value may be left out."""
+    """Return a schema, and whether the value may be left out."""
     members = [tuple(member) for member in _union(words) if member]
     values = [member for member in members if member not in (("null",), ("undefined",))]
     nullable = len(values) < len(members)

@@ -1,4 +1,4 @@
-"""Static checks of a graph agent: what would go wrong, or is odd, found before it runs."""
+"""Static checks of an agent: what would fail, or is odd, found before it runs."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     ignored.agent_nodes_bring_no_tools,
 )
 
-# Of these a `config.yaml` has what they look at, too.
+# Those that also apply to what a `config.yaml` has.
 RULES_OF_NORMAL: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     files.environment_files_can_be_read,
     tools.servers_are_configured,
@@ -92,11 +92,10 @@ RULES_OF_NORMAL: tuple[Callable[[Context], Iterator[Finding]], ...] = (
 
 
 def validate(agent: Agent, resources: Resources) -> tuple[Finding, ...]:
-    """Everything wrong or odd about an agent, in file order; loading's findings included.
+    """Return all findings about an agent, in file order, including those of loading.
 
-    With `settings.validate_before_run: false` only what loading itself cannot do without
-    (E0xx) is left. Of a normal agent its
-    variables, tools, skills, documents and models are looked at.
+    With `settings.validate_before_run: false` only errors without which loading fails (E0xx) are
+    returned. For a normal agent, its variables, tools, skills, documents and models are checked.
     """
     graph = agent.graph
     if graph is None:

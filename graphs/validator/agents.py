@@ -13,9 +13,9 @@ from sleipnir.graphs.validator.context import Context
 
 
 def children_can_start(context: Context) -> Iterator[Finding]:
-    """E204, E205: the agent is there and readable; in depth it is validated when it starts.
+    """E204, E205: the agent exists and is readable; it is validated fully when it starts.
 
-    W017: an agent that runs itself goes deeper each time, up to a limit.
+    W017: an agent that runs itself nests deeper each time, up to a limit.
     """
     nodes_by_agent: dict[str, list[str]] = {}
     for node_id, node in context.graph.nodes_of(AgentNode):

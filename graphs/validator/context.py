@@ -1,4 +1,4 @@
-"""What every rule looks at: the agent, its surroundings, and facts several rules share."""
+"""What every rule works on: the agent, its resources, and facts that several rules share."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from sleipnir.graphs.validator.resources import Resources
 from sleipnir.graphs.validator.scripts import named_by_scripts
 from sleipnir.records import dataclass
 
-# Near names are looked for in all known names: worth it for typing errors, not for thousands.
+# Similar names are searched among all known ones: useful for a few typos, too slow for thousands.
 MAX_HINTS = 10
 
 
-# Without slots: the shared facts are kept in the instance.
+# Without slots, as cached properties are stored in the instance.
 @dataclass(frozen=True)
 class Context:
     """One agent under validation."""
@@ -46,17 +46,17 @@ class Context:
         node: str | None = None,
         hint: str | None = None,
     ) -> Finding:
-        """A finding about the key at `path`; `node` is given if it is not the one in the path."""
+        """Return a finding about the key at `path`; `node` overrides the one in the path."""
         found = self.agent.document.finding(code, message, *path, hint=hint)
         return replace(found, node=node) if node is not None else found
 
     def is_written(self, *path: str | int) -> bool:
-        """Whether the file says something there, even if loading had to drop it as broken."""
+        """Return whether the file has a value there, even if loading dropped it as broken."""
         part = self.agent.document.at(*path)
         return part is not None and part.value is not None
 
     def variables(self) -> Iterator[tuple[Variable, tuple[str | int, ...]]]:
-        """Each variable with the place of its name; loading had to drop entries that are broken."""
+        """Yield each variable with the place of its name, except those that loading dropped."""
         entries = self.agent.document.at("variables")
         left = list(self.graph.variables)
         for index in entries.parts if entries is not None else ():
@@ -67,18 +67,18 @@ class Context:
 
     @cached_property
     def toolbox(self) -> Toolbox:
-        """All functions of the agent, but for those of its MCP servers."""
+        """All functions of the agent except those of its MCP servers."""
         library = self.resources.library()
         return Toolbox(self.agent.global_tools, library, self.agent.directory)
 
     @cached_property
     def is_whole(self) -> bool:
-        """False if loading found errors: then what seems to be missing may only be misspelt."""
+        """False if loading found errors: what seems to be missing may then only be misspelt."""
         return not any(found.code.startswith("E0") for found in self.agent.findings)
 
     @cached_property
     def known_keys(self) -> frozenset[str]:
-        """Keys that exist at some time: seeded, given as variables, or written by some node."""
+        """Keys that exist at some time: seeded, given as variables, or written by a node."""
         graph = self.graph
         given = (variable.name for variable in graph.variables if not variable.secret)
         written = (key for node in graph.nodes.values() for key in declared_writes(node))
@@ -86,7 +86,7 @@ class Context:
 
     @cached_property
     def branches(self) -> dict[str, dict[str, MapNode]]:
-        """Per branch node: the maps that run it, by id."""
+        """For each branch node, the maps that run it, by id."""
         found: dict[str, dict[str, MapNode]] = {}
         for map_id, node in self.graph.nodes_of(MapNode):
             if node.branch in self.graph.nodes:
@@ -102,22 +102,22 @@ class Context:
 
     @cached_property
     def adjacency(self) -> Adjacency:
-        """The declared edges, for walking."""
+        """The declared edges, as successors by node."""
         return self._adjacency(self.edges)
 
     @cached_property
     def entered(self) -> set[str]:
-        """Nodes a run gets to by ordinary edges, so not as the branch of a map."""
+        """Nodes that a run reaches by ordinary edges, and so not as the branch of a map."""
         return self._reachable(self._adjacency(edge for edge in self.edges if not edge.is_branch))
 
     @cached_property
     def reached(self) -> set[str]:
-        """Nodes a run gets to by declared edges."""
+        """Nodes that a run reaches by declared edges."""
         return self._reachable(self.adjacency)
 
     @cached_property
     def attainable(self) -> set[str]:
-        """Nodes a run gets to by declared edges, also from those that a script's text names."""
+        """Nodes that a run reaches by declared edges, or from nodes that a script's text names."""
         return self._reachable(self.adjacency, named_by_scripts(self.agent.directory, self.graph))
 
     @cached_property
@@ -141,7 +141,7 @@ class Context:
 
 
 def every_edge(graph: Graph) -> Iterator[Edge]:
-    """All routes the file names, to unknown nodes and in an ignored `next` too."""
+    """Yield all routes in the file, including those to unknown nodes and in an ignored `next`."""
     for node_id, node in graph.nodes.items():
         yield from declared_edges(node_id, node)
         if ignores_next(node):
@@ -149,13 +149,13 @@ def every_edge(graph: Graph) -> Iterator[Edge]:
 
 
 def place(*path: str | int, root: str = "graph") -> str:
-    """A path in the words of messages: `node 'plan'.prompt`."""
+    """Return a path as messages name it: `node 'plan'.prompt`."""
     where, name = name_place(path, root)
     return f"{where}.{name}" if name else where
 
 
 def near_names(unknown: Iterable[str], known: Collection[str]) -> dict[str, str]:
-    """A hint for each unknown name that resembles a known one."""
+    """Return a hint for each unknown name that resembles a known one."""
     names = set(unknown)
     if len(names) > MAX_HINTS:
         return {}

@@ -1,4 +1,4 @@
-"""The routes written in a file, as a graph to walk on."""
+"""The routes declared in a file, as a graph to walk on."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ Adjacency: TypeAlias = Mapping[str, list[str]]
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One route: from a node, through one of its fields, to a node."""
+    """One route: from a node, through one of its fields, to another node."""
 
     source: str
     target: str
-    field: tuple[str | int, ...]  # below the node, e.g. ("routes", "yes")
+    field: tuple[str | int, ...]  # path below the node, e.g. ("routes", "yes")
 
     @property
     def is_branch(self) -> bool:
-        """True for `map → branch`, which is a call and no route."""
+        """True for `map → branch`, which is a call and not a route."""
         return self.field[0] == "branch"
 
     @property
     def label(self) -> str:
-        """The field as people write it: `next`, `routes.yes`."""
+        """The field as users write it: `next`, `routes.yes`."""
         return ".".join(step for step in self.field if isinstance(step, str))
 
     @property
     def path(self) -> tuple[str | int, ...]:
-        """Where it stands in the file."""
+        """The path of the route in the file."""
         return ("nodes", self.source, *self.field)
 
 
 def ignores_next(node: Node) -> bool:
-    """Approval and end nodes route by other means; their `next` is no edge."""
+    """Return whether `next` has no effect: approval and end nodes route by other means."""
     return isinstance(node, ApprovalNode | EndNode)
 
 
 def next_edges(node_id: str, node: Node) -> Iterator[Edge]:
-    """The distinct targets of `next`, each at its first mention."""
+    """Yield the distinct targets of `next`, each at its first mention."""
     if isinstance(node.next, str):
         yield Edge(node_id, node.next, ("next",))
         return
@@ -54,7 +54,7 @@ def next_edges(node_id: str, node: Node) -> Iterator[Edge]:
 
 
 def declared_edges(node_id: str, node: Node) -> Iterator[Edge]:
-    """Everything that leads out of a node, by the file."""
+    """Yield all edges that a file declares from a node."""
     if not ignores_next(node):
         yield from next_edges(node_id, node)
     if isinstance(node, ApprovalNode):
@@ -69,7 +69,7 @@ def declared_edges(node_id: str, node: Node) -> Iterator[Edge]:
 
 
 def reachable(start: Iterable[str], adjacency: Adjacency) -> set[str]:
-    """Every node on some path from `start`, itself included."""
+    """Return all nodes on some path from `start`, including itself."""
     seen = set(start)
     waiting = list(seen)
     while waiting:
@@ -81,7 +81,7 @@ def reachable(start: Iterable[str], adjacency: Adjacency) -> set[str]:
 
 
 def cycles(adjacency: Adjacency) -> Iterator[list[str]]:
-    """One shortest cycle, as `[a, b, a]`, of each strongly connected component that has any."""
+    """Yield a shortest cycle, as `[a, b, a]`, for each strongly connected component with one."""
     place = {node: index for index, node in enumerate(adjacency)}
     for component in _components(adjacency):
         first = min(component, key=place.__getitem__)
@@ -90,7 +90,7 @@ def cycles(adjacency: Adjacency) -> Iterator[list[str]]:
 
 
 def _components(adjacency: Adjacency) -> Iterator[set[str]]:
-    """Strongly connected components by Kosaraju's two passes; chains may be long: no recursion."""
+    """Yield strongly connected components (Kosaraju); not recursive, as chains may be long."""
     reverse: dict[str, list[str]] = {node: [] for node in adjacency}
     for node, targets in adjacency.items():
         for target in targets:

@@ -15,7 +15,7 @@ _SCRIPT_TYPES = (".sh", ".py", ".ts")
 
 
 def scripts_can_run(context: Context) -> Iterator[Finding]:
-    """E203, E202, E201: inside the directory, of a known type, and there."""
+    """E203, E202, E201: a script is inside the directory, of a known type, and exists."""
     for node_id, node in context.graph.nodes_of(ScriptNode):
         path = ("nodes", node_id, "script")
         extension = PurePath(node.script).suffix
@@ -32,7 +32,7 @@ def scripts_can_run(context: Context) -> Iterator[Finding]:
 
 
 def environment_files_can_be_read(context: Context) -> Iterator[Finding]:
-    """E003: each `.env` that an agent's programs get, its own and that of global tools."""
+    """E003: `.env` files that the agent's programs get, its own and that of global tools."""
     for directory in (context.agent.directory, *context.resources.tool_directories):
         file = directory / ENV_FILE
         try:
@@ -44,5 +44,5 @@ def environment_files_can_be_read(context: Context) -> Iterator[Finding]:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # a name longer than file systems take
+    except OSError:  # a name longer than file systems allow
         return False

@@ -1,4 +1,4 @@
-"""Rules about what is written without effect: W006, W011, W012."""
+"""Rules about fields without effect: W006, W011, W012."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RESERVED: Mapping[type[BaseNode], tuple[str, ...]] = {
 
 
 def next_is_heeded(context: Context) -> Iterator[Finding]:
-    """W006: approvals and ends route by other means."""
+    """W006: approval and end nodes route by other means."""
     for node_id, node in context.graph.nodes.items():
         if ignores_next(node) and node.next is not None:
             message = f"{node.type} node '{node_id}' ignores 'next'"
@@ -25,7 +25,7 @@ def next_is_heeded(context: Context) -> Iterator[Finding]:
 
 
 def no_reserved_fields(context: Context) -> Iterator[Finding]:
-    """W011: fields of a newer dialect are accepted and do nothing."""
+    """W011: fields of a newer dialect are accepted without effect."""
     places: list[tuple[str, ...]] = [(field,) for field in _OF_GRAPHS]
     for node_id, node in context.graph.nodes.items():
         places += [("nodes", node_id, field) for field in _RESERVED.get(type(node), ())]
@@ -36,10 +36,10 @@ def no_reserved_fields(context: Context) -> Iterator[Finding]:
 
 
 def efforts_reach_models_that_reason(context: Context) -> Iterator[Finding]:
-    """W011: `reasoning_effort` for a model that is known not to reason."""
+    """W011: `reasoning_effort` for a model known not to reason."""
     graph = context.graph
     shared = graph.model or context.resources.default_model
-    takers: list[str | None] = []  # the models of nodes that take the graph's effort
+    takers: list[str | None] = []  # models of nodes that use the graph's effort
     for node_id, node in graph.nodes_of(LlmNode):
         model = node.model or shared
         if node.reasoning_effort is None:
@@ -53,7 +53,7 @@ def efforts_reach_models_that_reason(context: Context) -> Iterator[Finding]:
 def _without_reasoning(
     context: Context, models: Sequence[str | None], *path: str
 ) -> Iterator[Finding]:
-    """A finding about an effort that none of these models takes, if there are any."""
+    """Yield a finding if none of these models reasons and there are any."""
     lacks = context.resources.lacks_reasoning
     if lacks is None or not models or not all(model and lacks(model) for model in models):
         return
@@ -65,7 +65,7 @@ def _without_reasoning(
 
 
 def agent_nodes_bring_no_tools(context: Context) -> Iterator[Finding]:
-    """W012: a child owns its tools."""
+    """W012: a child has its own tools."""
     for node_id, node in context.graph.nodes_of(AgentNode):
         if node.tools is not None:
             message = f"agent node '{node_id}' ignores 'tools'; the child owns its tools"

@@ -13,7 +13,7 @@ from sleipnir.graphs.variables import environment_name, is_variable_name
 
 
 def name_is_the_directory(context: Context) -> Iterator[Finding]:
-    """W013: agents are found by their directory."""
+    """W013: agents are found by their directory's name."""
     name, directory = context.graph.name, context.agent.name
     if name and name != directory:
         message = f"name '{name}' differs from the directory '{directory}'"
@@ -41,14 +41,14 @@ def variables_can_be_told_apart(context: Context) -> Iterator[Finding]:
 
 
 def the_prompt_is_not_seeded(context: Context) -> Iterator[Finding]:
-    """W005: the caller's text is the prompt."""
+    """W005: the caller's text becomes the prompt."""
     if "initial_prompt" in context.graph.initial_state:
         message = "initial_state.initial_prompt is always overwritten"
         yield context.finding("W005", message, "initial_state", "initial_prompt")
 
 
 def state_keys_can_be_read(context: Context) -> Iterator[Finding]:
-    """W010: a key that is no identifier is out of every template's reach."""
+    """W010: no template can read a key that is not an identifier."""
     for key, path in _state_keys(context):
         if not is_identifier(key):
             yield context.finding(
@@ -57,7 +57,9 @@ def state_keys_can_be_read(context: Context) -> Iterator[Finding]:
 
 
 def _state_keys(context: Context) -> Iterator[tuple[str, tuple[str | int, ...]]]:
-    """The keys that are seeded or written, each with its place; maps have a rule of their own."""
+    """Yield the keys that are seeded or written, each with its place; maps have a rule of their
+    own.
+    """
     graph = context.graph
     for variable, path in context.variables():
         if is_variable_name(variable.name) and not variable.secret:

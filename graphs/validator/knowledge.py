@@ -37,13 +37,13 @@ _AGENT_FILE_STEMS = ("graph", "config")
 
 
 def documents_stay_inside(context: Context) -> Iterator[Finding]:
-    """E207: local documents belong to the agent, unless an engine setting frees them."""
+    """E207: local documents belong to the agent, unless a setting of the engine allows others."""
     for base in _bases_of_graph(context):
         yield from _documents_stay_inside(base)
 
 
 def knowledge_is_there(context: Context) -> Iterator[Finding]:
-    """E208, when a run is to start: a knowledge base must be built, or buildable unasked."""
+    """E208, when a run starts: a knowledge base must be built, or buildable without asking."""
     if not context.resources.require_knowledge:
         return
     for base in _bases_of_graph(context):
@@ -53,13 +53,13 @@ def knowledge_is_there(context: Context) -> Iterator[Finding]:
 
 
 def models_are_there(context: Context) -> Iterator[Finding]:
-    """E211: the model `local` is an extra; those of the engine's settings are to be known."""
+    """E211: the model `local` needs an extra; models in the engine's settings must be known."""
     for base in _bases_of_graph(context):
         yield from _models_are_there(base)
 
 
 def knowledge_is_as_it_was_built(context: Context) -> Iterator[Finding]:
-    """W601, W605; and W604 when a run is to start."""
+    """W601, W605; and W604 when a run starts."""
     for base in _bases_of_graph(context):
         yield from _differences(base)
         yield from _keywords_only(base)
@@ -74,7 +74,9 @@ def knowledge_overwrites_no_agent_file(context: Context) -> Iterator[Finding]:
 
 
 def retrieved_text_is_kept(context: Context) -> Iterator[Finding]:
-    """W004: only `state_updates` keep what a rag node found, or the map it is the branch of."""
+    """W004: what a rag node found is lost without `state_updates` or a map that it is the branch
+    of.
+    """
     for node_id, node in context.graph.nodes_of(RagNode):
         path = ("nodes", node_id, "state_updates")
         is_lost = not node.state_updates and node_id not in context.branches
@@ -84,7 +86,7 @@ def retrieved_text_is_kept(context: Context) -> Iterator[Finding]:
 
 
 def findings_of_normal(agent: Agent, resources: Resources) -> Iterator[Finding]:
-    """E207, E211, E609, W601, W604, W605 of the documents of a `config.yaml`."""
+    """E207, E211, E609, W601, W604, W605 for the documents of a `config.yaml`."""
     for described in bases_of(agent):
         base = _Base(agent, resources, described.node_id, described.documents, None, ())
         yield from _documents_stay_inside(base)
@@ -100,7 +102,7 @@ def findings_of_normal(agent: Agent, resources: Resources) -> Iterator[Finding]:
 
 
 def obstacles(agent: Agent, resources: Resources) -> Iterator[str]:
-    """Why knowledge bases of an agent are not there, and cannot be built unasked."""
+    """Yield why knowledge bases of an agent are neither built nor buildable without asking."""
     for described in bases_of(agent):
         path = ("nodes", described.node_id) if described.node is not None else ()
         base = _Base(agent, resources, described.node_id, described.documents, described.node, path)
@@ -119,34 +121,34 @@ class _Base:
     node_id: str
     documents: Sequence[str]
     node: RagNode | None  # None for a normal agent
-    path: tuple[str, ...]  # of the node in the file
+    path: tuple[str, ...]  # the node's path in the file
 
     def finding(
         self, code: str, message: str, *path: str | int, hint: str | None = None
     ) -> Finding:
-        """A finding about it; of a normal agent it names no node."""
+        """Return a finding about the knowledge base; for a normal agent it names no node."""
         where = f"rag node '{self.node_id}': " if self.node is not None else ""
         place = (*self.path, *path) or ("documents",)
         return self.agent.document.finding(code, where + message, *place, hint=hint)
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """What it is built with where the node does not say."""
+        """Return the build settings that apply where the node sets none."""
         chosen = self.resources.rag_choices.get((self.agent.directory, self.node_id), {})
         return {**self.resources.rag_defaults, **chosen}
 
     def pointer(self) -> Pointer | None:
-        """The knowledge base as it was built.
+        """Return the pointer of the knowledge base as it was built; None if it was not.
 
         Raises:
-            UnusablePointer: there is one that cannot be used.
+            UnusablePointer: there is one, but it is unusable.
         """
         return read_pointer(
             pointer_file(self.agent.directory, self.node_id, self.resources.knowledge_directory)
         )
 
     def why_not_there(self) -> str | None:
-        """Why there is none, and none can be built without asking; None if one is or can."""
+        """Return why there is none, and none can be built without asking; None otherwise."""
         try:
             if self.pointer() is not None:
                 return None
@@ -161,7 +163,7 @@ class _Base:
         return f"knowledge base not built; set {missing} or build it once"
 
     def embedding_model(self) -> str | None:
-        """What a run would search it with, as far as it is known."""
+        """Return the embedding model of a run's searches, if it is known."""
         try:
             pointer = self.pointer()
         except UnusablePointer:
@@ -173,7 +175,7 @@ class _Base:
 
 
 def _setting(field: str) -> str:
-    """The name of a missing field; with that of the setting where most people decide it."""
+    """Return the name of a missing field, with the setting in which it is usually set."""
     is_decided_for_all = field == "embedding_model"
     return f"{field} (for all agents: rag_{field})" if is_decided_for_all else field
 
@@ -188,7 +190,7 @@ def _documents_stay_inside(base: _Base) -> Iterator[Finding]:
     resources = base.resources
     for index, document in enumerate(base.documents):
         entry = classify(document, resources.document_loaders)
-        # A prefix is one even if its loader is configured on another machine only.
+        # It may be a loader's prefix even if the loader is configured on another machine only.
         name, colon, rest = entry.target.partition(":")
         if entry.kind == "local" and colon and "/" not in name:
             entry = classify(f"{name}:{rest}", [name])
@@ -201,7 +203,7 @@ def _documents_stay_inside(base: _Base) -> Iterator[Finding]:
 def _models_are_there(base: _Base) -> Iterator[Finding]:
     yield from _embedding_model_is_there(base)
     reranker = base.resources.rag_reranker_model
-    # What the node itself says is looked at with the other models of the file.
+    # A model set on the node itself is checked with the other models of the file.
     if reranker is None or getattr(base.node, "reranker_model", None) is not None:
         return
     if not is_known_model(reranker, base.resources.model_providers):
@@ -213,7 +215,7 @@ def _embedding_model_is_there(base: _Base) -> Iterator[Finding]:
     model = base.embedding_model()
     if model == LOCAL and not base.resources.has_local_model:
         yield base.finding("E211", LOCAL_MISSING, "embedding_model", hint=LOCAL_REMEDY)
-    # What the node itself says is looked at with the other models of the file.
+    # A model set on the node itself is checked with the other models of the file.
     is_set_here = base.node is not None and base.node.embedding_model is not None
     setting = base.defaults.get("embedding_model")
     if is_set_here or setting != model or model in (None, KEYWORDS_ONLY, LOCAL):
@@ -224,17 +226,17 @@ def _embedding_model_is_there(base: _Base) -> Iterator[Finding]:
 
 
 def _keywords_only(base: _Base) -> Iterator[Finding]:
-    """W604, when a run is to start."""
+    """W604, when a run starts."""
     if base.resources.require_knowledge and base.embedding_model() == KEYWORDS_ONLY:
         yield base.finding("W604", "knowledge base without embeddings: found by keywords only")
 
 
 def _differences(base: _Base) -> Iterator[Finding]:
-    """W605, W601: what would be built otherwise today; it is searched as it was built."""
+    """W605, W601: what would be built differently today; searches use what was built."""
     try:
         pointer = base.pointer()
     except UnusablePointer:
-        return  # E208 says so
+        return  # E208 reports it
     if pointer is None:
         return
     for message in changes(pointer, wanted(base.node, base.defaults), base.documents):

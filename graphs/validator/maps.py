@@ -48,7 +48,7 @@ def _branch_writes_only_its_result(context: Context, branch_id: str) -> Iterator
 
 
 def keys_can_be_named(context: Context) -> Iterator[Finding]:
-    """E406: what a map binds or collects must be readable by a template; W019: one key each."""
+    """E406: templates must be able to read what a map binds or collects; W019: distinct keys."""
     for map_id, node in context.graph.nodes_of(MapNode):
         keys = {
             "as": node.item_name,
@@ -65,7 +65,7 @@ def keys_can_be_named(context: Context) -> Iterator[Finding]:
 
 
 def branches_are_no_targets(context: Context) -> Iterator[Finding]:
-    """W018: a branch is run by its map; a route to it is most likely a mistake."""
+    """W018: a branch is run by its map; a route to it is probably a mistake."""
     for edge in context.edges:
         if edge.target in context.branches and not edge.is_branch:
             message = f"node '{edge.target}' is a map branch and also a target of '{edge.source}'"

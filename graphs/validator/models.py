@@ -12,25 +12,25 @@ from sleipnir.graphs.schema import Graph, LlmNode, RagNode
 from sleipnir.graphs.validator.context import Context, near_names, place
 from sleipnir.graphs.validator.resources import Resources
 
-# Fields that take an alias; of a `config.yaml` all that name a model.
+# Fields that accept an alias; in a `config.yaml` these are all that name a model.
 _NORMAL_FIELDS = ("model", "summarization_model")
 _MODEL_HINT = "set SLEIPNIR_MODEL, or `model` here, to provider:model, as in openai:gpt-4o-mini"
 
 
 def models_are_known(context: Context) -> Iterator[Finding]:
-    """E211: `provider:model` with a provider the engine can call, or one of its aliases."""
+    """E211: models are `provider:model` with a provider that the engine can call, or aliases."""
     yield from _unknown_models(context.agent, context.resources, _models(context.graph))
 
 
 def models_of_normal(agent: Agent, resources: Resources) -> Iterator[Finding]:
-    """E211 of a `config.yaml`."""
+    """E211 for a `config.yaml`."""
     models = ((field, getattr(agent.normal, field, None)) for field in _NORMAL_FIELDS)
     named = (((field,), model) for field, model in models if model is not None)
     yield from _unknown_models(agent, resources, named)
 
 
 def normal_agents_can_call_functions(agent: Agent, resources: Resources) -> Iterator[Finding]:
-    """W602: a model that calls no functions is offered none, and its first reply is its last."""
+    """W602: a model that cannot call functions is offered none, and its first reply is its last."""
     lacks = resources.lacks_functions
     model = (agent.normal.model if agent.normal is not None else None) or resources.default_model
     if lacks is not None and model and lacks(model):
@@ -51,7 +51,7 @@ def _unknown_models(
             or (path[-1] == "embedding_model" and model in (KEYWORDS_ONLY, LOCAL))
         )
     }
-    # Of a name without a colon the whole may be meant for an alias.
+    # A name without a colon may be a misspelt alias as a whole.
     names = {model: model.partition(":")[0] for model in unknown.values()}
     known = {*PROVIDERS, *more, *aliases}
     hints = near_names(set(names.values()) - known, known)
@@ -63,10 +63,10 @@ def _unknown_models(
 
 
 def llm_nodes_have_a_model(context: Context) -> Iterator[Finding]:
-    """E212: set on the node, in the graph, or in the engine."""
+    """E212: a model is set on the node, in the graph or in the engine."""
     if context.is_written("model") or context.resources.default_model:
         return
-    hint: str | None = _MODEL_HINT  # once for all of them
+    hint: str | None = _MODEL_HINT  # reported once only
     for node_id, _ in context.graph.nodes_of(LlmNode):
         path = ("nodes", node_id, "model")
         if not context.is_written(*path):
@@ -76,7 +76,7 @@ def llm_nodes_have_a_model(context: Context) -> Iterator[Finding]:
 
 
 def _models(graph: Graph) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Every model the file names, and where."""
+    """Yield every model that the file names, with its path."""
     if graph.model is not None:
         yield ("model",), graph.model
     for node_id, node in graph.nodes.items():

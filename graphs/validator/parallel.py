@@ -1,7 +1,7 @@
-"""Rules about nodes that run side by side: E107, E301 to E304, E307, W020.
+"""Rules about nodes that run in parallel: E107, E301 to E304, E307, W020.
 
-Only the immediate targets of one `next` list are looked at; what collides deeper is found
-at run time.
+Only the immediate targets of one `next` list are checked; conflicts further on are found at run
+time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sleipnir.graphs.validator.edges import Edge
 
 
 def ends_stand_alone(context: Context) -> Iterator[Finding]:
-    """E107: several ends at once have no meaning; W020: one would end its siblings' run."""
+    """E107: several ends in parallel have no meaning; W020: one would end its siblings' run."""
     for group in context.fan_outs:
         ends = [edge for edge in group if isinstance(context.graph.nodes[edge.target], EndNode)]
         if len(ends) == 1:
@@ -44,7 +44,7 @@ def ends_stand_alone(context: Context) -> Iterator[Finding]:
 
 
 def steps_are_not_too_wide(context: Context) -> Iterator[Finding]:
-    """E307: all nodes of a step are admitted at once."""
+    """E307: all nodes of a step are started at once."""
     for group in context.fan_outs:
         most = context.resources.max_branches
         if len(group) > most:
@@ -55,7 +55,7 @@ def steps_are_not_too_wide(context: Context) -> Iterator[Finding]:
 
 
 def nobody_is_asked_in_parallel(context: Context) -> Iterator[Finding]:
-    """E304: a question holds up the whole super-step."""
+    """E304: a question would hold up the whole super-step."""
     for edge in _parallel_edges(context):
         node = context.graph.nodes[edge.target]
         if isinstance(node, ApprovalNode | InputNode):
@@ -64,7 +64,7 @@ def nobody_is_asked_in_parallel(context: Context) -> Iterator[Finding]:
 
 
 def parallel_scripts_declare_writes(context: Context) -> Iterator[Finding]:
-    """E302: what a script prints is unknown unless it says so."""
+    """E302: what a script writes is unknown unless it is declared."""
     for node_id in dict.fromkeys(edge.target for edge in _parallel_edges(context)):
         path = ("nodes", node_id, STATE_UPDATES)
         if isinstance(context.graph.nodes[node_id], ScriptNode) and not context.is_written(*path):
@@ -77,7 +77,7 @@ def parallel_scripts_declare_writes(context: Context) -> Iterator[Finding]:
 
 
 def parallel_writes_have_reducers(context: Context) -> Iterator[Finding]:
-    """E301: two writers of one key need a rule that merges them."""
+    """E301: two writers of one key need a reducer."""
     for group in context.fan_outs:
         for key, writers in _writers(context.graph, group).items():
             if len(writers) > 1 and not context.is_written("reducers", key):
@@ -89,7 +89,7 @@ def parallel_writes_have_reducers(context: Context) -> Iterator[Finding]:
 
 
 def parallel_reads_are_independent(context: Context) -> Iterator[Finding]:
-    """E303: a node sees the state as it was before its siblings."""
+    """E303: a node sees the state as it was before its siblings ran."""
     for group in context.fan_outs:
         writers = _writers(context.graph, group)
         for reader in (edge.target for edge in group):
@@ -111,7 +111,7 @@ def _parallel_edges(context: Context) -> Iterator[Edge]:
 
 
 def _writers(graph: Graph, group: list[Edge]) -> dict[str, list[str]]:
-    """Per key, the members of the group that declare to write it, in id order."""
+    """Return for each key the members of the group that declare to write it, in id order."""
     writers: dict[str, list[str]] = {}
     for node_id in sorted(edge.target for edge in group):
         for key in sorted(declared_writes(graph.nodes[node_id])):
@@ -120,7 +120,7 @@ def _writers(graph: Graph, group: list[Edge]) -> dict[str, list[str]]:
 
 
 def _declared_reads(graph: Graph, node_id: str) -> Iterator[tuple[str, Read]]:
-    """What the node's own templates read, and those of its branch if it is a map."""
+    """Yield what the node's own templates read, and for a map those of its branch."""
     node = graph.nodes[node_id]
     merged = schema_keys(node)
     for read in state_reads(node):

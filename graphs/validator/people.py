@@ -12,7 +12,7 @@ from sleipnir.graphs.validator.routes import repeated
 
 
 def options_match_routes(context: Context) -> Iterator[Finding]:
-    """E105 and W003: options and routes name each other; W014: each option once."""
+    """E105 and W003: options and routes must match; W014: repeated options."""
     for node_id, node in context.graph.nodes_of(ApprovalNode):
         path = ("nodes", node_id, "options")
         yield from repeated(context, node.options, path)
@@ -26,7 +26,7 @@ def options_match_routes(context: Context) -> Iterator[Finding]:
 
 
 def conditions_are_readable(context: Context) -> Iterator[Finding]:
-    """E214: an input's `validation` bounds the length and nothing else."""
+    """E214: an input's `validation` can only limit the length."""
     for node_id, node in context.graph.nodes_of(InputNode):
         if node.validation is None:
             continue

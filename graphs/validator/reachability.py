@@ -1,4 +1,4 @@
-"""Rules about the whole web of routes: E102, E103, E104, W001, W002, W007."""
+"""Rules about all routes together: E102, E103, E104, W001, W002, W007."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sleipnir.graphs.validator.edges import cycles
 
 
 def no_static_cycles(context: Context) -> Iterator[Finding]:
-    """E102: loops are built with a script's `_next`, which the visit cap bounds."""
+    """E102: loops must be closed by a script's `_next`, which the visit cap bounds."""
     found = list(cycles(context.adjacency))
     closing = {(cycle[-2], cycle[-1]): cycle for cycle in found}
     for edge in context.edges:
@@ -24,7 +24,7 @@ def no_static_cycles(context: Context) -> Iterator[Finding]:
 
 
 def some_end_exists(context: Context) -> Iterator[Finding]:
-    """E103, and W002 if no edge leads to an end, and no script names a node that leads to one."""
+    """E103; W002 if no edge leads to an end, nor from a node that a script names."""
     ends = [node_id for node_id, _ in context.graph.nodes_of(EndNode)]
     if not ends:
         if context.graph.nodes and not context.agent.broken_nodes:
@@ -38,7 +38,7 @@ def some_end_exists(context: Context) -> Iterator[Finding]:
 
 
 def next_is_given(context: Context) -> Iterator[Finding]:
-    """E104 for a node runs get to without `next`, W007 for one only `_next` may lead to."""
+    """E104 for a node without `next` that runs reach; W007 if only `_next` may lead to it."""
     for node_id, node in context.graph.nodes.items():
         path = ("nodes", node_id, "next")
         if not isinstance(node, NEEDS_NEXT) or context.is_written(*path):
@@ -51,7 +51,7 @@ def next_is_given(context: Context) -> Iterator[Finding]:
 
 
 def nodes_are_reachable(context: Context) -> Iterator[Finding]:
-    """W001: nodes that no declared edge leads to, and nothing that a script names."""
+    """W001: nodes that neither declared edges nor scripts' texts lead to."""
     if not context.is_whole:
         return
     for node_id in context.graph.nodes:

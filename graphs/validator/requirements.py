@@ -1,4 +1,4 @@
-"""What an agent needs of the machine that it runs on, beside models, and what of it lacks."""
+"""What an agent needs on the machine that runs it, apart from models, and what is missing."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Requirement:
     """One thing that runs of an agent need."""
 
     what: str  # a few words, for lists
-    lacking: str | None = None  # what is not there and what to do; None: it is there
+    lacking: str | None = None  # what is missing, and what to do; None: nothing
 
 
 def requirements_of(agent: Agent, resources: Resources) -> Iterator[Requirement]:
-    """MCP servers, programs and variables of its tools, knowledge bases, values of variables.
+    """Yield MCP servers, programs and variables of tools, knowledge bases, values of variables.
 
-    Far cheaper than validating it; nothing of an agent whose file cannot be used.
+    Much cheaper than validating the agent; yields nothing if its file is unusable.
     """
     graph = agent.runnable
     if graph is None:

@@ -9,7 +9,7 @@ from sleipnir.graphs.validator.context import Context, every_edge, near_names
 
 
 def targets_exist(context: Context) -> Iterator[Finding]:
-    """E101: every target is a node."""
+    """E101: every target must be a node."""
     known = context.graph.nodes.keys() | context.agent.broken_nodes
     dangling = [edge for edge in every_edge(context.graph) if edge.target not in known]
     hints = near_names((edge.target for edge in dangling), known)
@@ -29,7 +29,7 @@ def next_lists_hold_targets(context: Context) -> Iterator[Finding]:
 
 
 def repeated(context: Context, values: Iterable[str], path: tuple[str, ...]) -> Iterator[Finding]:
-    """W014: each value that stands in a node's list again."""
+    """W014: a value that is repeated in a node's list."""
     seen = set()
     for index, value in enumerate(values):
         if value in seen:

@@ -10,7 +10,7 @@ from sleipnir.graphs.state import encode
 from sleipnir.graphs.validator.context import Context
 from sleipnir.lazy import lazy_imports
 
-# They take a tenth of a second, and most graphs have no schema.
+# Lazy: importing it takes a tenth of a second, and most graphs have no schema.
 with lazy_imports():
     import jsonschema
     import referencing
@@ -27,8 +27,9 @@ Flaw: TypeAlias = tuple[str, tuple[str | int, ...]]
 
 
 def output_schemas_are_schemas(context: Context) -> Iterator[Finding]:
-    """E213: a valid JSON Schema of its dialect that refers to nothing outside itself."""
-    flaws: dict[str, Flaw | None] = {}  # many nodes share one schema, and checking is slow
+    """E213: schemas must be valid JSON Schema of their dialect without external references."""
+    # cached, as many nodes share one schema and checking is slow
+    flaws: dict[str, Flaw | None] = {}
     for node_id, node in context.graph.nodes.items():
         schema = getattr(node, "output_schema", None)
         if schema is None:
@@ -44,9 +45,9 @@ def output_schemas_are_schemas(context: Context) -> Iterator[Finding]:
 
 
 def find_flaw(schema: dict[str, Any]) -> Flaw | None:
-    """The first reason why a schema cannot be used; None if it can."""
+    """Return the first reason why a schema is unusable; None if it is usable."""
     dialect = schema.get("$schema", _DEFAULT_DIALECT)
-    # The stubs do not know it, but the default comes back as it is.
+    # The type stubs do not allow this default, which is returned as it is.
     unknown: Any = None
     validator = (
         validators.validator_for({"$schema": dialect}, unknown)
@@ -74,13 +75,13 @@ def _dangling_reference(schema: dict[str, Any], dialect: str) -> Flaw | None:
         try:
             if not is_rebased:
                 resolver.lookup(reference)
-        except (exceptions.Unresolvable, ValueError):  # ValueError: `#/allOf/x`
+        except (exceptions.Unresolvable, ValueError):  # ValueError: for example `#/allOf/x`
             return f"'{reference}' cannot be resolved", path
     return None
 
 
 def _references(schema: Any) -> Iterator[tuple[tuple[str | int, ...], str, bool]]:
-    """Each reference with its path, and whether an inner `$id` gives it another base."""
+    """Yield each reference with its path, and whether an inner `$id` changes its base."""
     waiting: list[tuple[tuple[str | int, ...], Any, bool]] = [((), schema, False)]
     while waiting:
         path, part, is_rebased = waiting.pop()

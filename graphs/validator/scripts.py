@@ -1,4 +1,4 @@
-"""What the texts of a graph's scripts tell: the nodes that their `_next` may lead to."""
+"""Nodes that a script's `_next` may lead to, as far as the texts of scripts tell."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WORD = re.compile(r"[\w-]+")
 
 
 def named_by_scripts(directory: Path, graph: Graph) -> set[str]:
-    """The ids of nodes that stand as words in some script of the graph.
+    """Return the ids of nodes that occur as words in a script of the graph.
 
     Scripts that cannot be read name none.
     """
@@ -22,7 +22,7 @@ def named_by_scripts(directory: Path, graph: Graph) -> set[str]:
 
 
 def words_of_scripts(directory: Path, graph: Graph) -> set[str]:
-    """Every word in the scripts of a graph: keys of the state that they read are among them."""
+    """Return all words in a graph's scripts, which include the state keys that they read."""
     return {word for text in _texts(directory, graph) for word in _WORD.findall(text)}
 
 
@@ -41,5 +41,5 @@ def _text(directory: Path, path: str) -> str:
     file = inside(directory, path)
     try:
         return read_bytes(file, MIB).decode(errors="replace") if file is not None else ""
-    except (OSError, ValueError):  # told by the rules about files
+    except (OSError, ValueError):  # reported by the rules about files
         return ""

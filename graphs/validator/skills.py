@@ -1,4 +1,4 @@
-"""Rules about skills, of graphs and of normal agents: E613, W606, W011."""
+"""Rules about skills of graphs and normal agents: E613, W606, W011."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Path = tuple[str, ...]
 
 
 def skills_of_nodes_are_the_graphs(context: Context) -> Iterator[Finding]:
-    """E613: a node narrows what its graph enables, and adds nothing to it."""
+    """E613: a node can narrow down the graph's skills, but not add to them."""
     enabled = context.graph.enabled_skills
     if enabled is None:
         return
@@ -28,7 +28,7 @@ def skills_of_nodes_are_the_graphs(context: Context) -> Iterator[Finding]:
 
 
 def skills_can_be_loaded(context: Context) -> Iterator[Finding]:
-    """W606: a skill that is found nowhere, or cannot be used; the run goes on without it."""
+    """W606: a skill does not exist or is unusable; the run goes on without it."""
     library = context.resources.skills()
     choices = list(choices_in(context.graph))
     unusable = dict(_unusable(context, list(library.chosen(choices))))
@@ -51,7 +51,7 @@ def skills_can_be_loaded(context: Context) -> Iterator[Finding]:
 
 
 def skill_fields_have_effect(context: Context) -> Iterator[Finding]:
-    """W011: what is said of skills where no model may load any."""
+    """W011: fields about skills where no model may load any."""
     used = any(True for _ in choices_in(context.graph))
     for path, fields in _places(context):
         is_off = choice_of(fields, context.graph) is None if path else not used
@@ -64,7 +64,7 @@ def skill_fields_have_effect(context: Context) -> Iterator[Finding]:
 
 
 def _places(context: Context) -> Iterator[tuple[_Path, SkillFields]]:
-    """Where skills are spoken of: at the top of the file, and on its llm nodes."""
+    """Yield where skills are configured: at the top of the file, and on its llm nodes."""
     if context.agent.normal is not None:
         yield (), context.agent.normal
         return
@@ -74,7 +74,7 @@ def _places(context: Context) -> Iterator[tuple[_Path, SkillFields]]:
 
 
 def _unusable(context: Context, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Of skills that were found those that cannot be loaded, and why."""
+    """Yield existing skills that cannot be loaded, and why."""
     library, tools = context.resources.skills(), context.resources.library()
     for name in names:
         file = library.find(name)

@@ -19,14 +19,13 @@ from sleipnir.graphs.schema import Node, ScriptNode
 from sleipnir.graphs.template import references
 from sleipnir.graphs.validator.context import Context, near_names, place
 
-# Braces that look like a reference, on one line. Stops at the next `{{`, so that the search
-# stays linear.
+# Braces that look like a reference, on one line. Stops at the next `{{` to keep the search linear.
 _LOOKALIKE = re.compile(r"\{\{(?!\{)((?:(?!\{\{)[^\n])+?)\}\}")
 _SCOPED = frozenset(SCOPED_VARIABLES.values())
 
 
 def braces_are_references(context: Context) -> Iterator[Finding]:
-    """W008: text that looks like a reference and is none; W009: one that cannot be followed."""
+    """W008: text that looks like a reference but is none; W009: a malformed reference."""
     for node_id, node in context.graph.nodes.items():
         for template in templates(node):
             path = ("nodes", node_id, *template.field)
@@ -61,7 +60,7 @@ def reads_have_a_source(context: Context) -> Iterator[Finding]:
 
 
 def _lookalikes(text: str) -> Iterator[str]:
-    """`{{…}}` in the parts of a text that the scanner takes for literal."""
+    """Yield `{{…}}` in the parts of a text that the scanner takes as literal."""
     end = 0
     for reference in references(text):
         yield from (match[0] for match in _LOOKALIKE.finditer(text[end : reference.start]))
@@ -70,7 +69,7 @@ def _lookalikes(text: str) -> Iterator[str]:
 
 
 def _literal(context: Context, node_id: str, template: Template, text: str) -> Finding:
-    """W008; lasting if blanks are all that keeps it from being a reference to what there is."""
+    """Return W008; lasting if only blanks keep it from being a reference to an existing key."""
     path = ("nodes", node_id, *template.field)
     message = f"{place(*path)}: '{text}' is literal text, not a reference"
     meant = f"{{{{{text[2:-2].strip()}}}}}"
@@ -84,14 +83,14 @@ def _literal(context: Context, node_id: str, template: Template, text: str) -> F
 
 
 def _readable_keys(context: Context, node_id: str, template: Template) -> frozenset[str]:
-    """The keys that a template may name."""
+    """Return the keys that a template may name."""
     own = SCOPED_VARIABLES.get(type(context.graph.nodes[node_id]))
     scoped = {own} if own is not None and template.field[0] == STATE_UPDATES else set()
     return context.known_keys | _item_names(context, node_id) | scoped
 
 
 def _may_set_any_key(node: Node) -> bool:
-    """Whether nobody can tell which keys it sets: scripts, and schemas without properties."""
+    """Return whether it may set unknown keys: scripts, and schemas without properties."""
     schema = getattr(node, "output_schema", None)
     return isinstance(node, ScriptNode) or (
         schema is not None and not isinstance(schema.get("properties"), dict)
@@ -99,7 +98,7 @@ def _may_set_any_key(node: Node) -> bool:
 
 
 def _item_names(context: Context, node_id: str) -> set[str]:
-    """What the maps that run the node call its item."""
+    """Return the item's names in the maps that run the node."""
     return {map_.item_name for map_ in context.branches.get(node_id, {}).values()}
 
 

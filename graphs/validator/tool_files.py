@@ -1,4 +1,4 @@
-"""Rules about the tools of any agent, graph or not: E209, E601 to E607, W603."""
+"""Rules about the tools of graph and normal agents: E209, E601 to E607, W603."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from sleipnir.graphs.validator.resources import Resources
 from sleipnir.graphs.variables import VARIABLE_PREFIX, environment_name
 from sleipnir.records import dataclass
 
-# What starts the tools of a language; bash runs everywhere we run.
+# Programs that start the tools of a language; bash is available wherever workers run.
 _INTERPRETERS = {"bash": "bash", "python": "python3", "typescript": "npx"}
 _EVERYWHERE = ("bash", "python3")
 
 
 def global_tools_exist(agent: Agent, toolbox: Toolbox) -> Iterator[Finding]:
-    """E209, E607: each entry of `global_tools` is a tool file, or an alias of some, to be used."""
+    """E209, E607: entries of `global_tools` must be usable tool files, or aliases of some."""
     found = [toolbox.resolved(entry) for entry in agent.global_tools]
     unknown = (name for resolved in found for name in resolved.unknown)
     hints = near_names(unknown, toolbox.known_entries())
@@ -38,7 +38,7 @@ def global_tools_exist(agent: Agent, toolbox: Toolbox) -> Iterator[Finding]:
 
 
 def instructions_can_be_made(agent: Agent, toolbox: Toolbox) -> Iterator[Finding]:
-    """E601: whoever takes the prompt from a function has that function."""
+    """E601: an agent with dynamic instructions needs the function that makes them."""
     wanted = agent.normal is not None and agent.normal.dynamic_instructions
     if wanted and toolbox.instructions is None and not toolbox.is_broken:
         message = "'dynamic_instructions' needs a function '_instructions' in the tools file"
@@ -48,7 +48,7 @@ def instructions_can_be_made(agent: Agent, toolbox: Toolbox) -> Iterator[Finding
 def machine_has_what_tools_need(
     agent: Agent, used: Iterable[Function], resources: Resources
 ) -> Iterator[Finding]:
-    """W603: programs and variables of tools that are really used; another machine may have them."""
+    """W603: programs and variables of tools in use; another machine may have them."""
     if resources.find_program is None:
         return
     noted: set[tuple[PurePath, str]] = set()
@@ -61,7 +61,7 @@ def machine_has_what_tools_need(
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A program or an environment variable that a function cannot do without."""
+    """A program or an environment variable that a function requires."""
 
     function: Function
     kind: Literal["program", "environment variable"]
@@ -70,18 +70,18 @@ class Need:
 
     @property
     def is_everywhere(self) -> bool:
-        """Whether it is worth no word where it is there."""
+        """Whether it is so common that its presence need not be mentioned."""
         return self.name in _EVERYWHERE
 
     @property
     def message(self) -> str:
-        """What to say where it is not there."""
+        """Message for a machine that lacks it."""
         tool = self.function.file.name
         return f"{tool} needs the {self.kind} '{self.name}', which this machine lacks"
 
 
 def needs_of(agent: Agent, used: Iterable[Function], resources: Resources) -> Iterator[Need]:
-    """What functions need of the machine; what the engine gives every call is left out."""
+    """Yield what functions need on the machine, except what the engine gives every call."""
     variables = _variables(agent, used := list(used), resources)
     find = resources.find_program
     for function in used:
@@ -94,25 +94,25 @@ def needs_of(agent: Agent, used: Iterable[Function], resources: Resources) -> It
 
 
 def _is_given(variable: str) -> bool:
-    """Whether the engine sets it for each call, wherever that is."""
+    """Return whether the engine sets the variable for each call, on any machine."""
     return variable.startswith(("LLM_", "SLEIPNIR_")) and not variable.startswith(VARIABLE_PREFIX)
 
 
 def _variables(agent: Agent, used: Iterable[Function], resources: Resources) -> Mapping[str, str]:
-    """All that some tool may see: the environment, the agent's variables, the `.env` files."""
+    """Return what a tool may see: the environment, the agent's variables, the `.env` files."""
     directories = {agent.directory, *(function.file.parent for function in used)}
     directories.update(resources.tool_directories)
     described = agent.graph or agent.normal
     names = [variable.name for variable in described.variables] if described is not None else []
     found = {**resources.environment, **dict.fromkeys(map(environment_name, names), "")}
     for directory in directories:
-        with suppress(OSError):  # told by a rule of its own
+        with suppress(OSError):  # reported by a rule of its own
             found |= read_env_file(directory / ENV_FILE)
     return found
 
 
 def _kinds(name: str) -> str | None:
-    """What helps if it is the extension that is unknown."""
+    """Return a hint if the extension is unknown."""
     suffix = PurePath(name).suffix
     is_other = suffix and suffix not in EXTENSIONS
     return f"tools are {listing(EXTENSIONS)} files" if is_other else None

@@ -14,9 +14,9 @@ from sleipnir.graphs.validator.context import Context, near_names
 
 
 def servers_are_configured(context: Context) -> Iterator[Finding]:
-    """W021: the run goes on without the functions of a server that is not there, or cannot start.
+    """W021: the run goes on without the functions of a server that is missing or cannot start.
 
-    E608 instead, if nobody can tell because the file of them is wrong.
+    E608 instead, if this is unknown because the servers' file is invalid.
     """
     resources = context.resources
     if context.graph.mcp_servers and resources.mcp_findings:
@@ -28,7 +28,7 @@ def servers_are_configured(context: Context) -> Iterator[Finding]:
 
 
 def servers_of(context: Context) -> Iterator[tuple[int, str, str | None]]:
-    """Each server of the agent: its entry's index, its name, and what helps if it cannot start."""
+    """Yield an agent's servers: index of the entry, name, and a hint if it cannot start."""
     resources = context.resources
     known = resources.mcp_servers | {ALL_SERVERS}
     hints = near_names(context.graph.mcp_servers, known | resources.mcp_aliases.keys())
@@ -41,7 +41,7 @@ def servers_of(context: Context) -> Iterator[tuple[int, str, str | None]]:
 
 
 def _obstacle(server: str, context: Context) -> str | None:
-    """What keeps a configured server, or some of all of them, from starting on this machine."""
+    """Return what keeps a server, or any of them for `all`, from starting on this machine."""
     find, programs = context.resources.find_program, context.resources.mcp_programs
     names = sorted(programs) if server == ALL_SERVERS and server not in programs else [server]
     missing = dict.fromkeys(
@@ -53,29 +53,29 @@ def _obstacle(server: str, context: Context) -> str | None:
 
 
 def tool_files_are_usable(context: Context) -> Iterator[Finding]:
-    """E602 to E606: the tool files of the agent say what they offer."""
+    """E602 to E606: the agent's tool files must declare their functions correctly."""
     yield from context.toolbox.findings
 
 
 def global_tools_exist(context: Context) -> Iterator[Finding]:
-    """E209, E607: each entry of `global_tools` is a tool file, or an alias of some."""
+    """E209, E607: entries of `global_tools` must be tool files, or aliases of some."""
     yield from tool_files.global_tools_exist(context.agent, context.toolbox)
 
 
 def used_tools_can_run(context: Context) -> Iterator[Finding]:
-    """W603: this machine has what the tools of some node need."""
+    """W603: this machine must have what the tools of nodes need."""
     used = used_functions(context)
     yield from tool_files.machine_has_what_tools_need(context.agent, used, context.resources)
 
 
 def used_functions(context: Context) -> tuple[Function, ...]:
-    """The functions of tool files that some `llm` node of a graph names."""
+    """Return the functions of tool files that `llm` nodes of a graph name."""
     entries = (entry for _, node in context.graph.nodes_of(LlmNode) for entry in node.tools or ())
     return context.toolbox.select(entries).functions
 
 
 def node_tools_exist(context: Context) -> Iterator[Finding]:
-    """E209, E210: a node's `tools` are within what its agent may use.
+    """E209, E210: a node's `tools` must be among those its agent may use.
 
     W021 instead, if a name may belong to a server that cannot be asked.
     """
@@ -99,7 +99,7 @@ def node_tools_exist(context: Context) -> Iterator[Finding]:
     known = meta | {function.name for function in toolbox.functions}
     hints = near_names((entry for entry, _ in unexplained), known)
     for entry, path in unexplained:
-        # Of a file that cannot be read nobody knows the functions; that is said elsewhere.
+        # The functions of an unreadable file are unknown, which is reported elsewhere.
         if servers.offer(entry) or toolbox.is_broken:
             continue
         if silent := servers.silent():
@@ -112,7 +112,7 @@ def node_tools_exist(context: Context) -> Iterator[Finding]:
 
 
 class _Servers:
-    """The MCP servers of an agent, each asked for its functions once and only if need be."""
+    """The MCP servers of an agent; each is asked for its functions at most once, when needed."""
 
     def __init__(self, context: Context) -> None:
         entries = context.graph.mcp_servers
@@ -126,25 +126,25 @@ class _Servers:
         self._answers: dict[str, Collection[str] | None] = {}
 
     def hint(self, unknown: str) -> str | None:
-        """What may have been meant by a server that is none of them."""
+        """Return which server an unknown name may have meant."""
         if unknown in self._configured:
             return f"add '{unknown}' to mcp_servers"
         return near_names([unknown], self.names).get(unknown)
 
     def meta_functions(self) -> set[str]:
-        """What finds, describes and calls the functions of a server."""
+        """Return the functions that find, describe and call the functions of servers."""
         verbs = ("search", "describe", "invoke")
         return {f"mcp_{verb}_{function_suffix(server)}" for server in self.names for verb in verbs}
 
     def offer(self, tool: str) -> bool:
-        """Whether one of them has the function; taken on trust where nobody can ask."""
+        """Return whether a server has the function; assumed if servers cannot be asked."""
         if self._ask is None:
             return any(server in self._configured for server in self.names)
         names = {tool, *(tool.removeprefix(f"{server}__") for server in self.names)}
         return any(not names.isdisjoint(self._functions(server) or ()) for server in self.names)
 
     def silent(self) -> str | None:
-        """The first one that cannot be asked."""
+        """Return the first server that cannot be asked."""
         unheard = (name for name in self.names if name not in self._groups)
         return next((name for name in unheard if self._functions(name) is None), None)
 
@@ -156,5 +156,5 @@ class _Servers:
 
 
 def unavailable(server: str) -> str:
-    """What there is to say of a server that cannot be used."""
+    """Return the message for a server that cannot be used."""
     return f"MCP server '{server}' is unavailable; its functions are missing"

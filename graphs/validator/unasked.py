@@ -1,4 +1,4 @@
-"""Which nodes may use tools that ask for consent, where a graph agent confirms by itself."""
+"""Finds nodes with tools that ask for consent, which runs of graph agents confirm themselves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sleipnir.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Unasked:
-    """A node and its tools that would ask, if runs of graph agents asked."""
+    """A node, and its tools that would ask if runs of graph agents did."""
 
     node: str
     tools: tuple[str, ...]
@@ -24,7 +24,7 @@ class Unasked:
 
 
 def unasked(agent: Agent, resources: Resources) -> tuple[Unasked, ...]:
-    """The nodes of a graph agent in file order; none of a normal agent, which asks."""
+    """Return the nodes of a graph agent in file order; none for a normal agent, whose runs ask."""
     if agent.graph is None:
         return ()
     toolbox = Context(agent, agent.graph, resources).toolbox
