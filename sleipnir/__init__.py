@@ -1,9 +1,9 @@
-"""Sleipnir: a distributed orchestrator for graph agents. Here are the names that programs use.
+"""Sleipnir: a distributed orchestrator for graph agents. These are the names that programs use.
 
     from sleipnir import AsyncClient, Client, Request, SleipnirError
 
 `graphs`, `scheduler` and `worker` are the folders of those names in the source tree.
-`sleipnir.tool` is what tools written in Python import; the engine gives it to them.
+`sleipnir.tool` is what tools written in Python import; the engine provides it to them.
 """
 
 from __future__ import annotations

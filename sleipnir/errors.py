@@ -1,9 +1,9 @@
-"""Every error that this package raises on purpose is a `SleipnirError`; here are those by name.
+"""All errors that this package raises on purpose, by name; each is a `SleipnirError`.
 
     from sleipnir.errors import AgentNotFound, RunNotFound
 
-The trees are drawn in `sleipnir.graphs.errors` (agents) and `sleipnir.scheduler.errors` (runs and
-engines), where the classes are.
+The classes, and trees of them, are in `sleipnir.graphs.errors` (agents) and
+`sleipnir.scheduler.errors` (runs and engines).
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ __all__ = [
 
 
 class SleipnirError(Exception):
-    """Base of everything this package raises."""
+    """Base of all errors of this package."""
 
 
 def __getattr__(name: str) -> Any:
-    # Both trees grow from here, so that they are imported when somebody asks for one of them.
+    # Both trees are based on this module, so they are imported only when a name is used.
     if name in __all__:
         for home in ("sleipnir.scheduler.errors", "sleipnir.graphs.errors"):
             if (found := getattr(importlib.import_module(home), name, None)) is not None:

@@ -1,12 +1,11 @@
-"""Imports that wait until the module is first used, for what most calls do without.
+"""Imports that wait until the module is first used, for what most calls do not need.
 
     with lazy_imports():
         import graphlay
         from sleipnir.scheduler.cli import run_page
 
-Modules only, not names out of them. To type checkers and import contracts these are ordinary
-imports. Python 3.15 has `lazy import` for it. `made_when_used` is for objects
-that would bring such modules with them.
+Modules only, not names from them. Type checkers and import contracts see ordinary imports. Python
+3.15 has `lazy import` for this. `made_when_used` is for objects that would import such modules.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
-# `builtins` is one for all threads.
+# All threads share `builtins`.
 _lock = threading.RLock()
 
 
 class _LazyModule(ModuleType):
-    """Stands for a module in the namespace that imports it, until it is used."""
+    """Takes a module's place in the importing namespace until it is used."""
 
     def __init__(self, name: str, importer: dict[str, Any]) -> None:
         super().__init__(name)
@@ -37,7 +36,7 @@ class _LazyModule(ModuleType):
 
 
 class lazy_imports:
-    """A `with` block in a module's head whose imports are carried out when first used."""
+    """A `with` block at the top of a module whose imports are carried out on first use."""
 
     def __enter__(self) -> None:
         importer = sys._getframe(1).f_globals
@@ -68,11 +67,11 @@ class lazy_imports:
 
 
 def load(module: ModuleType) -> ModuleType:
-    """Import a lazily imported module now; one that is loaded stays as it is."""
+    """Import a lazily imported module now; one that is loaded already is returned."""
     if not isinstance(module, _LazyModule):
         return module
     loaded = import_module(module.__name__)
-    # From here on its importer uses it without us.
+    # Replace the placeholder, so that the importer uses the module directly from now on.
     importer = module._importer
     for name in [name for name, value in list(importer.items()) if value is module]:
         importer[name] = loaded
@@ -84,7 +83,7 @@ def _module(name: str, importer: dict[str, Any]) -> ModuleType:
 
 
 class _MadeWhenUsed:
-    """Stands for an object until one of its attributes is looked up."""
+    """Takes an object's place until one of its attributes is looked up."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
@@ -101,14 +100,15 @@ class _MadeWhenUsed:
 
 
 def made_when_used(make: Callable[[], T]) -> T:
-    """What `make` returns, made once, by the thread that first uses it.
+    """Return a placeholder for what `make` returns; it is called once, by the first thread to use
+    it.
 
-    Where making it fails, so does that use; the next one tries again. For attributes and methods:
-    it is no instance of its class.
+    If it raises, so does that use, and the next one tries again. Supports attributes and methods
+    only: it is not an instance of the class.
     """
     return cast(T, _MadeWhenUsed(make))
 
 
 def is_made(thing: object) -> bool:
-    """Whether what is `made_when_used` has been used; anything else is there from the start."""
+    """Return whether a `made_when_used` object has been used; true for any other object."""
     return not isinstance(thing, _MadeWhenUsed) or thing.is_made

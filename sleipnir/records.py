@@ -2,11 +2,10 @@
 
     from sleipnir.records import dataclass
 
-Takes the place of the standard library's, which writes and compiles up to eight functions for each
-class where it is declared: 0.3 ms and more, of a hundred classes a third of what a worker's start
-took. Here classes share their functions but `__init__`, which is compiled when it is first looked
-up. To type checkers, pydantic, `fields`, `replace`, `asdict` and `match` they are ordinary
-dataclasses.
+Replaces the standard library's decorator, which writes and compiles up to eight functions per class
+when it is declared: 0.3 ms and more, for a hundred classes a third of a worker's start. Here
+classes share all functions except `__init__`, which is compiled when it is first looked up. To type
+checkers, pydantic, `fields`, `replace`, `asdict` and `match` they are ordinary dataclasses.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 
 def _declare(cls: type | None = None, /, **options: bool) -> Any:
-    """As `dataclasses.dataclass`, of whose options it knows those of `_made`."""
+    """Declare a dataclass; takes those options of `dataclasses.dataclass` that `_made` has."""
     return _made(cls, **options) if cls is not None else lambda cls: _made(cls, **options)
 
 
 if TYPE_CHECKING:
-    from dataclasses import dataclass as dataclass  # noqa: TID251  # as which it is known
+    from dataclasses import dataclass as dataclass  # noqa: TID251 # the type that checkers see
 else:
     dataclass = _declare
 
@@ -40,8 +39,9 @@ def _made(
     slots: bool = False,
     weakref_slot: bool = False,
 ) -> Any:
-    cls.__doc__ = cls.__doc__ or cls.__name__  # else one is written, from the signature
-    cls = dataclasses.dataclass(  # noqa: TID251  # it compiles nothing if asked for nothing
+    # otherwise dataclasses generate one from the signature
+    cls.__doc__ = cls.__doc__ or cls.__name__
+    cls = dataclasses.dataclass(  # noqa: TID251 # compiles nothing if no methods are requested
         init=False, repr=False, eq=False, kw_only=kw_only, slots=slots, weakref_slot=weakref_slot
     )(cls)
     shared: dict[str, Any] = {"__repr__": _repr}
@@ -53,7 +53,7 @@ def _made(
         shared |= _FROZEN
     own = vars(cls)
     for name, method in shared.items():
-        # What has `__eq__` and no `__hash__` of its own has None there.
+        # A class with `__eq__` and no `__hash__` of its own has None there.
         if own.get(name) is None:
             setattr(cls, name, method)
     if "__init__" not in own:
@@ -91,13 +91,13 @@ def _refuse_delete(_: object, name: str) -> NoReturn:
 
 
 def _restore(self: Any, state: Any) -> None:
-    """What `copy` and `pickle` bring back: the dictionary, the slots, or a pair of them."""
+    """Restore the state from `copy` or `pickle`: the dictionary, the slots, or a pair of them."""
     for part in state if isinstance(state, tuple) else (state,):
         for name, value in (part or {}).items():
             object.__setattr__(self, name, value)
 
 
-# Of records that nobody changes.
+# For frozen records.
 _FROZEN = {
     "__setattr__": _refuse_set,
     "__delattr__": _refuse_delete,
@@ -106,16 +106,16 @@ _FROZEN = {
 
 
 class _Init:
-    """Stands for the `__init__` of a class until somebody looks it up."""
+    """Takes the place of a class's `__init__` until it is looked up."""
 
     def __init__(self, cls: type, frozen: bool) -> None:
         self._cls = cls
         self._frozen = frozen
 
     def __get__(self, record: object, owner: type) -> Any:
-        # Two threads may come here at once: either's function will do.
+        # Two threads may get here at once; either's function will do.
         made = _make_init(self._cls, self._frozen)
-        self._cls.__init__ = made  # type: ignore[misc]  # which is what this is for
+        self._cls.__init__ = made  # type: ignore[misc] # replaces this descriptor on purpose
         return made.__get__(record, owner)
 
 
@@ -123,7 +123,7 @@ def _make_init(cls: Any, frozen: bool) -> Callable[..., None]:
     parameters = ["self"]
     body = []
     names: dict[str, Any] = {"__MISSING": MISSING, "__set": object.__setattr__}
-    # What is given by name only comes last, as it has to.
+    # Keyword-only fields must come last.
     for field in sorted(fields(cls), key=lambda field: bool(field.kw_only)):
         name = field.name
         parameter, value = _sources(field, names)
@@ -146,7 +146,7 @@ def _make_init(cls: Any, frozen: bool) -> Callable[..., None]:
 
 
 def _sources(field: Field[Any], names: dict[str, Any]) -> tuple[str, str]:
-    """The text of a field's parameter, and of the value it gets; "" if it gets none."""
+    """Return the source of a field's parameter, and of its value; "" if it has none."""
     name, make, default = field.name, f"__make_{field.name}", f"__default_{field.name}"
     if field.default_factory is not MISSING:
         names[make] = field.default_factory
@@ -159,10 +159,10 @@ def _sources(field: Field[Any], names: dict[str, Any]) -> tuple[str, str]:
 
 
 def _assignment(cls: type, name: str, value: str, names: dict[str, Any]) -> str:
-    """The text that sets a field of a record which refuses to be changed."""
+    """Return the source that sets a field of a frozen record."""
     slot = getattr(cls, name, None)
     if not isinstance(slot, MemberDescriptorType):
         return f"__set(self, {name!r}, {value})"
-    # A third of the time that `object.__setattr__` takes.
+    # Takes a third of the time of `object.__setattr__`.
     names[f"__set_{name}"] = slot.__set__
     return f"__set_{name}(self, {value})"

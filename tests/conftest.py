@@ -1,4 +1,4 @@
-"""What tests share: a private Redis for the session, emptied before and checked after each test."""
+"""Shared fixtures: a private Redis for the session, emptied before and checked after each test."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from tests.support.workers import Workers
 _NPM = "TypeScript and accessibility were not tested:"
 _GATEWAY = "sleipnir.worker.llm.provider.gateway"
 
-# Tests start hundreds of processes: one of them compiles what all of them import.
+# Tests start hundreds of processes, so let one compile what all of them import.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# Whoever runs the tests may ignore these, as `nohup` does; what tests start would ignore them too.
+# The caller may ignore these signals, as `nohup` does, and processes of tests would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """One server for all tests that need one."""
+    """Run one server for all tests that need one."""
     with RedisServer(tmp_path_factory.mktemp("redis")) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def node_modules() -> Path:
-    """A directory with `tsx` and axe; without it the test is skipped, on CI it fails."""
+    """Return a directory with `tsx` and axe; without it the test is skipped, or fails on CI."""
     give_up = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
     if not has_node():
         give_up(f"{_NPM} {NO_NODE}")
@@ -55,7 +55,7 @@ def node_modules() -> Path:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say in a line each why packages of npm and browsers were not tested."""
+    """Print, one line each, why npm packages and browsers were not tested."""
     reports = terminalreporter.getreports("skipped")
     reasons = {report.longrepr[2].removeprefix("Skipped: ") for report in reports}
     for reason in sorted(reasons):
@@ -65,7 +65,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @pytest.fixture
 def redis_client(redis_server: RedisServer) -> Iterator[redis.Redis]:
-    """An empty database; afterwards no key may be left that never expires."""
+    """Yield an empty database; check afterwards that no key without an expiry is left."""
     with connect(redis_server.url) as client:
         client.flushall()
         yield client
@@ -74,15 +74,15 @@ def redis_client(redis_server: RedisServer) -> Iterator[redis.Redis]:
 
 @pytest.fixture
 def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the settings nor the data of whoever runs the tests."""
+    """Isolate the test from the settings and data of the person running it."""
     monkeypatch.setenv("SLEIPNIR_CONFIG_DIR", str(tmp_path / "config"))
     monkeypatch.setenv("SLEIPNIR_DATA_DIR", str(tmp_path / "data"))
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    """A model server that tests script, and that the environment leads to."""
-    # It reads the proxies of the environment once: before a test names one for its tools.
+    """Run a model server that tests script, and that the environment names."""
+    # It reads the environment's proxies once: do so before a test sets one for its tools.
     shared_transport()
     with ModelServer() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
@@ -92,16 +92,16 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
 
 @pytest.fixture(params=["direct", "litellm"])
 def each_client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Models that are asked directly, and the same by way of litellm."""
+    """Run the test with models called directly, and again by way of litellm."""
     if request.param == "litellm":
         monkeypatch.setattr(f"{_GATEWAY}.is_asked_directly", lambda *_: False)
-    # So that no test's time limit includes the seconds litellm takes to import.
+    # Import litellm now, so that the seconds it takes do not count against a test's time limit.
     prepare([Endpoint("openai/gpt-4o-mini")])
 
 
 @pytest.fixture
 def clock() -> Clock:
-    """What the engine of a test takes for the time."""
+    """The clock of a test's engine, moved by hand."""
     return Clock()
 
 
@@ -117,6 +117,6 @@ def engine(
 def workers(
     redis_server: RedisServer, redis_client: redis.Redis, tmp_path: Path, own_directories: None
 ) -> Iterator[Workers]:
-    """Starts real worker processes; those that still run are killed afterwards."""
+    """Start real worker processes; those still running are killed afterwards."""
     with Workers(redis_server.url, redis_client, tmp_path) as started:
         yield started

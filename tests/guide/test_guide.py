@@ -1,8 +1,8 @@
-"""Sleipnir by example: read it from top to bottom, one idea a test.
+"""Sleipnir by example: read it from top to bottom, one idea per test.
 
 `engine` is the whole engine on a real Redis, in this process and with a clock that tests move.
-`finish` writes an agent (a `graph.yaml` and its scripts), submits it as the client does, and is
-the worker until the run is over or waits for somebody. docs/language.md has the rest.
+`finish` writes an agent (a `graph.yaml` and its scripts), submits it as the client does, and acts
+as the worker until the run is over or waits for a person. docs/language.md has the rest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.support.model_server import ModelServer, says
 
 
 def test_a_run_goes_from_its_start_to_an_end(engine: Engine) -> None:
-    # A script reads the state, one JSON object, and prints what it wants to change of it.
+    # A script reads the state, one JSON object, and prints what it wants to change in it.
     greet = """
         import json, os
         state = json.loads(os.environ["GRAPH_STATE"])
@@ -74,7 +74,7 @@ def test_a_question_or_prompt_with_a_gap_fails_instead_of_going_out(engine: Engi
 
 
 def test_a_list_of_targets_runs_side_by_side_and_joins(engine: Engine) -> None:
-    # Both branches see the same state; a reducer says how their writes to one key are joined.
+    # Both branches see the same state; a reducer tells how their writes to one key are merged.
     graph = """
         reducers: {found: extend}
         start: fork
@@ -114,10 +114,10 @@ def test_a_map_runs_one_node_for_every_item_of_a_list(engine: Engine) -> None:
 
     run = engine.finish(graph, {"square.py": square})
 
-    assert run.output == "[9,1,4]"  # in the order of the items, whoever was first
+    assert run.output == "[9,1,4]"  # in the order of the items, whichever finished first
 
 
-# A script may choose the way: `_next` names the next node.
+# A script may choose what comes next: `_next` names the node.
 COUNT_DOWN = """
     import json, os
     n = json.loads(os.environ["GRAPH_STATE"])["n"]
@@ -171,7 +171,7 @@ def test_a_run_waits_for_a_person_as_long_as_it_takes(engine: Engine) -> None:
 
 
 def test_an_agent_may_run_another_one(engine: Engine) -> None:
-    # The child has a state of its own; all it is given is a prompt, all it returns is its output.
+    # The child has a state of its own: it is given only a prompt, and returns only its output.
     translator = """
         start: done
         nodes: {done: {type: end, output: "{{initial_prompt}}, in French"}}
@@ -262,7 +262,7 @@ def test_a_worker_that_dies_takes_nothing_with_it(engine: Engine) -> None:
     """
     run_id = engine.submit(graph, {"work.sh": """echo '{"result": "done"}'"""})
     engine.pop()
-    engine.begin(run_id, "1/work")  # a worker begins it, and is never heard of again
+    engine.begin(run_id, "1/work")  # a worker begins it and vanishes
 
     engine.clock.move(16)  # its lease lasts 15 s
     engine.tick()

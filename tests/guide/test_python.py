@@ -1,4 +1,4 @@
-"""The pages for programmers: docs/python.md, typed in as it stands."""
+"""The manual for programmers, docs/python.md, executed as written."""
 
 from __future__ import annotations
 

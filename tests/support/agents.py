@@ -1,4 +1,4 @@
-"""Agents written out by tests, submitted as any user's are."""
+"""Writes agents, and submits them as a user would."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from sleipnir.scheduler.store.run_store import RunStore
 
 
 class Agents:
-    """Submits to a store what it writes below a directory, and reads the runs back."""
+    """Writes agents below a directory, submits them to a store, and reads the runs back."""
 
     def __init__(self, store: RunStore, directory: Path) -> None:
         self.agents_directory = directory / "agents"
         self.use(store)
 
     def use(self, store: RunStore) -> None:
-        """Go on with another store."""
+        """Switch to another store."""
         self.store = store
         self.client = Client.over(store, AgentSearch((self.agents_directory,)))
         self.queries = self.client.queries
 
     def write(self, name: str, graph: str, files: Mapping[str, str] | None = None) -> Path:
-        """Write an agent's graph, its name put in front, and its other files."""
+        """Write an agent's graph, with its name added, and its other files."""
         directory = self.agents_directory / name
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "graph.yaml").write_text(f"name: {name}\n{dedent(graph)}")
@@ -47,18 +47,18 @@ class Agents:
     def submit_normal(
         self, config: str, files: Mapping[str, str] | None = None, /, **request: Any
     ) -> str:
-        """Write the normal agent `talker` and submit it; returns the run's id."""
+        """Write the normal agent `talker` and submit it; return the run's id."""
         self.write_normal("talker", config, files)
         return self.client.submit(self.client.prepare("talker"), Request(**request))
 
     def submit(self, graph: str, files: Mapping[str, str] | None = None, /, **request: Any) -> str:
-        """Write the agent `tested` and submit it; returns the run's id."""
+        """Write the agent `tested` and submit it; return the run's id."""
         return self.submit_agent("tested", graph, files, **request)
 
     def submit_agent(
         self, name: str, graph: str, files: Mapping[str, str] | None = None, /, **request: Any
     ) -> str:
-        """The same of an agent of that name."""
+        """Likewise for an agent of the given name."""
         self.write(name, graph, files)
         return self.client.submit(self.client.prepare(name), Request(**request))
 
@@ -69,15 +69,15 @@ class Agents:
         return self.queries.state(run_id)
 
     def inbox(self) -> list[Question]:
-        """Every open question, oldest first."""
+        """Return all open questions, oldest first."""
         return list(self.queries.list_questions(10_000).entries)
 
     def newest_runs(self) -> list[str]:
-        """The ids of all root runs, newest first."""
+        """Return the ids of all root runs, newest first."""
         return [row.run_id for row in self.queries.list_runs(RunFilter(), 10_000).entries]
 
     def failure(self, run_id: str) -> Failure:
-        """Why the run failed, which it must have."""
+        """Return the failure of a run, which must have failed."""
         failure = self.run(run_id).failure
         assert failure is not None, f"the run is {self.run(run_id).status}"
         return failure

@@ -1,4 +1,4 @@
-"""Answers of the monitor's API, held to its OpenAPI document."""
+"""Checks answers of the monitor's API against its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _JSON = "application/json"
 
 
 def check_answer(method: str, path: str, status: int, kind: str, text: str) -> None:
-    """Fail if an answer is not one that the document tells of."""
+    """Fail unless an answer is one that the document describes."""
     place = urlsplit(path).path
     if not place.startswith("/api/v1/") or not kind.startswith(_JSON):
         return
@@ -40,7 +40,7 @@ def check_answer(method: str, path: str, status: int, kind: str, text: str) -> N
 
 
 def operation_of(method: str, place: str) -> Mapping[str, Any] | None:
-    """The operation of an address; the most specific one."""
+    """Return the most specific operation for an address; None without one."""
     for path, operations in sorted(openapi_document()["paths"].items(), key=_is_general):
         pattern = re.sub(
             r"\\\{(\w+)\\\}", lambda part: _PARTS.get(part[1], "[0-9a-f]{16}"), re.escape(path)
@@ -64,5 +64,5 @@ def _validator(reference: str) -> Draft202012Validator:
     components = deepcopy(openapi_document()["components"])
     for schema in components["schemas"].values():
         if "properties" in schema:
-            schema["additionalProperties"] = False  # a field that it does not tell of
+            schema["additionalProperties"] = False  # no fields that the document lacks
     return Draft202012Validator({"$ref": reference, "components": components})

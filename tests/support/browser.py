@@ -14,12 +14,12 @@ import pytest
 from tests.support.site import KEY, ServedSite
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
-# Waiting costs nothing where it ends early; machines that run tests are busy.
+# Generous, as test machines are busy; a wait that ends early costs nothing.
 PATIENCE_MS = 60_000
 
 
 def find_chromium() -> str:
-    """The program; where there is none the test is skipped, on CI it fails."""
+    """Return the program; without one the test is skipped, or fails on CI."""
     found = next(filter(None, map(shutil.which, _NAMES)), None)
     if found is None:
         _give_up("Chromium is missing (apt-get install chromium)")
@@ -33,14 +33,14 @@ def _give_up(why: str) -> NoReturn:
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """A browser; its contexts share nothing."""
+    """Yield a browser, whose contexts share nothing."""
     program = find_chromium()
     try:
         playwright = importlib.import_module("playwright.sync_api")
     except ImportError:
         _give_up("playwright is missing (make setup)")
     with playwright.sync_playwright() as started:
-        # Whoever runs tests may be root, and containers have small shared memory.
+        # Tests may run as root, and containers have little shared memory.
         browser = started.chromium.launch(
             executable_path=program,
             args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"],
@@ -53,7 +53,7 @@ def chromium() -> Iterator[Any]:
 
 
 class Complaints:
-    """What a context's pages said that they should not: errors, dialogs, requests elsewhere."""
+    """What a context's pages must not produce: errors, dialogs, requests to other hosts."""
 
     def __init__(self, context: Any, origin: str) -> None:
         self.all: list[str] = []
@@ -77,7 +77,7 @@ class Complaints:
 
 
 class Person:
-    """Somebody who has opened the link."""
+    """A person who has opened the link."""
 
     def __init__(self, browser: Any, site: ServedSite, **options: Any) -> None:
         self.origin = f"http://127.0.0.1:{site.port}{site.site.prefix}"
@@ -87,7 +87,7 @@ class Person:
         self.page = self.open(f"/?key={KEY}")
 
     def open(self, path: str) -> Any:
-        """Another tab."""
+        """Open another tab."""
         page = self.context.new_page()
         page.goto(f"{self.origin}{path}")
         return page

@@ -1,4 +1,4 @@
-"""Makes certificates for servers of tests."""
+"""Creates certificates for test servers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def certificate(directory: Path) -> Path:
-    """A certificate for 127.0.0.1 with its key, in one file."""
+    """Create a certificate for 127.0.0.1 with its key, in one file."""
     key, made = directory / "key.pem", directory / "certificate.pem"
     subprocess.run(
         [
@@ -24,7 +24,7 @@ def certificate(directory: Path) -> Path:
 
 
 def server_context(certificate: Path) -> ssl.SSLContext:
-    """What a server needs to show a certificate."""
+    """Return the TLS context of a server with this certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     return context

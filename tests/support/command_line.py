@@ -1,4 +1,4 @@
-"""The `sleipnir` command as people call it: a process of its own, in a project directory."""
+"""The `sleipnir` command as users call it: a process of its own, in a project directory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMMAND = (sys.executable, "-m", "sleipnir")
 
 
 class Sleipnir:
-    """Calls the command with settings and data of its own, below one directory."""
+    """Calls the command with its own settings and data, below one directory."""
 
     def __init__(self, directory: Path, **environment: str) -> None:
         self.project = directory / "project"
@@ -35,13 +35,13 @@ class Sleipnir:
             **own,
             "SLEIPNIR_DATA_DIR": str(directory / "data"),
             "SLEIPNIR_CONFIG_DIR": str(directory / "config"),
-            # The project's directory must not hide ours.
+            # The project's directory must not hide our packages.
             "PYTHONPATH": str(Path(__file__).parents[2]),
             **environment,
         }
 
     def write(self, name: str, graph: str, files: Mapping[str, str] | None = None) -> Path:
-        """Write an agent of the project; scripts become programs."""
+        """Write an agent of the project; its scripts are executable."""
         directory = self.project / "agents" / name
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "graph.yaml").write_text(f"name: {name}\n{dedent(graph)}")
@@ -53,7 +53,7 @@ class Sleipnir:
     def __call__(
         self, *arguments: str, stdin: str = "", **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        """Call it where nobody can be asked, and wait for its end."""
+        """Call the command without a terminal, and wait until it exits."""
         return subprocess.run(
             [*COMMAND, *arguments],
             cwd=self.project,
@@ -66,7 +66,7 @@ class Sleipnir:
         )
 
     def type_in(self, commands: str, directory: Path) -> subprocess.CompletedProcess[str]:
-        """Have a shell do what a page says, up to what fails; all that is printed is its output."""
+        """Have a shell execute a page's commands until one fails; output includes stderr."""
         path = f"{Path(sys.executable).parent}{os.pathsep}{self.environment['PATH']}"
         return subprocess.run(
             ["bash", "-euo", "pipefail", "-c", commands],
@@ -81,11 +81,11 @@ class Sleipnir:
         )
 
     def json(self, *arguments: str) -> Any:
-        """The JSON document that a call prints."""
+        """Return the JSON document that a call prints."""
         return json.loads(self(*arguments, "--json").stdout)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Call it and go on at once; read its output, or wait for its end."""
+        """Start the command without waiting for it."""
         return subprocess.Popen(
             [*COMMAND, *arguments],
             cwd=self.project,
@@ -100,7 +100,7 @@ class Sleipnir:
 
     @contextlib.contextmanager
     def up(self, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
-        """Keep an engine running meanwhile; its log is in `up.log`.
+        """Keep an engine running during the block; its log is in `up.log`.
 
         Args:
             flags: of the monitor; without any there is none.
@@ -125,18 +125,18 @@ class Sleipnir:
             engine.wait(TIME_LIMIT_S)
 
     def on_terminal(self, *arguments: str, **environment: str) -> Terminal:
-        """Call it on a terminal, for a person to type."""
+        """Call the command on a terminal on which the test types."""
         return Terminal([*COMMAND, *arguments], self.project, {**self.environment, **environment})
 
     def on_terminal_as_written(self, line: str, **environment: str) -> Terminal:
-        """Call what a page says, on a terminal."""
+        """Call a command line from a page on a terminal."""
         name, *arguments = shlex.split(line)
         assert name == "sleipnir"
         return self.on_terminal(*arguments, **environment)
 
 
 def take(context: click.Context, command: click.Command | None, words: list[str]) -> None:
-    """Read words as a command's arguments, up to what is for the shell."""
+    """Parse words as a command's arguments, up to a shell operator."""
     assert command is not None
     ours = words[: next((n for n, word in enumerate(words) if word in ("<", ">", "|")), None)]
     is_called_itself = isinstance(command, click.Group) and command.invoke_without_command
@@ -148,10 +148,10 @@ def take(context: click.Context, command: click.Command | None, words: list[str]
 
 
 class Terminal:
-    """A command whose standard input and error are a terminal; its output is a pipe.
+    """A command with a terminal as standard input and error; its output is a pipe.
 
     Args:
-        whole: its output is the terminal, too.
+        whole: its output is the terminal too.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class Terminal:
         os.close(its)
 
     def wait_for(self, text: str) -> None:
-        """Wait until the screen shows a text that it had not shown to the last call."""
+        """Wait until the screen shows a text that it had not shown at the last call."""
         end = wait_until(lambda: self._find(text), f"{text!r} in {self.shown!r}", TIME_LIMIT_S)
         self.shown = self.shown[end:]
 
@@ -191,13 +191,13 @@ class Terminal:
         self._process.send_signal(signal.SIGINT)
 
     def end(self) -> tuple[int, str]:
-        """Wait for the command's end: its exit code, and what it printed on standard output."""
+        """Wait until the command exits; return its exit code and standard output."""
         output, _ = self._process.communicate(timeout=TIME_LIMIT_S)
         os.close(self._ours)
         return self._process.returncode, output
 
     def _find(self, text: str) -> int:
-        with contextlib.suppress(OSError):  # nothing to read now, or the other end is closed
+        with contextlib.suppress(OSError):  # nothing to read yet, or the other end is closed
             self.shown += os.read(self._ours, 65536).decode()
         place = self.shown.find(text)
         return 0 if place < 0 else place + len(text)

@@ -1,8 +1,8 @@
-"""A normal agent that uses what turns are made of, and what its run must come to.
+"""A normal agent that uses all parts of a turn, and the expected result of its run.
 
-A list of things to do, a program beside it; two questions side by side; two tasks, of which the
-second starts a child as the first is done: it runs a program and asks, is answered and told
-something by the model that leads it, finds that in its inbox, and is collected; and the end.
+It makes a todo list and calls a tool; asks two questions at once; creates two tasks, of which the
+second starts a child when the first is done. The child calls a tool and asks its parent, whose
+model answers and sends a message, which the child reads before it is collected.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ max_auto_continues: 0
 can_spawn_agents: true
 """
 WORKER = "instructions: You work.\n"
-# Every try of every call leaves the key that is the same for all of them.
+# Each try of a call writes down its key, which is the same for all tries.
 TOOLS = '''
 import os
 
@@ -45,7 +45,7 @@ TURNS, TURNS_OF_THE_CHILD = 10, 3
 
 
 def script(server: ModelServer) -> None:
-    """What the models of all tours say."""
+    """Script the replies of models in all tours."""
     converses(
         server,
         "Lead.",
@@ -73,7 +73,7 @@ def script(server: ModelServer) -> None:
 
 
 def _replies(request: Request) -> Reply:
-    """A message to the child, and the answer to what it asks; the model was told the ids."""
+    """Return a message to the child and the answer to its question, by ids from the results."""
     told = json.loads(request.messages[-1]["content"])
     (asked,) = told["pending_escalations"]
     answer = {"escalation_id": asked["escalation_id"], "reply": "with milk"}
@@ -82,7 +82,7 @@ def _replies(request: Request) -> Reply:
 
 
 class ConversationTour:
-    """One run of the agent, and its child."""
+    """One run of the agent, with its child."""
 
     def __init__(self, agents: Agents, workdir: Path) -> None:
         workdir.mkdir()
@@ -96,14 +96,14 @@ class ConversationTour:
         return self._agents.run(self.run_id).is_final
 
     def answer(self) -> None:
-        """Answer what it asks, if it asks."""
+        """Answer the run's question, if it has one."""
         for question in self._agents.inbox():
             if question.run_id != self.run_id:  # the child's, which its parent's model answers
                 continue
             self._agents.client.answer(question.run_id, ANSWERS[question.node], node=question.place)
 
     def check(self) -> None:
-        """It came to what a run without any fault comes to."""
+        """Check that the result is that of a run without faults."""
         run = self._agents.run(self.run_id)
         assert (run.output, run.failure) == ("Served.", None)
         state = self._agents.state(self.run_id)

@@ -1,8 +1,7 @@
-"""Conversations of several turns with the scripted model server, any number of them side by side.
+"""Conversations of several turns with the scripted model server, any number of them concurrently.
 
-converses(server, "Water the plants", calls(("water", {"litres": 2})), says("Done."))
-...
-assert results(server, "Water the plants") == ["DONE"]
+converses(server, "Water the plants", calls(("water", {"litres": 2})), says("Done.")) ... assert
+results(server, "Water the plants") == ["DONE"]
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ def converses(server: ModelServer, text: str, *replies: Answer) -> None:
 
 
 def turn_of(request: Request) -> int:
-    """Which turn of its conversation a request asks for, from 1."""
+    """Return the number of the turn that a request asks for, from 1."""
     return 1 + sum(message["role"] == "assistant" for message in request.messages)
 
 
 def results(server: ModelServer, text: str) -> list[Any]:
-    """What the calls in the latest conversation with a text came to, as the model was told."""
+    """Return the results of calls, as the model gets them, in the latest matching conversation."""
     request = next(each for each in reversed(server.requests) if text in each.text)
     return [message["content"] for message in request.messages if message["role"] == "tool"]
 

@@ -1,7 +1,7 @@
-"""What the models and the web say to `deep-research`: one investigation, made up from end to end.
+"""Scripted models and web pages for `deep-research`: one invented investigation.
 
 All sources are invented, on the reserved domain `.example`. Tools and scripts reach them through a
-`WebServer` that is their proxy: `http_proxy`, with `no_proxy` for the model server.
+`WebServer` as their proxy: `http_proxy`, with `no_proxy` for the model server.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Question:
 
     text: str
     source: Source
-    later: Source | None = None  # what a second pass finds besides
+    later: Source | None = None  # what a second pass finds in addition
 
 
 QUESTIONS = (
@@ -128,12 +128,12 @@ That fouling takes a fifth of the output within eight months is said by one orga
 
 
 def pages() -> dict[str, Page]:
-    """The web: what a proxy is asked for."""
+    """Return the pages by URL, as a proxy is asked for them."""
     return {source.url: source.page for source in SOURCES}
 
 
 def environment(web: WebServer) -> dict[str, str]:
-    """Variables of a worker whose tools and scripts see this web alone."""
+    """Return variables for a worker whose tools and scripts see only these pages."""
     return {"http_proxy": web.url(), "no_proxy": "127.0.0.1,localhost"}
 
 
@@ -156,7 +156,7 @@ def play(server: ModelServer, *verdicts: str, questions: Sequence[Question] = QU
 
 
 def prompts(server: ModelServer, question: Question) -> list[str]:
-    """What the researcher of a question was told, once for each pass."""
+    """Return the prompts of a question's researcher, one per pass."""
     return [
         request.prompt
         for request in server.requests
@@ -165,7 +165,7 @@ def prompts(server: ModelServer, question: Question) -> list[str]:
 
 
 def _play_question(server: ModelServer, question: Question) -> None:
-    """Open the source, then tell what it says; on a second pass another one, if there is."""
+    """Open the source and report what it says; on a second pass also another one, if any."""
     asked = f"Question: {question.text}"
     if question.later is not None:
         second = (asked, "VERDICT: REVISE")

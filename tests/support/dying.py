@@ -1,4 +1,4 @@
-"""Let a step of the engine run in a process that dies at a failpoint, truly, by SIGKILL."""
+"""Runs a step of the engine in a process that dies at a failpoint, really, by SIGKILL."""
 
 from __future__ import annotations
 
@@ -20,21 +20,20 @@ IN_A_WORKER = (
     *(f"{when}.{name}" for name in _TRANSITIONS for when in ("before", "after")),
     "before.read_step",
 )
-# Where a model's reply, or what a call came to, is recorded: only llm nodes get there.
+# Where replies and results of calls are recorded, which only llm nodes do.
 IN_A_CONVERSATION = ("before.record_turn", "after.record_turn")
 IN_THE_SCHEDULER = tuple(
     f"{when}.{name}"
     for name in ("sweep", "redeliver", "close", "expire")
     for when in ("before", "after")
 )
-LOST_S = 16  # a lease and a bit
+LOST_S = 16  # slightly longer than a lease
 
 
 def survives(failpoint: str | None, action: Callable[[], object]) -> bool:
-    """Run `action` in a fork, armed with a failpoint; False if that killed it.
+    """Run `action` in a fork with a failpoint armed; return False if it was killed there.
 
-    A fork costs milliseconds where a worker costs a second, so a test can afford a death at
-    every single place.
+    A fork costs milliseconds where a worker costs a second, so a test can die at every failpoint.
     """
     pid = os.fork()
     if pid == 0:
@@ -55,7 +54,7 @@ def survives(failpoint: str | None, action: Callable[[], object]) -> bool:
 
 
 class Deaths:
-    """Works runs off in processes that may die, and counts where they did."""
+    """Works on runs in processes that may die, and counts where they did."""
 
     def __init__(self, engine: Engine, rng: random.Random) -> None:
         self._engine, self._rng = engine, rng
@@ -64,10 +63,10 @@ class Deaths:
     def work_off(
         self, is_over: Callable[[], bool], places: Sequence[str], idle: Callable[[], None]
     ) -> None:
-        """Be worker and scheduler to the end of runs; most processes may die at one place.
+        """Act as worker and scheduler until the runs are over; most processes may die at one place.
 
         Args:
-            idle: called when nothing is left to work on, before the scheduler is next.
+            idle: called when there is nothing left to execute, before the scheduler is next.
         """
         in_a_worker = [place for place in places if place not in IN_THE_SCHEDULER]
         in_the_scheduler = [place for place in places if place in IN_THE_SCHEDULER]
@@ -75,14 +74,14 @@ class Deaths:
             if self._engine.queued():
                 self.step(in_a_worker, self._work)
                 if in_the_scheduler and self._rng.random() < 0.3:
-                    self._engine.pop()  # a lost message is work for the scheduler
+                    self._engine.pop()  # a lost message, which the scheduler must recover
             else:
                 idle()
                 self._engine.clock.move(LOST_S)
                 self.step(in_the_scheduler, self._engine.tick)
 
     def step(self, places: Sequence[str], action: Callable[[], object]) -> bool:
-        """Do something in a process that may die at one of the places; False if it did."""
+        """Run `action` in a process that may die at one of the places; return False if it died."""
         place = self._rng.choice(places) if places and self._rng.random() < 0.7 else None
         survived = survives(place and f"{place}:kill", action)
         if not survived:

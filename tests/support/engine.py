@@ -38,7 +38,7 @@ _leases: WeakSet[Leases] = WeakSet()
 
 
 def _lock_leases() -> None:
-    """A heartbeat that held this lock at a fork would hold it for ever in the fork."""
+    """Hold the leases' locks during a fork: if a heartbeat held one, the fork never could."""
     for leases in _leases:
         leases._changed.acquire()
 
@@ -54,7 +54,7 @@ os.register_at_fork(
 
 
 class Clock:
-    """What a test's engine takes for the time."""
+    """The clock of a test's engine."""
 
     def __init__(self) -> None:
         self.ms = 1_700_000_000_000
@@ -68,17 +68,17 @@ class Clock:
         self.ms += round(seconds * 1000)
 
     def set_by(self, seconds: float) -> None:
-        """Set the clock: it shows another time, and none has passed."""
+        """Change the clock without time passing."""
         self.ms += round(seconds * 1000)
         self._set_by_ms += round(seconds * 1000)
 
     def passed_s(self) -> float:
-        """The time that has passed, whatever the clock was set to."""
+        """The time that has passed, however the clock was changed."""
         return (self.ms - self._set_by_ms) / 1000
 
 
 class Engine(Agents):
-    """Plays the worker and the scheduler, one message and one tick at a time."""
+    """Acts as the worker and the scheduler, one message and one tick at a time."""
 
     def __init__(self, client: redis.Redis, clock: Clock, directory: Path, **settings: Any) -> None:
         self.redis = client
@@ -87,7 +87,7 @@ class Engine(Agents):
         self.configure(**settings)
 
     def configure(self, **settings: Any) -> None:
-        """Go on with other settings, as restarted processes would."""
+        """Switch to other settings, as restarted processes would."""
         values = settings_of(settings)
         super().__init__(
             RunStore(self.redis, values, DirectDispatcher(), self.clock), self._directory
@@ -116,35 +116,37 @@ class Engine(Agents):
         _leases.add(self.services.leases)
 
     def another_scheduler(self) -> Scheduler:
-        """One more, that has just been started."""
+        """Return another scheduler, just started."""
         return Scheduler(self.store, monotonic=self.clock.passed_s)
 
     def queued(self) -> list[tuple[str, str, str]]:
-        """The messages in the queue, in the order of workers: run id, visit, bundle digest."""
+        """Return the messages in the queue, in the order workers take them: run id, visit, bundle
+        digest.
+        """
         return [_arguments(text) for text in waiting(self.redis)]
 
     def queued_visits(self) -> list[str]:
         return [visit for _, visit, _ in self.queued()]
 
     def pop(self, *, newest: bool = False) -> tuple[str, str, str] | None:
-        """Take the next message, as a worker does; or of its lane the newest."""
+        """Take the next message as a worker does, or the newest of its lane."""
         text = take(self.redis, newest=newest)
         return None if text is None else _arguments(text)
 
     def work_once(self, *, newest: bool = False) -> bool:
-        """Run the visit of the next message; False if there is none."""
+        """Run the visit of the next message; return False if there is none."""
         message = self.pop(newest=newest)
         if message is not None:
             run_visit(self.services, *message)
         return message is not None
 
     def drive(self, *, newest_first: bool = False) -> None:
-        """Be the worker until the queue is empty."""
+        """Act as the worker until the queue is empty."""
         while self.work_once(newest=newest_first):
             pass
 
     def tick(self) -> None:
-        """Be the scheduler once."""
+        """Act as the scheduler once."""
         self.scheduler.run_once()
 
     def finish(self, graph: str, files: Mapping[str, str] | None = None, /, **request: Any) -> Run:
@@ -154,12 +156,12 @@ class Engine(Agents):
         return self.run(run_id)
 
     def events(self, run_id: str, kind: type[E]) -> list[E]:
-        """What was narrated of a run so far, of one kind."""
+        """Return the events of one kind in a run's narration so far."""
         narration = self.queries.follow(run_id, block=False)
         return [entry.event for entry in narration if isinstance(entry.event, kind)]
 
     def begin(self, run_id: str, visit: str, token: str = "t1") -> Lease:
-        """Take a visit's lease as a worker does that then leaves it lying."""
+        """Take a visit's lease, like a worker that then vanishes."""
         lease = Lease(run_id, visit, token)
         self.store.visits.begin(lease, None)
         return lease

@@ -1,4 +1,4 @@
-"""Worker processes under fire: killed and replaced while runs go on."""
+"""Worker processes that are killed and replaced while runs go on."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.keys import run_key
 from tests.support.workers import Worker, Workers
 
-# Short, so that what was lost is found soon. Kills are no fault of the visits they hit.
+# Short leases, so that lost visits are found soon; many deliveries, as the visits are not to blame.
 SETTINGS: Mapping[str, Any] = {"lease_s": 1, "max_deliveries": 50, "concurrency": 8}
 
-# Questions answered ahead: a visit each, without the cost of a program.
+# Questions answered in advance: each costs a visit, but no program.
 _CHAIN = """
 reducers: {trail: append}
 start: s
@@ -40,7 +40,7 @@ def lose_workers(client: redis.Redis, run_id: str, count: int) -> None:
 
 
 class Load:
-    """Many runs of a chain of nodes: what each must come to is known."""
+    """Many runs of a chain of nodes with known results."""
 
     def __init__(self, workers: Workers, count: int, length: int) -> None:
         self._workers = workers
@@ -63,7 +63,7 @@ class Load:
         self._visits = dict.fromkeys(("s", *names, "z"), 1)
 
     def submit_one(self) -> str:
-        """One more run, on top of those that are looked after here."""
+        """Submit a run in addition to those that are checked here."""
         return self._workers.client.submit(self._agent, self._request)
 
     def statuses(self) -> Counter[Status | None]:
@@ -76,11 +76,11 @@ class Load:
         return all(status is not None and status.is_final for status in self.statuses())
 
     def visits(self) -> int:
-        """How many visits count so far."""
+        """Return how many visits were committed so far."""
         return sum(sum(run.visits.values()) for run in self._runs())
 
     def tries(self) -> int:
-        """How often the scripts were executed."""
+        """Return how often the scripts were executed."""
         return len(self._effects())
 
     def _runs(self) -> list[Run]:
@@ -93,7 +93,7 @@ class Load:
         return file.read_text().split() if file.exists() else []
 
     def check(self) -> None:
-        """Every run came to what it comes to without a fault."""
+        """Check that every result is that of a run without faults."""
         assert self.statuses() == {Status.SUCCEEDED: len(self.run_ids)}
         for run in self._runs():
             assert (run.output, dict(run.visits)) == (self._output, self._visits)
@@ -102,7 +102,7 @@ class Load:
 
 
 class Fleet:
-    """A number of workers, kept up."""
+    """A number of workers, replaced when they die."""
 
     def __init__(
         self, workers: Workers, rng: random.Random, size: int, *arguments: str, **settings: Any
@@ -133,9 +133,9 @@ def under_fire(
     at_least: int,
     timeout_s: float,
 ) -> int:
-    """Inject the faults in turn until what happens is over; how many were.
+    """Inject the faults in turn until `is_over`; return how many.
 
-    The first `at_least` come in any case: a test in which nothing happened shows nothing.
+    The first `at_least` are injected in any case: a test without faults proves nothing.
     """
     began_at = monotonic()
     for injected in itertools.count():

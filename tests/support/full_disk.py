@@ -1,4 +1,4 @@
-"""A disk without room, for one process: a limit on its files, at which writing fails."""
+"""Simulates a full disk for one process, by a limit on its file size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sleipnir.scheduler.embedded.redis_server import find_server
 
 
 def use_limitable_server(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have servers that are found from now on live on when their files reach a limit."""
+    """Make servers found from now on survive when their files reach the limit."""
     program = directory / "bin" / "redis-server"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\ntrap '' XFSZ\nexec {find_server().path} \"$@\"\n")
@@ -23,19 +23,19 @@ def use_limitable_server(directory: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def fill(pid: int) -> None:
-    """No room is left for the files of a server."""
+    """Let a server's files grow no more."""
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
 
 
 def free(pid: int) -> None:
-    """There is room again."""
+    """Remove the limit."""
     no_limit = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, no_limit)
 
 
 @contextmanager
 def here(room_bytes: int) -> Iterator[None]:
-    """For this process, while the block goes on: no file gets larger than this."""
+    """Limit the size of this process's files during the block."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (room_bytes, before[1]))
     try:

@@ -1,7 +1,7 @@
-"""Texts and values that nobody would write, for what takes in the outside world.
+"""Texts and values that nobody would write, for code that takes input from outside.
 
-A target is a function of one example. Short, its examples are always the same, so that nothing
-fails today that passed yesterday; long (`make chaos`), they are others each time.
+A target is a function of one example. A short run always uses the same examples, so that a test
+does not fail today that passed yesterday; a long one (`make chaos`) uses others each time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 _LONG = 10_000
 
-# What the targets take as `examples`.
+# Parameters of targets.
 EXAMPLES = pytest.mark.parametrize(
     "examples",
     [
@@ -29,7 +29,7 @@ EXAMPLES = pytest.mark.parametrize(
 
 
 def fuzz(examples: int, strategy: SearchStrategy[T], check: Callable[[T], object]) -> None:
-    """Call `check` with that many examples; the smallest that fails is shown."""
+    """Call `check` with that many examples; report the smallest one that fails."""
     is_short = examples < _LONG
 
     @settings(
@@ -37,7 +37,7 @@ def fuzz(examples: int, strategy: SearchStrategy[T], check: Callable[[T], object
         derandomize=is_short,
         database=None,
         deadline=None,
-        # Short, shrinking would only make a failure slow.
+        # In a short run, shrinking would only make a failure slow.
         phases=(Phase.explicit, Phase.generate) if is_short else tuple(Phase),
         suppress_health_check=list(HealthCheck),
     )
@@ -49,13 +49,13 @@ def fuzz(examples: int, strategy: SearchStrategy[T], check: Callable[[T], object
 
 
 def assert_one_line(message: str) -> None:
-    """A person can read it where one line is expected."""
+    """Check that a message is readable where one line is expected."""
     assert message.strip()
     assert "\n" not in message, message
     assert "Traceback" not in message
 
 
-# ---- what is put in
+# ---- inputs
 
 _ODD_TEXTS = [
     "",
@@ -105,19 +105,19 @@ _ODD_NUMBERS = [
 
 
 def texts() -> SearchStrategy[str]:
-    """Any text, lone surrogates and control characters included."""
+    """Generate any text, lone surrogates and control characters included."""
     anything = st.text(st.characters(exclude_categories=()), max_size=30)
     return st.sampled_from(_ODD_TEXTS) | anything
 
 
 def scalars() -> SearchStrategy[Any]:
-    """Anything but lists and objects; also numbers that JSON cannot hold."""
+    """Generate anything but lists and objects, including numbers that JSON cannot hold."""
     numbers = st.sampled_from(_ODD_NUMBERS) | st.integers() | st.floats()
     return st.none() | st.booleans() | numbers | texts()
 
 
 def values() -> SearchStrategy[Any]:
-    """Anything `json.loads` may make of a text, and more."""
+    """Generate anything that `json.loads` may return, and more."""
     deep = st.sampled_from([_nested(40), _nested(200)])
     return (
         st.recursive(
@@ -137,13 +137,13 @@ def _nested(depth: int) -> Any:
 
 
 def rarely(plausible: Any) -> SearchStrategy[Any]:
-    """What is expected most of the time, and anything else now and then."""
+    """Generate what is expected most of the time, and anything else now and then."""
     expected = plausible if isinstance(plausible, SearchStrategy) else st.just(plausible)
     return st.integers(0, 3).flatmap(lambda die: expected if die else values())
 
 
 def objects(**fields: Any) -> SearchStrategy[dict[str, Any]]:
-    """An object of these fields, each as expected, odd or missing; and fields nobody knows."""
+    """Generate an object with these fields, each as expected, odd or missing, and unknown ones."""
     optional = {name: rarely(field) for name, field in fields.items()}
     unknown = st.just({}) | st.dictionaries(texts(), values(), max_size=1)
     known = st.fixed_dictionaries({}, optional=optional)
@@ -151,14 +151,14 @@ def objects(**fields: Any) -> SearchStrategy[dict[str, Any]]:
 
 
 def mutated(document: Any) -> SearchStrategy[Any]:
-    """The JSON document with up to three of its parts gone, or something else in their place."""
+    """Generate the document with up to three of its parts removed or replaced."""
     paths = st.sampled_from([path for path, _ in _parts(document)])
     changes = st.lists(st.tuples(paths, st.just(_GONE) | values()), max_size=3)
     return changes.map(lambda some: _changed(document, some))
 
 
 def respelled(document: Any) -> SearchStrategy[Any]:
-    """The JSON document in its shape, with other texts in up to three places."""
+    """Generate the document with up to three of its texts replaced."""
     paths = st.sampled_from([path for path, part in _parts(document) if isinstance(part, str)])
     changes = st.lists(st.tuples(paths, texts()), max_size=3)
     return changes.map(lambda some: _changed(document, some))
@@ -169,7 +169,7 @@ _Path = tuple[str | int, ...]
 
 
 def _parts(value: Any, path: _Path = ()) -> Iterator[tuple[_Path, Any]]:
-    """All parts of a JSON document, itself first, each with its path."""
+    """Yield all parts of a JSON document, itself first, each with its path."""
     yield path, value
     parts: Any = ()
     if isinstance(value, dict):
@@ -187,7 +187,7 @@ def _changed(document: Any, changes: Sequence[tuple[_Path, Any]]) -> Any:
 
 
 def _with(document: Any, path: _Path, value: Any) -> Any:
-    """A copy with that part changed; as it is, if an earlier change took the part away."""
+    """Return a copy with that part changed; unchanged if an earlier change removed the part."""
     if not path:
         return None if value is _GONE else value
     key, *rest = path

@@ -1,4 +1,4 @@
-"""A git repository that a test makes."""
+"""A git repository for a test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _IDENTITY = ("-c", "user.name=Test", "-c", "user.email=test@example.org")
 
 
 class GitRepository:
-    """Files under version control, with the test's own identity and no hooks of anybody's."""
+    """Files under version control, with an identity of the test's own and no global hooks."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -27,7 +27,7 @@ class GitRepository:
             (self.directory / name).write_text(text)
 
     def commit(self, files: Mapping[str, str]) -> None:
-        """Write files and commit all there is."""
+        """Write files and commit everything."""
         self.write(files)
         self.git("add", ".")
         self.git("commit", "-qm", "Change")

@@ -1,4 +1,4 @@
-"""Calls the shipped global tools the way a worker does."""
+"""Calls the shipped global tools as a worker does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHIPPED = Path(__file__).parents[2] / "graphs/functions/tools"
 
 
 def shipped(name: str) -> Function:
-    """The function of the shipped file `name`, whatever its extension."""
+    """Return the function of the shipped file `name`, whatever its extension."""
     (file,) = SHIPPED.glob(f"{name}.*")
     (function,) = read_tool_file(file, own=False).functions
     return function
@@ -48,7 +48,7 @@ class GlobalTools:
         auto_confirm: bool = False,
         tool_root: Path | None = None,
     ) -> Any:
-        """The value that a model would get, or the `NeedsConfirmation` question."""
+        """Return the value that a model would get, or the `NeedsConfirmation` question."""
         context = ToolContext(
             run_id="run",
             agent="agent",
@@ -67,14 +67,14 @@ class GlobalTools:
         return outcome if isinstance(outcome, NeedsConfirmation) else outcome.value
 
     def text(self, name: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> str:
-        """The result of a call that answers with a text."""
+        """Return the result of a call that returns text."""
         value = self.call(name, arguments, **options)
         assert isinstance(value, dict), value
         assert list(value) == ["output"], value
         return str(value["output"])
 
     def failure(self, name: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> str:
-        """What a failed call says."""
+        """Return the message of a failed call."""
         value = self.call(name, arguments, **options)
         assert isinstance(value, dict), value
         assert "tool_call_error" in value, value

@@ -1,4 +1,4 @@
-"""Graphs out of mappings, without a file."""
+"""Builds graphs from mappings, without a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sleipnir.graphs.section_check import checked
 
 
 def make_graph(fields: Mapping[str, Any]) -> Graph:
-    """The graph of these fields, as in a file; nodes may be made already."""
+    """Return the graph with these fields, as in a file; nodes may be built already."""
     nodes = {name: _node(node) for name, node in fields["nodes"].items()}
     variables = [checked(Variable, variable) for variable in fields.get("variables", ())]
     settings = checked(GraphSettings, fields.get("settings", {}))

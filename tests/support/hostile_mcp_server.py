@@ -1,6 +1,6 @@
-"""An MCP server on stdio each of whose tools answers in another way that nobody should.
+"""An MCP server on stdio whose tools each answer in another way that no server should.
 
-Its list of tools is what the first argument names: `sound`, or one of LISTS.
+The first argument names its list of tools: `sound`, or one of LISTS.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The check with which every fault test ends."""
+"""The consistency check at the end of every fault test."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 
 
 def assert_consistent(client: redis.Redis, *, runs: int) -> None:
-    """Nothing stored contradicts itself, and the runs are there to show it."""
+    """Check that nothing stored is inconsistent, and that at least so many runs were checked."""
     audit = ConsistencyCheck(client)
     assert [str(violation) for violation in audit.violations()] == []
     assert audit.runs_seen >= runs

@@ -1,4 +1,4 @@
-"""An MCP server that plays a small Jira, on stdio: one project, and the issues that were made."""
+"""An MCP server on stdio that simulates a small Jira: one project, and the issues created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Redis holds: all of it, to compare; and what of it would stay there for ever."""
+"""The content of Redis: everything, for comparison, and keys that would stay forever."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ INDEXES = (
     *("open", "waiting", "failed", "cancelled", "timed_out"),
     *("batches", "batchtally", "tally"),
 )
-# Kept without expiry on purpose: the indexes shrink with the runs, the bundles are swept, and
-# what they name.
+# Without expiry on purpose: indexes shrink with the runs, and bundles are swept with what they
+# name.
 PERMANENT_OF_A_PARTITION = ("timers", "inbox", "bundles", "sessions", "owner", "swept", *INDEXES)
-# The broker's: its queues, and which queues its exchanges know.
+# The broker's: its queues, and the bindings of its exchanges.
 PERMANENT = (
     "sleipnir",
     "sleipnir:turns",
@@ -30,10 +30,9 @@ PERMANENT_PREFIXES = ("sleipnir:bundle:", "sleipnir\x06\x16", "sleipnir@", "_kom
 
 
 def dump(client: redis.Redis) -> dict[str, Any]:
-    """Every key with its content and whether it expires; equal if nothing changed."""
-    redis_: Any = client  # redis-py types every answer as a union of its sync and async forms
-    # Binary, and never changed.
-    # A beat of a worker changes nothing of runs.
+    """Return every key with its content and whether it expires; equal if nothing has changed."""
+    redis_: Any = client  # redis-py types every reply as a union of its sync and async forms
+    # Bundles are binary and never change; a worker's heartbeat changes nothing in runs.
     left_out = ("sleipnir:bundle:", "sleipnir:worker:")
     keys = [key for key in sorted(redis_.keys()) if not key.startswith(left_out)]
     with redis_.pipeline() as pipe:
@@ -69,7 +68,7 @@ def _read(redis_: Any, key: str, kind: str) -> None:
 
 
 def leaked_keys(client: redis.Redis) -> list[str]:
-    """Keys that nothing would ever remove: no expiry, not permanent, not of an open run."""
+    """Return keys that nothing would ever remove: no expiry, not permanent, not of an open run."""
     redis_: Any = client
     return [
         key for key in sorted(redis_.keys()) if redis_.ttl(key) == -1 and not _may_stay(key, redis_)
@@ -84,7 +83,7 @@ def _may_stay(key: str, redis_: Any) -> bool:
         return True
     run_id = run[0].split(" ")[0] if run else ""
     status, digest = redis_.hmget(f"{partition}:run:{run_id}", "status", "digest")
-    if status in FINAL:  # the sweep removes the record, and takes its counts back
+    if status in FINAL:  # the sweep removes the record and subtracts it from the counts
         timer = f"expiry {run_id} {digest}"
         return kind == "run" and redis_.zscore(f"{partition}:timers", timer) is not None
     return status is not None

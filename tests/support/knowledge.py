@@ -1,10 +1,10 @@
-"""Agents with knowledge bases: by meaning, and by words only."""
+"""Agents with knowledge bases, with embeddings and with keywords only."""
 
 from __future__ import annotations
 
 from tests.support.model_server import ModelServer, says
 
-# Each text is alike to the prompts with its letter; the model server embeds them.
+# Each text is similar to prompts with its letter, by the embeddings of the model server.
 BY_MEANING = """
 start: look_up
 nodes:
@@ -37,11 +37,11 @@ PETS = {"docs/cats.md": "Cats sleep all day.", "docs/dogs.md": "Dogs bark."}
 
 
 def embedding(server: ModelServer) -> ModelServer:
-    """The server, answering every request for embeddings."""
+    """Script the server to answer every request for embeddings, and return it."""
     server.when(lambda request: request.path.endswith("/embeddings"), says(""))
     return server
 
 
 def texts_asked(server: ModelServer) -> list[str]:
-    """The texts whose embeddings it was asked for."""
+    """Return the texts whose embeddings were requested."""
     return [text for request in server.requests for text in request.body["input"]]

@@ -1,4 +1,4 @@
-"""Model calls without models: they arrive, wait and go as the rate limiter tells them."""
+"""Simulated model calls, which arrive, wait and run as the rate limiter decides."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ UNAVAILABLE = ProviderFailure("unavailable", "p", "Connection refused", 1.0, 60.
 
 
 def reservation(number: int, *limits: Limit, **fields: Any) -> Reservation:
-    """What the call of a visit of its own wants, from the model `p:m`."""
+    """Return the reservation for a call of a visit of its own to the model `p:m`."""
     run_id = f"{number:016x}"
     return Reservation(f"{run_id}:1/ask:1:1 p:m", ("p", "p:m"), (run_id,), limits, **fields)
 
 
 def budgeted(number: int, *budgets: tuple[str, Budget], **fields: Any) -> Reservation:
-    """The same, with budgets: each under the name of what owns it."""
+    """Likewise with budgets, each under the name of its owner."""
     return reservation(number, budgets=budgets, **fields)
 
 
 def granted(verdict: Grant | Delay | Denied) -> Grant:
-    """The verdict, which must let the call go."""
+    """Return the verdict, which must be a grant."""
     assert isinstance(verdict, Grant), verdict
     return verdict
 
 
 def waits(verdict: Grant | Delay | Denied) -> Delay:
-    """The verdict, which must let the call wait."""
+    """Return the verdict, which must be a delay."""
     assert isinstance(verdict, Delay), verdict
     return verdict
 
 
 @dataclass
 class Simulation:
-    """Plays calls against the limiter, event by event, on a clock moved by hand.
+    """Simulates calls against the limiter, event by event, on a clock moved by hand.
 
     Args:
-        late_ms: calls come back up to so much after their instant.
-        took_ms: how long each call lasts.
-        used: tokens of each call; by default what it wanted.
+        late_ms: calls come back up to this much after their time.
+        took_ms: how long each call takes.
+        used: tokens of each call; by default those reserved.
     """
 
     limiter: RateLimiter
@@ -72,7 +72,7 @@ class Simulation:
     most_at_once: int = 0
 
     def run(self, arrivals: Iterable[tuple[int, Reservation]]) -> None:
-        """Let calls arrive, each so many ms from now, and play until all are done."""
+        """Let calls arrive, each so many ms from now, and simulate until all are done."""
         numbers = itertools.count()
         begin = self.clock.ms
         events: list[tuple[int, int, Reservation, Grant | None]] = [
@@ -101,7 +101,7 @@ class Simulation:
         self.most_at_once = max(self.most_at_once, self.at_once)
 
     def _release(self, going: Grant, events: list[Any], numbers: Any) -> list[Any]:
-        """End a call; those whose turn it is come at once."""
+        """End a call; calls whose turn it is come back at once."""
         self.at_once -= 1
         tokens = self.used.get(going.reservation.call, going.reservation.tokens)
         _, woken = self.limiter.release(going, Used(tokens, took_s=self.took_ms / 1000))
@@ -113,7 +113,7 @@ class Simulation:
         ]
 
     def most_in_a_minute(self, of: str = "requests") -> int:
-        """The most requests, or tokens, of any sixty seconds."""
+        """Return the most requests, or tokens, in any sixty seconds."""
         times = [at for at, _ in self.started]
         amounts = [1 if of == "requests" else self._tokens(each) for _, each in self.started]
         most = first = total = 0

@@ -1,4 +1,4 @@
-"""Servers of tests: on the loopback interface, each on threads of its own."""
+"""Test servers on the loopback interface, each on threads of its own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Machines that share nothing but a network, on one kernel: name spaces of Linux. Needs root.
+"""Machines that share nothing but a network, on one kernel, by Linux namespaces. Needs root.
 
-A machine has its own network, host name and disk. What it writes below the test's directory goes
-to a file system of its own, which a test reads through `Machine.read`.
+A machine has its own network, host name and disk. What it writes below the test's directory goes to
+a file system of its own, which a test reads through `Machine.read`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.support.workers import Worker
 
 PORT = 6379
 PASSWORD = "p@ss:w/rd"
-# Tests may run side by side, and names of network name spaces are the machine's.
+# Tests may run in parallel, and names of network namespaces are global.
 _NUMBERS = itertools.count()
 
 
@@ -38,7 +38,7 @@ def _ip(*arguments: str) -> None:
 
 
 class Machine:
-    """A host with one cable, to the machine that has Redis."""
+    """A host with one cable, to the machine with Redis."""
 
     def __init__(self, network: Network, name: str, number: int) -> None:
         self.name = name
@@ -59,20 +59,20 @@ class Machine:
         self._worker: Worker | None = None
 
     def unplug(self) -> None:
-        """Take the network away: the machine knows, its calls fail at once."""
+        """Take the network down: the machine notices, and its calls fail at once."""
         _ip("-n", self._namespace, "link", "set", "eth0", "down")
 
     def silence(self) -> None:
-        """Let no packet through any more: nobody is told."""
+        """Drop all packets: neither side notices."""
         _ip("-n", self._hub, "link", "set", self._hub_end, "down")
 
     def heal(self) -> None:
-        """Plug it in again."""
+        """Restore the network."""
         _ip("-n", self._namespace, "link", "set", "eth0", "up")
         _ip("-n", self._hub, "link", "set", self._hub_end, "up")
 
     def start_worker(self, **settings: Any) -> Worker:
-        """A worker with a scheduler beside it, on a disk of its own."""
+        """Start a worker with a scheduler in it, on a disk of its own."""
         url = f"redis://:{quote(PASSWORD, safe='')}@{self.redis_address}:{PORT}/0"
         values = {
             **settings,
@@ -99,17 +99,17 @@ class Machine:
         return self._worker
 
     def read(self, file: Path) -> str:
-        """A file as this machine has it; empty if it has none."""
+        """Return a file as this machine sees it; empty if it does not exist."""
         assert self._worker is not None, "nothing runs there"
         here = Path(f"/proc/{self._worker.pid}/root{file}")
         return here.read_text() if here.exists() else ""
 
     def refused(self) -> int:
-        """How many results it brought that did not count any more."""
+        """Return how many of its results were refused as outdated."""
         return self._log.read_text().count("dropped: advance_step: ")
 
     def kill(self) -> None:
-        """End what runs there, as a loss of power would."""
+        """Kill what runs there, as a power failure would."""
         if self._worker is not None:
             self._worker.kill()
 
@@ -118,7 +118,7 @@ class Network:
     """A machine with a Redis that has a password, and others with a cable to it.
 
     Args:
-        directory: what lies in it is the test's and Redis'; the other machines see it empty.
+        directory: for the test and Redis; the other machines see it empty.
     """
 
     def __init__(self, directory: Path, *names: str) -> None:
@@ -130,7 +130,7 @@ class Network:
         self._redis: subprocess.Popen[bytes] | None = None
         directory.joinpath("redis").mkdir()
         self._socket = socket_directory(directory / "redis") / "redis.sock"
-        # From the test's own network, which has no way to the others.
+        # For the test's own network, which has no route to the others.
         self.url = f"unix://{self._socket}?db=0&password={quote(PASSWORD, safe='')}"
 
     def add_namespace(self, name: str) -> str:

@@ -22,7 +22,7 @@ _REPLIES = {
 
 
 class MailServer(Loopback):
-    """Takes mail until its `with` block ends, and keeps every line it got."""
+    """Accepts mail until its `with` block ends, and keeps every line it received."""
 
     def __init__(self, certificate: Path | None = None) -> None:
         self.lines: list[str] = []
@@ -41,7 +41,7 @@ class _Server(socketserver.ThreadingTCPServer):
     owner: MailServer
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that refuses the connection is part of a test."""
+        """Print nothing: a client that refuses the connection is part of a test."""
 
 
 class _Handler(socketserver.BaseRequestHandler):

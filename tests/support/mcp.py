@@ -1,4 +1,4 @@
-"""MCP servers started by tests, and how they are reached."""
+"""MCP servers for tests, and the configuration to reach them."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ PROGRAM = {
 
 
 def stdio_server(name: str = "tested", **fields: Any) -> McpServer:
-    """Our own server, as a program of the worker."""
+    """Return our test server as a program of the worker."""
     return McpServer(name, "stdio", **{**PROGRAM, **fields})
 
 
 def plain_server(*arguments: str) -> McpServer:
-    """A server of the older protocol that was written without the SDK."""
+    """Return a server with the older protocol, written without the SDK."""
     program = str(ROOT / "tests" / "support" / "plain_mcp_server.py")
     return McpServer("plain", "stdio", command=sys.executable, args=(program, *arguments))
 
 
 def odd_mcp_server(listed: Path, **fields: Any) -> McpServer:
-    """One that says anything; its list of tools is in the file."""
+    """Return a server that sends anything; its list of tools is in the file."""
     program = str(ROOT / "tests" / "support" / "odd_mcp_server.py")
     env = {"LISTED": str(listed)}
     return McpServer("odd", "stdio", command=sys.executable, args=(program,), env=env, **fields)
@@ -44,7 +44,7 @@ def odd_mcp_server(listed: Path, **fields: Any) -> McpServer:
 def remote_server(
     kind: Literal["http", "sse"], directory: Path, *arguments: str
 ) -> Iterator[McpServer]:
-    """Our own server, listening on the loopback interface meanwhile."""
+    """Run our test server on the loopback interface during the block."""
     port_file = directory / f"{kind}.port"
     command = [sys.executable, "-m", "tests.support.mcp_server", kind]
     process = subprocess.Popen(

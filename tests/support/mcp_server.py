@@ -2,7 +2,7 @@
 
     python -m tests.support.mcp_server [stdio | http | sse] [--port-file FILE] [--token TOKEN]
 
-`http` and `sse` serve on a free port, which they write to FILE; with a token they want it as
+`http` and `sse` serve on a free port, which they write to FILE; with a token they require it as
 `Authorization: Bearer TOKEN`.
 """
 
@@ -92,7 +92,7 @@ async def grow(context: Context[Any, Any]) -> str:
         return "grown"
 
     server.add_tool(grown)
-    await context.session.send_tool_list_changed()  # as older clients hear of it
+    await context.session.send_tool_list_changed()  # notifies older clients
     await context.notify_tools_changed()
     return "grew"
 

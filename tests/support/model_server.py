@@ -33,48 +33,47 @@ from typing import Any, Literal, TypeAlias
 from sleipnir.records import dataclass
 from tests.support.loopback import Loopback
 
-# How often a dripping reply sends its next blank.
+# Interval between the blanks of a dripping reply.
 DRIP_INTERVAL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What one request gets."""
+    """The reply to one request."""
 
     text: str | None = None
     status: int = 200
-    error: str = ""  # the server's message where `status` is not 200
+    error: str = ""  # the server's message if `status` is not 200
     headers: Mapping[str, str] = field(default_factory=dict)
     delay_s: float = 0.0
     prompt_tokens: int = 10
     completion_tokens: int = 5
-    usage: Any = field(default_factory=dict)  # in the place of these, or in addition to them
-    # Functions the model calls: {"name", "arguments", "id"?}; arguments that are no text become
-    # JSON, and ids that are missing are made up.
+    usage: Any = field(default_factory=dict)  # replaces these, or is added to them
+    # Functions the model calls: {"name", "arguments", "id"?}; arguments other than strings are
+    # encoded as JSON, and missing ids are made up.
     calls: Sequence[Mapping[str, Any]] = ()
-    # reset: the connection is reset; hang: nothing is ever sent;
-    # drip: the body never ends, one blank after another, as gateways do to keep a line open;
-    # cut: of a streamed reply only the beginning arrives;
-    # flood: `text` again and again as fast as it goes, until the client hangs up;
-    # garbled: `text` is the whole body, or one event of it.
+    # reset: the connection is reset; hang: nothing is ever sent; drip: the body never ends, one
+    # blank after another, as gateways keep a line open; cut: only the beginning of a streamed reply
+    # arrives; flood: `text` repeated as fast as possible until the client hangs up; garbled: `text`
+    # is the whole body, or one event of it.
     fault: Literal["reset", "hang", "drip", "cut", "flood", "garbled"] | None = None
-    packed: bool = False  # compressed, whether it was asked for or not
+    packed: bool = False  # compressed, whether requested or not
     pause_s: float = 0.0  # between the pieces of a streamed reply
 
 
 def says(text: str | None, **options: Any) -> Reply:
-    """A completion with this text."""
+    """Return a completion with this text."""
     return Reply(text=text, **options)
 
 
 def calls(*calls: tuple[str, Mapping[str, Any]], text: str | None = None) -> Reply:
-    """A reply that calls functions: (name, arguments) each."""
+    """Return a reply that calls functions, given as (name, arguments)."""
     made = tuple({"name": name, "arguments": arguments} for name, arguments in calls)
     return Reply(text=text, calls=made)
 
 
 def fails(status: int, error: str, headers: Mapping[str, str] | None = None) -> Reply:
-    """An HTTP error in the shape OpenAI uses."""
+    """Return an HTTP error in OpenAI's format."""
     return Reply(status=status, error=error, headers=headers or {})
 
 
@@ -86,7 +85,7 @@ EXHAUSTED = fails(500, "the model server's script has no reply left for this req
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request as it came in; header names in lower case."""
+    """A request as received; header names in lower case."""
 
     path: str
     headers: dict[str, str]
@@ -104,17 +103,17 @@ class Request:
 
     @property
     def text(self) -> str:
-        """All messages' texts, one a line."""
+        """All messages' texts, one per line."""
         return "\n".join(str(message.get("content") or "") for message in self.messages)
 
 
-# A reply, or what makes one of the request.
+# A reply, or a function from a request to one.
 Answer: TypeAlias = Reply | Callable[[Request], Reply]
 
 
 @dataclass(slots=True)
 class Rule:
-    """Replies for the requests it matches, in order; the last one is then repeated."""
+    """Replies for the requests it matches, in order; the last one is repeated."""
 
     matches: Callable[[Request], bool]
     replies: deque[Answer]
@@ -124,7 +123,7 @@ class Rule:
 
 
 class Script:
-    """Picks the reply: the first matching rule, else the next in order, else `otherwise`."""
+    """Chooses replies: by the first matching rule, else the next in order, else `otherwise`."""
 
     def __init__(self, *replies: Reply, otherwise: Reply = EXHAUSTED) -> None:
         self._in_order = deque(replies)
@@ -134,10 +133,10 @@ class Script:
 
     @classmethod
     def from_json(cls, script: Mapping[str, Any]) -> Script:
-        """Reads `{"replies": […], "rules": [{"contains": "…", "replies": […]}], "otherwise": …}`.
+        """Parse `{"replies": […], "rules": [{"contains": "…", "replies": […]}], "otherwise": …}`.
 
-        A reply is an object of `Reply`'s fields; a plain string stands for its text. A rule
-        matches where any message contains its text.
+        A reply is an object with `Reply`'s fields, or a string that stands for its text. A rule
+        matches if any message contains its text.
         """
         result = cls(
             *map(_reply_from_json, script.get("replies", [])),
@@ -148,11 +147,11 @@ class Script:
         return result
 
     def when(self, matches: Callable[[Request], bool], *replies: Answer) -> None:
-        """Adds a rule; earlier rules go first."""
+        """Add a rule; earlier rules take precedence."""
         self._rules.append(Rule(matches, deque(replies)))
 
     def add(self, *replies: Reply) -> None:
-        """Appends to the replies given in order."""
+        """Append to the replies given in order."""
         self._in_order.extend(replies)
 
     def reply_to(self, request: Request) -> Reply:
@@ -176,12 +175,12 @@ def _reply_from_json(value: str | Mapping[str, Any]) -> Reply:
 
 
 class ModelServer(Loopback):
-    """Serves a script until its `with` block ends, and keeps every request it got."""
+    """Serves a script until its `with` block ends, and keeps every request received."""
 
     def __init__(self, *replies: Reply, script: Script | None = None, port: int = 0) -> None:
         self.script = script or Script(*replies)
         self.requests: list[Request] = []
-        self.flooded_bytes: list[int] = []  # that each flood sent, once it is over
+        self.flooded_bytes: list[int] = []  # bytes sent by each flood, once it is over
         super().__init__(_HTTPServer(("127.0.0.1", port), self))
 
     @property
@@ -189,7 +188,7 @@ class ModelServer(Loopback):
         return f"http://127.0.0.1:{self.port}/v1"
 
     def when(self, matches: str | Callable[[Request], bool], *replies: Reply) -> None:
-        """Replies for requests a predicate accepts, or that contain a text."""
+        """Add replies for requests that a predicate accepts, or that contain a text."""
         self.script.when(_contains(matches) if isinstance(matches, str) else matches, *replies)
 
 
@@ -203,21 +202,21 @@ class _HTTPServer(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is part of many tests, not worth a traceback."""
+        """Print nothing: a client that disconnects is part of many tests."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: _HTTPServer
     protocol_version = "HTTP/1.1"
-    # One packet per reply: otherwise Nagle and delayed ACK add 40 ms to every call.
+    # One packet per reply: otherwise Nagle's algorithm and delayed ACKs add 40 ms to every call.
     wbufsize = -1
     disable_nagle_algorithm = True
 
     def log_message(self, *_: object) -> None:
-        """Silent: tests read `requests`."""
+        """Print nothing: tests read `requests`."""
 
     def do_GET(self) -> None:
-        """`/requests` lists what came in, for tests in another process."""
+        """Return at `/requests` what was received, for tests in another process."""
         listed = [asdict(request) for request in self.server.owner.requests]
         self._send(200, listed if self.path == "/requests" else {"error": "not found"})
 
@@ -347,7 +346,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _embeddings(request: Request) -> dict[str, Any]:
-    """Vectors that count letters, so that alike texts are near; the last text's comes first."""
+    """Return vectors of letter counts, so that similar texts are near; in reverse order."""
     data = [
         {"index": index, "embedding": [text.lower().count(letter) for letter in ascii_lowercase]}
         for index, text in enumerate(request.body["input"])
@@ -357,7 +356,7 @@ def _embeddings(request: Request) -> dict[str, Any]:
 
 
 def _reranked(request: Request) -> dict[str, Any]:
-    """The last documents first."""
+    """Rank the last documents first."""
     count = len(request.body["documents"])
     results = [{"index": index, "relevance_score": index / count} for index in range(count)][::-1]
     tokens = {"input_tokens": count * 10, "output_tokens": 0}
@@ -389,7 +388,7 @@ def _completion(reply: Reply, request: Request) -> dict[str, Any]:
 
 
 def _pieces(whole: dict[str, Any], request: Request) -> Iterator[dict[str, Any]]:
-    """A completion as it is streamed: a word at a time, arguments of calls in halves."""
+    """Yield a completion as it is streamed: a word at a time, arguments of calls in halves."""
     common = {**whole, "object": "chat.completion.chunk"}
     usage = common.pop("usage")
     (choice,) = whole["choices"]
@@ -428,7 +427,7 @@ def main() -> None:
     terminated = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: terminated.set())
     with ModelServer(script=script) as server:
-        # Renamed into place, so whoever waits for the file never reads half of it.
+        # Renamed into place, so that a reader never sees half of it.
         partial = arguments.port_file.with_suffix(".partial")
         partial.write_text(str(server.port))
         partial.replace(arguments.port_file)

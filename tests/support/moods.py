@@ -1,4 +1,4 @@
-"""Moods of a real Redis: states in which it is there, and refuses what it is asked."""
+"""States of a real Redis in which it answers, but refuses commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 from sleipnir.scheduler.store.connection import connect, is_transient
 from tests.support.wait import wait_until
 
-_NOBODY = ("127.0.0.1", "1")  # no primary of anybody's
+_NOBODY = ("127.0.0.1", "1")  # no existing primary
 _BUSY_WITH = "while true do end"
 
 
@@ -38,7 +38,7 @@ def full(url: str) -> Iterator[None]:
 
 @contextmanager
 def demoted(url: str) -> Iterator[None]:
-    """READONLY: it has become a replica. Who waits for a message is told UNBLOCKED."""
+    """READONLY: it has become a replica. Clients that wait for a message get UNBLOCKED."""
     with connect(url) as client:
         client.replicaof(*_NOBODY)
         try:
@@ -49,21 +49,21 @@ def demoted(url: str) -> Iterator[None]:
 
 @contextmanager
 def orphaned(url: str) -> Iterator[None]:
-    """MASTERDOWN: a replica that does not even answer what it knows."""
+    """MASTERDOWN: a replica that does not even serve reads."""
     with connect(url) as client, _config(client, replica_serve_stale_data="no"), demoted(url):
         yield
 
 
 @contextmanager
 def alone(url: str) -> Iterator[None]:
-    """NOREPLICAS: it is to have a replica before it writes."""
+    """NOREPLICAS: it must have a replica before it accepts writes."""
     with connect(url) as client, _config(client, min_replicas_to_write=1):
         yield
 
 
 @contextmanager
 def busy(url: str) -> Iterator[None]:
-    """BUSY: somebody's script does not end."""
+    """BUSY: a script does not end."""
     with connect(url) as client, _config(client, lua_time_limit=1), connect(url) as other:
 
         def hold_up() -> None:
@@ -87,7 +87,7 @@ MOODS: dict[str, Callable[[str], Any]] = {
 
 @contextmanager
 def refusing(url: str, mood: str) -> Iterator[None]:
-    """A mood, entered when Redis refuses a write for it."""
+    """Enter a state, and run the block once Redis refuses writes because of it."""
     with connect(url) as client, MOODS[mood](url):
         error = wait_until(
             lambda: _error_of(lambda: client.set("sleipnir:batch:probe", "x", px=1)),

@@ -1,4 +1,4 @@
-"""What tests take from npm: a real `tsx`, and axe; kept in the checkout for the next time."""
+"""npm packages for tests, a real `tsx` and axe, kept in the checkout between runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INSTALL_TIMEOUT_S = 100
 
 
 class NoPackages(Exception):
-    """Why it cannot be had, in one line."""
+    """Why they are unavailable, in one line."""
 
 
 def has_node() -> bool:
@@ -27,7 +27,8 @@ def has_node() -> bool:
 
 
 def node_modules() -> Path:
-    """Where they are installed; installs them if need be, as the lock file says, hashes checked.
+    """Return where they are installed; install them if needed, by the lock file with hashes
+    checked.
 
     Raises:
         NoPackages: npm cannot install them.

@@ -1,8 +1,8 @@
-"""An MCP server on stdio that says whatever it is told to say, and then what is right.
+"""An MCP server on stdio that sends whatever it is told to, and then a valid answer.
 
-A call's argument `hex` holds the bytes it writes first, `@ID@` in them standing for the request's
-id. Its list of tools is what the file in the environment variable LISTED holds. Clients pass over
-what is no JSON to them: an answer follows that always is.
+A call's argument `hex` contains the bytes to send first, with `@ID@` for the request's id. Its list
+of tools is in the file named by the environment variable LISTED. Clients ignore what is not JSON to
+them: a valid answer always follows.
 """
 
 from __future__ import annotations

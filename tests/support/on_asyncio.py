@@ -1,4 +1,4 @@
-"""Programs on asyncio, run beside the test process' own event loop."""
+"""Runs asyncio programs apart from the test process's own event loop."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 def run_in_thread(program: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine comes to.
+    """Run a coroutine in a thread and return its result.
 
-    In the main thread it would leave a loop unclosed that libraries have made there.
+    In the main thread an event loop that libraries have created there would be left unclosed.
     """
     with ThreadPoolExecutor(1) as threads:
         return threads.submit(asyncio.run, program).result()

@@ -1,4 +1,4 @@
-"""The pages of the documentation, for tests that hold them to their word."""
+"""The pages of the documentation, for tests that execute them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks_in_order(page: str) -> list[tuple[str, str]]:
-    """All code blocks of a page: what each is marked as, and its text."""
+    """Return all code blocks of a page: language and text."""
     return _BLOCK.findall(TEXTS[page])
 
 
 def blocks(page: str, *languages: str) -> list[str]:
-    """The code blocks of a page that are marked as one of the languages."""
+    """Return a page's code blocks in one of the languages."""
     return [text for language, text in blocks_in_order(page) if language in languages]

@@ -1,7 +1,7 @@
-"""An MCP server of the older protocol, on stdio, without the SDK: what others have written.
+"""An MCP server with the older protocol on stdio, written without the SDK, as others have.
 
-Its list of tools has two pages, and a third tool once `more` was called. Given a schema and a
-value as arguments, it declares the one and gives the other as the result of every tool.
+Its list of tools has two pages, and a third tool after `more` was called. Given a schema and a
+value as arguments, every tool declares the schema and returns the value.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A TCP proxy before a test's Redis or model server: slow, cutting connections, or silent."""
+"""A TCP proxy in front of a test's Redis or model server: slow, resetting or silent."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
-_RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER on, for no time
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER on, with no time
 
 
 class Proxy:
-    """Forwards a port of 127.0.0.1 to a socket file or another port, as well as it was told to."""
+    """Forwards a port of 127.0.0.1 to a socket file or another port, with faults on demand."""
 
     def __init__(self, target: Path | int) -> None:
         self._target = target
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
-        self.url = f"redis://127.0.0.1:{self.port}/0"  # if it is a Redis that is forwarded to
+        self.url = f"redis://127.0.0.1:{self.port}/0"  # if it forwards to a Redis
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._lock = threading.Lock()
         self._flowing = threading.Event()
         self._flowing.set()
         self._refusing = False
-        self.delay_s = 0.0  # of every piece, in both directions
+        self.delay_s = 0.0  # for every piece, in both directions
         self.accepted = 0
 
     def go_silent(self) -> None:
-        """Keep all connections open, take new ones, and let nothing through any more.
+        """Keep all connections open and accept new ones, but forward nothing.
 
-        What is on its way is lost, even after `recover`: the connections are dead, and only
-        their ends do not know.
+        What is in transit is lost, even after `recover`: the connections are dead, but neither end
+        knows.
         """
         self._flowing.clear()
 
@@ -42,7 +42,7 @@ class Proxy:
         self.reset()
 
     def reset(self) -> None:
-        """Cut every connection, the hard way."""
+        """Reset all connections."""
         with self._lock:
             pairs, self._pairs = self._pairs, []
         for pair in pairs:

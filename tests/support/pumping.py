@@ -1,25 +1,25 @@
-"""Texts on which a regular expression takes longest, made from the expression itself.
+"""Texts on which a regular expression takes longest, generated from the expression itself.
 
-A backtracking engine is slow where a repeat can begin or end at many places. So each repeat is
-fed with its own body many times, after what leads to it, with an end that does not match.
+A backtracking engine is slow where a repeat can begin or end at many places. So each repeat gets
+its own body many times, after a text that leads to it, with an end that does not match.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from re import _constants as ops  # type: ignore[attr-defined]  # not in the stubs
+from re import _constants as ops  # type: ignore[attr-defined] # not in the stubs
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any
 
 _REPEATS = (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)
-_LONG = 8  # a repeat of fewer is not worth pumping
+_LONG = 8  # repeats of fewer are not worth pumping
 _TRIED = "aA0 -._\n\t" + "".join(map(chr, range(32, 127))) + "\x1b\x07é"
 _ENDS = "\x00"
 
 
 def adversarial(pattern: re.Pattern[Any], size: int) -> Iterator[Any]:
-    """Texts, or bytes, of about `size` characters each."""
+    """Yield texts, or bytes, of about `size` characters each."""
     source = pattern.pattern
     tree = _parser.parse(source, pattern.flags)
     binary = isinstance(source, bytes)
@@ -46,7 +46,7 @@ def _filled(unit: str, size: int) -> str:
 
 
 def _pumps(tree: Sequence[Any], lead: str) -> Iterator[tuple[str, str]]:
-    """What leads to each long repeat, and its body."""
+    """Yield what leads to each long repeat, and its body."""
     for op, argument in tree:
         for inner in _inside(op, argument):
             yield from _pumps(inner, lead)
@@ -72,7 +72,7 @@ def _sample(tree: Sequence[Any]) -> str:
 
 
 def _one(op: Any, argument: Any) -> str:
-    """A text that one element matches."""
+    """Return a text that one element matches."""
     if op is ops.LITERAL:
         return chr(argument)
     if op is ops.NOT_LITERAL:

@@ -1,4 +1,4 @@
-"""The queue in Redis as workers see it: its lanes, in their order."""
+"""The queue in Redis as workers see it: its lanes, in order."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from sleipnir.scheduler.store.keys import LANES, QUEUE, TURN_MARK, lane_key, tur
 
 
 def take(client: redis.Redis, queue: str = QUEUE, *, newest: bool = False) -> str | None:
-    """Take the next message, as a worker does; or of its lane the newest."""
-    redis_: Any = client  # redis-py types every answer as a union of its sync and async forms
+    """Take the next message as a worker does, or the newest of its lane."""
+    redis_: Any = client  # redis-py types every reply as a union of its sync and async forms
     for lane in range(LANES):
         key = lane_key(queue, lane)
         text: str | None = redis_.lpop(key) if newest else redis_.rpop(key)
@@ -23,7 +23,7 @@ def take(client: redis.Redis, queue: str = QUEUE, *, newest: bool = False) -> st
 
 
 def waiting(client: redis.Redis, queue: str = QUEUE) -> list[str]:
-    """The messages in the queue, in the order in which workers would take them."""
+    """Return the messages in the queue, in the order in which workers would take them."""
     redis_: Any = client
     texts: list[str] = []
     for lane in range(LANES - 1):

@@ -1,4 +1,4 @@
-"""A private RabbitMQ for tests: on loopback, with data, ports and a cookie of its own."""
+"""A private RabbitMQ for tests, on loopback, with its own data, ports and cookie."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ from sleipnir.scheduler.embedded.supervisor import die_with_parent
 from sleipnir.scheduler.store.keys import QUEUE
 from tests.support.wait import wait_until
 
-# Debian's program of this name changes its user and its directories first; the one behind it
-# does not.
+# Debian's program of this name first changes its user and directories; the one behind it does not.
 _PROGRAMS = ("/usr/lib/rabbitmq/bin/rabbitmq-server", "rabbitmq-server")
 _STARTS_S = 90
 
 
 def find_rabbitmq() -> str | None:
-    """The server's start script, if it is installed."""
+    """Return the server's start script, if it is installed."""
     return next(filter(None, map(shutil.which, _PROGRAMS)), None)
 
 
@@ -40,7 +39,7 @@ class RabbitMQ:
     """A broker with its data in `directory`; it can be killed and started again."""
 
     def __init__(self, directory: Path, **configuration: int) -> None:
-        """`configuration` are parameters of its application `rabbit`."""
+        """`configuration` has parameters of its application `rabbit`."""
         self._directory = directory
         self._port, distribution_port, names_port = (_free_port() for _ in range(3))
         self.url = f"amqp://guest:guest@127.0.0.1:{self._port}//"
@@ -50,7 +49,7 @@ class RabbitMQ:
         )
         self._environment: Mapping[str, str] = {
             **os.environ,
-            "HOME": str(directory),  # of the cookie
+            "HOME": str(directory),  # contains the cookie
             "ERL_EPMD_PORT": str(names_port),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
             "RABBITMQ_NODENAME": f"sleipnir-{names_port}@localhost",
@@ -66,7 +65,7 @@ class RabbitMQ:
         self._server: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, on the data it had; returns once it takes connections."""
+        """Start it with its existing data, and wait until it accepts connections."""
         program = find_rabbitmq()
         assert program is not None, "no rabbitmq-server is installed"
         with (self._directory / "output").open("ab") as output:
@@ -76,7 +75,7 @@ class RabbitMQ:
     def _spawn(self, program: str, output: Any = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [program],
-            cwd=self._directory,  # of crash dumps
+            cwd=self._directory,  # for crash dumps
             env=self._environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -93,7 +92,7 @@ class RabbitMQ:
         return False
 
     def kill(self, number: int = signal.SIGKILL) -> None:
-        """End it as a crash would, or as it should be done with SIGTERM."""
+        """Kill it as a crash would, or shut it down with SIGTERM."""
         assert self._server is not None, "the broker is not running"
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._server.pid, number)
@@ -101,17 +100,17 @@ class RabbitMQ:
         self._server = None
 
     def queued(self) -> int:
-        """How many messages wait for a worker."""
+        """Return how many messages wait for a worker."""
         with Connection(self.url) as connection:
             return int(connection.default_channel.queue_declare(QUEUE, passive=True).message_count)
 
     def lose_messages(self) -> int:
-        """Drop everything in the queue; how many that was."""
+        """Drop everything in the queue; return how many messages."""
         with Connection(self.url) as connection:
             return int(connection.default_channel.queue_purge(QUEUE))
 
     def __enter__(self) -> RabbitMQ:
-        # Erlang's directory of nodes; left to RabbitMQ it would outlive it.
+        # Erlang's node registry; one started by RabbitMQ would outlive it.
         self._names = self._spawn("epmd")
         try:
             self.start()

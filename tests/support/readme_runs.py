@@ -1,7 +1,7 @@
-"""What the examples in the READMEs of the shipped agents need: a small world, and its models.
+"""What the examples in the READMEs of the shipped agents need: files, a database, scripted models.
 
-Each agent's example is typed in as it stands, below one directory that `make_world` fills; what the
-models say to it is scripted here, what comes of it stands in the README.
+Each agent's example is executed as written, below one directory that `make_world` fills. The
+models' replies are scripted here; the expected output is in the README.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def readme(agent: str) -> str:
 
 
 def example(agent: str) -> tuple[str, str]:
-    """The commands of an agent's example, and what they print."""
+    """Return the commands of an agent's example, and what they print."""
     found: list[tuple[str, str]] = _EXAMPLE.findall(readme(agent))
     return found[0]
 
 
 def make_world(directory: Path) -> None:
-    """What the examples are about: a project under git, a database, findings."""
+    """Create what the examples work on: a git project, a database, findings."""
     project = GitRepository(directory / "my-project")
     files = {"requirements.txt": "", "test_endings.py": TEST, "greeting.py": ""}
     project.commit({**files, "farewell.py": 'def part(name):\n    return "Bye " + name\n'})
@@ -67,7 +67,7 @@ def make_world(directory: Path) -> None:
 
 
 def write_mcp_servers(config: Path) -> None:
-    """The server that `jira-helper` needs."""
+    """Configure the server that `jira-helper` needs."""
     program = {
         "command": sys.executable,
         "args": ["-m", "tests.support.jira_mcp_server"],
@@ -79,7 +79,7 @@ def write_mcp_servers(config: Path) -> None:
 
 
 def matches(pattern: str, printed: str) -> bool:
-    """Whether a text is what was printed; `…` stands for what is left out, lines too."""
+    """Return whether a text is what was printed; `…` stands for anything, including lines."""
     parts = map(re.escape, pattern.strip().split("…"))
     return re.fullmatch(".*?".join(parts), printed.strip(), re.DOTALL) is not None
 
@@ -251,7 +251,7 @@ def _jira(tool: str, **arguments: str) -> tuple[str, dict[str, object]]:
     return "mcp_invoke_atlassian", {"tool": tool, "arguments": arguments}
 
 
-# Who scripts the models of an agent's example.
+# Functions that script the models of an agent's example.
 MODELS: Mapping[str, Callable[[ModelServer], None]] = {
     "code-reviewer": _code_reviewer,
     "coder": _coder,

@@ -1,7 +1,7 @@
-"""Makes the recording that ships with `deep-research`; scripts/recordings calls it.
+"""Makes the recording that ships with `deep-research`; called by scripts/recordings.
 
 Models and web are scripted (deep_research.py), the run is real. Models, findings and sources in it
-are invented; it shows what the agent does, not what is true of tidal turbines.
+are invented: it shows what the agent does, not facts about tidal turbines.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.support.model_server import ModelServer
 from tests.support.web_server import WebServer
 
 RECORDING = SHIPPED_AGENTS / "deep-research" / "recordings" / "tidal-turbines.jsonl"
-# What whoever replays it has to set, so that the same is asked.
+# What to set for a replay, so that it makes the same requests.
 REPLAYED_WITH = {
     "SLEIPNIR_MODEL": "openai:gpt-4o-mini",
     "SLEIPNIR_RAG_EMBEDDING_MODEL": "none",
@@ -26,7 +26,7 @@ REPLAYED_WITH = {
 
 
 def record(file: Path) -> int:
-    """Run the investigation once, with one revision; returns the command's exit status."""
+    """Run the investigation once, with one revision; return the command's exit status."""
     with (
         tempfile.TemporaryDirectory() as directory,
         ModelServer() as server,

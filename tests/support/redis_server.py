@@ -1,4 +1,4 @@
-"""A private Redis for tests: the server and the options of the embedded engine.
+"""A private Redis for tests, with the program and options of the embedded engine.
 
 with RedisServer(tmp_path) as server:
     client = redis.Redis.from_url(server.url)
@@ -22,7 +22,7 @@ from sleipnir.scheduler.embedded.redis_server import (
 )
 from sleipnir.scheduler.embedded.supervisor import die_with_parent
 
-# Names a server that is to be tried, in place of the one that an engine would choose.
+# Names a server to test, in place of the one that an engine would choose.
 TRIED = "TRIED_SERVER"
 
 
@@ -39,12 +39,12 @@ class RedisServer:
 
     @property
     def pid(self) -> int:
-        """Of the running server."""
+        """The pid of the running server."""
         assert self._process is not None, "the server is not running"
         return self._process.pid
 
     def start(self) -> None:
-        """Start it, on the data it had; returns once it answers."""
+        """Start it with its existing data, and wait until it answers."""
         self._process = subprocess.Popen(
             self._redis.command_line(self._program()),
             stdout=subprocess.DEVNULL,
@@ -59,14 +59,14 @@ class RedisServer:
         return self._redis.find_program()
 
     def stop(self) -> None:
-        """Have it write out and exit; its URL stays the same."""
+        """Have it save its data and exit; its URL stays the same."""
         if self._process is not None:
             self._redis.shut_down()
             self._process.wait(timeout=90)
             self._process = None
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """Kill it as a crash would."""
         assert self._process is not None, "the server is not running"
         self._process.kill()
         self._process.wait(timeout=90)

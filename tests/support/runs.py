@@ -22,7 +22,7 @@ FAILED = Branch({}, failure=Failure("R013", "it broke", "a"))
 
 
 def a_run(run_id: str = RUN, **fields: Any) -> NewRun:
-    """A run that starts at node `s`."""
+    """Return a run that starts at node `s`."""
     values = {
         "agent": "tested",
         "digest": DIGEST,
@@ -64,7 +64,7 @@ def go_to(*nodes: str, **writes: str) -> Plan:
 
 
 def fanned_out(engine: Engine, *nodes: str, window: int = 8, **fields: Any) -> None:
-    """A run whose second step has these nodes."""
+    """Create a run whose second step has these nodes."""
     advance(engine, started(engine, **fields), go_to(*nodes), window=window)
 
 
@@ -96,12 +96,12 @@ def spawn(engine: Engine, visit: str, child_id: str = CHILD, timeout_s: float = 
 
 
 def finish(engine: Engine, run_id: str, output: str = "done") -> None:
-    """Have a run that has just been submitted succeed."""
+    """Let a run that was just submitted succeed."""
     advance(engine, begin(engine, "1/s", run_id=run_id), Plan({}, output=output))
 
 
 def stage(engine: Engine, visit: str, branch: Branch | None = None) -> int:
-    """Begin a visit of a parallel step and stage what it made."""
+    """Begin a visit of a parallel step and stage its result."""
     lease = begin(engine, visit)
     return engine.store.visits.stage(lease, int(visit.split("/")[0]), branch or Branch({}, ("z",)))
 
@@ -111,14 +111,14 @@ def status(engine: Engine, run_id: str = RUN) -> str:
 
 
 def look_at(engine: Engine, run_id: str) -> RunSnapshot:
-    """One reading of a run, as the sweep for stranded ones takes it."""
+    """Take a snapshot of a run, as the sweep for stranded runs does."""
     (run,) = Inspector(engine.redis, whole=False).look(partition_of(run_id), {run_id: ()})
     assert isinstance(run, RunSnapshot), run
     return run
 
 
 def messages(engine: Engine) -> list[str]:
-    """Take all messages off the queue; the visits they name, oldest first."""
+    """Take all messages off the queue; return the visits they name, oldest first."""
     taken = []
     while message := engine.pop():
         taken.append(message[1])
@@ -127,7 +127,7 @@ def messages(engine: Engine) -> list[str]:
 
 @contextmanager
 def unchanged(engine: Engine) -> Iterator[None]:
-    """What happens in the block must leave no trace in Redis."""
+    """Check that the block leaves no trace in Redis."""
     before = dump(engine.redis)
     yield
     assert dump(engine.redis) == before

@@ -1,4 +1,4 @@
-"""Make the pictures of docs/monitor.md: `scripts/screenshots`."""
+"""Makes the pictures in docs/monitor.md: `scripts/screenshots`."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _summary(request: Any) -> Reply:
 
 
 def _played(engine: Engine) -> str:
-    """Runs of every kind; gives the one that waits for a person."""
+    """Create runs of every kind; return the one that waits for a person."""
     for week, answer in (("week 44", "discard"), ("week 45", "discard"), ("week 46", "publish")):
         engine.submit_agent("press", GRAPH, FILES, prompt=week, answers={"review": [answer]})
     waiting = engine.submit_agent("press", GRAPH, FILES, prompt="week 47")
@@ -95,7 +95,7 @@ def _played(engine: Engine) -> str:
 
 
 def _shots(run_id: str) -> Mapping[str, str]:
-    """Addresses by the name of their picture."""
+    """Return addresses by the name of their picture."""
     run = f"/runs/{run_id}"
     return {
         "now": "/now",
@@ -110,14 +110,14 @@ def _take(person: Person, shots: Mapping[str, str]) -> None:
     for name, path in shots.items():
         person.page.goto(f"{person.origin}{path}")
         person.page.locator("[data-live]:not([hidden])").wait_for()
-        if name != "now":  # what is of the tab, not what stands above all of them
+        if name != "now":  # the tab's content, without what is above all tabs
             person.page.locator(".tabs").scroll_into_view_if_needed()
             person.page.evaluate("document.querySelector('.tabs').scrollIntoView()")
         picture = PICTURES / f"{name}.png"
         person.page.screenshot(path=picture)
         size = picture.stat().st_size
         assert size < MOST_BYTES, f"{picture.name}: {size:,} bytes"
-        print(picture.relative_to(ROOT))  # noqa: T201 - for whoever runs it
+        print(picture.relative_to(ROOT))  # noqa: T201 - for the person who runs it
     person.context.close()
 
 

@@ -1,4 +1,4 @@
-"""A primary, a replica and sentinels that look after them, on the loopback interface."""
+"""A primary, a replica and the sentinels that monitor them, on the loopback interface."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tests.support.wait import wait_until
 
 SERVICE = "my-service"
 PASSWORD = "s3cret/@:"
-_SECRET = "%73%33cret%2F%40%3A"  # as it stands in a URL
+_SECRET = "%73%33cret%2F%40%3A"  # quoted for a URL
 
 
 class Watched:
-    """A Redis of two servers, watched by sentinels: if the primary ends, the other takes over."""
+    """Two Redis servers monitored by sentinels: if the primary dies, the replica takes over."""
 
     def __init__(self, directory: Path, sentinels: int) -> None:
         self._directory = directory
         ports = free_ports(2 + sentinels + 1)
         self.ports, self._sentinels, (nobody,) = ports[:2], ports[2:-1], ports[-1:]
-        # The first of the sentinels is away.
+        # The first sentinel in the list is not running.
         hosts = ",".join(f"127.0.0.1:{port}" for port in (nobody, *self._sentinels))
         self.url = f"sentinel://:{_SECRET}@{hosts}/{SERVICE}/1"
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -60,13 +60,13 @@ class Watched:
         return int(self._ask(self._sentinels[0])["port"])
 
     def kill_primary(self) -> None:
-        """End it as a crash would; returns once the other one has taken over."""
+        """Kill the primary as a crash would, and wait until the other server has taken over."""
         old = self.primary()
         self._processes[old].kill()
         self._await_another(old)
 
     def demote_primary(self) -> None:
-        """Have the servers change places; returns once they have."""
+        """Have the servers change roles, and wait until they have."""
         old = self.primary()
         with redis.Redis(port=self._sentinels[0]) as sentinel:
             sentinel.execute_command("SENTINEL", "FAILOVER", SERVICE)
@@ -138,7 +138,7 @@ class Watched:
 
 
 def free_ports(count: int) -> tuple[int, ...]:
-    """Ports that nobody listens on."""
+    """Return ports on which nobody listens."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

@@ -1,6 +1,6 @@
 """An engine in parts, as on several machines: Redis, schedulers and workers that tests can kill.
 
-Leases are short, so that what a killed worker held is soon somebody else's.
+Leases are short, so that visits of a killed worker are soon redelivered.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SHORT_LEASE = {"SLEIPNIR_LEASE_S": "2"}
 
 
 class Service:
-    """A long-lived `sleipnir` process with its log."""
+    """A long-running `sleipnir` process with its log."""
 
     def __init__(
         self,
@@ -46,11 +46,11 @@ class Service:
         wait_until(lambda: ready in log.read_text(), f"{arguments[0]} is ready", TIME_LIMIT_S)
 
     def wait(self) -> None:
-        """Wait until it has ended by itself."""
+        """Wait until it has exited by itself."""
         self._process.wait(TIME_LIMIT_S)
 
     def kill(self) -> None:
-        """End it as a crash would; its children die with it."""
+        """Kill it as a crash would; its children die with it."""
         self._process.kill()
         self._process.wait(TIME_LIMIT_S)
 
@@ -71,7 +71,7 @@ class Fleet:
         self.schedulers.append(self._start(["scheduler"], "scheduler: running"))
 
     def start_worker(self, **environment: str) -> Service:
-        """Start a supervisor of one worker process, with more in its environment."""
+        """Start a supervisor of one worker process, with additional environment variables."""
         self.workers.append(self._start(["worker"], " ready.", **environment))
         return self.workers[-1]
 
@@ -97,7 +97,7 @@ class Fleet:
 
 
 class Tries:
-    """What scripts note in their working directory: a line `WORKER KEY` for each execution."""
+    """Executions that scripts record in their working directory: one line `WORKER KEY` each."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(exist_ok=True)
@@ -105,16 +105,16 @@ class Tries:
 
     def _noted(self) -> list[list[str]]:
         file = self.directory / "tries"
-        # The last line may not be there in full yet.
+        # The last line may not be complete yet.
         lines = file.read_text().rpartition("\n")[0].splitlines() if file.exists() else []
         return [line.split() for line in lines]
 
     def keys(self) -> list[str]:
-        """The idempotency keys of all tries, oldest first."""
+        """Return the idempotency keys of all tries, oldest first."""
         return [key for _, key in self._noted()]
 
     def workers(self) -> list[int]:
-        """The pids of the workers of all tries, oldest first."""
+        """Return the pids of the workers of all tries, oldest first."""
         return [int(worker) for worker, _ in self._noted()]
 
     def wait_for(self, count: int = 1) -> None:
@@ -126,5 +126,5 @@ class Tries:
         os.kill(self.workers()[-1], signal.SIGKILL)
 
     def let_go(self) -> None:
-        """Let scripts end that wait for it."""
+        """Let the scripts that wait for it exit."""
         (self.directory / "go").touch()

@@ -1,4 +1,4 @@
-"""Settings made of plain values, as the configuration file has them."""
+"""Settings from plain values, as in the configuration file."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from sleipnir.scheduler.config.settings import Settings
 
 
 def settings_of(values: dict[str, Any]) -> Settings:
-    """All of them checked, as if they had been read."""
+    """Return settings with these values, checked as if read from a file."""
     return Settings(**{name: checked(Settings, name, value) for name, value in values.items()})
 
 
 def model_settings_of(values: dict[str, Any]) -> ModelSettings:
-    """The same of the section `models`."""
+    """Likewise for the section `models`."""
     return settings_of({"models": values}).models

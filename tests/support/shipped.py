@@ -1,4 +1,4 @@
-"""Runs the agents that ship in a test's engine, with models that the test scripts."""
+"""Runs the shipped agents in a test's engine, with models that the test scripts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Shipped:
         return self.go_on(self.submit(agent, prompt, **request))
 
     def answer(self, run_id: str, text: str, node: str | None = None) -> Run:
-        """Be the person that a run asks."""
+        """Answer a run's question, and drive it on."""
         self.client.answer(run_id, text, node)
         return self.go_on(run_id)
 
@@ -44,13 +44,13 @@ class Shipped:
         return self.engine.run(run_id)
 
     def question(self) -> str:
-        """The one that a person is asked."""
+        """The only open question."""
         (question,) = self.engine.inbox()
         return question.text
 
 
 def told(server: ModelServer, text: str) -> list[Any]:
-    """What the calls of a conversation came to: texts as they are, failures by their words."""
+    """Return the results of a conversation's calls: texts as they are, failures as messages."""
     return [_told(result) for result in results(server, text)]
 
 
@@ -65,7 +65,7 @@ def _told(result: Any) -> Any:
 
 
 def own_tool(agent: str, name: str, arguments: dict[str, Any], workdir: Path) -> Any:
-    """What a function of an agent's tools file comes to, in a working directory."""
+    """Call a function of an agent's tools file in a working directory."""
     directory = SHIPPED_AGENTS / agent
     functions = read_tool_file(directory / "tools.py", own=True).functions
     (function,) = (each for each in functions if each.name == name)

@@ -1,4 +1,4 @@
-"""The monitor's own pages, served by a thread of the tests' process."""
+"""The monitor's own pages, served by a thread of the test process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KEY = "k" * 43
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """The response to a request."""
 
     status: int
     text: str
@@ -42,7 +42,7 @@ class Answer(NamedTuple):
 
 
 class ServedSite:
-    """Our routes without Flower; whoever asks has the key, unless told otherwise."""
+    """Our routes without Flower; requests have the key unless told otherwise."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class ServedSite:
         self._proxies, self._names = proxies or Proxies(), names
         url = _url_of(client.store.client)
         self.site = Site(client, access or Access(key=KEY), url, prefix)
-        # Tests are quicker than people.
+        # Tests are faster than people.
         self.site.reads = VisitorRates(AllowedRate(1_000_000, 1.0))
         self.site.acts = VisitorRates(AllowedRate(1_000_000, 1.0))
         self._serving = threading.Event()
@@ -96,7 +96,7 @@ class ServedSite:
 
     @contextmanager
     def stream(self, topics: str) -> Iterator[Iterator[tuple[str, Any]]]:
-        """Watch topics: gives the event and the data of each frame as it comes."""
+        """Watch topics; yields each frame's event and data as it arrives."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=90)
         headers = {"Authorization": f"Bearer {KEY}"}
         connection.request("GET", f"/api/v1/stream?topics={topics}", headers=headers)
@@ -116,7 +116,7 @@ class ServedSite:
         form: Mapping[str, str] | Sequence[tuple[str, str]] | None = None,
         body: str | None = None,
     ) -> Answer:
-        """Send a request; without `headers` as a program that has the key."""
+        """Send a request; without `headers`, as a program that has the key."""
         given = {"Authorization": f"Bearer {KEY}"} if headers is None else dict(headers)
         if form is not None:
             given["Content-Type"] = "application/x-www-form-urlencoded"

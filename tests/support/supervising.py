@@ -1,4 +1,4 @@
-"""Replies of a model that leads other agents: it knows their ids from what it was told.
+"""Replies of a model that leads other agents; it takes their ids from the results it got.
 
 converses(server, "Lead", spawns("Dig.", "Plant."), collects_all, says("Done."))
 """
@@ -13,22 +13,22 @@ from tests.support.model_server import Reply, Request, calls
 
 
 def spawns(*prompts: str, agent: str = "worker") -> Reply:
-    """A reply that starts an agent for each prompt."""
+    """Return a reply that starts an agent for each prompt."""
     return calls(*(("agent__spawn", {"agent": agent, "prompt": text}) for text in prompts))
 
 
 def collects_all(request: Request) -> Reply:
-    """A reply that collects every agent that was started and not taken off the list."""
+    """Return a reply that collects every agent that was started and is still listed."""
     return calls(*(("agent__collect", {"id": name}) for name in agents_in(request)))
 
 
 def does(function: str, place: int = 0) -> Callable[[Request], Reply]:
-    """A reply that calls a function on one of the agents that are on the list."""
+    """Make a reply that calls a function on one of the listed agents."""
     return lambda request: calls((function, {"id": agents_in(request)[place]}))
 
 
 def replies(text: str, function: str = "agent__reply_escalation") -> Callable[[Request], Reply]:
-    """A reply that answers the one question that the model was told of last."""
+    """Make a reply that answers the only question in the latest result."""
 
     def reply(request: Request) -> Reply:
         (escalation,) = _pending(request)
@@ -39,7 +39,7 @@ def replies(text: str, function: str = "agent__reply_escalation") -> Callable[[R
 
 
 def _pending(request: Request) -> list[dict[str, Any]]:
-    """What the model was told last of open questions."""
+    """Return the open questions in the latest result."""
     found: list[dict[str, Any]] = []
     for message in request.messages:
         if message["role"] == "tool" and message["content"].startswith("{"):
@@ -48,7 +48,7 @@ def _pending(request: Request) -> list[dict[str, Any]]:
 
 
 def agents_in(request: Request) -> list[str]:
-    """The ids of agents that the conversation has started and not taken off the list."""
+    """Return the ids of agents that the conversation has started and that are still listed."""
     names: dict[str, None] = {}
     asked = {
         call["id"]: call["function"]

@@ -1,4 +1,4 @@
-"""Calls of tool files that a test writes, in a bundle of its own."""
+"""Calls functions in tool files that a test writes, in a bundle of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sleipnir.worker.tools.context import ToolContext
 
 
 class ToolBundle:
-    """An unpacked bundle with an agent `tester`, and all that its calls said."""
+    """An unpacked bundle with an agent `tester`, and everything its calls printed."""
 
     def __init__(self, directory: Path) -> None:
         self.root = directory / "bundle"
@@ -36,12 +36,12 @@ class ToolBundle:
         )
 
     def tool(self, source: str, name: str = "demo.sh") -> Function:
-        """The one function of a global tool file."""
+        """Write a global tool file and return its only function."""
         (function,) = _functions(self.tools / name, source, own=False)
         return function
 
     def own(self, source: str, name: str = "tools.sh") -> dict[str, Function]:
-        """The agent's own functions by name."""
+        """Write the agent's own tools file and return its functions by name."""
         found = _functions(self.agent / name, source, own=True)
         return {function.name: function for function in found}
 
@@ -54,7 +54,7 @@ class ToolBundle:
         left_s: float | None = None,
         **context: Any,
     ) -> Completed | NeedsConfirmation:
-        """Call a function, with some of the context as given; the run has `left_s` left."""
+        """Call a function, with some of the context replaced; the run has `left_s` left."""
         return call_function(
             function,
             arguments or {},
@@ -67,13 +67,13 @@ class ToolBundle:
     def value(
         self, function: Function, arguments: Mapping[str, Any] | None = None, **more: Any
     ) -> Any:
-        """What the model gets of a call."""
+        """Return what the model gets from a call."""
         answered = self.call(function, arguments, **more)
         assert isinstance(answered, Completed)
         return answered.value
 
     def output(self, source: str, arguments: Mapping[str, Any] | None = None, **more: Any) -> str:
-        """The text that a global bash tool writes as its result."""
+        """Return the text that a global bash tool writes as its result."""
         text: str = self.value(self.tool(source), arguments, **more)["output"]
         return text
 

@@ -1,4 +1,4 @@
-"""Many runs whose models call tools, and what must hold of them whoever dies meanwhile."""
+"""Many runs whose models call tools, and what must hold for them whatever dies meanwhile."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONFIG = """
 model: openai:m
 instructions: Note it down.
 """
-# Every execution of a call leaves the key that is the same for all of them.
+# Each execution of a call writes down its key, which is the same for all of them.
 TOOLS = '''
 import os
 import time
@@ -50,13 +50,13 @@ TEXTS = ("a", "b", "c")  # two calls in the first turn, one in the second
 
 
 def script(server: ModelServer, delay_s: float = 0.0) -> None:
-    """What the model of every run says."""
+    """Script the model's replies in every run."""
     first, second, third = (("note", {"text": text}) for text in TEXTS)
     converses(server, "Line ", calls(first, second), calls(third), says("Noted.", delay_s=delay_s))
 
 
 class ToolLoad:
-    """Runs of one agent, a graph or a normal one; its tools write down what they did."""
+    """Runs of one agent, a graph or a normal one; its tools record their executions."""
 
     def __init__(
         self, agents: Agents, server: ModelServer, workdir: Path, *, normal: bool = False
@@ -72,7 +72,7 @@ class ToolLoad:
         self.run_ids: list[str] = []
 
     def submit(self, count: int) -> None:
-        """That many runs more."""
+        """Submit that many more runs."""
         agent = self._agents.client.prepare("noting")
         for _ in range(count):
             request = Request(
@@ -87,21 +87,21 @@ class ToolLoad:
         )
 
     def executions(self) -> list[tuple[str, str]]:
-        """The key and the text of each execution of a call, in the order they began."""
+        """Return the key and the text of each execution of a call, in the order they began."""
         file = self._workdir / "effects"
-        # The last line may not be there in full yet.
+        # The last line may not be complete yet.
         lines = file.read_text().rpartition("\n")[0].splitlines() if file.exists() else []
         return [(key, text) for key, text in map(str.split, lines)]
 
     def asked(self) -> dict[str, list[int]]:
-        """The turns that the model was asked for by each line, as the requests came in."""
+        """Return for each line the turns that the model was asked for, in the order of requests."""
         found = defaultdict(list)
         for request in list(self._server.requests):
             found[_line(request)].append(turn_of(request))
         return found
 
     def check(self, at_most_lost: int = 0) -> None:
-        """Every run came to what it comes to without a fault.
+        """Check that every result is that of a run without faults.
 
         Args:
             at_most_lost: how many turns and calls may have been in flight when workers died.
@@ -114,7 +114,7 @@ class ToolLoad:
         self._check_turns(at_most_lost)
 
     def _check_calls(self, at_most_lost: int) -> None:
-        """A call has one key, its own; once it is followed by another, it is not repeated."""
+        """Check that a call has a key of its own, and is not repeated after the next call."""
         executions = self.executions()
         texts = dict(executions)
         by_run: dict[str, list[str]] = defaultdict(list)
@@ -127,7 +127,9 @@ class ToolLoad:
         assert len(executions) <= len(TEXTS) * len(self.run_ids) + at_most_lost
 
     def _check_turns(self, at_most_lost: int) -> None:
-        """A turn is asked for again only while no later one is, so its reply was never kept."""
+        """Check that a turn is only repeated before any later one, when its reply was never
+        recorded.
+        """
         asked = self.asked()
         assert len(asked) == len(self.run_ids)
         assert all(set(turns) == set(range(1, TURNS + 1)) for turns in asked.values())

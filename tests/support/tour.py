@@ -1,7 +1,7 @@
-"""An agent that uses everything visits are made of, and what its run must come to.
+"""An agent that uses all parts of a visit, and the expected result of its run.
 
-Twice: a script; then, in a step with a window, a map in a window of its own, a child run that
-asks a person, and a script; then a question; then a script that chooses the way.
+Twice: a script; then, in a step with a window, a map with a window of its own, a child run that
+asks a person, and a script; then a question; then a script that chooses the next node.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ nodes:
   ask: {type: input, question: "well?", next: end, state_updates: {said: "{{input}}"}}
   end: {type: end, output: "{{said}}"}
 """
-# Every try of every script leaves the key that is the same for all tries of its visit.
+# Each try of a script writes down its key, which is the same for all tries of its visit.
 _NOTE = 'echo "$SLEIPNIR_IDEMPOTENCY_KEY" >> effects\n'
 SCRIPTS = {
     "begin.sh": _NOTE + """echo '{"items": [1, 2, 3]}'""",
@@ -68,24 +68,24 @@ class Tour:
         self.run_id = agents.submit(GRAPH, SCRIPTS, workdir=str(workdir))
 
     def use(self, agents: Agents) -> None:
-        """Go on with another engine that has the run."""
+        """Switch to another engine that has the run."""
         self._agents = agents
 
     def is_over(self) -> bool:
         return self._agents.run(self.run_id).is_final
 
     def answer(self) -> None:
-        """Answer what it asks, if it asks."""
+        """Answer the run's questions, if it has any."""
         for question in self._agents.inbox():
             self._agents.client.answer(question.run_id, ANSWERS[question.node])
 
     def cancel(self) -> None:
-        """End it from outside, if it is not over."""
+        """Cancel the run if it has not ended."""
         failure = Failure("cancelled", "enough", None)
         self._agents.store.runs.close(self.run_id, "cancelled", failure)
 
     def check(self) -> None:
-        """It came to what a run without any fault comes to."""
+        """Check that the result is that of a run without faults."""
         run = self._agents.run(self.run_id)
         assert (run.output, run.failure) == (OUTPUT, None)
         assert run.visits == VISITS

@@ -1,4 +1,4 @@
-"""A visit without an engine: what an executor gets, with services that are as plain as can be."""
+"""Builds a visit for an executor without an engine, with the simplest possible services."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ N = TypeVar("N", bound=BaseNode)
 
 @dataclass
 class DirectModels:
-    """Asks the provider at once: no limits, no cache, no recordings."""
+    """Calls the provider directly: no limits, no cache, no recordings."""
 
     default: str | None = None
     ask_model: Callable[[ModelRequest, float | None], Reply] = complete
@@ -51,7 +51,7 @@ class DirectModels:
 
 @dataclass
 class GivenTools:
-    """The same functions for every node."""
+    """Provides the same functions for every node."""
 
     toolset: Toolset = NO_TOOLS
 
@@ -94,7 +94,7 @@ class NoSecrets:
 
 
 class NoKnowledge:
-    """No knowledge base can be had."""
+    """No knowledge base is available."""
 
     def search(self, *_: object) -> Never:
         raise KnowledgeFailed("there is none")
@@ -123,7 +123,7 @@ class NoChildren:
 
 
 class NoTeam:
-    """The run works alone."""
+    """The run has no teammates."""
 
     def teammates(self) -> Sequence[Never]:
         return ()
@@ -143,7 +143,7 @@ class NoTeam:
 
 @dataclass
 class KeptNarration:
-    """What was told, in memory."""
+    """A narration in memory."""
 
     events: list[Event] = field(default_factory=list)
     streamed: list[str] = field(default_factory=list)
@@ -163,7 +163,7 @@ class KeptNarration:
 
 @dataclass(frozen=True)
 class KeptServices:
-    """The services of one visit, for a test to look into afterwards."""
+    """The services of one visit, for a test to inspect afterwards."""
 
     models: ModelService = field(default_factory=DirectModels)
     tools: GivenTools = field(default_factory=GivenTools)
@@ -195,7 +195,7 @@ def a_visit(
     services: KeptServices | None = None,
     **facts: Any,
 ) -> Visit[N]:
-    """The first visit of a node; its programs run in the agent's directory."""
+    """Return the first visit of a node; its programs run in the agent's directory."""
     graph = graph or Graph(name="g", start=node.id, nodes={node.id: node})
     return Visit(
         run_id="r1",

@@ -1,4 +1,4 @@
-"""Wait for other processes in tests, by looking at what they change."""
+"""Waits for other processes in tests, by polling what they change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BETWEEN_LOOKS_S = 0.01
 
 
 def wait_until(predicate: Callable[[], T], description: str, timeout_s: float = 60) -> T:
-    """The first true value of `predicate`; fails the test when there is none in time."""
+    """Return the first true value of `predicate`; fail the test if there is none in time."""
     deadline = monotonic() + timeout_s
     while not (value := predicate()):
         if monotonic() > deadline:

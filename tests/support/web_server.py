@@ -1,4 +1,4 @@
-"""A web server on the loopback interface with the pages a test gives it."""
+"""A web server on the loopback interface with the pages that a test provides."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from sleipnir.records import dataclass
 from tests.support.certificates import server_context
 from tests.support.loopback import Loopback
 
-# How often a dripping page sends its next byte.
+# Interval between the bytes of a dripping page.
 DRIP_INTERVAL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a path answers with."""
+    """The response for a path."""
 
     body: bytes | str = b""
     content_type: str = "text/html; charset=utf-8"
@@ -31,21 +31,21 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A request as it came in; header names in lower case."""
+    """A request as received; header names in lower case."""
 
     method: str
-    target: str  # the path with its query
+    target: str  # path with query
     headers: Mapping[str, str]
     body: bytes
 
 
 def redirect(to: str) -> Page:
-    """A page that sends elsewhere."""
+    """Return a page that redirects."""
     return Page(status=302, headers={"Location": to})
 
 
 class WebServer(Loopback):
-    """Serves pages until its `with` block ends, and keeps every request it got."""
+    """Serves pages until its `with` block ends, and keeps every request received."""
 
     def __init__(self, pages: Mapping[str, Page], certificate: Path | None = None) -> None:
         self.pages = dict(pages)
@@ -68,14 +68,14 @@ class _Server(ThreadingHTTPServer):
     owner: WebServer
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that went away is part of many tests, not worth a traceback."""
+        """Print nothing: a client that disconnects is part of many tests."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def log_message(self, *_: object) -> None:
-        """Silent: tests read `visits`."""
+        """Print nothing: tests read `visits`."""
 
     def do_GET(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -114,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _pass_on(source: socket.socket, target: socket.socket) -> None:
-    """Bytes, until one of the two has enough."""
+    """Forward bytes until either side closes."""
     with contextlib.suppress(OSError):
         while chunk := source.recv(65536):
             target.sendall(chunk)

@@ -1,4 +1,4 @@
-"""Real worker processes, started and ended by tests."""
+"""Real worker processes, started and stopped by tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.wait import wait_until
 
 
 class Worker:
-    """A `python -m worker` with its log."""
+    """A worker process with its log."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self._process = process
@@ -36,33 +36,33 @@ class Worker:
         return self._process.poll() is None
 
     def terminate(self) -> None:
-        """Ask it to drain and leave."""
+        """Tell it to drain and exit."""
         self._process.send_signal(signal.SIGTERM)
 
     def suspend(self) -> None:
-        """Have it stand still, as in a stalled machine."""
+        """Suspend it, as on a stalled machine."""
         self._process.send_signal(signal.SIGSTOP)
 
     def is_suspended(self) -> bool:
         return state_of(self.pid) == "T"
 
     def resume(self) -> None:
-        """Let it go on where it stood."""
+        """Resume it."""
         self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """Kill it as a crash would."""
         self._process.kill()
         self._process.wait(timeout=90)
         end_programs_of(self._process.pid)
 
     def exit_code(self, timeout_s: float = 30) -> int:
-        """Wait for its end."""
+        """Wait until it exits."""
         return self._process.wait(timeout_s)
 
 
 class Workers(Agents):
-    """Starts workers on one Redis, and submits to them."""
+    """Starts workers on one Redis, and submits runs to them."""
 
     def __init__(self, url: str, client: redis.Redis, directory: Path) -> None:
         settings = Settings(redis_url=url)
@@ -72,21 +72,21 @@ class Workers(Agents):
         self._started: list[Worker] = []
 
     def start(self, *arguments: str, url: str | None = None, **settings: Any) -> Worker:
-        """A worker that consumes already; `settings` go into its environment.
+        """Start a worker and wait until it consumes; `settings` become environment variables.
 
         Args:
-            url: another way to the same Redis.
+            url: another way to reach the same Redis.
         """
         command = ("sleipnir.worker", "--redis", url or self._url, "--verbose", *arguments)
         return self._launch(command, " ready.", settings)
 
     def start_supervised(self, processes: int, **settings: Any) -> Worker:
-        """Worker processes that are started again when they die."""
+        """Start worker processes that are restarted when they die."""
         options = ("--processes", str(processes), "--redis", self._url, "-v")
         return self._launch(("sleipnir", "worker", *options), " ready.", settings)
 
     def start_scheduler(self, **settings: Any) -> Worker:
-        """A scheduler without a worker, at work already."""
+        """Start a scheduler without a worker, and wait until it is running."""
         command = ("sleipnir", "scheduler", "--redis", self._url)
         return self._launch(command, "scheduler: running", settings)
 

@@ -1,4 +1,4 @@
-"""Prints a file as a unified diff makes it: python3 patch_file.py FILE DIFF"""
+"""Prints a file with a unified diff applied: python3 patch_file.py FILE DIFF"""
 
 from __future__ import annotations
 

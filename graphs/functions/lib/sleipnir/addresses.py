@@ -1,8 +1,8 @@
-"""Which network addresses a tool may speak to: the public ones, unless the engine allows others.
+"""The network addresses that tools may access: public ones, unless the engine allows others.
 
-What a name resolves to is what counts: `127.1`, `0x7f000001` and a DNS name that points to a
-private network are refused alike. The addresses returned are the ones to connect to; resolving
-the name a second time would let its owner answer differently.
+What counts is what a name resolves to: `127.1`, `0x7f000001` and a DNS name that points into a
+private network are all refused. Connect to the addresses returned: resolving the name again would
+let its owner answer differently.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import socket
 
 ALLOW_PRIVATE = "LLM_ALLOW_PRIVATE_ADDRESSES"
 
-# IPv6 addresses in here stand for the IPv4 address in their last 32 bits.
+# IPv6 addresses in this network stand for the IPv4 address in their last 32 bits.
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 class AddressRefused(Exception):
-    """A host has an address that tools may not reach."""
+    """A host has an address that tools may not access."""
 
 
 class HostUnknown(Exception):
@@ -26,12 +26,12 @@ class HostUnknown(Exception):
 
 
 def private_allowed() -> bool:
-    """Whether the engine lets tools reach addresses that are not public."""
+    """Return whether the engine lets tools access private addresses."""
     return bool(os.environ.get(ALLOW_PRIVATE))
 
 
 def resolve(host: str, port: int, allow_private: bool) -> list[str]:
-    """The addresses of a host, all of them allowed.
+    """Return the addresses of a host, all of them allowed.
 
     Raises:
         HostUnknown: the name does not resolve.
@@ -53,8 +53,8 @@ def resolve(host: str, port: int, allow_private: bool) -> list[str]:
 
 
 def is_public(address: str) -> bool:
-    """Whether an address, with whatever IPv4 address it carries, belongs to the public network."""
-    # An IPv6 address may name a network interface: fe80::1%eth0.
+    """Return whether an address, and any IPv4 address inside it, belongs to the public network."""
+    # An IPv6 address may name a network interface, as in fe80::1%eth0.
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
         if ip.ipv4_mapped is not None:
@@ -69,7 +69,7 @@ def _is_global(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
 
 
 def _carried(ip: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
-    """The IPv4 addresses that a tunnel or translator would make of it."""
+    """Return the IPv4 addresses that a tunnel or translator would turn it into."""
     carried = [ip.sixtofour, *(ip.teredo or ())]
     if ip in _NAT64:
         carried.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))

@@ -1,6 +1,6 @@
-"""Looks around in the project that an agent works on: its variable `project_dir`.
+"""Explores the project that an agent works on, given by its variable `project_dir`.
 
-For the tool files of agents that read code. Paths are those of the project; `files` keeps them
+For the tool files of agents that read code. Paths are relative to the project; `files` keeps them
 inside what the engine allows.
 """
 
@@ -20,16 +20,16 @@ MAX_HITS = 20
 MAX_SIMILAR = 3
 MAX_LINE = 300
 MAX_LINES = 200
-# Of what a command prints, in characters: the end, where failures are told.
+# Characters kept of a command's output: its end, which reports failures.
 MAX_OUTPUT = 16_000
 COMMAND_S = 900
-# What programs that the command leaves running may still print.
+# Time for what programs left running by the command may still print.
 AFTERMATH_S = 0.5
 SKIPPED = files.SKIPPED_DIRECTORIES | {"build", ".next", ".venv", ".mypy_cache", ".pytest_cache"}
 
 
 def root() -> Path:
-    """The directory of the project, absolute; ends the tool if there is none."""
+    """Return the absolute directory of the project; ends the tool if there is none."""
     named = os.environ.get("LLM_AGENT_VAR_PROJECT_DIR") or "."
     directory = files.to_read(named)
     if not directory.is_dir():
@@ -38,12 +38,12 @@ def root() -> Path:
 
 
 def detected() -> project.Project:
-    """What kind of project it is."""
+    """Detect what kind of project it is."""
     return project.detect(root())
 
 
 def structure(depth: int = 3) -> str:
-    """The tree of files, directories first; what is generated or fetched is left out."""
+    """Return the tree of files, directories first, without what is generated or downloaded."""
     top = root()
     lines = list(islice(_tree(top, 0, depth), MAX_ENTRIES + 1))
     if len(lines) > MAX_ENTRIES:
@@ -68,7 +68,7 @@ def _tree(directory: Path, level: int, depth: int):
 
 
 def find_files(pattern: str) -> str:
-    """Files whose path matches a glob; one without a slash is looked for everywhere."""
+    """Return files whose path matches a glob; one without a slash matches in every directory."""
     top = root()
     wanted = _glob(pattern if "/" in pattern else f"**/{pattern}")
     found = (
@@ -80,7 +80,7 @@ def find_files(pattern: str) -> str:
 
 
 def search(pattern: str, include: str = "") -> str:
-    """Lines that match a regular expression, as `file:line:text`."""
+    """Return lines that match a regular expression, as `file:line:text`."""
     try:
         wanted = re.compile(pattern)
     except re.error as error:
@@ -102,12 +102,12 @@ def _hits(wanted, included):
                 for number, line in enumerate(lines, 1):
                     if wanted.search(line.rstrip("\n")):
                         yield f"{path}:{number}:{line.strip()[:MAX_LINE]}"
-        except OSError:  # not readable: as if it were not there
+        except OSError:  # not readable: skip it
             continue
 
 
 def read(path: str, offset: int = 1, limit: int = MAX_LINES) -> str:
-    """Lines of a file, each as `number: text`."""
+    """Return lines of a file, each as `number: text`."""
     if offset < 1 or limit < 1:
         raise SystemExit("offset and limit count from 1")
     file = inside(path)
@@ -125,7 +125,7 @@ def read(path: str, offset: int = 1, limit: int = MAX_LINES) -> str:
 
 
 def similar(path: str) -> str:
-    """Up to three files of the same kind, the nearest first: to follow their style."""
+    """Return up to three files of the same kind, nearest first, as examples of their style."""
     top, file = root(), inside(path)
     near = [
         other
@@ -138,13 +138,13 @@ def similar(path: str) -> str:
 
 
 def _distance(one: Path, other: Path) -> int:
-    """How many steps up and down lead from one directory to the other."""
+    """Return the number of steps up and down from one directory to the other."""
     shared = os.path.commonpath([one, other])
     return len(one.parts) + len(other.parts) - 2 * len(Path(shared).parts)
 
 
 def inside(path: str) -> Path:
-    """A path of the project, absolute; one that leads out of it ends the tool."""
+    """Return an absolute path in the project; ends the tool if it leads outside."""
     top = root()
     target = files.to_read(str(top / path))
     if target != top and top not in target.parents:
@@ -153,7 +153,7 @@ def inside(path: str) -> Path:
 
 
 def run(command: str) -> str:
-    """Run a command line of the project with bash, and tell how it ended."""
+    """Run a command line in the project with bash, and tell how it ended."""
     process = subprocess.Popen(
         ["bash", "--noprofile", "--norc", "-o", "pipefail", "-c", command],
         cwd=root(),
@@ -171,17 +171,17 @@ def run(command: str) -> str:
         process.kill()
         process.wait()
         ended = f"STOPPED after {COMMAND_S} seconds"
-    # Not for good: a program that it has started may hold the pipe.
+    # Not without a limit: a program that it has started may hold the pipe open.
     reader.join(AFTERMATH_S)
     return f"$ {command}\n{_end(bytes(output))}\n{ended}"
 
 
 def _keep_end(process: subprocess.Popen[bytes], output: bytearray) -> None:
-    """Take what is printed as it comes, however much that is."""
+    """Read output as it arrives, however much there is."""
     with process.stdout:
         while chunk := process.stdout.read1(65536):
             output += chunk
-            del output[: -4 * (MAX_OUTPUT + 1)]  # a character has four bytes at most
+            del output[: -4 * (MAX_OUTPUT + 1)]  # a character has at most four bytes
 
 
 def _end(output: bytes) -> str:
@@ -190,14 +190,14 @@ def _end(output: bytes) -> str:
 
 
 def verify() -> str:
-    """Check the project, or build it where it has no check."""
+    """Check the project, or build it if it has no check."""
     found = detected()
     command = found.check or found.build
     return run(command) if command else _nothing("check or build", found)
 
 
 def build() -> str:
-    """Build the project, or check it where there is nothing to build."""
+    """Build the project, or check it if there is nothing to build."""
     found = detected()
     command = found.build or found.check
     return run(command) if command else _nothing("build", found)

@@ -1,9 +1,9 @@
-"""Paths of file tools: where they may read and write, and which files a search looks at.
+"""Paths for file tools: where they may read and write, and which files a search covers.
 
-`LLM_TOOL_ROOT`, where set, is a directory that no tool may leave. Without it any file may be
-read that is named by an absolute path, but a relative one may not climb out with `..`. Writing
-outside the current directory needs a person's consent; where nobody is asked (`AUTO_CONFIRM`),
-it is refused, unless `LLM_TOOL_ROOT` covers the path.
+`LLM_TOOL_ROOT`, if set, is a directory that no tool may leave. Without it, a file anywhere may be
+read by its absolute path, but a relative path may not climb out with `..`. Writing outside the
+current directory needs a person's consent; where nobody is asked (`AUTO_CONFIRM`), it is refused
+unless `LLM_TOOL_ROOT` covers the path.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ SKIPPED_DIRECTORIES = frozenset(
 
 
 def to_read(path: str, *, climbing: bool = False) -> Path:
-    """A path that may be read, absolute; links in it are resolved.
+    """Return the absolute path of a file to read, with links resolved.
 
-    Ends the tool with a text if `LLM_TOOL_ROOT` does not cover it, or if it climbs out of the
-    current directory; `climbing` lets it, for what `to_write` decides on afterwards.
+    Ends the tool with a message if `LLM_TOOL_ROOT` does not cover the path, or if it climbs out of
+    the current directory; `climbing` allows the latter, for paths that `to_write` checks
+    afterwards.
     """
     target = resolved(path)
     _stay_in_root(target, path)
@@ -40,15 +41,15 @@ def to_read(path: str, *, climbing: bool = False) -> Path:
 
 
 def to_write(path: str, action: str, *, ask: bool = False, detail: str = "") -> Path:
-    """A path that may be written, absolute, after asking where that is needed.
+    """Return the absolute path of a file to write, after asking for consent if needed.
 
     Call it before anything is changed: it may end the tool, to ask or to refuse.
 
     Args:
         path: as the model wrote it; links in it are resolved.
-        action: what is going to happen, for the question: "overwrite".
+        action: what will be done, for the question: "overwrite".
         ask: ask even inside the current directory.
-        detail: what the person should see besides.
+        detail: shown to the person in addition.
     """
     target = resolved(path)
     _permit(target, path, action, ask, detail)
@@ -57,14 +58,14 @@ def to_write(path: str, action: str, *, ask: bool = False, detail: str = "") -> 
 
 
 def _require_plain(target: Path, path: str) -> None:
-    """Ends the tool at a pipe or a device: reading or writing it may never end."""
+    """End the tool at a pipe or a device: reading or writing it may never end."""
     if target.exists() and not (target.is_file() or target.is_dir()):
         raise SystemExit(f"{path} is neither a file nor a directory")
 
 
 def to_remove(path: str) -> Path:
-    """As `to_write`, for a directory entry: a link at the end of the path is not followed."""
-    absolute = Path(os.path.abspath(_expanded(path)))  # noqa: PTH100  (it takes `..` out)
+    """Like `to_write`, for a directory entry: a link at the end of the path is not followed."""
+    absolute = Path(os.path.abspath(_expanded(path)))  # noqa: PTH100 (it removes `..`)
     target = absolute.parent.resolve() / absolute.name
     _permit(target, path, "remove", ask=False)
     return target
@@ -85,18 +86,18 @@ def _permit(target: Path, path: str, action: str, ask: bool, detail: str = "") -
 
 
 def resolved(path: str) -> Path:
-    """The absolute path that a path leads to, whether or not there is something."""
+    """Return the absolute path that a path leads to, whether or not it exists."""
     return Path(os.path.realpath(_expanded(path)))
 
 
 def is_binary(file: Path) -> bool:
-    """Whether the beginning of a file looks like no text."""
+    """Return whether the beginning of a file does not look like text."""
     with file.open("rb") as opened:
         return b"\0" in opened.read(8192)
 
 
 def shown(path: Path) -> str:
-    """A path as other file tools take it: relative where it is in the current directory."""
+    """Return a path as other file tools take it: relative if inside the current directory."""
     try:
         return str(path.relative_to(Path.cwd().resolve()))
     except ValueError:
@@ -104,7 +105,7 @@ def shown(path: Path) -> str:
 
 
 def walk(top: Path, skipped: Set[str] = SKIPPED_DIRECTORIES) -> Iterator[Path]:
-    """All files below a directory, in order; linked directories are not entered."""
+    """Yield all files below a directory, in order; linked directories are not entered."""
     for directory, subdirectories, names in os.walk(top):
         subdirectories[:] = sorted(name for name in subdirectories if name not in skipped)
         for name in sorted(names):
@@ -114,7 +115,7 @@ def walk(top: Path, skipped: Set[str] = SKIPPED_DIRECTORIES) -> Iterator[Path]:
 
 
 def glob_pattern(pattern: str) -> re.Pattern[str]:
-    """A glob for relative paths: `*`, `?`, `[…]`, `{a,b}`, and `**` for any directories."""
+    """Compile a glob for relative paths: `*`, `?`, `[…]`, `{a,b}`, and `**` for any directories."""
     pieces = re.findall(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]/]*\]|\{[^{}]*\}|.", pattern, re.DOTALL)
     return re.compile("".join(map(_glob_piece, pieces)), re.DOTALL)
 
@@ -135,7 +136,7 @@ def _glob_piece(piece: str) -> str:
 def _expanded(path: str) -> str:
     if not path or "\0" in path:
         raise SystemExit("the path is empty" if not path else "the path holds a NUL character")
-    return os.path.expanduser(path)  # noqa: PTH111  (a name that is no user's stays as it is)
+    return os.path.expanduser(path)  # noqa: PTH111 (unknown users' names are left as they are)
 
 
 def _root() -> Path | None:
@@ -155,7 +156,7 @@ def _is_within(path: Path, directory: Path) -> bool:
 
 def _is_readable_file(file: Path) -> bool:
     root = _root()
-    # isfile: a directory that may not be searched is no reason to fail.
+    # isfile: a directory that may not be searched must not raise an error.
     found = os.path.isfile(file)  # noqa: PTH113
     return found and (root is None or _is_within(file.resolve(), root))
 

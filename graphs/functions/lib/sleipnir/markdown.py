@@ -1,7 +1,6 @@
-"""Turns HTML into Markdown: text, headings, links, lists, tables and code; no images.
+"""Converts HTML to Markdown: text, headings, links, lists, tables and code; no images.
 
-Made for pages as they are: nothing in a page can make it fail, and what is not understood
-counts as text.
+Made for real pages: no page makes it fail, and what it does not understand is kept as text.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import re
 from html.parser import HTMLParser
 from urllib.parse import urljoin
 
-# Nothing in here is for a reader.
+# Elements whose content is not meant for readers.
 _DROPPED = frozenset(
     ("script", "style", "template", "svg", "math", "iframe", "object", "select", "title")
 )
@@ -21,14 +20,14 @@ _BLOCKS = {
     *("p", "section", "summary", "table", "tbody", "tfoot", "thead"),
 }
 _MARKS = {"strong": "**", "b": "**", "em": "*", "i": "*", "del": "~~", "s": "~~"}
-# Deeper lists and quotes look like this many: their indentation would outgrow the page.
+# Deeper lists and quotes are shown at this depth, as their indentation would outgrow the page.
 _DEEPEST = 12
 _BLANKS = re.compile(r"[ \t\n\r\f]+")
 _BACKTICKS = re.compile(r"`+")
 
 
 def from_html(html: str, base_url: str = "", *, without: frozenset[str] = frozenset()) -> str:
-    """A page as Markdown; links are made absolute with the page's own address.
+    """Convert a page to Markdown; links are made absolute with the page's own address.
 
     Args:
         without: more tags whose content is left out.
@@ -39,32 +38,33 @@ def from_html(html: str, base_url: str = "", *, without: frozenset[str] = frozen
 
 
 class PageParser(HTMLParser):
-    """Reads pages as they are, in a time that grows no faster than they do."""
+    """Parses pages as they are, in linear time."""
 
     def feed_page(self, html: str) -> None:
-        """Read a whole page; what is left open at its end, a tag or a comment, is dropped.
+        """Parse a whole page; a tag or comment left open at its end is dropped.
 
-        The library would look for the end of each anew in `close`: of 200 KB for minutes.
+        In `close` the library would search for the end of each anew: for minutes in a page of 200
+        KB.
         """
-        self.feed(f"{html}\n<")  # what follows a text tells that it is over
+        self.feed(f"{html}\n<")  # text is complete once something follows it
 
     def parse_marked_section(self, i: int, report: bool = True) -> int:
-        """Skip `<![…>` as browsers do; of most of them the library makes an AssertionError."""
+        """Skip `<![…>` as browsers do; for most of them the library raises an AssertionError."""
         return self.parse_bogus_comment(i, report)
 
 
 class _Converter(PageParser):
-    """Collects finished blocks, and inline text in frames: the block's, a link's, a code's."""
+    """Collects finished blocks, and inline text in frames: of the block, a link, or code."""
 
     def __init__(self, base_url: str, dropped: frozenset[str]) -> None:
         super().__init__(convert_charrefs=True)
         self._base_url = base_url
         self._blocks: list[str] = []
         self._frames: list[list[str]] = [[]]
-        self._links: list[str] = []  # the targets of the open links
-        self._lists: list[int | None] = []  # the next number of each open list; None: bullets
-        self._after = (0, 0)  # how many quotes and lists the last block was in
-        self._item = ""  # the mark that the next block of a list item gets
+        self._links: list[str] = []  # targets of the open links
+        self._lists: list[int | None] = []  # next number of each open list; None: bullets
+        self._after = (0, 0)  # number of quotes and lists that contained the last block
+        self._item = ""  # mark for the next block of a list item
         self._quotes = 0
         self._dropped = dropped
         self._dropping: list[str] = []
@@ -182,7 +182,7 @@ class _Converter(PageParser):
     def _link(self, text: str, href: str) -> str:
         try:
             target = urljoin(self._base_url, href.strip())
-        except ValueError:  # a broken address
+        except ValueError:  # a malformed address
             return text
         if not text or not href or target.startswith(("javascript:", "data:")):
             return text
@@ -191,12 +191,12 @@ class _Converter(PageParser):
     # ---- blocks
 
     def _end_block(self) -> None:
-        """Finish the paragraph, heading or list item under way."""
+        """Finish the current paragraph, heading or list item."""
         while len(self._frames) > 1:  # marks that were never closed
             text = self._close_frame()
             self._frames[-1].append(text)
         self._links.clear()
-        if self._rows is not None and self._rows:  # the cell goes on
+        if self._rows is not None and self._rows:  # the cell continues
             self._frames[-1].append(" ")
             return
         lines = [line.strip() for line in "".join(self._frames[-1]).split("\n")]
@@ -223,14 +223,14 @@ class _Converter(PageParser):
             self._lists[-1] = number + 1
 
     def _add(self, text: str) -> None:
-        """Append a block, indented as the open lists and quotes demand."""
+        """Append a block, indented for the open lists and quotes."""
         quotes, depth = min(self._quotes, _DEEPEST), min(len(self._lists), _DEEPEST)
         quote, inside = "> " * quotes, "   " * depth
         first = "   " * (depth - 1) + self._item if self._item and depth else inside
         lines = text.split("\n")
         prefixed = [quote + first + lines[0], *(quote + inside + line for line in lines[1:])]
         in_list = bool(self._item) and self._after[1] > 0
-        if self._blocks and not in_list:  # items follow one another closely
+        if self._blocks and not in_list:  # no blank lines between items
             self._blocks.append(("> " * min(quotes, self._after[0])).rstrip())
         self._blocks.extend(line.rstrip() for line in prefixed)
         self._item = ""
@@ -263,7 +263,7 @@ class _Converter(PageParser):
 
 
 def _around(text: str, inner: str) -> str:
-    """What replaces a text, with the blanks that were around it kept outside."""
+    """Return what replaces a text, with the blanks around the text kept outside."""
     if not inner:
         return " " if text else ""
     before = " " if text[:1].isspace() else ""

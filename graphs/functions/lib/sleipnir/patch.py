@@ -1,4 +1,4 @@
-"""Applies a unified diff to one text: every hunk exactly, in order, or nothing at all."""
+"""Applies a unified diff to a text: all hunks exactly and in order, or nothing at all."""
 
 from __future__ import annotations
 
@@ -14,31 +14,32 @@ _NO_NEWLINE = "\\"
 
 
 class PatchFailed(Exception):
-    """A patch cannot be read, or does not fit the text."""
+    """A patch cannot be parsed, or does not fit the text."""
 
 
 @dataclass(frozen=True)
 class Hunk:
-    """One `@@` part of a diff; its lines with ` `, `-` or `+` in front."""
+    """One `@@` part of a diff; its lines begin with ` `, `-` or `+`."""
 
     number: int  # from 1
-    line: int | None  # where it says it begins, from 1; None: it does not say
+    line: int | None  # first line by its header, from 1; None: not given
     lines: list[str] = field(default_factory=list)
-    unterminated: set[int] = field(default_factory=set)  # lines that end without a newline
+    # indexes of lines that end without a newline
+    unterminated: set[int] = field(default_factory=set)
 
     @property
     def old(self) -> list[str]:
-        """The lines it expects to find."""
+        """The lines that it expects to find."""
         return [line[1:] for line in self.lines if line[0] in " -"]
 
 
 def read_patch(patch: str) -> list[Hunk]:
-    """The hunks of a unified diff of one file; the file names in it are not looked at.
+    """Parse a unified diff of one file; the file names in it are ignored.
 
-    The counts in a hunk's header are not relied on: models get them wrong.
+    The counts in hunk headers are ignored too, as models get them wrong.
 
     Raises:
-        PatchFailed: it is no such diff.
+        PatchFailed: it is not such a diff.
     """
     hunks: list[Hunk] = []
     lines = patch.rstrip("\r\n").split("\n")
@@ -57,10 +58,10 @@ def read_patch(patch: str) -> list[Hunk]:
 
 
 def apply_patch(text: str, hunks: list[Hunk]) -> str:
-    """The text with all hunks applied.
+    """Return the text with all hunks applied.
 
-    A hunk belongs at the line it names. If it does not fit there, it is taken where it does,
-    provided that is one place only.
+    A hunk belongs at the line it names. If it does not fit there, it is applied where it does,
+    provided that this is a single place.
 
     Raises:
         PatchFailed: naming the first hunk that does not fit.
@@ -68,7 +69,7 @@ def apply_patch(text: str, hunks: list[Hunk]) -> str:
     lines = _LINE.findall(text)
     ending = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
     done: list[str] = []
-    position = 0  # the first line of `lines` that is not done
+    position = 0  # the first line of `lines` not processed yet
     for hunk in hunks:
         start = _place(hunk, lines, position)
         done += lines[position:start]
@@ -79,7 +80,7 @@ def apply_patch(text: str, hunks: list[Hunk]) -> str:
 
 
 def _begins_file(lines: list[str]) -> bool:
-    """Whether the names of another file begin here; alone, `--- ` could be a removed line."""
+    """Return whether another file's part begins here; a single `--- ` could be a removed line."""
     starts = ("--- ", "+++ ", "@@")
     named = len(lines) == len(starts) and all(map(str.startswith, lines, starts))
     return named or lines[0].startswith("diff ")
@@ -88,7 +89,7 @@ def _begins_file(lines: list[str]) -> bool:
 def _add_line(hunk: Hunk, line: str) -> None:
     if line.startswith(_NO_NEWLINE):
         hunk.unterminated.add(len(hunk.lines) - 1)
-    elif line == "":  # an empty line whose leading blank got lost
+    elif line == "":  # an empty line that lost its leading blank
         hunk.lines.append(" ")
     elif line[0] in " +-":
         hunk.lines.append(line)
@@ -99,7 +100,7 @@ def _add_line(hunk: Hunk, line: str) -> None:
 
 
 def _place(hunk: Hunk, lines: list[str], position: int) -> int:
-    """The index of the line where a hunk belongs, not before `position`."""
+    """Return the index of the line where a hunk belongs, from `position` on."""
     old = hunk.old
     stated = _stated(hunk, len(lines), position)
     if stated is not None and _fits(old, lines, stated):
@@ -122,7 +123,7 @@ def _place(hunk: Hunk, lines: list[str], position: int) -> int:
 def _stated(hunk: Hunk, count: int, position: int) -> int | None:
     if hunk.line is None:
         return None
-    # A hunk that only adds names the line after which it does.
+    # The header of a hunk that only adds lines names the line before them.
     stated = hunk.line - 1 if hunk.old else hunk.line
     return stated if position <= stated <= count else None
 
@@ -137,7 +138,7 @@ def _same(expected: str, actual: str) -> bool:
 
 
 def _misfit(hunk: Hunk, lines: list[str], start: int) -> str:
-    """Which line of a hunk is the first that differs."""
+    """Describe the first line of a hunk that differs."""
     for index, expected in enumerate(hunk.old, start):
         actual = lines[index].rstrip("\r\n") if index < len(lines) else None
         if expected != actual:
@@ -150,7 +151,7 @@ def _misfit(hunk: Hunk, lines: list[str], start: int) -> str:
 
 
 def _new_lines(hunk: Hunk, found: list[str], ending: str) -> Iterator[str]:
-    """What stands in place of the lines found; those of the context stay as they are."""
+    """Yield what replaces the lines found; lines of context stay as they are."""
     remaining = iter(found)
     for index, line in enumerate(hunk.lines):
         if line[0] == "+":
@@ -162,14 +163,14 @@ def _new_lines(hunk: Hunk, found: list[str], ending: str) -> Iterator[str]:
 
 
 def _terminated(lines: list[str], ending: str) -> Iterator[str]:
-    """Lines of which only the last may end without a newline."""
+    """Yield lines of which only the last may end without a newline."""
     for line in lines[:-1]:
         yield line if line.endswith("\n") else line + ending
     yield from lines[-1:]
 
 
 def main() -> None:
-    """Print a file as a diff makes it: patch.py FILE DIFF. What bash tools call `patch_file`."""
+    """Print a file with a diff applied: patch.py FILE DIFF. Bash tools call it as `patch_file`."""
     texts = [Path(name).read_bytes().decode("utf-8", "surrogateescape") for name in sys.argv[1:3]]
     try:
         patched = apply_patch(texts[0], read_patch(texts[1]))

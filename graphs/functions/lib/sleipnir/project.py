@@ -1,7 +1,6 @@
-"""What kind of project a directory holds, and how it is built, tested and checked.
+"""Detects what kind of project a directory contains, and how it is built, tested and checked.
 
-Decided by the files that tools of a language look for themselves, the first that is there; no
-model is asked.
+The first known file decides, of those that a language's own tools look for; no model is asked.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Project:
-    """Its kind, and command lines for bash; an empty one: there is none."""
+    """Its kind, and command lines for bash; empty if there is none."""
 
     type: str
     build: str = ""
@@ -22,7 +21,7 @@ class Project:
     check: str = ""
 
     def as_dict(self) -> dict[str, str]:
-        """For tools, whose results are JSON."""
+        """Return it as a dictionary, as tools' results are JSON."""
         return asdict(self)
 
 
@@ -30,7 +29,7 @@ UNKNOWN = Project("unknown")
 
 
 def detect(directory: Path) -> Project:
-    """The project in a directory; `UNKNOWN` if it has none of the files."""
+    """Return the project in a directory; `UNKNOWN` if it has none of the files."""
     for pattern, project_of in _MARKERS:
         if next(directory.glob(pattern), None) is not None:
             return project_of(directory)
@@ -41,7 +40,7 @@ def _fixed(project: Project) -> Callable[[Path], Project]:
     return lambda _: project
 
 
-# ---- where the commands depend on more than one file
+# ---- commands that depend on more than one file
 
 
 def _deno(directory: Path) -> Project:
@@ -52,7 +51,7 @@ def _deno(directory: Path) -> Project:
     return Project("deno", build, test, check)
 
 
-# The lock file tells which program manages the packages.
+# The lock file tells which package manager is used.
 _LOCKS = (
     ("pnpm-lock.yaml", "pnpm"),
     ("yarn.lock", "yarn"),
@@ -77,7 +76,7 @@ def _node(directory: Path) -> Project:
 def _python(directory: Path) -> Project:
     text = _text(directory / "pyproject.toml") + _text(directory / "setup.cfg")
     run = _python_runner(directory, text)
-    # By its one name that every system has; a project's own environment has both.
+    # The one name that every system has; a project's own environment has both.
     python = f"{run}python" if run else "python3"
     tests = f"{python} -m pytest -q"
     if "pytest" not in text and not _has_pytest_files(directory):
@@ -139,7 +138,7 @@ _CMAKE = Project(
 _ELIXIR = Project("elixir", "mix compile", "mix test", "mix compile --warnings-as-errors")
 _SWIFT = Project("swift", "swift build", "swift test", "swift build")
 
-# The first that is there decides.
+# The first one found decides.
 _MARKERS: tuple[tuple[str, Callable[[Path], Project]], ...] = (
     ("Cargo.toml", _fixed(_CARGO)),
     ("go.mod", _fixed(_GO)),
@@ -165,7 +164,7 @@ _MARKERS: tuple[tuple[str, Callable[[Path], Project]], ...] = (
 
 
 def _tasks(file: Path, key: str) -> set[str]:
-    """The names that a JSON file defines under a key; none if it cannot be read."""
+    """Return the names that a JSON file defines under a key; none if it cannot be read."""
     try:
         found = json.loads(_text(file))
     except ValueError:

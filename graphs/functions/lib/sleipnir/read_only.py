@@ -1,4 +1,4 @@
-"""Which command lines only look: pipelines of programs that cannot write, and of git's own such."""
+"""Recognises command lines that only read: pipelines of read-only programs and git commands."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 _NOTHING = r"(?!)"
-# What arguments of a program may not begin with; everything else is reading. Such programs are not
-# given unquoted wildcards either: a file may have the name of an option.
+# Prefixes that a program's arguments must not have; with any others it only reads. Such programs
+# are not given unquoted wildcards either, as a file may be named like an option.
 _PROGRAMS = {
     "basename": _NOTHING,
     "cat": _NOTHING,
@@ -59,7 +59,7 @@ _GIT = (
 # Options that write or start a program, however git lets them be shortened.
 _GIT_REFUSED = r"--(ou|op|ext|text)|-[^-]*O"
 _WILDCARD = "\0"
-# What stands in a command line that a shell would make nothing else of.
+# Tokens that a shell would not interpret in any other way.
 _TOKEN = re.compile(
     r"""(?P<operator>\|\|?|&&|;)|(?P<blank>[ \t]+)|'(?P<single>[^']*)'|"(?P<double>[^"`$\\!]*)\""""
     r"""|(?P<bare>[^\s'"<>`$()\\{}!\#|;&]+)"""
@@ -67,7 +67,7 @@ _TOKEN = re.compile(
 
 
 def why_not(command: str) -> str | None:
-    """Why a command line is not known to only look; None if it is."""
+    """Return why a command line is not known to only read; None if it is."""
     if "\0" in command:
         return "it holds a NUL character"
     try:
@@ -78,10 +78,10 @@ def why_not(command: str) -> str | None:
 
 
 def _programs(command: str) -> list[list[str]]:
-    """The words of each program, as a shell parts them.
+    """Split a command line into programs and words as a shell does.
 
     Raises:
-        ValueError: a shell would make something else of it.
+        ValueError: a shell would interpret it differently.
     """
     programs: list[list[str]] = [[""]]
     place = 0
@@ -97,12 +97,12 @@ def _programs(command: str) -> list[list[str]]:
         else:
             words[-1] = _joined(words[-1], token)
         place = token.end()
-    # An empty word does nothing for any of these programs.
+    # An empty word means nothing to any of these programs.
     return [[word for word in words if word] for words in programs]
 
 
 def _joined(word: str, token: re.Match[str]) -> str:
-    """A word with what follows in it; wildcards that could make an option of it are marked."""
+    """Append a token to a word; wildcards that could turn it into an option are marked."""
     bare = token["bare"] or ""
     text = bare or token["single"] or token["double"] or ""
     is_wild = bool(re.search(r"[*?\[]", bare)) and (word + bare).startswith(("-", "*", "?", "["))

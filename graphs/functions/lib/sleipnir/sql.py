@@ -1,4 +1,4 @@
-"""Runs SQL for tools: with Python's own library for `sqlite:///PATH`, SQLAlchemy, or usql."""
+"""Runs SQL for tools: with Python's sqlite3 for `sqlite:///PATH`, with SQLAlchemy, or with usql."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing import Any
 from urllib.parse import quote
 
 MAX_ROWS = 1000
-MAX_CHARACTERS = 1024 * 1024  # of all rows together
-MAX_CELL = 64 * 1024  # of one value
+MAX_CHARACTERS = 1024 * 1024  # for all rows together
+MAX_CELL = 64 * 1024  # for one value
 BUSY_S = 30
 SQLITE = "sqlite:///"
 _NAME = re.compile(r"(\w+\.)?[\w$]+")
 
 
 def statements(code: str) -> list[str]:
-    """The statements, parted where SQL parts them: not within quotes and comments.
+    """Split code into statements, except within quotes and comments.
 
     Ends the tool if there is none.
     """
@@ -35,22 +35,22 @@ def statements(code: str) -> list[str]:
 
 
 def is_reading(dsn: str, wanted: Sequence[str]) -> bool:
-    """Whether it is one SELECT, as this database reads it.
+    """Return whether it is a single SELECT, as this database reads it.
 
-    What is a quote differs between databases, `$$` and `\\'` for instance: a semicolon that stands
-    in one here might end the SELECT there. SQLite reads as we do, and is opened for reading only.
+    Databases differ in what they take as a quote, for instance `$$` and `\\'`: a semicolon that is
+    quoted here might end the SELECT there. SQLite reads it as we do, and is opened read-only.
     """
     one = len(wanted) == 1 and wanted[0].upper().startswith("SELECT")
     return one and (dsn.startswith(SQLITE) or ";" not in wanted[0])
 
 
 def execute(dsn: str, wanted: Sequence[str], *, reads: bool) -> str:
-    """Run statements, all of them or none; the rows of the last one as CSV, or how many changed.
+    """Run statements, all or none; return the last one's rows as CSV, or how many rows changed.
 
     Args:
         dsn: `sqlite:///PATH`, or a URL that SQLAlchemy or usql understands.
-        wanted: as `statements` parts them.
-        reads: nothing is changed, whatever they say; of usql that is up to the database.
+        wanted: from `statements`.
+        reads: nothing may be changed, whatever they say; with usql this is up to the database.
     """
     if dsn.startswith(SQLITE):
         return _on_sqlite(dsn, wanted, reads)
@@ -63,7 +63,7 @@ def execute(dsn: str, wanted: Sequence[str], *, reads: bool) -> str:
 
 
 def tables(dsn: str) -> str:
-    """The tables and views, one a line, each with its schema."""
+    """Return the tables and views, one per line, each with its schema."""
     if dsn.startswith(SQLITE):
         query = (
             "SELECT 'main.' || name AS name, type FROM sqlite_master "
@@ -77,7 +77,7 @@ def tables(dsn: str) -> str:
 
 
 def columns(dsn: str, table: str) -> str:
-    """The columns of a table: name, type, whether it may be null, default, primary key."""
+    """Return the columns of a table: name, type, nullable, default, primary key."""
     schema, _, name = table.rpartition(".")
     if not _NAME.fullmatch(table):
         raise SystemExit(f"not the name of a table: {table}")
@@ -97,7 +97,7 @@ def columns(dsn: str, table: str) -> str:
 
 
 def _statements(code: str) -> Iterator[str]:
-    """The statements, parted where SQL parts them: not within quotes and comments."""
+    """Yield the statements, split except within quotes and comments."""
     whole = ""
     for part in code.split(";"):
         whole += part
@@ -115,7 +115,7 @@ def _on_sqlite(dsn: str, statements: Sequence[str], reads: bool) -> str:
     path = Path(dsn[len(SQLITE) :])
     if reads and not path.is_file():
         raise SystemExit(f"there is no database {path}")
-    # A reading one cannot change anything, whatever it calls.
+    # A read-only connection cannot change anything, whatever the statement calls.
     uri = f"file:{quote(str(path))}?mode={'ro' if reads else 'rwc'}"
     try:
         connection = sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None)
@@ -133,7 +133,7 @@ def _on_sqlite(dsn: str, statements: Sequence[str], reads: bool) -> str:
 
 
 def _on_sqlalchemy(dsn: str, statements: Sequence[str], reads: bool) -> str | None:
-    """None: the URL is not one of SQLAlchemy's, or it is not there."""
+    """Run the statements; None: the URL is not one of SQLAlchemy's, or SQLAlchemy is missing."""
     engine = _engine(dsn)
     if engine is None:
         return None
@@ -151,7 +151,7 @@ def _on_sqlalchemy(dsn: str, statements: Sequence[str], reads: bool) -> str | No
 
 
 def _engine(dsn: str) -> Any:
-    """None: the URL is not one of SQLAlchemy's, or it is not there."""
+    """Return the engine; None: the URL is not one of SQLAlchemy's, or SQLAlchemy is missing."""
     try:
         import sqlalchemy  # noqa: PLC0415  (it may be missing)
     except ImportError:
@@ -167,7 +167,7 @@ def _engine(dsn: str) -> Any:
 
 
 def _with_engine(engine: Any, use: Callable[[Any], str]) -> str:
-    import sqlalchemy  # noqa: PLC0415  (it is there, where an engine is)
+    import sqlalchemy  # noqa: PLC0415 (it exists where there is an engine)
 
     try:
         with engine.connect() as connection:
@@ -228,7 +228,7 @@ def _with_usql(dsn: str, code: str) -> str:
 
 
 def _result(names: Sequence | None, rows: Iterable, changed: int) -> str:
-    """The rows as CSV, or how many were changed."""
+    """Return the rows as CSV, or how many were changed."""
     if names is None:
         return f"{changed} row{'' if changed == 1 else 's'} changed" if changed >= 0 else "Done"
     text = io.StringIO()

@@ -1,6 +1,6 @@
 """What a Python tool may ask of the engine that runs it.
 
-Standard library only, and old Pythons too: it runs under whatever interpreter a tool brings.
+Standard library only, and fit for old Pythons: it runs under whatever interpreter a tool brings.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import os
 import sys
 from pathlib import Path
 
-ASKS = 75  # the exit status of a tool that waits for a person's answer
+ASKS = 75  # exit status of a tool that waits for a person's answer
 
 
 def guard(question: str) -> None:
-    """Go on only with a person's consent: ask before you change anything.
+    """Go on only with a person's consent: call it before you change anything.
 
-    Without it the tool ends here. Once the person agrees, the same call runs again from its
+    Without consent the tool ends here. Once the person agrees, the same call runs again from its
     start, and this returns.
     """
     if os.environ.get("AUTO_CONFIRM") or os.environ.get("LLM_AGENT_VAR_AUTO_CONFIRM"):
@@ -33,7 +33,7 @@ def guard(question: str) -> None:
         return
     Path(asked).write_text(json.dumps({"question": text.decode()}), encoding="utf-8")
     sys.stdout.flush()
-    # Not an exception: a tool that catches all of them must not go on unasked.
+    # Not an exception: a tool that catches everything must not go on without consent.
     os._exit(ASKS)
 
 

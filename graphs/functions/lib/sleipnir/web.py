@@ -1,11 +1,10 @@
 """Fetches over HTTP for tools: public addresses only, bounded in size, time and redirects.
 
-A fetch connects to the very addresses that were checked, at every redirect again. Where the
-environment names a proxy, the proxy resolves the names; they are still checked as far as they
-resolve here.
+A fetch connects to exactly the addresses that were checked, after every redirect again. If the
+environment names a proxy, the proxy resolves names; they are still checked if they resolve here.
 
-Loads little, as each call of a tool loads it anew: records are named tuples, as `dataclasses` alone
-would cost an eighth of what a short fetch takes.
+Imports little, as every call of a tool imports it anew: records are named tuples because
+`dataclasses` alone would take an eighth of a short fetch.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class FetchError(Exception):
 
 
 class Request(NamedTuple):
-    """What to ask for. A body or headers of a service go to its own host only."""
+    """What to ask for. A service's body and headers are sent to its own host only."""
 
     url: str
     method: str = "GET"
@@ -52,7 +51,7 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
-    """What came back."""
+    """The response of a server."""
 
     url: str  # after redirects
     status: int
@@ -62,12 +61,12 @@ class Response(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The body as text, in the charset the server or the page names, else UTF-8."""
+        """The body as text, in the charset that the server or the page names, else UTF-8."""
         named = _META_CHARSET.search(self.body[:2048])
         for charset in (self.charset, named.group(1).decode("ascii") if named else "", "utf-8"):
             try:
                 return self.body.decode(charset, errors="replace")
-            except LookupError:  # no such charset
+            except LookupError:  # unknown charset
                 continue
         raise AssertionError("UTF-8 is always known")
 
@@ -83,13 +82,12 @@ def fetch(
 
     Args:
         request: what to fetch.
-        timeout_s: for each hop, resolving its name apart.
-        allow_private: whether addresses that are not public may be reached; None: as the
-            engine's setting says.
-        max_bytes: of the body, unpacked.
+        timeout_s: per hop, without resolving its name.
+        allow_private: whether private addresses may be accessed; None: by the engine's setting.
+        max_bytes: of the decompressed body.
 
     Raises:
-        FetchError: for whatever went wrong.
+        FetchError: for any failure.
     """
     allowed = private_allowed() if allow_private is None else allow_private
     for _ in range(MAX_REDIRECTS + 1):
@@ -106,7 +104,7 @@ def fetch(
 
 
 def ask(service: str, request: Request, *, timeout_s: float = TIMEOUT_S) -> Response:
-    """Fetch from a service on behalf of a tool; whatever goes wrong ends the tool with a text."""
+    """Fetch from a service on behalf of a tool; any failure ends the tool with a message."""
     try:
         response = fetch(request, timeout_s=timeout_s)
     except FetchError as error:
@@ -118,7 +116,7 @@ def ask(service: str, request: Request, *, timeout_s: float = TIMEOUT_S) -> Resp
 
 
 def ask_json(service: str, request: Request, *, timeout_s: float = TIMEOUT_S) -> Any:
-    """As `ask`, for a service that answers in JSON."""
+    """Like `ask`, for a service that answers in JSON."""
     response = ask(service, request, timeout_s=timeout_s)
     try:
         return json.loads(response.text)
@@ -127,12 +125,12 @@ def ask_json(service: str, request: Request, *, timeout_s: float = TIMEOUT_S) ->
 
 
 def get(url: str, headers: Mapping[str, str] | None = None, **query: object) -> Request:
-    """A GET of a URL with these query parameters."""
+    """Return a GET request for a URL with these query parameters."""
     return Request(f"{url}?{urlencode(query)}" if query else url, headers=headers or {})
 
 
 def post(url: str, document: object, headers: Mapping[str, str] | None = None) -> Request:
-    """A POST of a JSON document."""
+    """Return a POST request with a JSON document."""
     body = json.dumps(document).encode()
     return Request(url, "POST", {"Content-Type": "application/json", **(headers or {})}, body)
 
@@ -143,7 +141,7 @@ def post(url: str, document: object, headers: Mapping[str, str] | None = None) -
 def _hop(
     request: Request, timeout_s: float, allowed: bool, max_bytes: int
 ) -> tuple[Response, str | None]:
-    """One request and its response, with the place it redirects to."""
+    """Make one request; return its response, and the URL that it redirects to."""
     url = _checked(request.url)
     connection, target = _connected(url, timeout_s, allowed)
     headers = {
@@ -152,7 +150,7 @@ def _hop(
         "Accept": "*/*",
         "Accept-Encoding": "gzip",
         "Connection": "close",
-        # Through a tunnel the host itself would read them.
+        # Through a tunnel, the host itself would receive them.
         **(_proxy_credentials(url) if url.scheme == "http" else {}),
         **request.headers,
     }
@@ -178,7 +176,7 @@ def _hop(
 
 
 def _checked(text: str) -> SplitResult:
-    """A URL that can be asked for: spaces and letters beyond ASCII are quoted."""
+    """Return a URL that can be requested, with spaces and non-ASCII letters quoted."""
     url = urlsplit(text.strip())
     if url.scheme not in _PORTS or not url.hostname:
         raise ValueError("only http:// and https:// URLs with a host can be fetched")
@@ -194,7 +192,7 @@ def _checked(text: str) -> SplitResult:
 def _connected(
     url: SplitResult, timeout_s: float, allowed: bool
 ) -> tuple[http.client.HTTPConnection, str]:
-    """A connection to the host or its proxy, and what to ask it for."""
+    """Return a connection to the host or its proxy, and the target to request."""
     port = _port(url)
     path = url._replace(scheme="", netloc="").geturl()
     proxy = _proxy(url)
@@ -202,7 +200,7 @@ def _connected(
         connection = http.client.HTTPConnection(_host(url), port)
         connection.sock = _socket(resolve(_host(url), port, allowed), port, timeout_s)
         return connection, path
-    with contextlib.suppress(HostUnknown):  # here; the proxy may know it
+    with contextlib.suppress(HostUnknown):  # unknown here, but the proxy may know it
         resolve(_host(url), port, allowed)
     connection = http.client.HTTPConnection(_host(proxy), proxy.port or 3128, timeout=timeout_s)
     if url.scheme == "https":
@@ -212,7 +210,7 @@ def _connected(
 
 
 def _socket(addresses: list[str], port: int, timeout_s: float) -> socket.socket:
-    """A connection to the first address that takes one."""
+    """Connect to the first address that accepts."""
     for address in addresses[:-1]:
         try:
             return socket.create_connection((address, port), timeout_s)
@@ -222,7 +220,7 @@ def _socket(addresses: list[str], port: int, timeout_s: float) -> socket.socket:
 
 
 def _body(answer: http.client.HTTPResponse, max_bytes: int) -> bytes:
-    """The body, unpacked; hardly more than `max_bytes` are held."""
+    """Read and decompress the body, holding little more than `max_bytes`."""
     body = answer.read(max_bytes + 1)
     if answer.headers.get("Content-Encoding", "").lower() in ("gzip", "x-gzip") and body:
         body = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(body, max_bytes + 1)
@@ -232,10 +230,10 @@ def _body(answer: http.client.HTTPResponse, max_bytes: int) -> bytes:
 
 
 class _Limit:
-    """Cuts a connection off at a time limit, however slowly bytes still arrive."""
+    """Cuts a connection off at a time limit, even if bytes still keep arriving slowly."""
 
     def __init__(self, sock: socket.socket, timeout_s: float) -> None:
-        # The socket itself is replaced when TLS begins; its duplicate reaches the connection.
+        # TLS replaces the socket itself; the duplicate still refers to the connection.
         self._sock = sock.dup()
         self._timeout_s = timeout_s
         self._timer = threading.Timer(timeout_s, self._cut)
@@ -244,7 +242,7 @@ class _Limit:
 
     def _cut(self) -> None:
         self._passed = True
-        with contextlib.suppress(OSError):  # the other side was faster
+        with contextlib.suppress(OSError):  # the other side has closed first
             self._sock.shutdown(socket.SHUT_RDWR)
 
     def __enter__(self) -> None:
@@ -258,11 +256,11 @@ class _Limit:
             raise TimeoutError(f"no complete answer within {self._timeout_s:g} s")
 
 
-# ---- what follows from a URL
+# ---- derived from a URL
 
 
 def _redirected(request: Request, location: str) -> Request:
-    """The next hop; only a plain GET or HEAD is sent to another host."""
+    """Return the next hop; only a plain GET or HEAD is sent to another host."""
     if request.body is not None:
         raise FetchError(f"cannot fetch {request.url}: it redirects to {location}")
     url = urljoin(request.url, location)
@@ -281,7 +279,7 @@ def _port(url: SplitResult) -> int:
 
 
 def _proxy(url: SplitResult) -> SplitResult | None:
-    """The proxy that the environment names for a URL."""
+    """Return the proxy that the environment names for a URL."""
     if not _may_have_proxy():
         return None
     import urllib.request  # noqa: PLC0415  (a sixth of what a short fetch takes)
