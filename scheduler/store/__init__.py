@@ -1,1 +1,1 @@
-"""Everything that is kept in Redis, and the only place that talks to it."""
+"""Everything stored in Redis, behind the only code that talks to it."""

@@ -21,23 +21,23 @@ class Bundles:
         self._store = store
 
     def put(self, digest: str, data: bytes) -> None:
-        """Keep a packed agent directory under its digest."""
+        """Store a packed agent directory under its digest."""
         with self._store.client.pipeline(transaction=False) as pipe:
             pipe.zadd(BUNDLES, {digest: self._store.clock.now_ms()})
             pipe.set(bundle_key(digest), data, nx=True)
             pipe.execute()
 
     def get(self, digest: str) -> bytes | None:
-        """Return a packed agent directory, as it was put."""
+        """Return a packed agent directory as it was stored, or None."""
         get: Any = self._store.client.execute_command  # untyped in redis-py
         data = get("GET", bundle_key(digest), NEVER_DECODE=True)
         return None if data is None else bytes(data)
 
     def remove_unused(self, unused_for: timedelta, limit: int) -> int:
-        """Remove up to `limit` bundles that no run uses; returns how many."""
+        """Remove up to `limit` bundles that no run uses; return how many."""
         before = self._store.clock.now_ms() - unused_for.total_seconds() * 1000
         with self._store.client.pipeline() as pipe:
-            # A bundle that is submitted again meanwhile is in use: then nothing is removed now.
+            # If a bundle is submitted again meanwhile, the watch fails and nothing is removed.
             watch: Any = pipe.watch  # untyped in redis-py
             watch(BUNDLES)
             old = list(map(str, self._store.client.zrangebyscore(BUNDLES, "-inf", before)))
@@ -56,7 +56,7 @@ class Bundles:
         return len(unused)
 
     def _promised_bundles(self) -> set[str]:
-        """Return those of agents that open runs may yet start."""
+        """Return the bundles of agents that open runs may still start."""
         found: set[str] = set()
         redis: Any = self._store.client  # redis-py types every answer as sync or async
         for partition in ALL_PARTITIONS:

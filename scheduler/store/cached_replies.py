@@ -1,4 +1,4 @@
-"""Replies of models that are kept for a while, by what was asked."""
+"""The cache of model replies, by request."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from sleipnir.scheduler.store.keys import cache_key
 
 
 class CachedReplies:
-    """Those that all workers on one Redis keep; each is a message as JSON text."""
+    """The reply cache shared by all workers of one Redis; each reply is a message as JSON text."""
 
     def __init__(self, client: redis.Redis) -> None:
         # redis-py types every answer as a union of its sync and async forms.
         self._redis: Any = client
 
     def find(self, digest: str) -> str | None:
-        """Return the reply to a request of that digest."""
+        """Return the cached reply to the request with this digest, or None."""
         message = self._redis.get(cache_key(digest))
         return None if message is None else str(message)
 
     def keep(self, digest: str, message: str, keep_s: float) -> None:
-        """Keep a reply.
+        """Cache a reply for `keep_s`.
 
         Raises:
-            RedisError: it cannot be kept.
+            RedisError: Redis cannot store it.
         """
         self._redis.set(cache_key(digest), message, px=round(keep_s * 1000))

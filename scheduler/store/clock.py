@@ -1,6 +1,6 @@
-"""The one source of "now" that decisions use: the clock of Redis, in milliseconds.
+"""The only source of "now" for decisions: the clock of Redis, in milliseconds.
 
-Workers measure durations with `time.monotonic`; nobody compares wall clocks of machines.
+Workers measure durations with `time.monotonic`; wall clocks of machines are never compared.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class RedisClock:
-    """The clock of one Redis.
+    """The clock of one Redis server.
 
     Args:
-        moved: the time in ms by a clock that tests move, in its place.
+        moved: returns the time in ms instead of Redis; for tests that move the clock.
     """
 
     def __init__(self, client: redis.Redis, moved: Callable[[], int] | None = None) -> None:
@@ -26,25 +26,25 @@ class RedisClock:
         self._moved = moved
 
     def now_ms(self) -> int:
-        """What it shows."""
+        """Return the current time in ms."""
         if self._moved is not None:
             return self._moved()
         seconds, microseconds = self._redis.time()
         return int(seconds) * 1000 + int(microseconds) // 1000
 
     def argument(self) -> str:
-        """What scripts take for the time; '' lets them ask Redis."""
+        """Return the time as scripts take it; "" lets them ask Redis themselves."""
         return "" if self._moved is None else str(self._moved())
 
     def started_ms(self) -> int:
-        """Return when this Redis started; 0 by a clock that tests move, which knows of no start."""
+        """Return when this Redis started, in ms; 0 with a moved clock, which has no start."""
         if self._moved is not None:
             return 0
         return self.now_ms() - int(self._redis.info("server")["uptime_in_seconds"]) * 1000
 
 
 def to_rfc3339(ms: int) -> str:
-    """Return an instant of the Redis clock as RFC 3339 text in UTC."""
+    """Return an instant of the Redis clock, in ms, as RFC 3339 text in UTC."""
     return (
         datetime.fromtimestamp(ms / 1000, tz=UTC)
         .isoformat(timespec="milliseconds")

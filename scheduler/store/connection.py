@@ -1,4 +1,4 @@
-"""Connects to Redis, and refuses one in which runs would not be safe."""
+"""Connects to Redis, and refuses servers on which runs would not be safe."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ from sleipnir.scheduler.store.keys import PROBE
 from sleipnir.scheduler.store.sentinels import SCHEME as SENTINEL
 from sleipnir.scheduler.store.sentinels import SentinelUrl
 
-# Refusals that redis-py has classes for, ...
+# Transient errors that redis-py has classes for, ...
 _MOODS = (ClusterDownError, MasterDownError, OutOfMemoryError, ReadOnlyError, TryAgainError)
-# ... and the codes of all, as they stand in an error of its own or, with Redis 6.2, of a script.
+# ... and the codes of all of them, as they appear in error replies and, with Redis 6.2, in
+# errors of scripts.
 _MOOD = re.compile(
     r"(?:^|: -?)(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN"
     r"|UNBLOCKED) "
@@ -44,10 +45,10 @@ RedisClient: TypeAlias = redis.Redis
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether what Redis lacks may come back: it is away, loads, is busy, full or no primary.
+    """Return whether Redis may recover by itself: unreachable, loading, busy, full, no primary.
 
-    A command that was refused so did nothing, a script neither: it is refused before it begins,
-    or at its first write.
+    A command refused this way had no effect, and neither had a script: it is refused before it
+    starts, or at its first write.
     """
     if isinstance(error, AuthenticationError):
         return False
@@ -57,7 +58,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 def describe(error: RedisError) -> str:
-    """What an error of Redis means to a person, and what to do about it."""
+    """Return what an error of Redis means to a person, and what to do about it."""
     said = _said(error)
     if isinstance(error, OutOfMemoryError):
         return f"Redis is full ({said}); make room, or raise its maxmemory, and try again"
@@ -72,12 +73,15 @@ def describe(error: RedisError) -> str:
 
 
 def _said(error: BaseException) -> str:
-    """What Redis said: a pipeline puts the command before it, and that may hold anything."""
+    """Return the message of Redis without the command that a pipeline puts before it.
+
+    The command may contain anything, also text that looks like an error code.
+    """
     return str(error).rpartition(" of pipeline caused error: ")[2]
 
 
 class RetryWhileUnavailable(Retry):
-    """Has a client repeat its commands while Redis is away, or refuses what it may do later."""
+    """Retries commands while Redis is unreachable or refuses them with a transient error."""
 
     def __init__(self, backoff: ExponentialWithJitterBackoff, retries: int) -> None:
         super().__init__(backoff, retries, (ConnectionError, TimeoutError, ResponseError))
@@ -89,13 +93,13 @@ class RetryWhileUnavailable(Retry):
         is_retryable: Callable[[Exception], bool] | None = None,
         with_failure_count: bool = False,
     ) -> T:
-        """As redis-py calls it; `is_retryable` is for us to say."""
+        """Call with retries; `is_retryable` of redis-py is replaced by `is_transient`."""
         return super().call_with_retry(do, fail, is_transient, with_failure_count)
 
 
-# A worker outlives an outage of ten leases; a person at a terminal wants to know at once.
+# Workers survive an outage of ten leases; a person at a terminal wants to know at once.
 RETRY_OUTAGE = RetryWhileUnavailable(ExponentialWithJitterBackoff(cap=2.0, base=0.05), 120)
-# It does not try again where one waited for an answer already: that takes 15 s a time.
+# Timeouts are not retried: each one takes 15 s.
 RETRY_BRIEFLY = Retry(
     ExponentialWithJitterBackoff(cap=0.2, base=0.02),
     2,
@@ -106,7 +110,7 @@ _SILENT_TRIES = 5
 
 
 class _AnnouncedBackoff(ExponentialWithJitterBackoff):
-    """Pauses between tries; the first long one is announced."""
+    """A backoff that announces the first long pause."""
 
     def __init__(self, announce: Callable[[], None]) -> None:
         super().__init__(cap=1.0, base=0.05)
@@ -119,34 +123,37 @@ class _AnnouncedBackoff(ExponentialWithJitterBackoff):
 
 
 def retry_aloud(announce: Callable[[], None]) -> RetryWhileUnavailable:
-    """Rides out an outage of a minute or so; `announce` is called when it takes long."""
+    """Return a retry that covers outages of a minute or two.
+
+    `announce` is called once it takes long.
+    """
     return RetryWhileUnavailable(_AnnouncedBackoff(announce), 120)
 
 
-# To the last @: a password may hold any character, encoded as it should be or not.
+# Up to the last @: a password may contain any character, percent-encoded or not.
 _PASSWORD = re.compile(r"^([^:]*+://[^:/@]*+):.*@")
 _PASSWORD_OPTION = re.compile(r"([?&](?:sentinel_)?password=)[^&]*")
 
-# Longer than any blocking read, and a connection that has gone silent is still noticed.
+# Longer than any blocking read, yet short enough to notice a connection that has gone silent.
 SOCKET_TIMEOUT_S = 15.0
 
-# As many as there are threads that need one; redis-py would refuse the 101st.
+# Unlimited: each thread may need one, and redis-py refuses the 101st by default.
 _CONNECTIONS = 2**31
 
 _OLDEST = (6, 2)
 
 
 def masked(url: str) -> str:
-    """Return a URL fit for people's eyes: its password replaced."""
+    """Return a URL with its password masked, for display."""
     url = _PASSWORD.sub(r"\1:***@", url)
     return _PASSWORD_OPTION.sub(r"\1***", url)
 
 
 def kombu_url(url: str) -> str:
-    """A Redis URL as we take it, in the form kombu takes: they differ for sockets, and Sentinel.
+    """Return a Redis URL in kombu's format, which differs from ours for sockets and Sentinel.
 
     Raises:
-        EngineUnreachable: it is no URL that could be used.
+        EngineUnreachable: the URL is not valid.
     """
     if url.startswith(SENTINEL):
         return sentinel_url(url).kombu_url
@@ -160,15 +167,15 @@ def kombu_url(url: str) -> str:
 
 
 def transport_options(url: str) -> dict[str, Any]:
-    """What kombu has to know besides the URL; not for people's eyes, nor for the wire."""
+    """Return kombu's transport options for a URL; they may hold passwords, so never show them."""
     return sentinel_url(url).kombu_options if url.startswith(SENTINEL) else {}
 
 
 def sentinel_url(url: str) -> SentinelUrl:
-    """Return a Sentinel URL, taken apart.
+    """Parse a Sentinel URL.
 
     Raises:
-        EngineUnreachable: it is not of that form.
+        EngineUnreachable: the URL is not valid.
     """
     try:
         return SentinelUrl.parse(url)
@@ -182,16 +189,16 @@ def is_private(url: str) -> bool:
 
 
 def client_options(url: str) -> dict[str, Any]:
-    """Return how clients of that URL talk to Redis, on threads and on asyncio."""
+    """Return the options of clients for a URL, on threads and on asyncio."""
     options: dict[str, Any] = {
         "decode_responses": True,
-        # Lone surrogates that scripts or models put into texts come back as they were.
+        # Keep lone surrogates that scripts or models put into texts.
         "encoding_errors": "surrogatepass",
         "retry_on_error": [ConnectionError, BusyLoadingError],
         "health_check_interval": 30,
         "socket_timeout": SOCKET_TIMEOUT_S,
         "max_connections": _CONNECTIONS,
-        # What it says of itself takes the reading of a package's metadata, and two commands.
+        # Announcing the driver would read package metadata, and cost two commands a connection.
         "driver_info": None,
     }
     if not is_private(url):
@@ -200,13 +207,13 @@ def client_options(url: str) -> dict[str, Any]:
 
 
 def connect(url: str, *, retry_outage: bool = False) -> redis.Redis:
-    """Return a client that has answered once.
+    """Connect, and wait for a first reply.
 
     Args:
-        retry_outage: ride out an outage of a minute or two, and other moods of Redis for as long.
+        retry_outage: retry through outages of a minute or two, and other transient errors.
 
     Raises:
-        EngineUnreachable: if nothing answers there, or it is no Redis.
+        EngineUnreachable: nothing answers there, or it is not Redis.
     """
     options = client_options(url) | {"retry": RETRY_OUTAGE if retry_outage else RETRY_BRIEFLY}
     try:
@@ -233,10 +240,10 @@ def connect(url: str, *, retry_outage: bool = False) -> redis.Redis:
 
 
 class OwnConnection(threading.local):
-    """Of each thread that asks: `client` keeps its connection.
+    """Gives each thread a client that keeps its own connection.
 
-    Otherwise every command checks one out of the pool, which looks whether it still lives; that
-    took a tenth of a node's time.
+    Checking a connection out of the pool tests whether it is alive, for every command; that took
+    a tenth of a node's time.
     """
 
     def __init__(self, shared: redis.Redis) -> None:
@@ -246,21 +253,21 @@ class OwnConnection(threading.local):
 
 
 def require_ready(client: redis.Redis, *, allow_unsafe: bool = False) -> list[str]:
-    """Check that this Redis takes what it is given, and keeps it, as `require_fit`.
+    """Check that this Redis accepts writes, and do the checks of `require_fit`.
 
     Raises:
         EngineUnfit: as `require_fit`.
-        RedisError: it is away, full or a replica.
+        RedisError: it is unreachable, full or a replica.
     """
     client.set(PROBE, "", px=1)
     return require_fit(client, allow_unsafe=allow_unsafe)
 
 
 def require_fit(client: redis.Redis, *, allow_unsafe: bool = False) -> list[str]:
-    """Check that this Redis keeps what it is given; returns warnings.
+    """Check that this Redis does not lose what it stores; return warnings.
 
     Raises:
-        EngineUnfit: if it is too old, a replica, or evicts keys when memory runs out.
+        EngineUnfit: it is too old, a replica, or evicts keys when memory runs out.
     """
     info = client.info()
     version = tuple(int(part) for part in str(info["redis_version"]).split(".")[:2])

@@ -1,8 +1,8 @@
-"""A ready visit becomes a Celery message, by task name and queue; `worker` is never imported.
+"""Turns ready visits into Celery messages, by task name and queue; never imports `worker`.
 
-A message is only a wake-up: it carries ids, and Redis holds the truth. Where the broker is
-the Redis that holds the runs, the transition itself pushes the message (lua/lib/dispatch.lua)
-and this module only supplies its text; elsewhere Celery publishes it.
+A message is only a wake-up: it carries ids, the state is in Redis. If the broker is the Redis
+that holds the runs, the transition itself pushes the message (lua/lib/dispatch.lua) and this
+module only supplies its text; with any other broker, Celery publishes it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ TASK = "sleipnir.visit"
 def envelope() -> str:
     """Return the text of a message as kombu's Redis transport and Celery's protocol 2 write it.
 
-    `@ID@`, `@LABEL@`, `@BODY@`, `@ARGS@` and `@AT@` stand for what differs between visits.
-    A test compares it with what Celery itself publishes.
+    `@ID@`, `@LABEL@`, `@BODY@`, `@ARGS@` and `@AT@` are placeholders for what differs per visit.
+    A test compares the text with what Celery itself publishes.
     """
     headers: dict[str, Any] = {
         "lang": "py",
@@ -74,7 +74,7 @@ def envelope() -> str:
 
 
 class Dispatcher(Protocol):
-    """How woken visits reach a worker."""
+    """Delivers messages for ready visits to workers."""
 
     envelope: str  # empty: the transitions do not push messages themselves
 
@@ -82,7 +82,7 @@ class Dispatcher(Protocol):
 
 
 class DirectDispatcher:
-    """The broker is our Redis: the transitions push, nothing is left to publish."""
+    """For a broker in our own Redis: transitions push the messages, nothing is left to publish."""
 
     def __init__(self) -> None:
         self.envelope = envelope()
@@ -92,15 +92,15 @@ class DirectDispatcher:
 
 
 class CeleryDispatcher:
-    """Any other broker: Celery publishes.
+    """For any other broker: Celery publishes the messages.
 
-    A failing broker is no error here: the visit's timer makes the scheduler try again.
+    Failures of the broker are ignored: the visit's timer makes the scheduler publish again.
     """
 
     envelope = ""
 
     def __init__(self, app: Any, unreachable: type[Exception]) -> None:
-        """`unreachable` is what the app raises when it cannot reach its broker."""
+        """Use `app`, which raises `unreachable` when it cannot reach its broker."""
         self._app = app
         self._unreachable = unreachable
 
@@ -125,7 +125,7 @@ class CeleryDispatcher:
 
 
 def make_dispatcher(redis_url: str, broker_url: str | None) -> Dispatcher:
-    """Return the dispatcher that fits the configured broker."""
+    """Return the dispatcher for the configured broker."""
     if broker_url is None or broker_url == redis_url:
         return DirectDispatcher()
     app = celery.Celery(broker=kombu_url(broker_url), set_as_current=False)

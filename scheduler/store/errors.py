@@ -1,4 +1,4 @@
-"""What Redis raises, for those who call the store: it alone imports redis."""
+"""Errors of Redis, re-exported for callers of the store, which alone imports redis."""
 
 from redis.exceptions import ConnectionError, RedisError
 

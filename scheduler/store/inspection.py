@@ -1,4 +1,4 @@
-"""Reads whole runs: each in one script, so that its parts are of one instant."""
+"""Consistent snapshots of whole runs, each read by a single script."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Inspector:
     """Takes snapshots of runs.
 
     Args:
-        whole: with what only a complete check wants to know: histories, and all children.
+        whole: also read what only a full check needs: histories, and all children.
     """
 
     def __init__(self, client: redis.Redis, *, whole: bool = True) -> None:
@@ -51,11 +51,11 @@ class Inspector:
         named: Mapping[str, Collection[str]],
         indexed: Mapping[str, Collection[str]] = MappingProxyType({}),
     ) -> list[RunSnapshot | Unreadable]:
-        """Return the runs named, in one round trip.
+        """Return snapshots of the named runs, read in one round trip.
 
         Args:
-            named: by run, visits that something names.
-            indexed: by run, names of indexes that have it, of those not every run could be in.
+            named: run id → visits that anything refers to.
+            indexed: run id → indexes that contain it, beyond those that every run may be in.
         """
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id, visits in named.items():
@@ -105,14 +105,14 @@ class Inspector:
         )
 
     def _checkpoints(self, run_id: str, count: int) -> tuple[Checkpoint, ...]:
-        """Return the first `count`; they do not change any more."""
+        """Return the first `count` checkpoints, which never change."""
         if not self._whole or not count:
             return ()
         return tuple(self._records.history(run_id)[:count])
 
 
 class Keyspace:
-    """Which keys there are in Redis, and what the indexes of partitions say."""
+    """All keys in Redis, and the contents of the partitions' indexes."""
 
     def __init__(self, client: redis.Redis) -> None:
         # redis-py types every answer as a union of its sync and async forms.
@@ -120,15 +120,15 @@ class Keyspace:
         self._inspect_partition = Transition("inspect_partition", client, {}, nothing_woken)
 
     def indexes(self, partition: str, batches: Iterable[str] = ()) -> Any:
-        """Return the indexes of a partition at one instant, as inspect_partition.lua names them.
+        """Return a partition's indexes at one instant, with the fields of inspect_partition.lua.
 
         Args:
-            batches: those that have a tally.
+            batches: the batches that have a tally.
         """
         return self._inspect_partition(partition, *sorted(batches))
 
     def members(self, partition: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """Index, run pairs of the indexes of these names; a few of them at a time."""
+        """Yield (index, run id) pairs of the named indexes, reading a few indexes at a time."""
         of_partition = iter(sorted(names))
         while some := list(islice(of_partition, _AT_ONCE)):
             with self._redis.pipeline(transaction=False) as pipe:
@@ -146,17 +146,17 @@ class Keyspace:
         yield from self._redis.scan_iter("{p*", count=1000)
 
     def permanent_keys(self) -> Iterator[str]:
-        """Shared keys that never expire."""
+        """Yield shared keys that have no expiry."""
         for key in self._redis.scan_iter("sleipnir:*", count=1000):
             if self._redis.pttl(key) == -1:
                 yield key
 
     def listed_bundles(self) -> set[str]:
-        """Return the digests of all bundles that will be removed some day."""
+        """Return the digests of all bundles that are listed for removal once unused."""
         return set(self._redis.zrange(BUNDLES, 0, -1))
 
     def kept_bundles(self, digests: Sequence[str]) -> list[bool]:
-        """Return whether the bundles of these digests exist."""
+        """Return, for each digest, whether its bundle exists."""
         with self._redis.pipeline(transaction=False) as pipe:
             for digest in digests:
                 pipe.exists(bundle_key(digest))
@@ -217,9 +217,9 @@ def _instant(score: str) -> int | None:
 
 
 def pairs(flat: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-    """What Redis answers for a hash."""
+    """Return the (field, value) pairs of a flat HGETALL reply."""
     return zip(flat[::2], flat[1::2], strict=True)
 
 
 def nothing_woken(_woken: object) -> None:
-    """Reading wakes no visit."""
+    """Ignore woken visits: reads wake none."""

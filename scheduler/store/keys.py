@@ -3,44 +3,43 @@
 `{pNN}` is the partition's hash tag, NN from the first two hex digits of the run id. Child
 runs share their root's partition, so a parent and its children change in one transition.
 
-Of a run, `{pNN}:<kind>:<run>`, kept for the retention time after its end; the record until the
-sweep removes it, the others expire by themselves after twice that time:
+Of a run, `{pNN}:<kind>:<run>`, kept for the retention time after its end; the sweep then removes
+the record; the others expire by themselves after twice that time:
     run       hash    the record; field `n:<node>` counts the visits of a node,
-                      `died:<visit>` processes of its own that a visit took down in a row
+                      `died:<visit>` isolated processes that a visit killed in a row
     state     hash    key → JSON text
-    history   list    one checkpoint a super-step; the first holds the seeds; folded if long
+    history   list    one checkpoint per super-step; the first holds the seeds; folded if long
     events    stream  narration, capped
     logs      list    output of scripts, capped
     children  list    ids of child runs
-    spawned   hash    those that its model has started and that go on, by the last 8 digits; of a
-                      run that did not succeed those that ended with it
-    failures  list    those that the run outlives, the first 100 of each kind; the record
-                      counts all (`failed_nodes`, `handled_failures`)
+    spawned   hash    children started by its model and still alive, by their last 8 digits; if
+                      the run did not succeed, those that ended with it
+    failures  list    node failures that did not end the run, the first 100 of each kind; the
+                      record counts all (`failed_nodes`, `handled_failures`)
     tokens    stream  model replies as they are generated, for watchers; capped, expires in seconds
-    messages  list    of a child run: what others have sent it; how many of them it has read is
-                      in its state
+    messages  list    inbox of a child run; its state says how many of these it has read
     transcripts  list  conversations of `llm` nodes with their models, capped
-    failed_transcripts  list  those of attempts that failed, capped by itself: what succeeded
-                              never takes their place
-    superseded  list  checkpoints that a retry from an earlier step has taken back
-Of a run, gone with its end if it succeeded; else kept as long as the others, for another try:
-    staged    hash    node → what a finished branch of the current step produced
-    kept      hash    visits that broke off or failed, as lua/lib/kept.lua says
-Of a run, gone with its end at the latest (`waits`, `map`, `turns` stay of visits that are `kept`):
+    failed_transcripts  list  those of failed attempts, capped separately: transcripts of
+                              successful ones never displace them
+    superseded  list  checkpoints that a retry from an earlier step has replaced
+Of a run, removed at its end if it succeeded; else kept as long as the others, for a retry:
+    staged    hash    node → result of a finished branch of the current step
+    kept      hash    visits that were interrupted or failed, as lua/lib/kept.lua says
+Of a run, removed at its end at the latest (`waits`, `map`, `turns` stay for `kept` visits):
     visits    hash    open visits, packed as lua/lib/store.lua says
-    pending   list    visits that the step's window holds back
+    pending   list    visits held back by the step's window
     questions hash    visit, or `<visit> <call id>` if it has several → open question
     escalations zset  of a root: `<run> <question>` of its descendants, which its model may answer
                       → asked at, ms
-    waits     hash    (`:<run> <visit>`) what a visit waits for, and what came of it, by call id,
+    waits     hash    (`:<run> <visit>`) what a visit waits for, and the results, by call id,
                       as lua/lib/waiting.lua says
     map       hash    (`:<run> <visit>`) items, results and window of a map
-    turns     list    (`:<run> <visit>`) a conversation: replies of the model, results of calls
-    recalled  string  (`:<run> <visit>`) a visit's turn came before it was at rest: when, ms;
+    turns     list    (`:<run> <visit>`) a conversation: the model's replies, results of calls
+    recalled  string  (`:<run> <visit>`) when a visit was woken before it had parked, ms;
                       expires in seconds
-A key that is removed while its script goes on is `<key> removed` until that has ended.
-Of a partition, without expiry, each entry removed with what it names:
-    {pNN}:timers   zset    when to look, ms, at `visit <run> <visit>`, `deadline <run>`,
+A key removed by a script that is still running is renamed to `<key> removed` until the end.
+Of a partition, without expiry; each entry is removed with what it names:
+    {pNN}:timers   zset    due at, ms, of `visit <run> <visit>`, `deadline <run>`,
                            `wait <run> <visit> <call id>`, `expiry <run> <bundle digest>`
     {pNN}:inbox    zset    `<run> <question>` → asked at, ms
     {pNN}:bundles  hash    bundle digest → number of this partition's runs that use it
@@ -54,41 +53,41 @@ Of these the indexes, written by lua/lib/indexes.lua; each zset has run → crea
     {pNN}:label:<key>=<value>   zset    those with a label
     {pNN}:open                  zset    those that are queued, running or waiting
     {pNN}:waiting  :failed  :cancelled  :timed_out  zset  those of that status
-    {pNN}:batches               zset    batch → when one of its runs was created, began to wait or
-                                        no longer did, or ended, ms
-Of these the sums over stored root runs, whole numbers; a field that comes to 0 is removed:
-    {pNN}:batchtally:<batch>    hash    of a batch: runs by status, `open` being queued or running;
-                                        of those that are over, `cost` in billionths of a dollar,
-                                        `tokens`, and runs whose cost is not known, `unpriced`
-    {pNN}:tally                 hash    of runs that are over: `<status> <duration> <agent>`, the
-                                        duration in s that they took at most, 1 to 86400 or inf;
-                                        `cost|prompt|completion|cached|unpriced <agent>`
-Of these who looks after the partition:
+    {pNN}:batches               zset    batch → when one of its runs was created, started or
+                                        stopped waiting, or ended, ms
+Of these the sums over stored root runs, whole numbers; a field that reaches 0 is removed:
+    {pNN}:batchtally:<batch>    hash    runs of a batch by status (`open`: queued or running); of
+                                        ended ones, `cost` in billionths of a dollar, `tokens`,
+                                        and `unpriced`, the number of runs of unknown cost
+    {pNN}:tally                 hash    of ended runs: `<status> <duration> <agent>`, where
+                                        duration is a bucket's upper bound in s, 1 to 86400 or
+                                        inf; `cost|prompt|completion|cached|unpriced <agent>`
+Of these, which scheduler owns the partition:
     {pNN}:owner    string  the scheduler that sweeps the partition; expires in seconds
     {pNN}:swept    string  when it last did, ms: until then no time was lost
     {pNN}:watched  string  somebody has a list of runs or questions open, and is told of changes on
                            the channel `sleipnir:changes`; expires in seconds
 Of limits of model calls, `{limits}:…`, all in one slot; all expire but `settings`:
     settings           hash    what `sleipnir limits` changed
-    ahead              string  by how much the limits' clock is ahead of Redis', ms
-    names              zset    what calls wait for → when one last did, ms
-    waiting:<name>     zset    calls → when each is to come back, ms
-    queue:<limit>      zset    the same of calls that wait for one of a limit's places
-    call:<call>        hash    a call that waits: when it is due, since when, and for what
-    state:<name>       hash    rates, lines and counts of a limit or of what is paused
-    held:<limit>       zset    calls in a place of a limit → until when unless renewed, ms
-    budget:<budget>    hash    what was spent of it, and what calls have reserved of it
-    holds:<budget>     zset    such a reservation → until when unless renewed, ms
+    ahead              string  by how much the limits' clock is ahead of Redis' clock, ms
+    names              zset    what calls wait for → when a call last waited for it, ms
+    waiting:<name>     zset    calls → when each is to try again, ms
+    queue:<limit>      zset    the same for calls that wait for a slot of a limit
+    call:<call>        hash    a waiting call: when it is due, since when it waits, and for what
+    state:<name>       hash    rates, lines and counts of a limit, or of something paused
+    held:<limit>       zset    calls that hold a slot of a limit → expiry of the lease, ms
+    budget:<budget>    hash    what was spent of it, and what calls have reserved
+    holds:<budget>     zset    such a reservation → expiry of its lease, ms
     budgets            zset    budgets → when last used, ms
     pauses             hash    model or connection → why it pauses, and until when
-    people             hash    run that waits for a person to lift a limit → what that limits
-    released:<call>    string  the answer to a call's release, should it be asked for again
+    people             hash    run that waits for a person to lift a limit → the limit's name
+    released:<call>    string  the answer to a call's release, in case it is requested again
 Shared:
     sleipnir:bundle:<digest>   string  a packed agent directory; swept when unused
     sleipnir:bundles           zset    digest → last submission that used it, ms
-    sleipnir:batch:<batch>     hash    what `sleipnir batch` makes of an input: `agent`, and its
-                                       `lines`; expires after twice the retention time. Also
-                                       the channel on which the batch's runs are named as they end
+    sleipnir:batch:<batch>     hash    a batch's `agent` and number of input `lines`; expires after
+                                       twice the retention time. Also the name of the channel that
+                                       announces the batch's runs as they end
     sleipnir:cache:<digest>    string  a model's reply, by its request; expires as its node says
     sleipnir:index:<address>   string  hash of a knowledge base's packed index, number of its parts
     sleipnir:index:<address>:<digest>:<n> string  a part of it; all expire, later if something
@@ -103,16 +102,16 @@ Shared:
     sleipnir:recorded:<run>    hash    model calls of a root run and its children, as they go
     sleipnir:replayed:<run>    hash    which recorded replies such a run was given
                                        the last three expire after the retention time
-    sleipnir:audit             stream  what people did to runs; the newest 100,000 acts
-    sleipnir:machine:<name>    string  a worker of that machine is alive; expires in seconds
+    sleipnir:audit             stream  what people did to runs; the newest 100,000 actions
+    sleipnir:machine:<name>    string  that machine has a live worker; expires in seconds
     sleipnir:worker:<name>     hash    a worker process: slots, visits, memory; expires in seconds
-    sleipnir:probe             string  written to see whether that is possible; expires at once
+    sleipnir:probe             string  written to test that writes work; expires at once
     sleipnir:workers           set     their names; expires in a day
-    sleipnir                   list    the queue, if the broker is this Redis; its first lane,
-                                       `sleipnir\\x06\\x16<n>` the others (lua/lib/dispatch.lua)
-    sleipnir:turns             zset    messages of batches' runs that have not begun → turn
+    sleipnir                   list    the queue, if the broker is this Redis: its first lane;
+                                       `sleipnir\\x06\\x16<n>` are the others (lua/lib/dispatch.lua)
+    sleipnir:turns             zset    messages of batch runs that have not started → turn
     sleipnir:last-turns        hash    batch → the turn of its last run; expires
-    sleipnir@<name>            list    the queue of runs that need that machine's files, with
+    sleipnir@<name>            list    the queue of runs that are pinned to that machine, with
                                        lanes and turns of its own
 """
 
@@ -120,7 +119,7 @@ from __future__ import annotations
 
 from sleipnir.lazy import lazy_imports
 
-# It brings OpenSSL, which help does without.
+# They load OpenSSL, which `--help` does not need.
 with lazy_imports():
     import hashlib
     import secrets
@@ -136,12 +135,12 @@ WORKERS = "sleipnir:workers"
 PROBE = "sleipnir:probe"
 CHANGES = "sleipnir:changes"
 QUEUE = "sleipnir"
-# As kombu names the lists of a queue's priorities.
+# How kombu names the lists of a queue's priorities.
 LANE_SEPARATOR = "\x06\x16"
 LANES = 4
-# What stands in the last lane for a message in the queue's turns.
+# Entry of the last lane that stands for one message among the queue's turns.
 TURN_MARK = "0"
-# Ids that begin with the same so many are in one index: 250 of a million runs.
+# Ids that share this many first digits are in one index: about 250 of a million runs.
 _DIGITS_OF_IDS = 3
 
 
@@ -150,12 +149,12 @@ def watched_key(partition: str) -> str:
 
 
 def new_run_id() -> str:
-    """Return a random run id: 16 hex digits, the first two choose the partition."""
+    """Return a random run id: 16 hex digits, of which the first two choose the partition."""
     return secrets.token_hex(8)
 
 
 def new_id_in_session(session: str) -> str:
-    """A random id in the partition of a session, `<agent>/<name>`: its runs all lie there."""
+    """Return a random id in the partition of session `<agent>/<name>`, where all its runs are."""
     return _prefix_of_session(session) + secrets.token_hex(7)
 
 
@@ -177,7 +176,7 @@ def new_child_id(parent: str) -> str:
 
 
 def partition_of(run_id: str) -> str:
-    """Return the hash tag of the run's partition; needs only the first two digits of an id.
+    """Return the hash tag of the run's partition; the first two digits of an id suffice.
 
     Raises:
         ValueError: if the id does not begin with two hex digits.
@@ -247,7 +246,7 @@ def batch_key(batch: str) -> str:
 
 
 def ids_keys(prefix: str) -> list[str]:
-    """Return the indexes of the ids that begin with `prefix`, which has two digits or more."""
+    """Return the indexes of the ids that begin with `prefix`, of two digits or more."""
     partition = partition_of(prefix)
     if len(prefix) >= _DIGITS_OF_IDS:
         return [f"{partition}:ids:{prefix[:_DIGITS_OF_IDS]}"]
@@ -273,17 +272,17 @@ def lane_key(queue: str, lane: int) -> str:
 
 
 def turns_key(queue: str) -> str:
-    """Messages of a queue's last lane, by turn."""
+    """Return the sorted set of the messages in a queue's last lane, by turn."""
     return f"{queue}:turns"
 
 
 def visit_id(step: int, node: str, index: int | None = None) -> str:
-    """`<step>/<node>`, of a map's invocation `<step>/<map node>/<index>`."""
+    """Return `<step>/<node>`; for an invocation of a map, `<step>/<map node>/<index>`."""
     return f"{step}/{node}" if index is None else f"{step}/{node}/{index}"
 
 
 def invocation_id(map_visit: str, index: int) -> str:
-    """Return the visit of one invocation of a map."""
+    """Return the visit id of one invocation of a map."""
     return f"{map_visit}/{index}"
 
 
@@ -294,7 +293,7 @@ def map_visit_of(visit: str) -> str | None:
 
 
 def place_of(visit: str) -> str:
-    """Where a visit is, whatever its step: its node, of an invocation `<map node>/<index>`."""
+    """Return a visit id without its step: its node, or `<map node>/<index>` of an invocation."""
     return visit.partition("/")[2]
 
 

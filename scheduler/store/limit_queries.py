@@ -1,4 +1,4 @@
-"""What is to be read of the limits of model calls: their use, pauses, budgets, and what waits."""
+"""Reads of the limits of model calls: usage, pauses, budgets, waiting calls."""
 
 from __future__ import annotations
 
@@ -32,36 +32,36 @@ class LimitQueries:
         self._clock = clock
 
     def now_ms(self) -> int:
-        """Return the time by the clock that instants of limits are given in."""
+        """Return the time by the limits' clock, in ms."""
         return self._clock.now_ms() + self.ahead_ms()
 
     def ahead_ms(self) -> int:
-        """By how much that clock is ahead of Redis' own, which was set since."""
+        """Return by how many ms the limits' clock is ahead of Redis' clock, which was set back."""
         return int(self._redis.get(AHEAD) or 0)
 
     def budget_id(self, budget: str) -> str:
-        """Return a budget's name in Redis: each day has one of its own."""
+        """Return a budget's name in Redis, where each day has one of its own."""
         return f"day:{self._clock.now_ms() // 86_400_000}" if budget == "day" else budget
 
     def spent(self, budget: str) -> tuple[float, int]:
-        """Return the dollars and tokens that were used of a budget, those reserved not included."""
+        """Return the dollars and tokens spent of a budget, without reservations."""
         cost, tokens = self.budget_fields(budget, "cost", "tokens")
         return cost / NANO, tokens
 
     def budget_fields(self, budget: str, *fields: str) -> list[int]:
-        """Fields of a budget's record: costs in billionths of a dollar."""
+        """Return fields of a budget's record; costs are in billionths of a dollar."""
         key = f"{PARTITION}:budget:{self.budget_id(budget)}"
         return [int(value or 0) for value in self._redis.hmget(key, fields)]
 
     def budget_names(self) -> list[str]:
-        """Budgets that calls wait for, which may not have been used at all; then those used."""
+        """Return budgets that calls wait for, even if none of it was used, then budgets in use."""
         names = (
             self._redis.zrevrange(f"{PARTITION}:{kind}", 0, -1) for kind in ("names", "budgets")
         )
         return [name for name in itertools.chain(*names) if name.startswith(("run:", "batch:"))]
 
     def own_budget_usd(self, budget: str) -> float | None:
-        """What one run alone may use, `budget` as `run:ID`; None if it may what all runs may."""
+        """Return a run's own budget (`run:ID`) in dollars; None if the general one applies."""
         scope, _, run_id = budget.partition(":")
         context = self._redis.hget(run_key("run", run_id), "context") if scope == "run" else None
         return RunContext.from_json(context).budget_usd if context else None
@@ -71,15 +71,15 @@ class LimitQueries:
         return list(self._redis.zrange(f"{PARTITION}:names", 0, -1))
 
     def waiting(self, name: str, now_ms: int) -> int:
-        """Return how many calls wait for a name."""
-        # One that did not come back in time is most likely of a run that is over.
+        """Return the number of calls that wait for a name."""
+        # A call that is overdue most likely belongs to a run that has ended.
         return sum(
             int(self._redis.zcount(f"{PARTITION}:{kind}:{name}", now_ms - _MINUTE_MS, "+inf"))
             for kind in ("waiting", "queue")
         )
 
     def next_turns(self, name: str, now_ms: int, most: int) -> list[tuple[str, int]]:
-        """Return the calls that come back next to what they wait for, and when."""
+        """Return the next calls to retry what they wait for, with the instant in ms."""
         return [
             (call, int(at))
             for kind in ("waiting", "queue")
@@ -95,19 +95,19 @@ class LimitQueries:
         ]
 
     def calls_under_way(self, name: str, now_ms: int) -> int:
-        """Return how many slots of a limit are taken."""
+        """Return the number of occupied slots of a limit."""
         return int(self._redis.zcount(f"{PARTITION}:held:{name}", now_ms, "+inf"))
 
     def state(self, name: str) -> dict[str, str]:
-        """What a limit has counted, as lua/lib/limits.lua keeps it."""
+        """Return a limit's counters, as lua/lib/limits.lua keeps them."""
         return dict(self._redis.hgetall(f"{PARTITION}:state:{name}"))
 
     def pauses(self) -> dict[str, Mapping[str, Any]]:
-        """Return the pauses that failures of providers began, by name."""
+        """Return the pauses caused by provider failures, by name."""
         return {name: json.loads(text) for name, text in self._redis.hgetall(PAUSES).items()}
 
     def paused_for_people(self, run_ids: Sequence[str]) -> dict[str, str]:
-        """Those of the runs that a person has to let go on, each with the name it waits for."""
+        """Return which of the runs wait for a person to lift a limit, with the limit's name."""
         names = self._redis.hmget(PEOPLE, run_ids) if run_ids else []
         return {
             run_id: name for run_id, name in zip(run_ids, names, strict=True) if name is not None

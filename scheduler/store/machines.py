@@ -1,4 +1,4 @@
-"""Which machines have a worker and what workers there are, as they say themselves."""
+"""Live workers and their machines, as the workers themselves report."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import redis
 from sleipnir.records import dataclass
 from sleipnir.scheduler.store.keys import WORKERS, machine_key, worker_key
 
-# Several times what lies between two beats.
+# Several heartbeat intervals.
 EXPIRES_S = 20
 _NAMES_EXPIRE_S = 86_400
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """A worker process as of its latest beat."""
+    """A worker process as of its latest heartbeat."""
 
     machine: str
     pid: int
-    slots: int  # visits it executes at once, at most
-    busy: int  # that it executes
-    taken: int  # that it has begun since its start
-    idle_s: float  # since it began the latest, or since its start
+    slots: int  # visits it can execute at once
+    busy: int  # visits it is executing
+    taken: int  # visits it has begun since its start
+    idle_s: float  # since it began its latest visit, or since its start
     memory_bytes: int
-    silent_s: float = 0.0  # since that beat
+    silent_s: float = 0.0  # since that heartbeat
 
     @property
     def name(self) -> str:
@@ -35,16 +35,16 @@ class WorkerState:
 
 
 class Machines:
-    """The machines whose workers are on one Redis."""
+    """The machines whose workers use one Redis."""
 
     def __init__(self, client: redis.Redis) -> None:
         self._redis = client
 
     def announce(self, worker: WorkerState, *, with_queue: bool) -> None:
-        """Say for a while that a worker is alive, and with it its machine.
+        """Announce for `EXPIRES_S` that a worker, and with it its machine, is alive.
 
         Args:
-            with_queue: whether it takes runs that are pinned to its machine.
+            with_queue: whether it takes runs pinned to its machine.
         """
         fields: dict[Any, Any] = {name: str(value) for name, value in asdict(worker).items()}
         with self._redis.pipeline(transaction=False) as pipe:
@@ -57,7 +57,7 @@ class Machines:
             pipe.execute()
 
     def leave(self, machine: str, pid: int) -> None:
-        """Say that a worker has ended."""
+        """Record that a worker has ended."""
         name = f"{machine}/{pid}"
         with self._redis.pipeline(transaction=False) as pipe:
             pipe.delete(worker_key(name))
@@ -65,11 +65,11 @@ class Machines:
             pipe.execute()
 
     def slots(self) -> int:
-        """Return how many visits all workers that are alive execute at once, at most."""
+        """Return how many visits all live workers together can execute at once."""
         return sum(worker.slots for worker in self.workers())
 
     def workers(self) -> list[WorkerState]:
-        """The workers that are alive, by machine; those that no longer are, are forgotten."""
+        """Return the live workers, sorted by machine, and remove the names of dead ones."""
         names = sorted(map(str, self._redis.smembers(WORKERS)))
         with self._redis.pipeline(transaction=False) as pipe:
             for name in names:
@@ -95,10 +95,10 @@ class Machines:
         ]
 
     def have_worker(self, machine: str) -> bool:
-        """Return whether a worker of that machine is alive."""
+        """Return whether that machine has a live worker."""
         return bool(self._redis.exists(machine_key(machine)))
 
     def without_worker(self, machines: Iterable[str | None]) -> set[str]:
-        """Return those of the machines that have none."""
+        """Return those of the machines that have no live worker."""
         named = {machine for machine in machines if machine}
         return {machine for machine in named if not self.have_worker(machine)}

@@ -1,4 +1,4 @@
-"""Visits that wait: for a person, a child run, the items of a map, or their time."""
+"""Visits that wait: for a person, a child run, the items of a map, or a time."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def refusing_answers(run_id: str) -> Iterator[None]:
-    """Say what it means for an answer that its visit does not wait for it any more.
+    """Translate refusals of an answer's transition.
 
     Raises:
-        AnswerRefused: in place of that.
+        AnswerRefused: from the refusal.
     """
     try:
         yield
@@ -40,7 +40,7 @@ def refusing_answers(run_id: str) -> Iterator[None]:
 
 
 class Parking:
-    """Transitions of visits that hold no worker."""
+    """Transitions of visits that wait without occupying a worker."""
 
     def __init__(self, store: Transitions) -> None:
         self._store = store
@@ -57,7 +57,7 @@ class Parking:
         """Accept the first answer to an open question.
 
         Raises:
-            AnswerRefused: if it is not open, or the run is over.
+            AnswerRefused: it is no longer open, or the run has ended.
         """
         with refusing_answers(run_id):
             self._store.call("close_wait", *self.to_answer(run_id, visit, answer, event, call))
@@ -65,7 +65,7 @@ class Parking:
     def to_answer(
         self, run_id: str, visit: str, answer: str, event: Event | None, call: str = QUESTION
     ) -> tuple[str, str, str, str, str]:
-        """What `close_wait` is given of an answer."""
+        """Return the arguments of `close_wait` for an answer."""
         return run_id, visit, call, encode({"answer": answer}), self._store.event(event)
 
     def park(
@@ -80,14 +80,14 @@ class Parking:
         usage: Usage | None = None,
         next_attempt: bool = False,
     ) -> None:
-        """Let a visit wait, for these things and for what it waits for already.
+        """Park a visit on these waits, in addition to those it has already.
 
         Args:
-            mode: what has to come about for it to go on.
-            used: call ids of earlier things whose results it needs no more; those that have not
-                come about are not wanted any more.
-            turn: what its conversation records of this.
-            next_attempt: when it goes on, it is with another attempt.
+            mode: whether it resumes after all of them or after the first.
+            used: call ids of earlier waits whose results it no longer needs; those still open are
+                abandoned.
+            turn: the entry that its conversation gets for this.
+            next_attempt: whether it resumes with a new attempt.
         """
         self._store.call(
             "park_visit",
@@ -107,11 +107,11 @@ class Parking:
     def deliver(
         self, run_id: str, visit: str, call: str, result: str, *, event: Event | None = None
     ) -> None:
-        """Give a visit something that it waits for, the first time that it comes.
+        """Deliver the result of something that a visit waits for; only the first delivery counts.
 
         Raises:
-            NotWaiting: it does not wait for that call, or no more.
-            RunClosed: its run is over.
+            NotWaiting: the visit does not wait for that call, or no longer does.
+            RunClosed: the run has ended.
         """
         self._store.call("close_wait", run_id, visit, call, result, self._store.event(event))
 
@@ -140,7 +140,7 @@ class Parking:
         )
 
     def open_map(self, lease: Lease, branch: str, window: int, items: Sequence[str]) -> None:
-        """Fan a map out over items, given as JSON texts; `window` of them start at once."""
+        """Fan a map out over items, given as JSON texts; start `window` of them at once."""
         self._store.call("open_map", lease.run_id, lease.visit, lease.token, branch, window, *items)
 
     def stage_item(
@@ -155,14 +155,14 @@ class Parking:
         usage: Usage | None = None,
         spent: Usage | None = None,
     ) -> None:
-        """Put aside one invocation's result.
+        """Stage the result of one invocation of a map.
 
         Args:
-            halt: it failed, and that starts no further ones.
-            void: it is of no use, because another one has failed.
-            event: gets how many invocations are done, of how many.
-            usage: what the run does not count yet.
-            spent: what the invocation used in all.
+            halt: it failed, and no further invocations are to start.
+            void: its result does not count because another invocation has failed.
+            event: narrated with the number of invocations done and in total.
+            usage: usage that the run has not counted yet.
+            spent: the invocation's whole usage.
         """
         self._store.call(
             "stage_item",
@@ -192,37 +192,37 @@ class Parking:
         turn: str = "",
         usage: Usage | None = None,
     ) -> None:
-        """Let a visit rest, holding no worker.
+        """Park a visit for `delay_s` without occupying a worker.
 
         Args:
-            used: as of `park`.
-            turn: how its attempt ended, for its conversation: then another attempt begins.
-                Without it this one goes on.
+            used: as for `park`.
+            turn: the conversation entry that ends this attempt: the visit then resumes with a new
+                attempt. Without it, this attempt continues.
         """
         rest = Wait("timer", "timer", allowed_s=delay_s)
         again = turn != ""
         self.park(lease, [rest], used=used, event=event, turn=turn, usage=usage, next_attempt=again)
 
     def wake(self, run_id: str, visit: str, delay_s: float = 0.0) -> bool:
-        """End the rest of a visit after `delay_s`, also one that it is only about to begin.
+        """Wake a resting visit after `delay_s`, also one that is only about to rest.
 
         Returns:
-            whether it was at rest.
+            whether it was resting.
         """
         return bool(self._store.call("wake_visit", run_id, visit, int(delay_s * 1000)).recalled)
 
     def expire(self, run_id: str, visit: str, call: str) -> str:
-        """Let a visit go on without something, if its time for that is over; tells its kind."""
+        """Time out a wait of a visit if it is due; return the wait's kind, "" if there was none."""
         return str(self._store.call("expire_wait", run_id, visit, call).kind)
 
 
 def wait_for(question: Question) -> Wait:
-    """Return a question as something that a visit waits for."""
+    """Return the wait for a question's answer."""
     return Wait(question.call, "question", question.allowed_s, _text_of(question))
 
 
 def _text_of(question: Question) -> str:
-    """What is stored of a question; its visit and its call are its name."""
+    """Return the stored text of a question; its visit and call are part of its name instead."""
     fields = {
         "root_run_id": question.root_run_id,
         "agent": question.agent,

@@ -1,4 +1,4 @@
-"""Partitions: what of them is due, and who looks after it."""
+"""Partitions: their due timers, and which scheduler owns them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class Partitions:
         self._store = store
 
     def sweep(self, owner: str, ttl_s: float, limit: int, seen_ms: int = 0) -> dict[str, list[str]]:
-        """Own what partitions can be owned; their due timers, oldest first, in one round trip.
+        """Own all free partitions and return their due timers, oldest first, in one round trip.
 
         Args:
-            seen_ms: an instant until which no time was lost, to be remembered; 0 for none.
+            seen_ms: an instant to record, until which no time was lost; 0 for none.
         """
         transition = self._store.transition("sweep_partition")
         with self._store.client.pipeline(transaction=False) as pipe:
@@ -38,13 +38,13 @@ class Partitions:
         }
 
     def release(self, owner: str) -> None:
-        """Let go of all partitions, so that another scheduler takes them at once."""
+        """Release all partitions, so that another scheduler can take them at once."""
         transition = self._store.transition("release_partition")
         for partition in ALL_PARTITIONS:
             transition(partition, owner)
 
     def shift_timers(self, back_ms: int, expected_ms: int, least_s: float) -> list[int]:
-        """Move along what all partitions wait for, as shift_timers.lua says; by how many ms."""
+        """Shift all partitions' timers as shift_timers.lua says; return the shift of each in ms."""
         transition = self._store.transition("shift_timers")
         with self._store.client.pipeline(transaction=False) as pipe:
             for partition in ALL_PARTITIONS:
@@ -62,14 +62,14 @@ class Partitions:
     def find_unfinished(
         self, partition: str, first: int, count: int, limit: int
     ) -> tuple[int, list[str]]:
-        """Return up to `limit` runs of a partition that are not over, or left something behind.
+        """Return up to `limit` runs of a partition that have not ended, or left something behind.
 
         Args:
             first: the position among the partition's runs to begin at.
-            count: how many runs to look at at most.
+            count: how many runs to examine at most.
 
         Returns:
-            the position to go on at, 0 after the last run; the run ids.
+            the position to continue at, 0 after the last run; the run ids.
         """
         found = self._store.transition("find_unfinished")(partition, first, count, limit)
         return int(found.following), list(map(str, found.runs))

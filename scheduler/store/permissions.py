@@ -1,6 +1,6 @@
-"""What a user of Redis must be allowed, where it is not to be allowed everything.
+"""The permissions that a restricted Redis user needs.
 
-A test runs agents as a user with just these rules, and finds nothing in the server's log of
+A test runs agents as a user with exactly these rules, and checks that the server logs no
 refusals.
 """
 
@@ -14,7 +14,7 @@ from redis.exceptions import NoPermissionError
 
 from sleipnir.scheduler.doctor.check import Check
 
-# Ours; and those of Celery and kombu, by which workers are told of and asked.
+# Ours, and those by which Celery and kombu control and inspect workers.
 _KEYS = (
     "sleipnir*",
     "{p[0-9][0-9]}*",
@@ -24,7 +24,7 @@ _KEYS = (
     "*celery.pidbox*",
     "unacked*",
 )
-# No command that concerns others: none that administers, lists or removes what is not named.
+# No command that affects others: none to administer, to list all keys or to flush databases.
 _COMMANDS = (
     "-@all",
     "+@read",
@@ -41,7 +41,7 @@ _COMMANDS = (
     "+info",
     "+time",
 )
-# One that does nothing for each kind of keys and commands.
+# A harmless command for each kind of key and command.
 _PROBES: tuple[tuple[str, ...], ...] = (
     ("INFO", "server"),
     ("TIME",),
@@ -57,19 +57,19 @@ _PROBES: tuple[tuple[str, ...], ...] = (
 
 
 def rule(db: int = 0) -> str:
-    """What follows `ACL SETUSER NAME on >PASSWORD` for a user that works on a database."""
+    """Return what to put after `ACL SETUSER NAME on >PASSWORD` for a user of one database."""
     keys = (f"~{pattern}" for pattern in _KEYS)
     channels = (f"&{pattern}" for pattern in ("sleipnir:*", *_channels_of_celery(db)))
     return " ".join(("resetkeys", *keys, "resetchannels", *channels, *_COMMANDS))
 
 
 def _channels_of_celery(db: int) -> tuple[str, ...]:
-    # As they are subscribed to: of a pattern, Redis wants the very same in the rule.
+    # Exactly as they are subscribed to: Redis compares patterns literally.
     return f"/{db}.celery.pidbox", f"/{db}.celeryev/*"
 
 
 def permission_check(client: redis.Redis) -> Check:
-    """Return whether our user may do what is needed, and what that is."""
+    """Check that our user has all permissions; the remedy shows the rule to grant them."""
     db = int(client.connection_pool.connection_kwargs.get("db") or 0)
     remedy = f"ACL SETUSER NAME on >PASSWORD {rule(db)}"
     refused = [*_refused_commands(client), *_refused_channels(client, db)]

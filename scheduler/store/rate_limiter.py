@@ -1,8 +1,8 @@
-"""The rate limiter of all model calls: what they reserve, hold and use, and what waits for what.
+"""The rate limiter of model calls: reservations, slots, usage, waiting calls, budgets.
 
-Everything lies under one hash tag, and each method but for the commands of people is one script
-(see scheduler/store/lua/lib/limits.lua). A call is known by a name that is the same whenever it is
-tried again.
+All its keys share one hash tag, and each method is a single script (see
+scheduler/store/lua/lib/limits.lua), except for people's commands. A call keeps its name when it
+is retried.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from sleipnir.scheduler.store.limit_queries import (
 )
 from sleipnir.scheduler.store.transitions import Scripts
 
-# A worker renews what its calls hold several times in that.
+# A worker renews the leases of its calls several times within this.
 LEASE_S = 15.0
 
 
 class RateLimiter:
-    """Lets model calls go, or tells them when to come back.
+    """Admits model calls, or tells them when to try again.
 
     Args:
         kept_s: how long budgets of runs and batches are kept after their last call.
-        lease_s: until what a dead worker's calls held is free again.
+        lease_s: after how long a dead worker's slots and reservations are free again.
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class RateLimiter:
         self._lease_ms = int(lease_s * 1000)
         self.queries = LimitQueries(client, self._scripts.clock)
 
-    # ---- what calls do
+    # ---- for calls
 
     def reserve(self, reservation: Reservation) -> Grant | Delay | Denied:
-        """Let a call go, or say when it may come back."""
+        """Admit a call, or say when it may try again."""
         found = self._call("reserve_call", reservation.call, json.dumps(self._spec(reservation)))
         match found.verdict:
             case "go":
@@ -79,7 +79,7 @@ class RateLimiter:
     def release(
         self, grant: Grant, used: Used, failure: ProviderFailure | None = None
     ) -> tuple[Delay | None, list[str]]:
-        """Note what a call used; if it failed, whether it waits. And whose turn it is now."""
+        """Record a call's usage; return its delay, if to be retried, and the calls to wake."""
         reservation = grant.reservation
         spec = {
             **self._spec(reservation),
@@ -97,40 +97,40 @@ class RateLimiter:
         return None, done.woken
 
     def renew(self, grant: Iterable[Grant]) -> None:
-        """Keep what calls under way hold."""
+        """Renew the leases of running calls."""
         holdings = [text for each in grant for text in _holdings(each)]
         if holdings:
             self._call("renew_calls", self._lease_ms, *holdings)
 
     def notices(self) -> Notices:
-        """Live changes, and what is paused."""
+        """Return the live changes of settings, and what is paused."""
         with self._redis.pipeline(transaction=False) as pipe:
             pipe.hgetall(SETTINGS)
             pipe.hkeys(PAUSES)
             changes, pauses = pipe.execute()
         return Notices(changes, frozenset(pauses))
 
-    # ---- what people do
+    # ---- for people
 
     def set(self, name: str, setting: str, value: str) -> None:
-        """Change a limit or budget for all workers."""
+        """Change a setting of a limit or budget for all workers."""
         self._redis.hset(SETTINGS, f"{name}.{setting}", value)
 
     def unset(self, name: str, setting: str) -> bool:
-        """Go back to what is configured; False if it was not changed."""
+        """Return to the configured value; False if it was not changed."""
         return bool(self._redis.hdel(SETTINGS, f"{name}.{setting}"))
 
     def pause(self, name: str, reason: str) -> None:
-        """Let no call under this name go until `resume`."""
+        """Stop all calls of this name until `resume`."""
         self._redis.hset(SETTINGS, f"{name}.paused", reason)
 
     def resume(self, name: str) -> bool:
-        """End a pause, whoever began it; False if there was none."""
+        """End a pause, whatever started it; False if there was none."""
         by_command = self._redis.hdel(SETTINGS, f"{name}.paused")
         return bool(self._redis.hdel(PAUSES, name) or by_command)
 
     def grant_again(self, budget: str) -> None:
-        """Let a budget be used up once more, `budget` as `day`, `run:ID` or `batch:NAME`."""
+        """Grant a budget once more: `day`, `run:ID` or `batch:NAME`."""
         key = f"{PARTITION}:budget:{self.queries.budget_id(budget)}"
         with self._redis.pipeline(transaction=False) as pipe:
             pipe.hincrby(key, "granted", 1)
@@ -138,9 +138,9 @@ class RateLimiter:
             pipe.execute()
 
     def begin_own_budget(self, run_id: str, used: Used) -> None:
-        """Count what a run that is over has used towards a budget of its own.
+        """Start a run's own budget with what the run, which has ended, has used.
 
-        Until now it may have had none, under which nothing of a run is counted.
+        Without a budget of its own, nothing was counted towards it until now.
         """
         name = f"run:{run_id}"
         cost, tokens = self.queries.budget_fields(name, "cost", "tokens")
@@ -153,7 +153,7 @@ class RateLimiter:
             pipe.execute()
 
     def wake(self, name: str, limit: int) -> list[str]:
-        """Give calls that wait for this name their turn now; returns them, first come first."""
+        """Let the first calls that wait for this name try again now; return them in order."""
         return list(self._call("wake_calls", name, limit).calls)
 
     # ---- scripts
@@ -179,12 +179,12 @@ class RateLimiter:
 
 
 def set_clock_ahead(client: redis.Redis, by_ms: int) -> None:
-    """Make up for Redis' clock having been set (back by `by_ms`): no call waits for longer."""
+    """Compensate for Redis' clock having been set back by `by_ms`, so that no call waits longer."""
     client.incrby(AHEAD, by_ms)
 
 
 def _holdings(grant: Grant) -> list[str]:
-    """Kind, name and member of all that a call holds, one after the other."""
+    """Return kind, name and member of everything that a call holds, flattened."""
     of = grant.reservation
     slots = [("held", limit.name, of.call) for limit in of.limits]
     hold = f"{of.call}|{_nano(of.worst_usd)}|{of.worst_tokens}"
@@ -197,7 +197,7 @@ def _nano(usd: float) -> int:
 
 
 def _limit(limit: Limit) -> dict[str, Any]:
-    # What is None stays out: Lua would take it for a value.
+    # Leave out None: Lua would take it for a value.
     values = {
         "name": limit.name,
         "requests": limit.requests_per_minute,

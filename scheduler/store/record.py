@@ -1,4 +1,4 @@
-"""What transitions are given of a new run, a checkpoint, an amount of usage: texts for scripts."""
+"""Encodes new runs, checkpoints and usage as the texts that transitions take."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def usage_text(usage: Usage | None) -> str:
 def checkpoint(
     step: int, writes: Mapping[str, str], frontier: Sequence[str], nodes: Mapping[str, Any]
 ) -> str:
-    """Return a checkpoint's JSON without its opening: the transition puts the time in front."""
+    """Return a checkpoint's JSON without its opening: the transition adds the time in front."""
     changed = ",".join(f"{encode(key)}:{text}" for key, text in writes.items())
     return (
         f'"step":{step},"frontier":{encode(list(frontier))},'

@@ -1,4 +1,4 @@
-"""Recordings in Redis: those that are being made, those that reply, and how far each run is."""
+"""Recordings in Redis: being made, being replayed, and the position of each replaying run."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ _CALL, _COUNT, _MISS = "call ", "count ", "miss "
 
 @dataclass(frozen=True, slots=True)
 class FoundRecording:
-    """What a run and its children asked of models and tools, in the order of the replies."""
+    """Calls of models and tools by a run and its children, in the order of the replies."""
 
     entries: tuple[Recorded, ...]
-    complete: bool  # False: there was more than a recording may hold
+    complete: bool  # False: there was more than a recording can hold
 
     @property
     def calls(self) -> tuple[RecordedCall, ...]:
-        """Those of models."""
+        """The calls of models."""
         return model_calls(self.entries)
 
 
 class Recordings:
-    """All of this expires `keep_s` after it was last used."""
+    """Recordings and positions; all expire `keep_s` after their last use."""
 
     def __init__(self, client: redis.Redis, keep_s: float) -> None:
         # redis-py types every answer as a union of its sync and async forms.
         self._redis: Any = client
         self._keep = timedelta(seconds=keep_s)
 
-    # ---- being made, by the workers
+    # ---- recording, by workers
 
     def add(self, root: str, key: str, call: Recorded) -> None:
-        """Record a call of a run; `key` is equal for repetitions of a call, the last one counts."""
+        """Record a call of a run; repetitions have the same `key`, and the last one counts."""
         text = encode(call.to_json())
         name = recorded_key(root)
         with self._redis.pipeline() as pipe:
@@ -50,27 +50,27 @@ class Recordings:
             pipe.pexpire(name, self._keep)
             size, _ = pipe.execute()
         if size <= LIMIT_BYTES:
-            # Where a call ends in the recording says which one came first.
+            # The size so far orders the calls.
             self._redis.hset(name, _CALL + key, f"{size} {text}")
 
     def recorded(self, root: str) -> FoundRecording:
-        """What was recorded of a run so far."""
+        """Return what was recorded of a run so far."""
         fields = self._redis.hgetall(recorded_key(root))
         size = int(fields.pop(_SIZE, 0))
         placed = (text.partition(" ") for text in fields.values())
         texts = [text for _, _, text in sorted(placed, key=lambda parts: int(parts[0]))]
         return FoundRecording(tuple(read("\n".join(texts), "recording")), size <= LIMIT_BYTES)
 
-    # ---- replying
+    # ---- replaying
 
     def put(self, text: str, source: str) -> str:
-        """Keep a recording for runs to be submitted; returns the digest that names it.
+        """Store a recording for runs to be submitted; return its digest.
 
         Args:
-            source: what messages call it.
+            source: the name of the recording in messages.
 
         Raises:
-            SubmissionRefused: it is none, or too large.
+            SubmissionRefused: it is not a recording, or too large.
         """
         data = text.encode()
         if len(data) > LIMIT_BYTES:
@@ -83,12 +83,12 @@ class Recordings:
         return digest
 
     def get(self, digest: str) -> list[Recorded] | None:
-        """Return the calls of a recording; None if it is not kept any more."""
+        """Return the calls of a recording; None if it is no longer stored."""
         text = self._redis.getex(recording_key(digest), px=self._keep)
         return None if text is None else read(text, "recording")
 
     def turn(self, root: str, key: str, group: str) -> int:
-        """Which call of its group a call of a run is, from 1; the same for its repetitions."""
+        """Return a call's number within its group, from 1; repetitions get the same one."""
         name = replayed_key(root)
         known = self._redis.hget(name, _CALL + key)
         if known is not None:
@@ -98,11 +98,11 @@ class Recordings:
         return turn
 
     def miss(self, root: str, key: str, message: str) -> None:
-        """A call of a run has no recorded reply."""
+        """Record that a call of a run has no recorded reply."""
         self._remember(replayed_key(root), _MISS + key, message)
 
     def misses(self, root: str) -> list[str]:
-        """Return why calls of a run got no reply, by the keys of the calls."""
+        """Return why calls of a run got no reply, sorted by call."""
         fields: dict[str, str] = self._redis.hgetall(replayed_key(root))
         return [text for name, text in sorted(fields.items()) if name.startswith(_MISS)]
 

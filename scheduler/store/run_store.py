@@ -1,6 +1,6 @@
-"""The run store: one typed method per transition. Nobody else changes a run in Redis.
+"""The run store: one typed method per transition. Nothing else changes runs in Redis.
 
-What people look at (lists, histories, narration) is read through `queries`.
+Lists, histories and narrations are read through `queries`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from sleipnir.scheduler.store.visits import Visits
 
 
 class RunStore(Transitions):
-    """Everything that changes runs, by what it changes."""
+    """All transitions of runs, grouped by what they change."""
 
-    # Their methods are what failpoints can be set at.
+    # Failpoints can be set at the methods of these classes.
     PARTS = (Runs, Visits, Parking, Children, Messages, Escalations, Partitions, Bundles)
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Runs: accepted, ended, repaired, forgotten; what is told and logged of them."""
+"""Transitions of whole runs: submit, retry, end, repair, purge; their narration and logs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _LOG_ENTRIES = 1_000
 _TRANSCRIPTS = 1_000
-# Half a minute's of a few models at once: a watcher reads on within a second.
+# Half a minute of output of a few models: watchers read it within a second.
 _TOKEN_STREAM_ENTRIES = 1_000
 _TOKEN_STREAM_KEPT_MS = 30_000
 
@@ -36,16 +36,16 @@ class Runs:
         self._store = store
 
     def submit(self, run: NewRun) -> bool:
-        """Accept a run, at most once per id: False if it exists already.
+        """Accept a run, at most once per id; return False if it exists already.
 
         Raises:
-            NotOver: its session is not what it was when the run was made of it.
+            NotOver: the session has changed since the run was created from it.
         """
         answer = self._store.call("submit_run", run.run_id, *self.to_submit(run))
         return bool(answer.created)
 
     def to_submit(self, run: NewRun) -> list[str | int]:
-        """What `submit_run` is given besides the run's id."""
+        """Return the arguments of `submit_run` besides the run's id."""
         fields = record_fields(run)
         return [
             run.start,
@@ -60,15 +60,15 @@ class Runs:
         ]
 
     def forget_session(self, session: str, last: str) -> None:
-        """Forget a session, `<agent>/<name>`; its runs stay.
+        """Remove a session, `<agent>/<name>`; its runs stay.
 
         Raises:
-            NotOver: its last run is another one than `last`, or goes on.
+            NotOver: its last run is not `last`, or has not ended.
         """
         self._store.call("forget_session", last, session)
 
     def fork(self, fork: NewFork, event: Event) -> None:
-        """Accept a run that goes on where another one was; its id is new."""
+        """Accept a run with a new id that continues where another one was."""
         run, fields = fork.run, record_fields(fork.run) + flat(fork.failures.counters())
         visits = [text for node, n in fork.visits.items() for text in (f"n:{node}", str(n))]
         self._store.call(
@@ -93,11 +93,11 @@ class Runs:
         )
 
     def retry(self, another: AnotherTry) -> None:
-        """Let a run that is over go on, once.
+        """Continue a run that has ended, at most once.
 
         Raises:
-            NotOver: it goes on already, or did since `tries` was read.
-            RunGone: nothing is left of it to go on with.
+            NotOver: it runs already, or was retried since `tries` was read.
+            RunGone: too little is left of it to continue.
         """
         agent, begin, children = another.agent, another.begin, another.children
         begin_state = flat(begin.state) if begin else []
@@ -126,11 +126,11 @@ class Runs:
         )
 
     def leave_batch(self, batch: str, run_id: str) -> None:
-        """Take a run out of its batch: another attempt stands there in its place."""
+        """Take a run out of its batch, where another attempt has replaced it."""
         self._store.call("leave_batch", run_id, batch)
 
     def close(self, run_id: str, status: str, failure: Failure) -> bool:
-        """Cancel a run, or time it out if its deadline has passed; False if it was over."""
+        """Cancel a run, or time it out if its deadline has passed; return False if it had ended."""
         try:
             self._store.call("close_run", *self.to_close(run_id, status, failure))
         except TransitionRefused:
@@ -138,43 +138,43 @@ class Runs:
         return True
 
     def to_close(self, run_id: str, status: str, failure: Failure) -> tuple[str, str, str]:
-        """What `close_run` is given."""
+        """Return the arguments of `close_run`."""
         return run_id, status, encode(failure.to_json())
 
     def time_limit_s(self, run_id: str) -> float:
-        """Return the wall-clock limit of a run; 0 if it has none."""
+        """Return the wall-clock limit of a run in seconds; 0 if it has none."""
         limit = self._store.client.hget(run_key("run", run_id), "timeout_ms")
         return int(limit or 0) / 1000
 
     def purge(self, run_id: str, digest: str) -> bool:
-        """Forget a finished run, and that it used a bundle; False if it is gone or goes on."""
+        """Remove a finished run and its use of a bundle; return False if it is gone or not over."""
         return bool(self._store.call("purge_run", run_id, digest).removed)
 
     def repair(
         self, run_id: str, digest: str, failure: Failure | None, repairs: Iterable[Repair]
     ) -> bool:
-        """Make a stranded run go on, or end it with `failure`; False if it has changed meanwhile.
+        """Make a stranded run continue, or end it with `failure`; return False if it has changed.
 
         Args:
-            digest: of the snapshot that showed what is wrong.
+            digest: of the snapshot on which the repairs were decided.
         """
         steps = [text for step in repairs for text in (step.verb, step.visit, step.argument)]
         error = encode(failure.to_json()) if failure else ""
         return bool(self._store.call("repair_run", run_id, digest, error, *steps).repaired)
 
     def narrate(self, run_id: str, event: Event) -> None:
-        """Append an event to a run's narration, unless the run was forgotten meanwhile."""
+        """Append an event to a run's narration, unless the run was purged meanwhile."""
         self.narrating(run_id, event).alone()
 
     def narrating(self, run_id: str, event: Event) -> Queued:
-        """The same, to be sent with a commit."""
+        """Return `narrate` as a command to send along with a commit."""
         limit, text = self._store.settings.narration_limit, self._store.event(event)
         key = run_key("events", run_id)
         words = ("XADD", key, "NOMKSTREAM", "MAXLEN", "~", limit, "*", "e", text)
         return Queued(words, partial(self._store.send, *words))
 
     def stream(self, run_id: str, event: TextStreamed) -> None:
-        """Pass on what a model says; whoever does not read along now never will."""
+        """Append to the run's token stream, which is only for current watchers."""
         key = run_key("tokens", run_id)
         with self._store.client.pipeline(transaction=False) as pipe:
             pipe.xadd(
@@ -184,24 +184,24 @@ class Runs:
             pipe.execute()
 
     def append_logs(self, run_id: str, entries: Sequence[str], dropped: int = 0) -> None:
-        """Keep output of a visit with its run, the newest that fits.
+        """Append a visit's output to its run's log; the oldest entries are dropped at the limit.
 
         Args:
-            dropped: entries that were left out before.
+            dropped: number of entries already left out.
         """
         self.appending_logs(run_id, entries, dropped).alone()
 
     def appending_logs(self, run_id: str, entries: Sequence[str], dropped: int = 0) -> Queued:
-        """The same, to be sent with a commit."""
+        """Return `append_logs` as a command to send along with a commit."""
         limit_bytes = self._store.settings.log_limit_bytes
         call = ("append_logs", run_id, "logs", _LOG_ENTRIES, limit_bytes, dropped)
         return self._store.queued(*call, *entries)
 
     def append_transcript(self, run_id: str, entry: str, *, failed: bool) -> None:
-        """Keep a conversation with models, the newest that fit.
+        """Append a conversation to the run's transcripts; the oldest are dropped at the limit.
 
         Args:
-            failed: what it was for; of these as many are kept again, however many succeed.
+            failed: whether its attempt failed; failed ones have a limit of their own.
         """
         kind = "failed_transcripts" if failed else "transcripts"
         limit_bytes = self._store.settings.transcript_limit_bytes

@@ -1,7 +1,7 @@
-"""Loads the Lua scripts: one transition a file, its header the contract.
+"""Loads the Lua scripts: one transition per file, its header is the contract.
 
-A header names the keys and arguments, which become locals of those names, the library
-files it uses, what it answers, and the codes it may answer with instead of `OK`:
+A header names the keys and arguments, which become locals of these names, the library
+files it uses, the values it returns, and the codes it may return instead of `OK`:
 
     -- What the script does.
     -- KEYS partition
@@ -10,14 +10,14 @@ files it uses, what it answers, and the codes it may answer with instead of `OK`
     -- OK   status left  one word a value, then blanks and what they are; none without this line
     -- ERR  stale_visit  when that happens
 
-A library with a line `-- LAZY` has functions that most calls of a script do without. They are
-made, with all that they alone need, when one of them is first called.
+A library with a line `-- LAZY` holds functions that most calls of a script do not need. They are
+created, with everything only they need, when one of them is first called.
 
-Every script gets the hash tag of a partition as its only key: all keys of a run lie in one
-slot and their names are made in `lib/store.lua`. `now_ms` is the clock of Redis.
+The only key passed to a script is the hash tag of a partition: all keys of a run are in one
+slot, and `lib/store.lua` builds their names. `now_ms` is the clock of Redis.
 
-A script happens whole or not at all. `redis.call` is for reading; what writes goes through
-`lib/atomic.lua`, which every script has, and which takes it back when anything fails later:
+Scripts are atomic: `redis.call` is only for reading; writes go through `lib/atomic.lua`, which
+every script includes, and which undoes them if anything fails later:
 
     write('HSET', run, 'status', status)      reads what it replaces, to be able to take it back
     write_undone_by({'ZREM', timers, member}, 'ZADD', timers, at, member)   where it is known
@@ -27,8 +27,8 @@ A script happens whole or not at all. `redis.call` is for reading; what writes g
     write_last('HSET', state, key, value)     once, at the end: large values are not read before
     remove(key, ...)                          keys, at the very end
 
-Whoever calls gets `TransitionBroken` for what failed in the script, and Redis' own error when
-it takes no writes at all now.
+A failure in the script raises `TransitionBroken`; Redis' own error is raised while it refuses
+all writes.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ _REFUSALS: Mapping[str, type[Exception]] = {
 
 _DEFINED = re.compile(r"(local function|function|local) +([\w, ]+)")
 _NAME = re.compile(r"\w+")
-# Texts, comments and fields are passed over: they are found as "".
+# Texts, comments and fields are skipped: they match as "".
 _WORD = re.compile(r"'[^'\n]*'|--.*|\.\w+|(\w+)")
 
 Constant = str | int
@@ -93,13 +93,13 @@ Woken = tuple[str, str, str, str, str]  # run id, visit, label, bundle digest, q
 
 @cache
 def _files() -> Mapping[str, Path]:
-    """Return the files of all transitions by their names, which are unique among all folders."""
+    """Return the files of all transitions by name, unique across folders."""
     return {file.stem: file for file in _HERE.glob("*/*.lua") if file.parent.name != "lib"}
 
 
 @cache
 def source_of(name: str) -> str:
-    """Return the text of a transition as it was written."""
+    """Return the source of a transition."""
     return _files()[name].read_text(encoding="utf-8")
 
 
@@ -109,10 +109,10 @@ def _library_source(name: str) -> str:
 
 
 def read_all() -> None:
-    """Read every file now: an upgrade of them must not mix with a running process.
+    """Read all files at start, so that an upgrade cannot mix versions in a running process.
 
-    They are put together when they are first called: all of them would take longer than the rest
-    of a worker's own start.
+    Scripts are composed when first called: composing all of them would take longer than the rest
+    of a worker's start.
     """
     for name in script_names():
         source_of(name)
@@ -122,7 +122,7 @@ def read_all() -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """A definition that begins a line of a library, or another statement: that names nothing."""
+    """A definition that begins a line of a library, or another statement, which has no name."""
 
     text: str
     names: frozenset[str]
@@ -130,7 +130,7 @@ class _Part:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """What it may need; most scripts leave most parts out."""
+        """Names that it may refer to; most scripts leave most parts out."""
         return _words(self.text)
 
 
@@ -156,13 +156,13 @@ def _header(source: str, word: str) -> list[str]:
 
 
 def result_names(source: str) -> list[str]:
-    """What a script's `OK` line calls the values of its answer."""
+    """Return the names of a script's values from its `OK` line."""
     line = re.search(r"^-- OK +(\w+(?: \w+)*)", source, re.M)
     return line[1].split() if line else []
 
 
 def script_names() -> list[str]:
-    """Return every transition, by file name."""
+    """Return the names of all transitions."""
     return sorted(_files())
 
 
@@ -196,9 +196,9 @@ def compose(name: str, constants: Mapping[str, Constant]) -> str:
 
 
 def _definitions(libraries: Sequence[str], text: str) -> list[str]:
-    """The parts of libraries that `text` needs: each call of a script makes its functions anew.
+    """Return the parts of libraries that `text` needs: every call creates its functions anew.
 
-    What only functions of lazy libraries lead to waits until one of those is called.
+    What only lazy functions refer to is created when one of them is first called.
     """
     parts = [part for library in libraries for part in _library(library)]
     words = _words(text)
@@ -219,13 +219,13 @@ def _definitions(libraries: Sequence[str], text: str) -> list[str]:
 
 
 def _declares(part: _Part, doors: Set[str]) -> bool:
-    """Return whether a part does no more than to declare what is declared as a door already."""
+    """Return whether a part only declares names that are declared as doors already."""
     only_names = re.fullmatch(r"local (?!function)[\w, ]+", part.text)
     return bool(only_names) and part.names <= doors
 
 
 def _assigned(part: _Part, doors: Set[str]) -> str:
-    """Return the definition of a door in place of what makes it; others stay local."""
+    """Return a part in which the definition of a door assigns it; other names stay local."""
     return part.text.removeprefix("local ") if part.names & doors else part.text
 
 
@@ -244,7 +244,7 @@ def _reached(parts: Sequence[_Part], words: frozenset[str]) -> list[_Part]:
 
 
 def _words(text: str) -> frozenset[str]:
-    """What may name a definition: no comments, texts and fields."""
+    """Return the words that may refer to definitions: none of comments, texts or fields."""
     return frozenset(_WORD.findall(text))
 
 
@@ -254,7 +254,7 @@ def _quoted(text: str) -> str:
 
 
 def _encoded(argument: str | int) -> bytes | int:
-    # Scripts and models may put lone surrogates into texts and keys; hiredis takes them as bytes.
+    # Texts and keys may contain lone surrogates; hiredis takes them as bytes only.
     return argument.encode(errors="surrogatepass") if isinstance(argument, str) else argument
 
 
@@ -263,7 +263,7 @@ def _record(name: str, fields: Sequence[str]) -> Any:
 
 
 class Contract:
-    """What one script takes and answers, whoever carries it out."""
+    """The arguments and values of one script, independent of who calls it."""
 
     def __init__(
         self,
@@ -280,14 +280,14 @@ class Contract:
 
     @cached_property
     def sha(self) -> str:
-        """What Redis knows the script by."""
+        """The SHA1 digest by which Redis caches the script."""
         return hashlib.sha1(self.text.encode()).hexdigest()
 
     def encoded(self, arguments: Sequence[str | int], clock: str) -> list[bytes | str | int]:
-        """Arguments as they are sent.
+        """Return the arguments as they are sent.
 
         Raises:
-            TypeError: there are too few of them, or too many.
+            TypeError: there are too few or too many of them.
         """
         expected = len(self._arguments)
         open_ended = expected > 0 and self._arguments[-1] == "rest"
@@ -296,7 +296,7 @@ class Contract:
         return [clock, *map(_encoded, arguments)]
 
     def result(self, answer: Any) -> Any:
-        """Return the values of an answer, by their names; publishes the visits it woke."""
+        """Return a record of an answer's values; publish the visits that it woke."""
         if answer[0] == "broken":
             raise TransitionBroken(self._name, str(answer[1]))
         if answer[0] != "OK":
@@ -312,7 +312,7 @@ class Contract:
 
 
 class Transition(Contract):
-    """One script, bound to a Redis. Calling it returns a record of what its `OK` line names."""
+    """One script bound to a client; calling it returns a record of the values of its `OK` line."""
 
     def __init__(
         self,
@@ -332,18 +332,18 @@ class Transition(Contract):
         clock: str = "",
         client: redis.Redis | None = None,
     ) -> Any:
-        """Run it, by another client than its own if one is given.
+        """Run the script, by `client` instead of its own if given.
 
-        A pipeline only queues it: its answer is to be read with `result`.
+        A pipeline only queues it: pass the answer to `result`.
 
         Raises:
-            TransitionRefused: the subclass that the script's code names.
-            TransitionBroken: the script failed; it has changed nothing.
-            TypeError: for a wrong number of arguments, or of values in the answer.
+            TransitionRefused: the subclass for the code that the script returned.
+            TransitionBroken: the script failed; nothing was written.
+            TypeError: wrong number of arguments, or of values in the answer.
         """
         encoded = self.encoded(arguments, clock)
         try:
             answer = self._script(keys=[partition], args=encoded, client=client)
-        except NoScriptError:  # Redis has restarted since it was loaded, once more
+        except NoScriptError:  # Redis has restarted since the script was loaded
             answer = (client or self._client).eval(self.text, 1, partition, *encoded)
         return None if isinstance(client, Pipeline) else self.result(answer)

@@ -1,9 +1,9 @@
-"""Sentinel URLs: where to ask which Redis is the primary, in place of naming one.
+"""Sentinel URLs, which say where to ask for the current primary.
 
     sentinel://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]…]/SERVICE[/DB][?sentinel_password=…]
 
-User and password are those of Redis; the sentinels' own are `sentinel_username` and
-`sentinel_password`. Special characters are written as %XX.
+User and password are for Redis; `sentinel_username` and `sentinel_password` are for the
+sentinels. Special characters are percent-encoded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sleipnir.records import dataclass
 
 SCHEME = "sentinel://"
 _PORT = 26379
-# One that does not answer in this time is passed over; there are others, and other tries.
+# A sentinel that does not answer in time is skipped; there are others, and retries.
 _MAX_WAIT_S = 2.0
 _FORM = "sentinel://[:PASSWORD@]HOST:PORT[,HOST:PORT…]/SERVICE[/DB]"
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::(\d{1,5}))?")
@@ -29,7 +29,7 @@ _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::(\d{1,5}))?")
 
 @dataclass(frozen=True, slots=True)
 class SentinelUrl:
-    """The parts of such a URL."""
+    """The parts of a Sentinel URL."""
 
     addresses: tuple[tuple[str, int], ...]
     service: str
@@ -40,13 +40,13 @@ class SentinelUrl:
 
     @classmethod
     def parse(cls, url: str) -> SentinelUrl:
-        """Take a URL apart.
+        """Parse a URL.
 
         Raises:
-            ValueError: it is not of that form; says what is wrong, and no password.
+            ValueError: it is not valid; the message contains no password.
         """
         place, _, query = url.removeprefix(SCHEME).partition("?")
-        # To the last @, as in `masked`: a password may hold any character.
+        # Up to the last @, as in `masked`: a password may contain any character.
         login, _, place = place.rpartition("@")
         hosts, _, path = place.partition("/")
         service, _, db = path.partition("/")
@@ -66,7 +66,7 @@ class SentinelUrl:
 
     @property
     def sentinel_options(self) -> dict[str, Any]:
-        """How to talk to the sentinels."""
+        """The options for clients of the sentinels."""
         return {
             "socket_timeout": _MAX_WAIT_S,
             "socket_connect_timeout": _MAX_WAIT_S,
@@ -75,7 +75,7 @@ class SentinelUrl:
         }
 
     def client(self, **options: Any) -> redis.Redis:
-        """Return a client of the primary, whichever it is whenever a connection is made."""
+        """Return a client of the primary, which is looked up for each new connection."""
         make_sentinel: Any = Sentinel  # untyped in redis-py
         sentinels = make_sentinel(list(self.addresses), sentinel_kwargs=self.sentinel_options)
         client: redis.Redis = sentinels.master_for(
@@ -90,7 +90,7 @@ class SentinelUrl:
 
     @property
     def kombu_url(self) -> str:
-        """The same for kombu: a URL for each sentinel; the service is an option."""
+        """The same for kombu: one URL per sentinel; the service name is an option."""
         login = ""
         if self.password is not None:
             login = f"{quote(self.username or '', safe='')}:{quote(self.password, safe='')}@"
@@ -99,21 +99,21 @@ class SentinelUrl:
 
     @property
     def kombu_options(self) -> dict[str, Any]:
-        """The options of kombu's transport that belong to that URL."""
+        """The options of kombu's transport that go with `kombu_url`."""
         return {"master_name": self.service, "sentinel_kwargs": self.sentinel_options}
 
 
 class _Connection(SentinelManagedConnection):
-    """Asks for the primary whenever it is made anew.
+    """A connection that looks up the primary whenever it reconnects.
 
-    redis-py's asks when it is taken from its pool; one that is kept would try for ever to reach
-    the server that it was made to.
+    redis-py looks it up only when a connection is taken from its pool; one that a thread keeps
+    would try forever to reach the old server.
     """
 
     def connect_check_health(
         self, check_health: bool = True, retry_socket_connect: bool = True
     ) -> None:
-        """As redis-py's, to the present primary."""
+        """Connect as redis-py does, to the current primary."""
         if self._sock is None:
             self.host, self.port = self.connection_pool.get_master_address()
             super().connect_check_health(check_health, retry_socket_connect)

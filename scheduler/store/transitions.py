@@ -1,4 +1,4 @@
-"""Calls of transitions: what every part of the run store and the rate limiter share."""
+"""Calls of transitions: the base of the run store and of the rate limiter."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ with lazy_imports():
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.events import Event
 
-# How long a message may be on its way before the scheduler asks where it is.
+# How long a message may be on its way before the scheduler checks for it.
 REPUBLISH_MS = 5_000
-# Less would not hold what makes an event one.
+# The least that holds an event's essential fields.
 _SMALLEST_EVENT_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """A command that is sent with others."""
+    """A command that is sent together with others."""
 
     words: tuple[str | bytes | int, ...]
-    alone: Callable[[], Any]  # sends it by itself
+    alone: Callable[[], Any]  # sends it alone
 
 
 class Scripts:
-    """Transitions on one Redis by their names, each loaded once, and the clock they go by.
+    """Transitions on one Redis by name, each loaded once, and the clock they use.
 
     Args:
-        constants: what scripts are given besides their arguments.
-        published: takes the visits that a transition made ready.
+        constants: passed to all scripts besides their arguments.
+        published: receives the visits that a transition made ready.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Scripts:
         self._transitions: dict[str, Transition] = {}
 
     def transition(self, name: str) -> Transition:
-        """Return a script by its file's name."""
+        """Return a transition by its file's name."""
         found = self._transitions.get(name)
         if found is None:
             found = Transition(name, self.client, self.constants, self._published)
@@ -72,7 +72,7 @@ class Transitions(Scripts):
     """Transitions of runs, each one Lua call on one partition.
 
     Args:
-        clock: the time in ms for tests; by default Redis tells it.
+        clock: returns the time in ms, for tests; by default Redis tells it.
     """
 
     def __init__(
@@ -99,11 +99,11 @@ class Transitions(Scripts):
         self._own = OwnConnection(client)
 
     def call(self, name: str, run_id: str, *arguments: str | int) -> Any:
-        """Carry out one transition of a run; returns a record of what the script's `OK` line names.
+        """Carry out one transition of a run; return a record of the values of its `OK` line.
 
         Raises:
             TransitionRefused: as the script's `ERR` lines say.
-            TransitionBroken: it failed at what it found or was given; nothing was written.
+            TransitionBroken: the script failed; nothing was written.
         """
         return self.transition(name)(
             partition_of(run_id),
@@ -114,15 +114,15 @@ class Transitions(Scripts):
         )
 
     def send(self, *words: str | bytes | int) -> Any:
-        """Carry out one plain command."""
+        """Send one plain command."""
         return self._own.client.execute_command(*words)  # type: ignore[no-untyped-call] # of redis-py
 
     def call_after(
         self, commands: Sequence[Queued], name: str, run_id: str, *arguments: str | int
     ) -> Any:
-        """As `call`, after commands that need not be one with it: all in one round trip.
+        """Call as `call` does, after commands that need not be atomic with it, in one round trip.
 
-        One that fails is sent again by itself, and so is the transition.
+        A command that fails is sent again alone, and so is the transition.
         """
         if not commands:
             return self.call(name, run_id, *arguments)
@@ -139,7 +139,7 @@ class Transitions(Scripts):
         return self.transition(name).result(answers[-1])
 
     def queued(self, name: str, run_id: str, *arguments: str | int) -> Queued:
-        """Return a transition that is sent with another one."""
+        """Return a transition as a command to send together with another one."""
         transition, clock = self.transition(name), self.clock.argument()
         encoded = transition.encoded((run_id, *arguments), clock)
         return Queued(
@@ -148,9 +148,9 @@ class Transitions(Scripts):
         )
 
     def event(self, event: Event | None) -> str:
-        """Return an event of a run's narration as the transitions take it; empty for none.
+        """Return an event as transitions take it; empty for none.
 
-        Each has its share of the bytes that all may take together, so that nobody has to count.
+        An event is cut to an equal share of the narration's byte limit, so nobody has to count.
         """
         if event is None:
             return ""

@@ -1,4 +1,4 @@
-"""Visits: taken, renewed, recorded, committed, returned."""
+"""Transitions of visits: begin, renew, record, commit, requeue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sleipnir.scheduler.store.keys import partition_of, run_key
 from sleipnir.scheduler.store.record import checkpoint, flat, size_of, usage_text
 from sleipnir.scheduler.store.transitions import Queued, Transitions
 
-# Whoever only looks at runs decides nothing.
+# Only reading runs needs no plans.
 with lazy_imports():
     from sleipnir.scheduler.runs import plan as plans
 
@@ -35,18 +35,18 @@ class Visits:
         self._store = store
 
     def begin(self, lease: Lease, keys: Collection[str] | None, bundle: str = "") -> Begun:
-        """Take the lease of a visit and read the state's `keys`, all of them for None.
+        """Take the lease of a visit and read the state's `keys`, or all of them for None.
 
         Safe to repeat with the same token.
 
         Args:
-            bundle: digest of the agent that is to execute it; "" for whatever the run's is.
+            bundle: digest of the agent that will execute it; "" for whichever the run has.
 
         Raises:
             RunClosed, StaleVisit: there is nothing to do.
         """
         if keys is not None and not keys:
-            keys = ("",)  # no script argument at all would mean every key
+            keys = ("",)  # passing no key at all would mean every key
         begun = self._store.call(
             "begin_visit",
             lease.run_id,
@@ -75,7 +75,7 @@ class Visits:
         )
 
     def renew(self, leases: Iterable[Lease]) -> list[Lease]:
-        """Renew leases, one call a partition in one round trip; returns those that are gone."""
+        """Renew leases, one call per partition in one round trip; return those that were lost."""
         by_partition: dict[str, list[Lease]] = defaultdict(list)
         for lease in leases:
             by_partition[partition_of(lease.run_id)].append(lease)
@@ -113,14 +113,15 @@ class Visits:
         usage: Usage | None = None,
         first: Sequence[Queued] = (),
     ) -> str:
-        """Commit a super-step and its consequences, once; returns the run's status.
+        """Commit a super-step and its consequences, at most once; return the run's status.
 
         Args:
-            nodes: what the checkpoint says of each, by id.
-            failures: those that the run outlives; `first` are commands that are sent along.
+            nodes: what the checkpoint says about each node, by id.
+            failures: node failures that do not end the run.
+            first: commands to send along in front of the transition.
 
         Raises:
-            RunClosed, StaleVisit, StaleStep: somebody else decided; drop the result.
+            RunClosed, StaleVisit, StaleStep: another delivery or end came first; drop the result.
             StateTooLarge: nothing was written.
         """
         advanced = self._store.call_after(
@@ -145,13 +146,13 @@ class Visits:
             *plan.frontier,
         )
         if advanced.long:
-            # The step counts; what Redis cannot do now is tried again after the next one.
+            # The step is committed; a fold that fails now is tried again after the next one.
             with contextlib.suppress(RedisError, TransitionBroken):
                 self._fold_history(lease.run_id)
         return str(advanced.status)
 
     def _fold_history(self, run_id: str) -> None:
-        """Make the history of a long run shorter, as `sleipnir.scheduler.runs.history` says."""
+        """Shorten the history of a long run, as `sleipnir.scheduler.runs.history` says."""
         folds = self._store.client.hget(run_key("run", run_id), "history_folds") or "0"
         entries: Any = self._store.client.lrange(run_key("history", run_id), 0, -1)
         limit_bytes = self._store.settings.history_limit_bytes
@@ -168,7 +169,7 @@ class Visits:
         *,
         usage: Usage | None = None,
     ) -> int:
-        """Put aside what one of several branches produced; 0 asks the caller to advance.
+        """Stage the result of one of several branches; 0 asks the caller to advance the step.
 
         Raises:
             RunClosed, StaleVisit: drop the result.
@@ -188,7 +189,7 @@ class Visits:
     def read_step(
         self, run_id: str, reducer_keys: Collection[str]
     ) -> tuple[dict[str, Branch], dict[str, str]]:
-        """What a finished parallel step staged, by node; current JSON texts of reducer keys."""
+        """Return a finished parallel step's branches by node, and the values of reducer keys."""
         step = self._store.call("read_step", run_id, *reducer_keys)
         branches = {
             node: plans.Branch.from_json(text)
@@ -205,13 +206,13 @@ class Visits:
         event: Event | None = None,
         usage: Usage | None = None,
     ) -> None:
-        """Add an entry to a visit's conversation, at most once.
+        """Append an entry to a visit's conversation, at most once.
 
         Args:
-            position: how many entries there were before.
+            position: the number of entries before it.
 
         Raises:
-            RunClosed, StaleVisit: it is somebody else's to go on.
+            RunClosed, StaleVisit: the run has ended, or another delivery holds the visit.
         """
         self._store.call(
             "record_turn",
@@ -225,11 +226,11 @@ class Visits:
         )
 
     def read_turns(self, run_id: str, visit: str) -> list[str]:
-        """Everything a visit's conversation has recorded, in order."""
+        """Return all entries of a visit's conversation, in order."""
         return list(map(str, self._store.call("read_turns", run_id, visit).turns))
 
     def requeue(self, lease: Lease, delay_s: float = 0) -> None:
-        """Return a visit unfinished, for another worker to take at once, or after a while."""
+        """Requeue an unfinished visit, for another worker to take at once or after `delay_s`."""
         self._store.call(
             "requeue_visit", lease.run_id, lease.visit, lease.token, int(delay_s * 1000)
         )
@@ -238,22 +239,22 @@ class Visits:
         """Record that a visit killed its isolated process, and `how`.
 
         Returns:
-            whether it was the second time in a row, and its run has failed for it.
+            whether this was the second time in a row, so that its run has failed.
         """
         crashed = self._store.call("record_crash", lease.run_id, lease.visit, lease.token, how)
         return bool(crashed.done == "given_up")
 
     def clear_crashes(self, lease: Lease) -> None:
-        """Forget that a visit killed a process: the next one has outlived it."""
+        """Reset a visit's count of killed processes, after one that it did not kill."""
         self._store.client.hdel(run_key("run", lease.run_id), f"died:{lease.visit}")
 
     def redeliver(self, run_id: str, visit: str) -> str:
-        """See to a visit whose timer is due; tells what was done."""
+        """Handle a visit whose timer is due; return what was done."""
         limit = self._store.settings.max_deliveries
         return str(self._store.call("redeliver_visit", run_id, visit, limit).done)
 
     def delay_timer(self, run_id: str, member: str, by_s: float) -> None:
-        """Let a timer that nothing can be done about be due later."""
+        """Postpone a timer about which nothing can be done now."""
         timers = f"{partition_of(run_id)}:timers"
         self._store.client.zadd(
             timers, {member: self._store.clock.now_ms() + int(by_s * 1000)}, xx=True

@@ -1,1 +1,1 @@
-"""What runs of normal agents do to each other."""
+"""Interaction between runs of normal agents: child runs, messages, escalated questions."""

@@ -1,4 +1,4 @@
-"""The children that the models of runs have spawned."""
+"""Child runs spawned by the models of normal agents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.record import first_checkpoint, flat, record_fields, submitted
 from sleipnir.scheduler.store.transitions import Transitions
 
-# Runs of graphs remember nothing.
+# Runs of graph agents have no memory.
 with lazy_imports():
     from sleipnir.scheduler.agents import memory
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Children:
-    """Transitions and readings of child runs, for their parents."""
+    """Transitions and reads of spawned child runs, for their parents."""
 
     def __init__(self, store: Transitions) -> None:
         self._store = store
@@ -29,16 +29,16 @@ class Children:
     def start(
         self, lease: Lease, child: NewRun, most: int, *, event: Event | None = None
     ) -> int | None:
-        """Start a child run, once, while its parent's turn goes on.
+        """Start a child run, at most once, without ending its parent's turn.
 
         Args:
-            most: so many may be alive at once.
+            most: how many spawned children may be alive at once.
 
         Returns:
-            None, or how many are alive, where they are too many for another one.
+            None if it was started; else the number of children alive, which is already `most`.
 
         Raises:
-            IdTaken: another child has an id with the same last digits.
+            IdTaken: another child has an id with the same last 8 digits, its handle.
         """
         fields = [*record_fields(child), "spawned", "1"]
         answer = self._store.call(
@@ -61,17 +61,17 @@ class Children:
         return None if answer.outcome == "started" else int(answer.alive)
 
     def result(self, run_id: str) -> dict[str, Any] | None:
-        """What has become of a child that is over, as who waits for it is told; or None."""
+        """Return the result of a child that has ended, as its waiting parent gets it, or None."""
         text = self._store.call("read_child", run_id).result
         return json.loads(text) if text else None
 
     def texts(self, run_id: str) -> str | None:
-        """What a child's state has of all that its model has said."""
+        """Return the text of everything the child's model has said so far, from its state."""
         text = self._store.client.hget(run_key("state", run_id), memory.TEXTS)
         return None if text is None else str(json.loads(str(text)))
 
     def statuses(self, run_ids: Sequence[str]) -> list[str | None]:
-        """Return the statuses of runs; None of one that is gone."""
+        """Return the statuses of runs; None for a run that no longer exists."""
         with self._store.client.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
                 pipe.hget(run_key("run", run_id), "status")

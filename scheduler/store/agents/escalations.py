@@ -1,4 +1,4 @@
-"""Open questions of a tree of runs that the model of its root may answer."""
+"""Open questions of a run's descendants that the root's model may answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sleipnir.scheduler.runs.model import QUESTION, Lease, RunContext
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.transitions import Transitions
 
-# Whoever only looks at runs tells nothing.
+# Only reading runs needs neither.
 with lazy_imports():
     from sleipnir.scheduler.agents import escalation as escalations
     from sleipnir.scheduler.runs import events
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class Escalations:
-    """What runs below a root ask, and its model's replies."""
+    """Questions of the runs below a root, and its model's replies to them."""
 
     def __init__(self, store: Transitions) -> None:
         self._store = store
         self._redis: Any = store.client  # redis-py types every answer as sync or async
 
     def pending(self, root: str) -> list[Escalation]:
-        """What is open, oldest first."""
+        """Return the open questions of a root's descendants, oldest first."""
         names = [
             name.partition(" ") for name in self._redis.zrange(run_key("escalations", root), 0, -1)
         ]
@@ -57,14 +57,14 @@ class Escalations:
         reply: str,
         event: Event | None,
     ) -> None:
-        """Answer a question and record `turn`, the result of the call that does, once.
+        """Answer a question and record `turn`, the result of the answering call, at most once.
 
         Args:
-            position: how many entries the visit's conversation had before.
+            position: the number of entries in the visit's conversation before this one.
 
         Raises:
-            NotWaiting: somebody was faster, or the time for it is over.
-            RunClosed, StaleVisit: it is somebody else's to go on.
+            NotWaiting: it was answered or withdrawn meanwhile, or has timed out.
+            RunClosed, StaleVisit: the run has ended, or another delivery holds the visit.
         """
         self._store.call(
             "reply_escalation",

@@ -12,7 +12,7 @@ from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.transitions import Transitions
 
-# Graphs send nothing.
+# Graph agents send no messages.
 with lazy_imports():
     from sleipnir.scheduler.agents import messages, roster
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Messages:
-    """What agents send each other, and whom they can reach."""
+    """Messages between agents, and the teammates each can write to."""
 
     def __init__(self, store: Transitions) -> None:
         self._store = store
@@ -31,10 +31,10 @@ class Messages:
     def send(
         self, lease: Lease, position: int, turn: str, letter: Letter, event: Event | None
     ) -> None:
-        """Deliver a letter and record `turn`, the result of the call that sends it, once.
+        """Deliver a message and record `turn`, the result of the sending call, at most once.
 
         Args:
-            position: how many entries the visit's conversation had before.
+            position: the number of entries in the visit's conversation before this one.
 
         Raises:
             NotReachable: it is addressed to nobody that the run may write to.
@@ -56,12 +56,12 @@ class Messages:
         )
 
     def read(self, run_id: str, first: int) -> list[dict[str, Any]]:
-        """Return the messages from the `first` on, counted from 0, as models are shown them."""
+        """Return the messages from index `first` on (from 0), in the form shown to models."""
         texts = self._redis.lrange(run_key("messages", run_id), first, -1)
         return [_shown(json.loads(text)) for text in texts]
 
     def teammates(self, run_id: str) -> list[Teammate]:
-        """Whom a run may write to: its children, then the other children of its parent."""
+        """Return the runs that a run may write to: its children, then its siblings."""
         parent = self._redis.hget(run_key("run", run_id), "parent")
         with self._redis.pipeline(transaction=False) as pipe:
             for of in (run_id, *((parent.partition(" ")[0],) if parent else ())):

@@ -1,1 +1,1 @@
-"""Who has done what to runs."""
+"""The audit log of what people did to runs."""

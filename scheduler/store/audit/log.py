@@ -1,4 +1,4 @@
-"""The audit log: one stream, the newest acts are kept."""
+"""The audit log: a capped stream of the newest actions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sleipnir.scheduler.store.keys import AUDIT
 
 MOST_KEPT = 100_000
 DONE = "done"
-# Entries that one request looks at.
+# Entries that one request reads at most.
 _MOST_LOOKED_AT = 5_000
 _CHUNK = 500
 _TEXT_LIMIT = 1_000  # characters
@@ -24,7 +24,7 @@ _PLACE = re.compile(r"\d{1,19}-\d{1,19}")
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Something that somebody did, or was not allowed to do."""
+    """Something that a person did, or was refused."""
 
     who: str
     role: str
@@ -34,12 +34,12 @@ class Act:
     outcome: str  # DONE, or why it was refused
     address: str = ""
     detail: str = ""
-    waited_s: float | None = None  # of an answer: since its question was asked
+    waited_s: float | None = None  # of an answer: how long its question had been open
 
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """An act in its place in the log."""
+    """An action and its position in the log."""
 
     place: str
     at: int  # ms
@@ -48,15 +48,15 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """Conditions on acts, all of which must hold; an empty one always does."""
+    """Conditions on actions, all of which must hold; an empty filter matches everything."""
 
     who: str | None = None
     act: str | None = None
-    target: str | None = None  # its beginning
+    target: str | None = None  # a prefix of it
     outcome: str | None = None
 
     def fits(self, act: Act) -> bool:
-        """Return whether they hold."""
+        """Return whether the action matches."""
         return (
             (self.who is None or act.who == self.who)
             and (self.act is None or act.act == self.act)
@@ -70,21 +70,21 @@ EVERY_ACT = AuditFilter()
 
 @dataclass(frozen=True, slots=True)
 class AuditPage:
-    """A part of the log."""
+    """A page of the log."""
 
     entries: list[AuditEntry]
-    next: str | None  # the place to go on before; None: there is nothing more
+    next: str | None  # the cursor of the next, older page; None after the last
 
 
 class AuditLog:
-    """Reads and writes it."""
+    """Appends to the audit log and reads it."""
 
     def __init__(self, client: redis.Redis) -> None:
         # redis-py types every answer as a union of its sync and async forms.
         self._redis: Any = client
 
     def add(self, act: Act) -> None:
-        """Note an act; long texts are cut."""
+        """Append an action; long texts are truncated."""
         fields = {
             name: value[:_TEXT_LIMIT] if isinstance(value, str) else value
             for name, value in asdict(act).items()
@@ -95,10 +95,13 @@ class AuditLog:
     def newest(
         self, limit: int, before: str | None = None, wanted: AuditFilter = EVERY_ACT
     ) -> AuditPage:
-        """Return the newest acts that are wanted, or those before a place; fewer if they are rare.
+        """Return the newest matching actions, older than `before` if given.
+
+        It may return fewer than `limit` if matches are rare: one request reads a bounded number of
+        entries.
 
         Raises:
-            BadCursor: `before` is not a place in the log.
+            BadCursor: `before` is not a position in the log.
         """
         if before is not None and not _PLACE.fullmatch(before):
             raise BadCursor("audit", before)

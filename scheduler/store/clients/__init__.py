@@ -1,1 +1,1 @@
-"""Clients of Redis for programs: whose errors are ours, and which wait on asyncio."""
+"""Redis clients for user programs: one that raises our errors, one for asyncio."""

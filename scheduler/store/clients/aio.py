@@ -1,4 +1,4 @@
-"""The store on asyncio: the same reads, the same transitions, carried out by `redis.asyncio`."""
+"""The store on asyncio: the same reads and transitions, carried out by `redis.asyncio`."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from sleipnir.scheduler.store.transitions import Transitions
 
 T = TypeVar("T")
 
-# Connections for what answers at once, and for what waits for news.
+# Connections for commands that answer at once, and for blocking reads.
 _COMMANDS = 32
 _WAITING = 256
-# Runs of one round trip.
+# Runs per round trip.
 _AT_ONCE = 100
 
 
 class AsyncStore:
-    """What a client on asyncio does in Redis.
+    """The store's operations for `AsyncClient`.
 
     Args:
-        store: of the same Redis; says what its transitions are given.
+        store: the store of the same Redis; prepares the arguments of transitions.
     """
 
     def __init__(self, store: Transitions, redis_url: str) -> None:
         self._store = store
-        # Typed as sync and async in one by redis-py; others are those that were asked for it.
+        # redis-py types answers as sync and async at once. `_others` are the sentinels' clients.
         self._redis: Any
         self._redis, self._others = connect_async(redis_url)
         self._contracts: dict[str, Contract] = {}
@@ -46,12 +46,12 @@ class AsyncStore:
         self._waiters = 0
 
     async def close(self) -> None:
-        """Close its connections."""
+        """Close all connections."""
         for client in (self._redis, *self._others):
             await client.aclose()
 
     async def read(self, reads: Reads[T]) -> T:
-        """What a read makes of the answers.
+        """Carry out a read and return its result.
 
         Raises:
             EngineUnreachable: Redis does not answer.
@@ -61,7 +61,7 @@ class AsyncStore:
                 return await carry_out_async(self._redis, reads)
 
     async def look(self, reads: Reads[T]) -> T:
-        """The same for a read that may wait a while; only so many wait at once, in turns."""
+        """Carry out a read that may block; beyond `_WAITING` at a time they queue up."""
         self._waiters += 1
         try:
             async with self._waiting:
@@ -72,7 +72,7 @@ class AsyncStore:
 
     @property
     def crowd(self) -> float:
-        """How many looks there are for each that may wait; below 1 nobody waits for a turn."""
+        """Return the number of blocking reads per available slot; up to 1 none has to queue."""
         return self._waiters / _WAITING
 
     async def call(self, name: str, run_id: str, *arguments: str | int) -> Any:
@@ -84,7 +84,7 @@ class AsyncStore:
         """Carry out a transition of several runs, each given its id and arguments.
 
         Raises:
-            TransitionRefused, TransitionBroken: by the first of them; others may have happened.
+            TransitionRefused, TransitionBroken: the first failure; others may have succeeded.
             EngineUnreachable: Redis does not answer.
         """
         contract = self._contract(name)
@@ -104,7 +104,7 @@ class AsyncStore:
                 pipe.evalsha(contract.sha, *text)
             answers = await pipe.execute(raise_on_error=False)
         for place, answer in enumerate(answers):
-            if isinstance(answer, NoScriptError):  # Redis does not have it yet, or has restarted
+            if isinstance(answer, NoScriptError):  # not loaded yet, or Redis has restarted
                 answers[place] = await self._redis.eval(contract.text, *texts[place])
             elif isinstance(answer, Exception):
                 raise answer
@@ -112,7 +112,7 @@ class AsyncStore:
 
     async def _result(self, contract: Contract, answer: Any) -> Any:
         if len(answer) > 1 and answer[0] == "OK" and answer[1]:
-            # Another broker: publishing to it blocks.
+            # It publishes to another broker, which blocks.
             return await asyncio.to_thread(contract.result, answer)
         return contract.result(answer)
 
@@ -127,7 +127,7 @@ class AsyncStore:
 def connect_async(url: str) -> tuple[Redis, Sequence[Any]]:
     """A client that connects when it is first used, and those of the sentinels that it asks."""
     retry = Retry(ExponentialWithJitterBackoff(cap=0.2, base=0.02), 2, (ConnectionError,))
-    # The event loop of a busy program delays a connection, which is not the fault of Redis.
+    # A busy event loop delays the connection, which does not mean that Redis is down.
     options = client_options(url) | {"retry": retry, "socket_connect_timeout": SOCKET_TIMEOUT_S}
     if not url.startswith(SENTINEL):
         return Redis.from_url(url, **options), ()

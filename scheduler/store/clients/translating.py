@@ -1,4 +1,4 @@
-"""Redis clients whose failures are in our tree of errors: whoever uses them need not know redis."""
+"""Redis clients that raise our errors, so that their users need not know redis-py's."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from sleipnir.scheduler.store.connection import describe
 
 @contextmanager
 def translating() -> Iterator[None]:
-    """Raise what Redis cannot do as ours.
+    """Translate errors of Redis into ours.
 
     Raises:
-        EngineUnreachable: in place of an error of Redis, which is its cause.
+        EngineUnreachable: from the error of Redis.
     """
     try:
         yield
-    except (NoScriptError, WatchError):  # for the store itself
+    except (NoScriptError, WatchError):  # handled by the store itself
         raise
     except RedisError as error:
         raise EngineUnreachable(describe(error)) from error
 
 
 class TranslatingRedis(redis.Redis):
-    """A client that raises `EngineUnreachable` when Redis fails it."""
+    """A client that raises `EngineUnreachable` for errors of Redis."""
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """As redis-py's."""

@@ -1,4 +1,4 @@
-"""Packed indexes outside of Redis: in a directory, or wherever fsspec finds its way.
+"""Packed indexes outside of Redis: in a directory, or anywhere fsspec can write.
 
 Of each there are two files: the archive, and after it a record that others find it by. It says
 until when the index is kept; a use renews it now and then.
@@ -34,10 +34,10 @@ def _now_s() -> float:
 
 
 class OutsideIndexes:
-    """Those that all engines keep that name the same place.
+    """Indexes shared by all engines that are configured with the same place.
 
     Args:
-        url: of a directory, or a path.
+        url: an fsspec URL or path of the directory.
     """
 
     def __init__(self, url: str, retention_s: float, now_s: Callable[[], float] = _now_s) -> None:
@@ -46,10 +46,10 @@ class OutsideIndexes:
         self._now_s = now_s
 
     def put(self, address: str, packed: PackedIndex) -> None:
-        """Keep an index, and remove those that nobody has used for the retention time.
+        """Store an index, and remove those not used for the retention time.
 
         Raises:
-            ArtifactStoreFailed: it cannot be kept.
+            ArtifactStoreFailed: it cannot be stored.
         """
         with self._told():
             self._files.makedirs(self._root, exist_ok=True)
@@ -83,7 +83,7 @@ class OutsideIndexes:
                 self._write_record(address, record, self._now_s() + self._retention_s)
 
     def fetch(self, address: str, into: IO[bytes]) -> str | None:
-        """Write an index to an empty file; its hash, None if it is not there.
+        """Write an index to an empty file; return its hash, or None if it is not there.
 
         Raises:
             ArtifactStoreFailed: it cannot be read.
@@ -134,7 +134,7 @@ class OutsideIndexes:
         self._write(address + _RECORD, BytesIO(text.encode()))
 
     def _write(self, name: str, content: IO[bytes]) -> None:
-        """All of a file at once, or nothing that has its name."""
+        """Write a file atomically: it appears under its name whole or not at all."""
         scratch = self._path(f".{name}.{secrets.token_hex(4)}")
         with self._files.open(scratch, "wb") as file:
             shutil.copyfileobj(content, file, _BLOCK_BYTES)
@@ -145,7 +145,7 @@ class OutsideIndexes:
 
     @cached_property
     def _place(self) -> tuple[Any, str]:
-        # Others write there too: a listing that is remembered would hide what they made since.
+        # Other processes write there too: a cached listing would hide their files.
         files, root = fsspec.core.url_to_fs(self._url, use_listings_cache=False)
         return files, root.rstrip("/")
 
@@ -161,6 +161,6 @@ class OutsideIndexes:
     def _told(self) -> Iterator[None]:
         try:
             yield
-        except Exception as error:  # each kind of store has errors of its own
+        except Exception as error:  # every fsspec backend raises errors of its own
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise ArtifactStoreFailed(f"{self._url} (artifact_store): {why}") from error

@@ -1,4 +1,4 @@
-"""Which build of a knowledge base goes on: one run holds the claim, other runs wait for it."""
+"""Claims to build a knowledge base: one run holds the claim, the other runs wait for it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from redis.exceptions import WatchError
 from sleipnir.scheduler.runs.model import FINAL
 from sleipnir.scheduler.store.keys import build_claim_key, build_waiters_key, run_key
 
-# A claim of a run that does not end is checked when somebody else wants it.
+# Whether the holding run has ended is checked when another run wants the claim.
 _HELD_MS = 86_400_000
 _WOKEN_AT_ONCE = 100
 
 
 class BuildClaims:
-    """Claims by name, mostly the address of what is built.
+    """Build claims by name, usually the address of the index.
 
-    They save work, no more: equal inputs make the same index, so two builds would do no harm.
+    They only save work: equal inputs make the same index, so two builds would do no harm.
 
     Args:
-        lease_s: how long a run may hold a claim before it exists.
-        wake: lets a visit of a run, which rests, go on.
+        lease_s: how long a claim is valid before its run exists.
+        wake: wakes a resting visit, given its run id and visit id.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class BuildClaims:
         self._wake = wake
 
     def take_or_wait(self, name: str, run_id: str, waiter: tuple[str, str]) -> bool:
-        """As `take`; if another run is at it, the `waiter` is woken by its `release`.
+        """Take the claim as `take` does; else let `release` wake the `waiter`.
 
         Args:
             waiter: run id and visit.
@@ -47,14 +47,14 @@ class BuildClaims:
             pipe.sadd(waiters, member)
             pipe.pexpire(waiters, _HELD_MS)
             pipe.execute()
-        # It may have been released between the two: then nobody would wake the visit.
+        # If it was released in between, nobody would wake the visit.
         if not self.take(name, run_id):
             return False
         self._redis.srem(waiters, member)
         return True
 
     def take(self, name: str, run_id: str) -> bool:
-        """Whether the build of that run is the one that goes on; it may be about to be started."""
+        """Return whether the run, which need not exist yet, now holds the claim."""
         key = build_claim_key(name)
         if self._redis.set(key, run_id, px=self._lease_ms, nx=True):
             return True
@@ -63,7 +63,7 @@ class BuildClaims:
             self._redis.pexpire(key, _HELD_MS)
             return True
         if holder is None:
-            return False  # it has just ended: see the next time
+            return False  # it was released just now: the next attempt gets it
         status = self._redis.hget(run_key("run", holder), "status")
         if status in FINAL:
             return self._take_over(key, holder, run_id)
@@ -72,7 +72,7 @@ class BuildClaims:
         return False
 
     def release(self, name: str, run_id: str) -> None:
-        """The build is over, and who waited for it goes on."""
+        """Release the claim and wake the visits that wait for it."""
         key, waiters = build_claim_key(name), build_waiters_key(name)
         if self._redis.get(key) != run_id:
             return

@@ -1,4 +1,4 @@
-"""What the stages of a build hand on to each other: documents, and the texts of batches."""
+"""Data that the stages of a build hand on: documents, and the texts of batches."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import redis
 from sleipnir.scheduler.store.keys import build_file_key
 
 _PART_BYTES = 1024 * 1024
-# Longer than any build; a finished one removes its own.
+# Longer than any build takes; a finished build removes its files.
 _KEPT_S = 86_400
 
 
 class BuildFileGone(Exception):
-    """A content, or a part of it, is not kept any more."""
+    """A file, or a part of it, is no longer stored."""
 
 
 class BuildFiles:
-    """Contents by name, in parts that Redis can move about; compressed."""
+    """Files by name, compressed, in parts small enough for Redis to move."""
 
     def __init__(self, client: redis.Redis) -> None:
         # redis-py types every answer as a union of its sync and async forms.
         self._redis: Any = client
 
     def put(self, name: str, content: Iterable[bytes]) -> None:
-        """Keep a content: all of it, or nothing that anybody would find.
+        """Store a file; it can be found only once all of it is written.
 
         Raises:
-            RedisError: it cannot be kept.
+            RedisError: it cannot be stored.
         """
         first, length = b"", 0
         for number, part in enumerate(_parts(content)):
@@ -40,15 +40,15 @@ class BuildFiles:
                 first = part
             else:
                 self._redis.set(build_file_key(name, number), part, ex=_KEPT_S)
-        # The last part to be written is the first to be read, and tells how many there are.
+        # Written last and read first; it tells how many parts there are.
         first = length.to_bytes(8, "big") + first
         self._redis.set(build_file_key(name, 0), first, ex=_KEPT_S)
 
     def get(self, name: str) -> Iterator[bytes]:
-        """Yield a content, in blocks.
+        """Yield a file's content in blocks.
 
         Raises:
-            BuildFileGone: it is not kept any more; this may come after some of it.
+            BuildFileGone: it is no longer stored; possibly raised after some blocks.
         """
         first = self._part(name, 0)
         length, unpacking = int.from_bytes(first[:8], "big"), zlib.decompressobj()
@@ -60,7 +60,7 @@ class BuildFiles:
         yield unpacking.flush()
 
     def remove(self, name: str) -> None:
-        """Forget a content."""
+        """Remove a file."""
         try:
             length = int.from_bytes(self._part(name, 0)[:8], "big")
         except BuildFileGone:

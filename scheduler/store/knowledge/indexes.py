@@ -1,4 +1,4 @@
-"""Packed indexes of knowledge bases by their address, in Redis or where the settings say."""
+"""Packed indexes of knowledge bases by address, in Redis or in the configured store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POINTED_AT_S = 90 * 86_400.0
 
 
 class Indexes:
-    """Those that all workers on one Redis share.
+    """The indexes shared by all workers of one Redis.
 
     Each goes a retention time after it was last used, and not before what names it: the pointers
     that commands read, and the bundles of runs.
@@ -36,10 +36,10 @@ class Indexes:
             self._kept = OutsideIndexes(settings.artifact_store, retention_s)
 
     def put(self, address: str, packed: PackedIndex) -> None:
-        """Keep an index: all of it, or nothing that anybody would find.
+        """Store an index; it can be found only once all of it is written.
 
         Raises:
-            RedisError, ArtifactStoreFailed: it cannot be kept.
+            RedisError, ArtifactStoreFailed: it cannot be stored.
         """
         self._kept.put(address, packed)
 
@@ -49,12 +49,12 @@ class Indexes:
         return None if found is None else dict(found["info"])
 
     def fetch(self, address: str, into: IO[bytes]) -> str | None:
-        """Write an index to an empty file; returns the hash that its content has to have.
+        """Write an index to an empty file; return the hash that its content must have.
 
-        None if it is not kept, or a part of it is gone.
+        Returns None if it, or a part of it, is no longer stored.
 
         Raises:
-            RedisError, ArtifactStoreFailed: it cannot be had.
+            RedisError, ArtifactStoreFailed: it cannot be read.
             OSError: the file cannot be written.
         """
         return self._kept.fetch(address, into)
@@ -90,26 +90,26 @@ class Indexes:
 
 
 class RedisIndexes:
-    """Indexes in parts that Redis can move about."""
+    """Indexes in Redis, in parts small enough for it to move."""
 
     def __init__(self, client: redis.Redis, retention_s: float) -> None:
         self._redis: Any = client
         self._retention_ms = round(retention_s * 1000)
 
     def put(self, address: str, packed: PackedIndex) -> None:
-        """Keep an index; raises RedisError."""
+        """Store an index; raises RedisError."""
         packed.content.seek(0)
         parts = 0
         while part := packed.content.read(PART_BYTES):
             key = index_part_key(address, packed.digest, parts)
             self._redis.set(key, part, px=self._retention_ms)
             parts += 1
-        # Whoever finds this finds the parts.
+        # Written last: whoever finds the record finds all parts.
         record = {"digest": packed.digest, "parts": parts, "info": dict(packed.info)}
         self._redis.set(index_key(address), json.dumps(record), px=self._retention_ms)
 
     def fetch(self, address: str, into: IO[bytes]) -> str | None:
-        """As `Indexes.fetch`."""
+        """Fetch an index as `Indexes.fetch` does."""
         found = self.record(address)
         if found is None:
             return None

@@ -11,8 +11,8 @@ from sleipnir.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PackedIndex:
-    """An archive in a file of its own, which whoever has it closes."""
+    """An archive in a file of its own, which the caller has to close."""
 
-    digest: str  # sha256 of the content, hexadecimal: tells whether it arrived whole
+    digest: str  # hexadecimal sha256 of the content, to verify transfers
     content: IO[bytes]
-    info: Mapping[str, Any] = field(default_factory=dict)  # what a pointer says of it
+    info: Mapping[str, Any] = field(default_factory=dict)  # what a pointer records about it

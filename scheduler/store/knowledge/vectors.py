@@ -1,4 +1,4 @@
-"""Vectors of texts, kept for a while: what a model was paid for is not asked again."""
+"""A cache of embedding vectors, so that no embedding is paid for twice."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import redis
 
 from sleipnir.scheduler.store.keys import failures_key, vector_key
 
-# Long enough to get over a failed build; a built index has the vectors itself.
+# Long enough to retry a failed build; a built index contains the vectors itself.
 _KEPT_S = 86_400
 _KEPT_AFTER_BUILD_S = 600
 _AT_ONCE = 256
 
 
 class KeptVectors:
-    """Those that all workers on one Redis keep, by model and by the hash of the text."""
+    """The vectors cached by all workers of one Redis, by model and hash of the text."""
 
     def __init__(self, client: redis.Redis) -> None:
         # redis-py types every answer as a union of its sync and async forms.
         self._redis: Any = client
 
     def find(self, model: str, digests: Sequence[str]) -> dict[str, bytes]:
-        """Return the vectors that are kept, as they were given, by digest."""
+        """Return the cached vectors by digest."""
         found: dict[str, bytes] = {}
         for start in range(0, len(digests), _AT_ONCE):
             part = digests[start : start + _AT_ONCE]
@@ -36,7 +36,7 @@ class KeptVectors:
         return found
 
     def missing(self, model: str, digests: Sequence[str]) -> list[str]:
-        """Return those of which no vector is kept; of the others it is kept for another day."""
+        """Return the digests without a cached vector; renew the others for another day."""
         missing: list[str] = []
         for start in range(0, len(digests), _AT_ONCE):
             part = digests[start : start + _AT_ONCE]
@@ -48,21 +48,21 @@ class KeptVectors:
         return missing
 
     def keep(self, model: str, vectors: Mapping[str, bytes]) -> None:
-        """Keep vectors by the digests of their texts."""
+        """Cache vectors by the digests of their texts."""
         with self._redis.pipeline(transaction=False) as pipe:
             for digest, vector in vectors.items():
                 pipe.set(_key(model, digest), vector, ex=_KEPT_S)
             pipe.execute()
 
     def let_go(self, model: str, digests: Sequence[str]) -> None:
-        """An index has them now: they need not be kept much longer."""
+        """Shorten the expiry of vectors that an index now contains."""
         with self._redis.pipeline(transaction=False) as pipe:
             for digest in digests:
                 pipe.expire(_key(model, digest), _KEPT_AFTER_BUILD_S)
             pipe.execute()
 
     def count_failure(self, call: str) -> int:
-        """Return how often a call has failed by now, this time included."""
+        """Count a failure of an embedding call; return how often it has failed."""
         key = failures_key(call)
         count = int(self._redis.incr(key))
         self._redis.expire(key, _KEPT_AFTER_BUILD_S)

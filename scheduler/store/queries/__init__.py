@@ -1,4 +1,4 @@
-"""What people look at: runs, lists, histories, narration, questions. Reads only."""
+"""Read-only queries of runs, lists, histories, narrations and questions."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class RunQueries(
     SessionQueries,
     EngineQueries,
 ):
-    """Reads of the run store, by what is read."""
+    """All queries of the run store."""
 
     def has_live_scheduler(self) -> bool:
-        """Return whether a scheduler is at work, and so most likely a worker."""
+        """Return whether a scheduler is running, and so most likely a worker."""
         return bool(self._redis.exists(f"{ALL_PARTITIONS[0]}:owner"))

@@ -1,4 +1,4 @@
-"""What all queries share: the connection they read from, and the clock runs are stamped with."""
+"""The base of all queries: the connection they read from, and the clock of runs."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ class Queries:
         return carry_out(self._redis, reads)
 
     def now_ms(self) -> int:
-        """Return the time by the clock that runs are stamped with."""
+        """Return the time by the clock that runs are stamped with, in ms."""
         return self._clock.now_ms()

@@ -1,4 +1,4 @@
-"""Batches: those there are by their last activity, and how each stands."""
+"""Queries of batches: a list by last activity, and the counts of each."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sleipnir.scheduler.store.queries.totals import TotalQueries
 
 @dataclass(frozen=True, slots=True)
 class BatchRow:
-    """How a batch stands."""
+    """The state of a batch."""
 
     name: str
     agent: str | None  # None if its runs were not submitted by `sleipnir batch`
-    lines: int | None  # of its input, likewise
+    lines: int | None  # number of lines of its input, likewise
     last_activity: int | None  # ms; None before its first run
     open: int  # queued or running
     waiting: int  # for a person
@@ -25,8 +25,8 @@ class BatchRow:
     failed: int
     cancelled: int
     timed_out: int
-    tokens: int  # of runs that are over, like the cost
-    cost_usd: float | None  # None once any part has no known price
+    tokens: int  # of ended runs, like the cost
+    cost_usd: float | None  # None if any part has no known price
 
     @property
     def ended(self) -> int:
@@ -42,20 +42,20 @@ class BatchRow:
 
 
 class BatchQueries(TotalQueries):
-    """Reads of batches: as many as there are partitions for each, however many runs it has."""
+    """Queries of batches; each costs one read per partition, however many runs a batch has."""
 
     def list_batches(self, limit: int, cursor: str | None = None) -> Page[BatchRow]:
-        """Batches by last activity, newest first.
+        """Return batches by last activity, newest first.
 
         Raises:
-            BadCursor: the cursor is not one of a list of batches.
+            BadCursor: the cursor does not belong to a list of batches.
         """
         after = position_of("batches", cursor)
         span = Span()
         known: dict[str, int] = {}
 
         def choose(entries: Sequence[Position]) -> list[str | None]:
-            # Each partition has an entry of its own for a batch; the newest one is its place.
+            # Each partition has its own entry for a batch; the newest one decides its position.
             missing = {entry.name for entry in entries} - known.keys()
             known.update(self._last_activities(sorted(missing)))
             return [
@@ -64,12 +64,12 @@ class BatchQueries(TotalQueries):
 
         found = find_page("batches", self._merged(["batches"], span, after), limit, choose)
         rows = tuple(row for row in self.batch_rows(found.entries) if row is not None)
-        # Each partition counts its own, so that only a whole list is counted.
+        # Partitions count independently, so only a complete list has a total.
         total = len(rows) if cursor is None and found.next is None else None
         return Page(rows, found.next, found.searched, total, total)
 
     def batch_rows(self, names: Sequence[str]) -> list[BatchRow | None]:
-        """Return how batches stand; None for those of which nothing is stored."""
+        """Return the state of batches; None for those of which nothing is stored."""
         tallies, activities = self.batch_tallies(names), self._last_activities(names)
         with self._redis.pipeline(transaction=False) as pipe:
             for name in names:

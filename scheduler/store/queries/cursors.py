@@ -1,4 +1,4 @@
-"""Places in lists, and the texts that name them to whoever asks for the next page."""
+"""Positions in lists, and the opaque cursors that encode them for the next page."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from typing import Literal, NamedTuple
 
 from sleipnir.scheduler.errors import BadCursor
 
-# What a list is of; a cursor fits its own kind only.
+# What a list contains; a cursor fits lists of its own kind only.
 ListKind = Literal["runs", "questions", "batches"]
 
 _TEXT = re.compile(r"(\w+):(\d{1,16}):(.+)", re.DOTALL)
-# Longer than the name of any batch or question that is listed.
+# Longer than the name of any listed batch or question.
 _MOST_CHARACTERS = 4_000
 
 
 class Position(NamedTuple):
-    """A place in a list: entries are ordered by instant, those of one instant by name."""
+    """A position in a list: entries are ordered by instant, those of one instant by name."""
 
     instant: int  # ms
     name: str
 
 
 def to_cursor(kind: ListKind, position: Position) -> str:
-    """Return a text that `from_cursor` reads; it needs no quoting in shells and addresses."""
+    """Encode a position as a cursor, which needs no quoting in shells and URLs."""
     text = f"{kind}:{position.instant}:{position.name}"
     return urlsafe_b64encode(text.encode(errors="surrogatepass")).decode().rstrip("=")
 
 
 def from_cursor(kind: ListKind, cursor: str) -> Position:
-    """Return the place that a cursor names.
+    """Return the position that a cursor encodes.
 
     Raises:
-        BadCursor: it is none, or that of another kind of list.
+        BadCursor: it is not a cursor, or one of another kind of list.
     """
     if len(cursor) > _MOST_CHARACTERS:
         raise BadCursor(kind, cursor)

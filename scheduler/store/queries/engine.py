@@ -1,4 +1,4 @@
-"""How the engine as a whole stands: counts of runs, clocks, queues, memory."""
+"""The state of the engine as a whole: counts of runs, clocks, queues, memory."""
 
 from __future__ import annotations
 
@@ -23,38 +23,38 @@ _QUESTIONS_OF_A_PARTITION = 7
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """A queue of messages that no worker has taken."""
+    """A queue of messages that no worker has taken yet."""
 
     length: int
-    oldest_s: float  # since the oldest of those was published that are next in their lanes
+    oldest_s: float  # age of the oldest among the messages next in their lanes
 
 
 @dataclass(frozen=True, slots=True)
 class EngineState:
-    """One reading; every number is of all partitions."""
+    """One reading of the engine's state, over all partitions."""
 
-    # As keys.py says of `tally`: stored root runs that are over, and what they used.
+    # Ended root runs still stored, and their usage; fields as for `tally` in keys.py.
     tally: Mapping[str, int]
-    open: int  # root runs that are not over
-    waiting: int  # of these, those that wait for a person
+    open: int  # root runs that have not ended
+    waiting: int  # those of them that wait for a person
     questions: int
     oldest_question_s: float | None
-    timer_lag_s: float  # by how much the latest timer is late
-    unowned: int  # partitions that no scheduler looks after
-    queues: Mapping[str, QueueState]  # by name; empty where the broker is another server
+    timer_lag_s: float  # by how much the most overdue timer is late
+    unowned: int  # partitions that no scheduler owns
+    queues: Mapping[str, QueueState]  # by name; empty if the broker is another server
     memory_bytes: int
-    memory_limit_bytes: int  # 0: none
+    memory_limit_bytes: int  # 0: no limit
 
 
 class EngineQueries(Queries):
-    """Reads that cost as much as there are partitions."""
+    """Queries that cost one read per partition."""
 
     def engine_state(self, machines: Iterable[str], *, is_broker: bool = True) -> EngineState:
-        """Return how everything stands now.
+        """Return the current state of the engine.
 
         Args:
-            machines: those whose own queues are looked at.
-            is_broker: whether this Redis has the queues.
+            machines: the machines whose own queues are included.
+            is_broker: whether this Redis holds the queues.
         """
         with self._redis.pipeline(transaction=False) as pipe:
             for partition in ALL_PARTITIONS:
@@ -107,7 +107,7 @@ class EngineQueries(Queries):
 
 
 def _published_ms(message: str, now_ms: int) -> int:
-    """Return when a message was published; of one that is not ours, now."""
+    """Return when a message was published; `now_ms` for a message that is not ours."""
     try:
         return int(json.loads(message)["headers"]["published_ms"])
     except (ValueError, TypeError, KeyError, RecursionError):

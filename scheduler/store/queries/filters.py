@@ -1,4 +1,4 @@
-"""Which runs a list is to have, and which indexes know of that."""
+"""Filters of run lists, and the indexes that can answer them."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import FINAL, Status
 
 _OPEN = frozenset(Status) - FINAL
-# Statuses with an index of their own; those of others lie in a larger one.
+# Statuses with an index of their own; runs of other statuses are in a larger one.
 _OWN_INDEX = frozenset({Status.WAITING, Status.FAILED, Status.CANCELLED, Status.TIMED_OUT})
-# Conditions that no index knows.
+# Conditions that no index covers.
 UNINDEXED = frozenset({"text", "cost", "took"})
 
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Conditions on runs, all of which must hold; an empty one always does."""
+    """Conditions on runs, all of which must hold; an empty filter matches everything."""
 
     statuses: frozenset[Status] = frozenset()  # one of these
     agents: tuple[str, ...] = ()  # one of these
     batch: str | None = None
     labels: tuple[tuple[str, str], ...] = ()  # all of these
-    since_ms: int | None = None  # created then or later
-    until_ms: int | None = None  # created before then
-    # Child runs too; their batch and their labels are those of their root.
+    since_ms: int | None = None  # created at this instant or later
+    until_ms: int | None = None  # created before this instant
+    # Include child runs; their batch and labels are those of their root.
     children: bool = False
-    # In the id (its beginning), the batch's item, the error or the beginning of the prompt.
+    # Searched for in the id (as a prefix), the batch item, the error, the start of the prompt.
     text: str | None = None
-    cost_above_usd: float | None = None  # children included
-    took_above_s: float | None = None  # since the first node began, also of open runs
+    cost_above_usd: float | None = None  # including child runs
+    took_above_s: float | None = None  # since the first node began; also for open runs
 
     @property
     def is_bounded_in_time(self) -> bool:
@@ -37,11 +37,11 @@ class RunFilter:
 
     @property
     def is_searched(self) -> bool:
-        """Whether only the records themselves tell which runs fit."""
+        """Whether matching needs the runs' records."""
         return bool(self.conditions() & UNINDEXED)
 
     def conditions(self) -> frozenset[str]:
-        """The names of those that are not empty, but for the time, which every index knows."""
+        """Return the names of the conditions set, but for the time, which every index covers."""
         named = {
             "statuses": self.statuses,
             "agents": self.agents,
@@ -56,23 +56,23 @@ class RunFilter:
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """Indexes that have every run wanted, and conditions that hold for all the runs they have."""
+    """Indexes that together contain every matching run, and the conditions that they ensure."""
 
     indexes: tuple[str, ...]  # names within a partition
     ensures: frozenset[str]
 
 
 def leads(wanted: RunFilter) -> Iterator[Lead]:
-    """Yield every way to find the runs wanted; none of them is empty."""
+    """Yield every set of indexes that finds the matching runs; there is at least one."""
     if wanted.children:
-        # A child run is in no index that knows more of it.
+        # No index tells anything else about child runs.
         yield from (Lead((*lead.indexes, "childruns"), frozenset()) for lead in _of_roots(wanted))
     else:
         yield from _of_roots(wanted)
 
 
 def memberships(wanted: RunFilter) -> dict[str, tuple[str, ...]]:
-    """Return the conditions that hold for exactly the runs of some indexes, and these indexes."""
+    """Return the conditions that some indexes decide exactly, with these indexes."""
     if wanted.children:
         return {}
     return {name: lead.indexes for lead in _of_roots(wanted) for name in lead.ensures}
@@ -105,7 +105,7 @@ def _of_statuses(statuses: frozenset[Status]) -> Lead:
 
 @dataclass(frozen=True, slots=True)
 class ListedFields:
-    """What of a record conditions are about."""
+    """The fields of a record that indexed conditions are about."""
 
     status: str
     agent: str
@@ -128,15 +128,15 @@ class ListedFields:
 
 @dataclass(frozen=True, slots=True)
 class SearchedFields:
-    """What of a run a search is about."""
+    """The fields of a run that searches are about."""
 
     run_id: str
-    texts: tuple[str, ...]  # the batch's item, the error, the beginning of the prompt
+    texts: tuple[str, ...]  # batch item, error, start of the prompt
     cost_usd: float
     took_s: float
 
     def meet(self, wanted: RunFilter) -> bool:
-        """Return whether the conditions that no index knows hold; letters of any case are alike."""
+        """Return whether the conditions that no index covers hold, ignoring case."""
         return (
             (wanted.text is None or self._have(wanted.text.casefold()))
             and (wanted.cost_above_usd is None or self.cost_usd > wanted.cost_above_usd)

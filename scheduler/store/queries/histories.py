@@ -1,4 +1,4 @@
-"""What a run has made so far: its state, its checkpoints, its log."""
+"""Queries of one run's contents: its state, checkpoints, log and transcripts."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from sleipnir.scheduler.store.keys import run_key, visit_id
 from sleipnir.scheduler.store.queries.base import Queries
 from sleipnir.scheduler.store.queries.reads import Reads
 
-# Checkpoints; each may hold a value of some megabytes.
+# Checkpoints per read; each may hold several megabytes.
 _AT_ONCE = 50
 
 
 @dataclass(frozen=True, slots=True)
 class LogPart:
-    """Entries of a log that follow each other."""
+    """Consecutive entries of a log."""
 
     entries: Sequence[dict[str, Any]]
-    end: int  # the position that what is still to come begins at
+    end: int  # the position of the next entry to come
 
 
 class HistoryQueries(Queries):
-    """Reads of one run's contents."""
+    """Queries of one run's contents."""
 
     def state(self, run_id: str) -> dict[str, Any]:
-        """Return the state as last committed, keys sorted."""
+        """Return the state as last committed, with sorted keys."""
         return self._carry_out(state_of(run_id))
 
     def state_values(self, run_id: str, keys: Sequence[str]) -> dict[str, Any]:
-        """Some keys of the state as last committed; None for what it does not have."""
+        """Return some keys of the state as last committed; None for missing ones."""
         texts = self._redis.hmget(run_key("state", run_id), keys)
         values = (None if text is None else json.loads(text) for text in texts)
         return dict(zip(keys, values, strict=True))
 
     def history(self, run_id: str) -> list[Checkpoint]:
-        """Return every checkpoint in order; the first holds the seeds."""
+        """Return all checkpoints in order; the first holds the seeds."""
         return [
             _checkpoint(json.loads(text))
             for text in self._redis.lrange(run_key("history", run_id), 0, -1)
         ]
 
     def checkpoints(self, run_id: str, start: int = 0) -> Iterator[Checkpoint]:
-        """The same from a step on, read a few at a time.
+        """Yield the checkpoints from a step on, reading a few at a time.
 
-        A history that is folded meanwhile tells the same: what was moved to a later entry is
-        read twice.
+        Folding the history meanwhile does no harm: what it moves into a later entry is merely read
+        twice.
         """
         key = run_key("history", run_id)
         while texts := self._redis.lrange(key, start, start + _AT_ONCE - 1):
@@ -59,24 +59,24 @@ class HistoryQueries(Queries):
             start += len(texts)
 
     def superseded(self, run_id: str) -> list[Checkpoint]:
-        """Checkpoints that retries from earlier steps have taken back, the newest that fitted."""
+        """Return checkpoints replaced by retries from earlier steps: the newest ones that fit."""
         texts = self._redis.lrange(run_key("superseded", run_id), 0, -1)
         return [_checkpoint(json.loads(text)) for text in texts]
 
     def moment(self, run_id: str, step: int) -> Moment:
-        """Return where a run was after a step.
+        """Return the run's state and position after a step.
 
         Raises:
-            IndexError: if that step was not committed, or is not kept by itself any more.
+            IndexError: that step was not committed, or was folded into a later one.
         """
         return moment_after(self.checkpoints(run_id), step)
 
     def steps(self, run_id: str) -> int:
-        """Return the number of super-steps that were committed."""
+        """Return the number of committed super-steps."""
         return max(0, int(self._redis.llen(run_key("history", run_id))) - 1)
 
     def map_progress(self, run_id: str, visits: Sequence[str]) -> list[dict[str, int] | None]:
-        """Of maps under way how many items are `done`, of `total`; None if nothing is kept."""
+        """Return `done` and `total` items of running maps; None if nothing is stored of a map."""
         with self._redis.pipeline(transaction=False) as pipe:
             for visit in visits:
                 pipe.hmget(run_key("map", f"{run_id} {visit}"), "done", "total")
@@ -87,20 +87,21 @@ class HistoryQueries(Queries):
         ]
 
     def logs_dropped(self, run_id: str) -> int:
-        """Return how many entries of the run's log had to make room for newer ones."""
+        """Return how many entries of the run's log were dropped for newer ones."""
         return int(self._redis.hget(run_key("run", run_id), "logs_dropped") or 0)
 
     def logs(self, run_id: str) -> Sequence[dict[str, Any]]:
-        """What scripts, tools and models said: `at` (ms), `step`, `node`, `index`, `stream`, `text`
-        of each entry that is kept.
+        """Return the log of scripts, tools and models.
+
+        Entries have `at` (ms), `step`, `node`, `index`, `stream` and `text`.
         """
         return self.log_part(run_id).entries
 
     def map_items(self, run: Run, node: str) -> list[MapItem]:
-        """Return the items of a map: as it stands, or as its last visit left them.
+        """Return the items of a map: of its running visit, or else of its last one.
 
         Raises:
-            KeyError: the node has not begun, or is no map.
+            KeyError: the node has not begun, or is not a map.
         """
         live = self._redis.hgetall(run_key("map", f"{run.run_id} {visit_id(run.step, node)}"))
         if live:
@@ -112,14 +113,13 @@ class HistoryQueries(Queries):
         raise KeyError(node)
 
     def transcripts(self, run_id: str) -> list[dict[str, Any]]:
-        """What models of `llm` nodes were sent and replied, in the newest visits, and in the newest
-        attempts that failed.
+        """Return conversations of `llm` nodes: of the newest visits and the newest failed attempts.
 
         Each has `at` (ms), `step`, `node`, `index`, `attempt`, `failed`, and `exchanges`: `model`,
-        the `messages` that were new to it, `reply`, `usage`, `seconds` (null where the reply was on
-        record), `source`.
+        `messages` (only the new ones), `reply`, `usage`, `seconds` (null for a recorded reply),
+        `source`.
 
-        A visit that was taken over may be there twice: the later one counts.
+        A visit taken over by another worker may occur twice: the later entry counts.
         """
         with self._redis.pipeline(transaction=False) as pipe:
             pipe.lrange(run_key("transcripts", run_id), 0, -1)
@@ -132,7 +132,7 @@ class HistoryQueries(Queries):
         return sorted(visits.values(), key=lambda each: each["at"])
 
     def log_part(self, run_id: str, start: int = 0) -> LogPart:
-        """What the log of a run has from a position on; 0 is its beginning."""
+        """Return the log of a run from a position on; 0 is its beginning."""
         record, log = run_key("run", run_id), run_key("logs", run_id)
         wanted = 0
         if start:
@@ -147,11 +147,11 @@ class HistoryQueries(Queries):
             missed = int(end or 0) - start - wanted
             if start == 0 or missed <= 0:
                 return LogPart([json.loads(text) for text in texts], int(end or 0))
-            wanted += missed  # came in since it was counted
+            wanted += missed  # added since they were counted
 
 
 def state_of(run_id: str) -> Reads[dict[str, Any]]:
-    """Reads the state of a run as last committed, keys sorted."""
+    """Read the state of a run as last committed, with sorted keys."""
     (texts,) = yield [("HGETALL", run_key("state", run_id))]
     return {key: json.loads(texts[key]) for key in sorted(texts)}
 

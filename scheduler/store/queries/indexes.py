@@ -1,4 +1,4 @@
-"""Sorted sets of all partitions as lists, and what a page of such a list may cost."""
+"""Sorted sets of all partitions read as one list, and the cost bounds of a page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sleipnir.scheduler.store.queries.base import Queries
 from sleipnir.scheduler.store.queries.cursors import ListKind, Position, from_cursor, to_cursor
 from sleipnir.scheduler.store.queries.merging import MergedList, RangeAnswer, RangeRequest
 
-# What one request looks at before it says how far it came.
+# Bounds of one request; beyond them it returns what it has, and how far it came.
 MOST_LOOKED_AT = 5_000
 MOST_SECONDS = 0.3
 _LARGEST_CHUNK = 500
@@ -22,14 +22,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The instants in ms that a list is about, and from which end it is read."""
+    """The instants in ms that a list covers, and the end from which it is read."""
 
     since: int | None = None
-    until: int | None = None  # not that instant itself
+    until: int | None = None  # exclusive
     newest_first: bool = True
 
     def scores(self) -> tuple[str, str]:
-        """Least and greatest score, as Redis takes them."""
+        """The least and greatest score in Redis' notation."""
         least = "-inf" if self.since is None else str(self.since)
         greatest = "+inf" if self.until is None else f"({self.until}"
         return least, greatest
@@ -37,27 +37,27 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """How far a search looked."""
+    """How far a search got."""
 
-    back_to: int | None  # ms: everything on this side of it was looked at; None: nothing was
-    entries: int  # that were looked at
-    complete: bool  # False: the page is not full only because the search was to end
+    back_to: int | None  # ms: everything up to this instant was examined; None: nothing was
+    entries: int  # number of entries examined
+    complete: bool  # False: the page is not full only because the search hit its bounds
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """A part of a list."""
+    """A page of a list."""
 
     entries: tuple[T, ...]
     next: str | None  # the cursor of the next page; None after the last
     searched: Searched
-    total: int | None  # in the whole list; None: that is not known without reading all of it
-    at_most: int | None  # the same at most, if that is known
+    total: int | None  # entries of the whole list; None: unknown without reading all of it
+    at_most: int | None  # upper bound of the total, if known
 
 
 @dataclass(frozen=True, slots=True)
 class SearchedPage(Generic[T]):
-    """What a search found."""
+    """A page found by a search."""
 
     entries: list[T]
     next: str | None
@@ -65,14 +65,14 @@ class SearchedPage(Generic[T]):
 
 
 class IndexQueries(Queries):
-    """Reads of sorted sets that every partition has."""
+    """Queries of sorted sets that every partition has."""
 
     def _count(self, indexes: Sequence[str], span: Span) -> int:
-        """Return how many entries the partitions' sorted sets of these names have in all."""
+        """Return the number of entries in these sorted sets over all partitions."""
         return sum(self._counts([indexes], span))
 
     def _counts(self, groups: Sequence[Sequence[str]], span: Span) -> list[int]:
-        """The same of several groups of sorted sets, in one round trip."""
+        """Return the same for several groups of sorted sets, in one round trip."""
         bounded = span.since is not None or span.until is not None
         with self._redis.pipeline(transaction=False) as pipe:
             for indexes in groups:
@@ -87,7 +87,7 @@ class IndexQueries(Queries):
     def _merged(
         self, indexes: Sequence[str], span: Span, after: Position | None = None
     ) -> MergedList:
-        """Return the entries of the partitions' sorted sets of these names as one list."""
+        """Return the entries of these sorted sets over all partitions as one list."""
 
         def read(readings: Sequence[RangeRequest]) -> list[RangeAnswer]:
             return self._read(readings, span)
@@ -100,7 +100,7 @@ class IndexQueries(Queries):
         while counts:
             for at, answer in zip(counts, self._ranges(readings, span, counts), strict=True):
                 given[at] = _beyond(readings[at].after, answer, counts[at], span.newest_first)
-            # More entries of one instant than were asked for: the place is further down.
+            # More entries share one instant than were requested: the position is further down.
             counts = {
                 at: 4 * count
                 for at, count in counts.items()
@@ -143,10 +143,10 @@ def find_page(
     limit: int,
     choose: Callable[[Sequence[Position]], Sequence[T | None]],
 ) -> SearchedPage[T]:
-    """Return up to `limit` entries that are chosen, within what a request may cost.
+    """Return up to `limit` chosen entries, within the bounds of one request.
 
     Args:
-        choose: what to show of each entry, None if it does not fit.
+        choose: returns what to show of each entry, None if it does not match.
     """
     until = monotonic() + MOST_SECONDS
     found: list[tuple[Position, T]] = []
@@ -172,9 +172,9 @@ def find_page(
 
 
 def position_of(kind: ListKind, cursor: str | None) -> Position | None:
-    """Return where a page begins.
+    """Return the position where a page begins.
 
     Raises:
-        BadCursor: the cursor is none of this kind of list.
+        BadCursor: the cursor does not belong to this kind of list.
     """
     return None if cursor is None else from_cursor(kind, cursor)

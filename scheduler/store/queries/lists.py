@@ -1,4 +1,4 @@
-"""Lists of runs: pages by cursor, counts, child runs of a tree, the runs of a batch."""
+"""Lists of runs: pages by cursor, counts, child runs, the runs of a batch."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ _LISTED = ("status", "agent", "batch", "labels")
 
 @dataclass(frozen=True, slots=True)
 class ChildRows:
-    """The child runs of a run: the first ones, and how many of the others have which status."""
+    """The child runs of a run: the first ones, and the others counted by status."""
 
     rows: tuple[RunRow, ...]
     folded: Mapping[str, int]
-    uncounted: int  # whose status was not read
+    uncounted: int  # those whose status was not read
 
 
 class ListQueries(RecordQueries, TotalQueries, SearchQueries):
-    """Reads of the indexes of runs."""
+    """Queries of the indexes of runs."""
 
     def list_runs(self, wanted: RunFilter, limit: int, cursor: str | None = None) -> Page[RunRow]:
-        """Return the runs wanted, newest first; of equal instants the greater id first.
+        """Return matching runs, newest first; those of one instant by descending id.
 
-        A page is stable while runs come in: those that were created meanwhile are before it.
+        Pages are stable while runs come in: newer runs belong before the first page.
 
         Raises:
-            BadCursor: the cursor is not one of a list of runs.
+            BadCursor: the cursor does not belong to a list of runs.
         """
         after = position_of("runs", cursor)
         span = Span(wanted.since_ms, wanted.until_ms)
@@ -108,7 +108,7 @@ class ListQueries(RecordQueries, TotalQueries, SearchQueries):
         return found
 
     def _listed(self, run_ids: Sequence[str], wanted: RunFilter) -> list[ListedFields | None]:
-        """What of the records conditions are about; None for those that are gone."""
+        """Return the fields that conditions are about; None for runs that no longer exist."""
         fields = (*_LISTED, "context") if wanted.children else _LISTED
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
@@ -121,7 +121,7 @@ class ListQueries(RecordQueries, TotalQueries, SearchQueries):
     def _take_over_from_roots(
         self, records: Sequence[dict[str, Any]], run_ids: Sequence[str]
     ) -> None:
-        """Give child runs the batch and the labels of their roots."""
+        """Copy batch and labels of the roots to the records of child runs."""
         roots = {
             run_id: root
             for run_id, record in zip(run_ids, records, strict=True)
@@ -140,12 +140,12 @@ class ListQueries(RecordQueries, TotalQueries, SearchQueries):
         """Return the first `most` child runs of each run, in the order they were started.
 
         Args:
-            counted: of how many others of each the status is read.
+            counted: of how many others per run to read the status.
         """
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
                 pipe.llen(run_key("children", run_id))
-                # From 1 to 0 is nothing; to -1 would be everything.
+                # The range 1 to 0 is empty; 0 to -1 would be everything.
                 first = 0 if most + counted else 1
                 pipe.lrange(run_key("children", run_id), first, max(0, most + counted - 1))
             answers = pipe.execute()

@@ -1,7 +1,7 @@
-"""Many sorted indexes read as one list: those of all partitions, or of several conditions.
+"""Merges many sorted indexes into one list: those of all partitions, or of several conditions.
 
-An entry is passed on once no index can have one that comes before it. So each index gives a few
-entries at first, and only those that ran out above the end of the page are asked for more.
+An entry is returned once no index can have an earlier one. Each index is read a few entries at
+a time; only those whose entries all belong to the page are read further.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import NamedTuple, TypeAlias
 from sleipnir.records import dataclass
 from sleipnir.scheduler.store.queries.cursors import Position
 
-# What each index gives at first, besides its share of a page.
+# Entries first read of each index, besides its share of a page.
 _EACH_AT_LEAST = 3
 
 
 class RangeRequest(NamedTuple):
-    """What is wanted of one index: up to `most` entries after `after` in the list's order."""
+    """Requests up to `most` entries after `after`, in list order, of one index."""
 
     key: str
     after: Position | None
@@ -26,7 +26,7 @@ class RangeRequest(NamedTuple):
 
 
 class RangeAnswer(NamedTuple):
-    """What an index gave: entries in the list's order, one at least unless it has `ended`."""
+    """The answer of an index: entries in list order, at least one unless it has `ended`."""
 
     entries: Sequence[Position]
     ended: bool
@@ -38,17 +38,17 @@ Reader: TypeAlias = Callable[[Sequence[RangeRequest]], Sequence[RangeAnswer]]
 @dataclass(slots=True)
 class _Source:
     key: str
-    last: Position | None  # that was read of it
+    last: Position | None  # the last one read
     ended: bool = False
-    entries: list[Position] = field(default_factory=list)  # read and not passed on yet
+    entries: list[Position] = field(default_factory=list)  # read and not returned yet
 
 
 class MergedList:
-    """The entries of several indexes in order, each once.
+    """The entries of several indexes in order, without duplicates.
 
     Args:
         read: reads several indexes in one round trip.
-        after: where to begin; None: at the list's beginning.
+        after: the position to begin after; None: at the beginning of the list.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class MergedList:
         self._sources = [_Source(key, after) for key in keys]
 
     def take(self, count: int) -> list[Position]:
-        """Return the next entries; fewer than `count` only at the list's end."""
+        """Return the next entries; fewer than `count` only at the end of the list."""
         each = _EACH_AT_LEAST + -(-count // len(self._sources))
         while True:
             known = {entry for source in self._sources for entry in source.entries}
@@ -78,7 +78,7 @@ class MergedList:
             each *= 2
 
     def _is_short(self, source: _Source, floor: Position | None) -> bool:
-        """Whether an index may have more entries above the page's end than were read of it."""
+        """Return whether an index may have unread entries that belong to the page."""
         if source.ended or floor is None or source.last is None:
             return not source.ended
         return source.last > floor if self._newest_first else source.last < floor

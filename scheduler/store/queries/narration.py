@@ -1,4 +1,4 @@
-"""What is told of runs while they go on: narrations, token streams, ends of a batch's runs."""
+"""Queries for following runs live: narrations, token streams, the ends of a batch's runs."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _EVENT_ID = re.compile(r"\d{1,19}(-\d{1,19})?")
 
 
 class CompletionFeed:
-    """Ids of runs as they end. One may get lost with a connection: look at the runs as well."""
+    """Ids of runs as they end; lossy when a connection breaks, so poll the runs as well."""
 
     def __init__(self, subscription: Any) -> None:
         self._subscription = subscription
 
     def wait(self, timeout_s: float) -> list[str]:
-        """Return the runs that ended since the last call; waits up to `timeout_s` for the first."""
+        """Return the runs that ended since the last call; wait up to `timeout_s` for the first."""
         ended: list[str] = []
         message = self._subscription.get_message(timeout=timeout_s)
         while message is not None:
@@ -46,11 +46,11 @@ class CompletionFeed:
 
 
 class NarrationQueries(Queries):
-    """Reads of streams and channels."""
+    """Queries of streams and channels."""
 
     @contextmanager
     def completions(self, batch: str) -> Iterator[CompletionFeed]:
-        """Listen for runs of a batch that end, from now on."""
+        """Subscribe to the ends of a batch's runs, from now on."""
         with self._redis.pubsub(ignore_subscribe_messages=True) as subscription:
             subscription.subscribe(batch_channel(batch))
             yield CompletionFeed(subscription)
@@ -58,7 +58,7 @@ class NarrationQueries(Queries):
     def follow(
         self, run_id: str, after: str = "0", *, block: bool = True
     ) -> Iterator[NarrationEntry]:
-        """The narration from event id `after` on; with `block` it waits for more, for ever."""
+        """Yield the narration after event id `after`; with `block`, wait for more forever."""
         key = run_key("events", run_id)
         while True:
             answer = self._redis.xread({key: after}, block=_BLOCK_MS if block else None)
@@ -71,7 +71,7 @@ class NarrationQueries(Queries):
                 raise RunNotFound(run_id)
 
     def news(self, run_id: str, after: str, wait_ms: int, *, is_open: bool = False) -> News:
-        """What was told of one run after an event id; waits for the first up to `wait_ms`.
+        """Return a run's events after an event id; wait up to `wait_ms` for the first.
 
         Raises:
             RunNotFound: there is none of that id.
@@ -85,10 +85,10 @@ class NarrationQueries(Queries):
         block_ms: int,
         streams: Mapping[str, str] = MappingProxyType({}),
     ) -> list[tuple[str, NarrationEntry]]:
-        """What came after a given event id in the narrations of several runs, by run id.
+        """Return what follows given event ids in the narrations of several runs, by run id.
 
-        Waits up to `block_ms` for the first; all runs must be in one partition, as a run and
-        its child runs are. `streams` has the positions in their token streams.
+        Waits up to `block_ms` for the first event. All runs must be in one partition, as a run and
+        its child runs are. `streams` gives the positions in their token streams.
         """
         after, keys = {}, {}
         for kind, wanted in (("events", positions), ("tokens", streams)):
@@ -102,46 +102,46 @@ class NarrationQueries(Queries):
         ]
 
     def newest_entry(self, run_id: str) -> NarrationEntry | None:
-        """What was told last of a run."""
+        """Return the newest narration entry of a run."""
         return self._carry_out(newest_of(run_id))
 
     def end_of_token_stream(self, run_id: str) -> str:
-        """Return where what a model generates from now on begins."""
+        """Return the current end of the token stream; tokens generated from now on follow it."""
         last = self._redis.xrevrange(run_key("tokens", run_id), count=1)
         return str(last[0][0]) if last else "0"
 
 
 def newest_of(run_id: str) -> Reads[NarrationEntry | None]:
-    """Reads what was told last of a run."""
+    """Read the newest narration entry of a run."""
     (newest,) = yield [("XREVRANGE", run_key("events", run_id), "+", "-", "COUNT", 1)]
     return _entry(*newest[0]) if newest else None
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What was told of a run since somebody looked."""
+    """Events of a run since the last look."""
 
     entries: Sequence[NarrationEntry]
-    run: Run | None  # as it was before they were read, if it was looked at
+    run: Run | None  # read before the entries; None if it was not read
 
     @property
     def ended(self) -> Run | None:
-        """The run if it is over: nothing will follow, unless it is retried."""
-        # The transition that makes a run final also tells its end.
+        """The run if it has ended: nothing follows unless it is retried."""
+        # The transition that ends a run also narrates its end.
         return self.run if self.run is not None and self.run.is_final else None
 
     @property
     def is_open(self) -> bool:
-        """Whether what was told shows that the run goes on: it need not be looked at."""
+        """Whether the entries show that the run has not ended, so that it need not be read."""
         ends = any(isinstance(entry.event, events.RunEnded) for entry in self.entries)
         return bool(self.entries) and not ends
 
 
 def news_of(run_id: str, after: str, wait_ms: int, *, is_open: bool = False) -> Reads[News]:
-    """Reads what is told of a run after an event id; waits for the first up to `wait_ms`.
+    """Read a run's events after an event id; wait up to `wait_ms` for the first.
 
     Args:
-        is_open: the news before have shown that the run goes on.
+        is_open: earlier news showed that the run has not ended.
 
     Raises:
         RunNotFound: there is none of that id.
@@ -150,7 +150,7 @@ def news_of(run_id: str, after: str, wait_ms: int, *, is_open: bool = False) -> 
     if not _EVENT_ID.fullmatch(after):
         raise BadCursor("events", after)
     run = None if is_open else (yield from run_of(run_id))
-    # Of a run that is over nothing more is to come.
+    # A run that has ended gets no further events.
     block = () if run is not None and run.is_final else ("BLOCK", wait_ms)
     key = run_key("events", run_id)
     (answer,) = yield [("XREAD", *block, "STREAMS", key, after)]

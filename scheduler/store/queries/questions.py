@@ -1,4 +1,4 @@
-"""What people are asked."""
+"""Queries of open questions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from sleipnir.scheduler.store.queries.indexes import (
 )
 from sleipnir.scheduler.store.queries.reads import Reads
 
-# What the nodes of a graph wait for, which have no calls.
+# Call ids of waits of graph nodes, which are not calls of a model.
 _OF_NODES = frozenset({QUESTION, "child", "map", "timer"})
 
 
 class QuestionQueries(IndexQueries):
-    """Reads of open questions, and of what else runs wait for."""
+    """Queries of open questions, and of other things that runs wait for."""
 
     def questions(self, run_id: str) -> list[Question]:
         """Return the open questions of one run, oldest first."""
@@ -34,7 +34,7 @@ class QuestionQueries(IndexQueries):
         return self._carry_out(questions_of_tree(run_id))
 
     def open_calls(self, rows: Sequence[Run | RunRow]) -> dict[str, list[str]]:
-        """Return the calls of models whose results runs wait for, by run id, in one round trip."""
+        """Return the models' calls that runs wait for, by run id, in one round trip."""
         open_rows = [row for row in rows if not row.is_final and len(row.frontier) == 1]
         with self._redis.pipeline(transaction=False) as pipe:
             for row in open_rows:
@@ -46,11 +46,11 @@ class QuestionQueries(IndexQueries):
         return {run_id: calls for run_id, calls in found.items() if calls}
 
     def count_questions(self) -> int:
-        """Return how many are open."""
+        """Return the number of open questions."""
         return self._count(["inbox"], Span())
 
     def waited_s(self, question: Question) -> float:
-        """Return since a question was asked."""
+        """Return the seconds since a question was asked."""
         return (self.now_ms() - question.asked_at) / 1000
 
     def list_questions(
@@ -64,15 +64,15 @@ class QuestionQueries(IndexQueries):
         text: str | None = None,
         until_ms: int | None = None,
     ) -> Page[Question]:
-        """Open questions, oldest first; those of some agents' runs, or of a batch's.
+        """Return open questions, oldest first, of all runs or of some agents' or a batch's.
 
         Args:
-            node: only what it asks.
-            text: only questions that contain it, whatever its case.
-            until_ms: only those asked before then.
+            node: only questions of this node.
+            text: only questions that contain it, ignoring case.
+            until_ms: only questions asked before this instant.
 
         Raises:
-            BadCursor: the cursor is not one of a list of questions.
+            BadCursor: the cursor does not belong to a list of questions.
         """
         after = position_of("questions", cursor)
         span = Span(until=until_ms, newest_first=False)
@@ -102,7 +102,7 @@ class QuestionQueries(IndexQueries):
         return Page(tuple(in_order), found.next, found.searched, total, at_most)
 
     def _read_questions(self, entries: Sequence[Position]) -> list[Question | None]:
-        """The questions of the inbox's entries; None for those that were answered meanwhile."""
+        """Return the questions of inbox entries; None for those answered meanwhile."""
         names = [entry.name.partition(" ") for entry in entries]
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id, _, visit in names:
@@ -122,12 +122,12 @@ class QuestionQueries(IndexQueries):
 
 
 def _is_of_call(call: str, text: str) -> bool:
-    """Return whether a row of `waits` (lua/lib/waiting.lua) is that of a call, and open."""
+    """Return whether a row of `waits` (lua/lib/waiting.lua) is an open one of a model's call."""
     return call not in _OF_NODES and text.split(" ", 2)[1] == "open"
 
 
 def questions_of(run_id: str) -> Reads[list[Question]]:
-    """Reads the open questions of one run, oldest first."""
+    """Read the open questions of one run, oldest first."""
     (found,) = yield [("HGETALL", run_key("questions", run_id))]
     inbox, visits = f"{partition_of(run_id)}:inbox", sorted(found)
     asked = (yield [("ZSCORE", inbox, f"{run_id} {visit}") for visit in visits]) if visits else []
@@ -139,7 +139,7 @@ def questions_of(run_id: str) -> Reads[list[Question]]:
 
 
 def questions_of_tree(run_id: str) -> Reads[list[Question]]:
-    """Reads the open questions of a run and of all its child runs, oldest first."""
+    """Read the open questions of a run and of all its child runs, oldest first."""
     found: list[Question] = []
     level = [run_id]
     while level:
@@ -151,7 +151,7 @@ def questions_of_tree(run_id: str) -> Reads[list[Question]]:
 
 
 def _open_children(run_ids: Sequence[str]) -> Reads[list[str]]:
-    """Those children of the runs that are not over: no other asks, nor do its children."""
+    """Return the children that have not ended; no others can have open questions below them."""
     lists = yield [("LRANGE", run_key("children", run_id), 0, -1) for run_id in run_ids]
     children = list(itertools.chain.from_iterable(lists))
     if not children:
@@ -165,7 +165,7 @@ def _open_children(run_ids: Sequence[str]) -> Reads[list[str]]:
 
 
 def _question(run_id: str, name: str, text: str, asked_at: int) -> Question:
-    """An open question; its name is its visit, and its call if the visit may have several."""
+    """Return a question; its name is `<visit>`, or `<visit> <call>` if there may be several."""
     fields, (visit, _, call) = json.loads(text), name.partition(" ")
     return Question(
         run_id=run_id,

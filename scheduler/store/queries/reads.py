@@ -1,7 +1,7 @@
-"""Reads as generators: what is asked of Redis, apart from how it is asked.
+"""Reads as generators, independent of who carries them out.
 
-A read yields commands, is sent their answers, and returns what it makes of them. So the client
-and its twin on asyncio share every read; only who carries it out differs.
+A read yields commands, is sent their answers, and returns the result. So the client and its
+asyncio twin share every read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Reads: TypeAlias = Generator[Sequence[Command], list[Any], T]
 
 
 def carry_out(redis: Any, reads: Reads[T]) -> T:
-    """What a read makes of the answers; the commands that it yields at once take one round trip."""
+    """Carry out a read and return its result; commands yielded together take one round trip."""
     answers: list[Any] | None = None
     while True:
         try:
@@ -31,7 +31,7 @@ def carry_out(redis: Any, reads: Reads[T]) -> T:
 
 
 async def carry_out_async(redis: Any, reads: Reads[T]) -> T:
-    """The same with a client of `redis.asyncio`."""
+    """Carry out a read with a client of `redis.asyncio`."""
     answers: list[Any] | None = None
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Runs as they are stored."""
+"""Queries of runs' records."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sleipnir.scheduler.store.keys import ALL_PARTITIONS, ids_keys, run_key
 from sleipnir.scheduler.store.queries.base import Queries
 from sleipnir.scheduler.store.queries.reads import Reads
 
-# Fewer digits could not choose a partition.
+# Fewer digits do not determine a partition.
 _SHORTEST_PREFIX = 2
 _AT_ONCE = 1000  # entries of an index that are searched in one round trip
 _USAGE_FIELDS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost", "unpriced")
 _SUMMARY_FIELDS = ("status", "agent", *_USAGE_FIELDS)
-# All but what may be large: output, error, context.
+# All fields but the large ones: output, error, context.
 _ROW_FIELDS = (
     *("status", "agent", "frontier", "created", "started", "ended", "machine", "parent", "root"),
     *("batch", "labels", "item", "failed_nodes"),
@@ -30,7 +30,7 @@ _ROW_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """What a list says of a run."""
+    """The part of a run that lists need."""
 
     agent: str
     status: Status
@@ -38,7 +38,7 @@ class RunSummary:
 
 
 class RecordQueries(Queries):
-    """Reads of records."""
+    """Queries of records."""
 
     def run(self, run_id: str) -> Run:
         """One run.
@@ -53,10 +53,10 @@ class RecordQueries(Queries):
         return self._carry_out(runs_of(run_ids))
 
     def resolve(self, prefix: str) -> str:
-        """Return the id of the one run that begins with `prefix`, or that a model calls so.
+        """Return the id of the only run that begins with `prefix`, or that a model names this way.
 
         Raises:
-            RunNotFound, AmbiguousRun: there is none, or more than one, as with one character.
+            RunNotFound, AmbiguousRun: there is none, or more than one; also for one character.
         """
         if is_handle(prefix):
             return self._resolve_handle(prefix)
@@ -82,7 +82,7 @@ class RecordQueries(Queries):
         return str(found[0])
 
     def _resolve_handle(self, name: str) -> str:
-        """Return a child run by its last digits: it may be in any partition."""
+        """Return a child run by its last digits; it may be in any partition."""
         digits = name.rpartition("_")[2]
         found = sorted(
             run_id
@@ -103,7 +103,7 @@ class RecordQueries(Queries):
         return named[0]
 
     def summaries(self, run_ids: Sequence[str]) -> list[RunSummary | None]:
-        """Return how several runs stand, in one round trip; None for those that do not exist."""
+        """Return summaries of several runs in one round trip; None for those that do not exist."""
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
                 pipe.hmget(run_key("run", run_id), _SUMMARY_FIELDS)
@@ -113,7 +113,7 @@ class RecordQueries(Queries):
             ]
 
     def rows(self, run_ids: Sequence[str]) -> list[RunRow | None]:
-        """What lists tell of several runs, in one round trip; None for those that are gone."""
+        """Return list rows of several runs in one round trip; None for those that do not exist."""
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
                 pipe.hmget(run_key("run", run_id), _ROW_FIELDS)
@@ -123,14 +123,14 @@ class RecordQueries(Queries):
             ]
 
     def failures(self, run: Run) -> list[NodeFailure]:
-        """The first failures that a run has outlived, those that a fallback took over too."""
+        """Return the first node failures that did not end the run, including handled ones."""
         if not run.failed_nodes and not run.handled_failures:
             return []
         kept = self._redis.lrange(run_key("failures", run.run_id), 0, -1)
         return in_order(map(read_failure, kept))
 
     def errors(self, run_ids: Sequence[str]) -> list[Failure | None]:
-        """Why runs ended as they did, in one round trip; None for those that did not fail."""
+        """Return the errors of runs in one round trip; None for those that did not fail."""
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
                 pipe.hget(run_key("run", run_id), "error")
@@ -149,7 +149,7 @@ class RecordQueries(Queries):
         return [run for run in self.runs(ids) if run is not None]
 
     def left_ms(self, run_ids: Sequence[str]) -> list[int]:
-        """How long runs will be whole yet; -1 for those that are not over, -2 if there is none."""
+        """Return how long runs stay complete, in ms; -1 if they have not ended, -2 if not found."""
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
                 pipe.pttl(run_key("history", run_id))
@@ -157,14 +157,14 @@ class RecordQueries(Queries):
 
 
 def run_of(run_id: str) -> Reads[Run]:
-    """Reads one run.
+    """Read one run.
 
     Raises:
         RunNotFound: there is none of that id.
     """
     try:
         (found,) = yield from runs_of([run_id])
-    except ValueError:  # no run can have that id
+    except ValueError:  # not the form of a run id
         found = None
     if found is None:
         raise RunNotFound(run_id)
@@ -172,7 +172,7 @@ def run_of(run_id: str) -> Reads[Run]:
 
 
 def runs_of(run_ids: Sequence[str]) -> Reads[list[Run | None]]:
-    """Reads several runs; None for those that do not exist."""
+    """Read several runs; None for those that do not exist."""
     records = yield [("HGETALL", run_key("run", run_id)) for run_id in run_ids]
     return [
         _run(run_id, fields) if fields else None

@@ -1,4 +1,4 @@
-"""Runs by what no index knows: their texts, what they cost and took."""
+"""Searches for runs by what no index covers: texts, cost, duration."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from sleipnir.scheduler.store.queries.filters import RunFilter, SearchedFields
 
 _FIELDS = ("item", "error", "cost", "started", "ended")
 _PROMPT_KEY = "initial_prompt"
-# Of a prompt so much is searched; one that takes more bytes than that is not read for it.
+# The part of a prompt that is searched; one of more bytes than that is not read at all.
 _MOST_CHARACTERS = 1_000
 _MOST_PROMPT_BYTES = 16 * 1024
 
 
 class SearchQueries(Queries):
-    """Reads of records for searches."""
+    """Queries of records for searches."""
 
     def _found(self, run_ids: Sequence[str], wanted: RunFilter) -> list[str]:
-        """Return those of the runs that a search wants."""
+        """Return those of the runs that match the search."""
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
                 pipe.hmget(run_key("run", run_id), _FIELDS)
@@ -34,7 +34,7 @@ class SearchQueries(Queries):
         return [fields.run_id for fields in searched if fields.meet(wanted)]
 
     def _prompts(self, run_ids: Sequence[str]) -> list[str]:
-        """Return the beginnings of their prompts; \"\" for those that are too long to be read."""
+        """Return the beginnings of their prompts; \"\" for those too long to be read."""
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
                 pipe.hstrlen(run_key("state", run_id), _PROMPT_KEY)

@@ -1,4 +1,4 @@
-"""Sessions of normal agents: which there are, and the last run of each."""
+"""Queries of the sessions of normal agents."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from sleipnir.scheduler.store.queries.records import RecordQueries
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """What a list says of a session."""
+    """A session in a list."""
 
     agent: str
     name: str
-    run: RunRow  # its last one
+    run: RunRow  # its last run
 
 
 class SessionQueries(RecordQueries):
-    """Reads of sessions."""
+    """Queries of sessions."""
 
     def last_run_of_session(self, session: str) -> str | None:
         """Return the id of the last run of `<agent>/<name>`; None if there is no such session."""
@@ -26,7 +26,7 @@ class SessionQueries(RecordQueries):
         return None if found is None else str(found)
 
     def list_sessions(self) -> list[SessionRow]:
-        """All there are, those that were used last first."""
+        """Return all sessions, the most recently used first."""
         with self._redis.pipeline(transaction=False) as pipe:
             for partition in ALL_PARTITIONS:
                 pipe.hgetall(sessions_key(partition))

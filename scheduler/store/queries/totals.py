@@ -1,4 +1,4 @@
-"""How many runs there are of a kind, where indexes and sums know it without reading records."""
+"""Counts of runs, as far as indexes and sums give them without reading records."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from sleipnir.scheduler.store.keys import ALL_PARTITIONS
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.store.queries.indexes import IndexQueries, Span
 
-# As lua/lib/listed.lua has them: what runs took at most, s.
+# Upper bounds of the duration buckets, s, as in lua/lib/listed.lua.
 _DURATIONS = ("1", "5", "30", "120", "600", "3600", "86400", "inf")
-# Queued and running runs are counted as one: `open` in the sums, and here.
+# Queued and running runs are counted together, as `open`, in the sums and here.
 _OPEN = frozenset({Status.QUEUED, Status.RUNNING})
 _INDEXED = ("runs", "open", "waiting", "failed", "cancelled", "timed_out")
-# What the sums of batches and these counts have in common.
+# What the sums of batches and these counts share.
 _COUNTED = ("open", "waiting", "succeeded", "failed", "cancelled", "timed_out")
 
 ByStatus = Mapping[str, int]
 
 
 class TotalQueries(IndexQueries):
-    """Reads of counts: as many as there are partitions, however many runs."""
+    """Queries of counts; each costs one read per partition, however many runs there are."""
 
     def _total(self, wanted: RunFilter, counted: int | None) -> int | None:
-        """Return how many runs fit; None if only their records could tell.
+        """Return how many runs match; None if only their records could tell.
 
         Args:
-            counted: the number of entries of indexes that have the runs wanted and no others.
+            counted: the number of entries of indexes that contain exactly the matching runs.
         """
         if counted is not None:
             return counted
@@ -42,9 +42,9 @@ class TotalQueries(IndexQueries):
         return _sum_of(known, wanted.statuses)
 
     def counts_by_status(self, wanted: RunFilter) -> tuple[ByStatus, bool]:
-        """Return how many runs there are of each status, and whether that is of all runs.
+        """Return the number of runs by status, and whether that counts all runs.
 
-        Of an agent or a batch alone their own are known; `open` are queued or running.
+        Only agents alone or a batch alone have counts of their own. `open` are queued or running.
         """
         if wanted.is_bounded_in_time or wanted.labels or wanted.children:
             return self._of_all(), True
@@ -56,7 +56,7 @@ class TotalQueries(IndexQueries):
         return {status: known.get(status, 0) for status in _COUNTED}, False
 
     def all_counts(self) -> ByStatus:
-        """Return how many roots there are of each status; `open` are queued or running."""
+        """Return the number of root runs by status; `open` are queued or running."""
         return self._of_all()
 
     def _of_all(self) -> ByStatus:
@@ -71,7 +71,7 @@ class TotalQueries(IndexQueries):
         }
 
     def _of_agents(self, agents: Sequence[str]) -> ByStatus:
-        """Of these agents' runs; open ones and those that wait are not told apart."""
+        """Return counts for these agents; open and waiting runs are counted together."""
         fields = [
             f"{status} {duration} {agent}"
             for agent in agents
@@ -90,14 +90,14 @@ class TotalQueries(IndexQueries):
         return {**found, "open and waiting": runs - sum(found.values())}
 
     def tally(self) -> dict[str, int]:
-        """Return the sums over root runs that are over, as keys.py says of `tally`."""
+        """Return the sums over ended root runs, as described for `tally` in keys.py."""
         with self._redis.pipeline(transaction=False) as pipe:
             for partition in ALL_PARTITIONS:
                 pipe.hgetall(f"{partition}:tally")
             return _add_up(pipe.execute())
 
     def batch_tallies(self, batches: Sequence[str]) -> list[dict[str, int]]:
-        """What is counted of batches, summed over their runs."""
+        """Return the counts of batches, summed over partitions."""
         with self._redis.pipeline(transaction=False) as pipe:
             for batch in batches:
                 for partition in ALL_PARTITIONS:
@@ -115,7 +115,7 @@ def _add_up(hashes: Sequence[Mapping[str, str]]) -> dict[str, int]:
 
 
 def _sum_of(known: ByStatus, statuses: frozenset[Status]) -> int | None:
-    """Return the runs of these statuses; None if they are not counted apart from others."""
+    """Return the number of runs with these statuses; None if they are not counted separately."""
     wanted = {str(status) for status in statuses - _OPEN}
     if statuses & _OPEN:
         if not statuses >= _OPEN:

@@ -1,4 +1,4 @@
--- What a child run is to its parent, as a visit that waits for its end is told it.
+-- Return the result of a child run, as a visit that waits for its end gets it.
 -- KEYS partition
 -- ARGV run_id
 -- USES store listed indexes dispatch waiting waits kept finish

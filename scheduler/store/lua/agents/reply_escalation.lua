@@ -1,8 +1,8 @@
--- Give a run below this one the answer that its root's model has for it, and record the result of the
--- call that does: once.
+-- Answer a question of a run below this one with the reply of its root's model, and record the
+-- result of the answering call; at most once.
 -- KEYS partition
 -- ARGV run_id visit token position turn event child child_visit call result child_event
--- position: how many entries of its conversation the caller knows of
+-- position: the number of entries in its conversation that the caller knows of
 -- USES store listed indexes dispatch waiting waits kept finish
 -- ERR  run_closed stale_visit
 -- ERR  not_waiting  somebody was faster, or the time for it is over
@@ -18,7 +18,7 @@ if not redis.call('ZSCORE', key('escalations', run_id), asked)
   return {'not_waiting'}
 end
 narrate(child, child_event)
-v = read_visit(run_id, visit)  -- what it waits for may be no longer still
+v = read_visit(run_id, visit)  -- it may no longer be waiting only for people
 record_turn(run_id, visit, v, turn)
 write_visit(run_id, visit, v)
 narrate(run_id, event)

@@ -1,4 +1,4 @@
--- Put a message into a teammate's inbox, and record the result of the call that sends it: once.
+-- Put a message into a teammate's inbox, and record the result of the sending call; at most once.
 -- KEYS partition
 -- ARGV run_id visit token position turn event target most message
 -- position: how many entries of its conversation the caller knows of

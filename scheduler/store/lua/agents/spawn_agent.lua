@@ -1,4 +1,4 @@
--- Start a child run that a model asked for, once; the turn of its parent goes on.
+-- Start a child run for a model, at most once; the turn of its parent goes on.
 -- KEYS partition
 -- ARGV run_id visit token most child_id start agent digest history event child_event field_count rest
 -- most: how many such children of the run may be alive at once
@@ -11,7 +11,7 @@ local run = key('run', run_id)
 local status, spawns = unpack(redis.call('HMGET', run, 'status', 'spawns'))
 local refusal = check_holder(run_id, visit, token, status)
 if refusal then return refusal end
--- A call that is carried out again has the same id for its child.
+-- A repeated call has the same id for its child.
 if redis.call('EXISTS', key('run', child_id)) == 1 then return reply('started', 0) end
 
 local spawned, handle = key('spawned', run_id), handle_of(child_id)

@@ -1,35 +1,35 @@
--- All or nothing: whatever fails, the script that it failed in has written nothing.
+-- All or nothing: if anything fails in a script, none of its writes remain.
 --
--- Redis does not roll back. So every write goes through one of the functions here, which note
--- how it is taken back; the names of write commands appear nowhere else behind redis.call.
---   write_undone_by  where the script knows what takes the write back
---   write            reads first what it replaces
---   add, push, pop   new fields, members or entries, as many as there may be
---   write_last       what is costly to take back waits until little is left that could fail
---   remove           keys go at the very end
---   tell             and subscribers hear of it after that
--- Each run of a script makes these functions anew: rare ones are made where they are needed.
+-- Redis does not roll back. So every write goes through one of these functions, which record how to
+-- undo it; write commands are never passed to redis.call directly elsewhere.
+--   write_undone_by  when the script knows the command that undoes the write
+--   write            first reads what it replaces
+--   add, push, pop   new fields, members or entries, any number of them
+--   write_last       a write that is costly to undo, made when little is left that could fail
+--   remove           keys, removed at the very end
+--   tell             messages to subscribers, sent after that
+-- Every call of a script creates these functions anew, so rarely used ones are created on demand.
 
-local PIECE = 4000  -- of what a call may have as arguments: Lua's stack holds 8,000
+local PIECE = 4000  -- arguments per call: Lua's stack holds 8,000
 
-local undo = {}  -- commands; a script may add others
+local undo = {}  -- commands; scripts may add their own
 local reading, last, removed, told
 
--- `undone_by`: a command as a table; nil where what was noted before undoes this too, or where
--- the write does no harm by itself.
+-- `undone_by`: a command as a table; nil if an earlier entry undoes this too, or if the write is
+-- harmless by itself.
 local function write_undone_by(undone_by, command, ...)
   local answer = redis.call(command, ...)
   undo[#undo + 1] = undone_by
   return answer
 end
 
--- How `write` reads what a command replaces, and notes it.
+-- How `write` reads what a command will replace, and records how to restore it.
 local function make_reading()
   local before = {}
   local function note(...)
     undo[#undo + 1] = {...}
   end
-  -- A key that loses its last part loses its expiry, too.
+  -- A key that becomes empty loses its expiry, too.
   local function note_expiry(target)
     local left = redis.call('PTTL', target)
     if left >= 0 then note('PEXPIRE', target, left) end
@@ -86,7 +86,7 @@ end
 
 local function write(command, target, ...)
   reading = reading or make_reading()
-  -- What it notes takes nothing back that has not been done: it can be noted before.
+  -- Undoing a write that has not happened changes nothing, so this can be recorded first.
   reading[command](target, ...)
   return redis.call(command, target, ...)
 end
@@ -130,7 +130,7 @@ local function push(command, target, entries)
   end
 end
 
--- At most one in a script, in one piece; nothing else in the script may depend on it.
+-- At most one per script, in one piece; nothing else in the script may depend on it.
 local function write_last(...)
   last = {...}
 end
@@ -142,7 +142,7 @@ local function remove(...)
   end
 end
 
--- For a key that the same script may look at again.
+-- For a key that the same script may read again.
 local function remove_now(target)
   local aside = target .. ' removed'
   if redis.call('EXISTS', target) == 1 then
@@ -156,7 +156,7 @@ local function tell(channel, text)
   told[#told + 1] = {channel, text}
 end
 
--- The values of many fields of a hash, false for those it does not have.
+-- The values of many fields of a hash, false for missing ones.
 local function read_fields(target, names)
   if names[1] and #names <= PIECE then return redis.call('HMGET', target, unpack(names)) end
   local values = {}
@@ -176,7 +176,7 @@ local function complete()
     redis.call(unpack(last))
   end
   if removed then
-    -- Once one piece is gone there is no way back, nor a reason why the next should stay.
+    -- Once one piece is removed there is no way back, and no reason to keep the next.
     local call = redis.call
     in_pieces(function(command, _, ...)
       call(command, ...)
@@ -188,8 +188,8 @@ local function complete()
   end
 end
 
--- What a caller learns of a failure: `broken`, and why; but as Redis said it where it takes no
--- commands now, whatever they are.
+-- What a caller gets for a failure: `broken` and the reason; but Redis' own error if it refuses
+-- all commands at the moment.
 local function failed(reason)
   local text = type(reason) == 'table' and reason.err or tostring(reason)
   local refusal = string.gsub(text, '^@?user_script: ?%d+: %-', '')

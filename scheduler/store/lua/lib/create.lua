@@ -1,8 +1,8 @@
--- Bring a run into being: its record, seeds, first checkpoints and first frontier; and list it.
+-- Create a run: its record, seeds, first checkpoints and first frontier, and its index entries.
 
 -- `fields` are name, value pairs of the run's record; `seeds` key, JSON text pairs of its state.
--- `past`: where a run goes on that does not begin: step, nodes, window, visits (name, value pairs
--- of the record), history.
+-- `past`: where to continue a run that does not begin at its start: step, nodes, window, visits
+-- (name, value pairs of the record), history.
 local function create(run_id, fields, seeds, event, agent, digest, past)
   local bytes, history_bytes = 0, 0
   for i = 2, #seeds, 2 do
@@ -36,7 +36,7 @@ local function create(run_id, fields, seeds, event, agent, digest, past)
   admit(run_id, past.step, past.nodes, past.window, agent, digest)
 end
 
--- The past of a run that begins at one node.
+-- The `past` of a run that begins at one node.
 local function no_past(start, history)
   return {
     step = 1, nodes = {start}, window = 1, visits = {'n:' .. start, 1},

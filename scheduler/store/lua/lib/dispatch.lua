@@ -1,21 +1,21 @@
--- Visits that are ready become messages: pushed onto the broker's lists where the broker is
--- this Redis (`envelope` is not empty), else named to the caller, who publishes them.
--- Either way the visit's timer makes the scheduler publish again what was lost on the way.
+-- Turns ready visits into messages: pushed onto the broker's lists if the broker is this Redis
+-- (`envelope` is not empty), else returned to the caller, who publishes them.
+-- Either way the visit's timer makes the scheduler republish a lost message.
 --
--- A queue has four lanes, kombu's lists by priority; workers look into them in this order:
+-- A queue has four lanes, kombu's lists by priority; workers read them in this order:
 --   0  runs of no batch that have started
---   1  runs of no batch that have not, and the invocations of maps: a wide map lets others begin
+--   1  runs of no batch that have not, and map invocations: a wide map must not block other runs
 --   2  runs of batches that have started
---   3  runs of batches that have not started: one message where nothing waits, else a mark for
+--   3  runs of batches that have not started: a single message if none is waiting, else a mark for
 --      each message in the queue's `turns`
 
 local woken = {}
 local messages_for = {}  -- by list
-local arrivals = {}  -- runs of batches that are to begin in turn
-local places = {}  -- by run: its queue, and what tells the lane
+local arrivals = {}  -- batch runs that start by turns
+local places = {}  -- by run: its queue, and what determines the lane
 
 -- `envelope` is the JSON text of a message with @NAME@ where a visit's own values go.
--- `published`: when it is, or was, pushed; the same visit's text is then the same.
+-- `published`: when it is or was pushed; the text is the same for the same instant.
 local function message(run_id, visit, label, digest, published)
   local id = string.sub(redis.sha1hex(run_id .. visit .. published), 1, 32)
   local body = cjson.encode({{run_id, visit, digest}, {}, {}})  -- arguments, keywords, canvas
@@ -27,8 +27,8 @@ local function message(run_id, visit, label, digest, published)
   return (string.gsub(envelope, '@(%u+)@', values))
 end
 
--- The queue of a run that is pinned to a machine is that machine's alone.
--- Whoever has read these fields of a started run's record anyway says so with `pin`.
+-- A run pinned to a machine uses the queue of that machine.
+-- Callers that have already read these fields of a started run pass them to `pin`.
 local function pin(run_id, machine, of_batch, new, batch)
   places[run_id] = {
     queue = machine and queue .. '@' .. machine or queue,
@@ -40,7 +40,7 @@ local function place_of(run_id)
   if not places[run_id] then
     local machine, of_batch, status, parent, batch = unpack(redis.call('HMGET',
       key('run', run_id), 'machine', 'of_batch', 'status', 'parent', 'batch'))
-    -- A child is a part of what its parent has started.
+    -- A child counts as started: its parent has.
     pin(run_id, machine, of_batch, status == 'queued' and not parent, batch)
   end
   return places[run_id]
@@ -56,8 +56,8 @@ local function list_of(base, lane)
   return lane == 0 and base or base .. lane_separator .. lane
 end
 
--- Name one ready visit to the broker; `flush` sends what was named.
--- `again`: it was published before, and has waited its turn.
+-- Announce a ready visit; `flush` sends all announced ones.
+-- `again`: it was published before and has waited for its turn.
 local function announce(run_id, visit, label, digest, again)
   local base = place_of(run_id).queue
   if envelope == '' then
@@ -77,8 +77,8 @@ local function announce(run_id, visit, label, digest, again)
   table.insert(messages_for[target], text)
 end
 
--- Batches begin their runs in turns: the n-th run of each comes before the next one of any.
--- One that comes later, or again after a pause, joins at the turn that is next.
+-- Batches take turns: the n-th run of each starts before the next one of any.
+-- A run that arrives later, or again after a pause, joins the turn that is next.
 local function await_turn(base, batch, text, again)
   local turns, last = base .. ':turns', base .. ':last-turns'
   local following = redis.call('ZRANGE', turns, 0, 0, 'WITHSCORES')[2]
@@ -100,7 +100,7 @@ local function await_turn(base, batch, text, again)
   push('LPUSH', list_of(base, 3), {turn_mark})
 end
 
--- Whether a message that may be on its way since then still waits in its queue.
+-- Whether a message that may have been sent at `published` is still in its queue.
 local function is_queued(run_id, visit, label, digest, published)
   local base, lane = place_of(run_id).queue, lane_of(run_id, visit)
   if lane < 3 then
@@ -110,7 +110,7 @@ local function is_queued(run_id, visit, label, digest, published)
   end
   local turns, marks = base .. ':turns', list_of(base, 3)
   if redis.call('LLEN', marks) < redis.call('ZCARD', turns) then
-    push('LPUSH', marks, {turn_mark})  -- who took the mark died before it took a message
+    push('LPUSH', marks, {turn_mark})  -- a worker took the mark and died before taking a message
   end
   local text = message(run_id, visit, label, digest, published)
   return redis.call('LINDEX', marks, -1) == text or redis.call('ZSCORE', turns, text)
@@ -131,7 +131,7 @@ local function reply(...)
   return {'OK', woken, ...}
 end
 
--- Make one existing visit ready and announce it.
+-- Make one existing visit ready, and announce it.
 local function make_ready(run_id, visit, v, label, digest)
   local due, member = now_ms + republish_ms, timer('visit', run_id, visit)
   if v.packed then
@@ -144,7 +144,7 @@ local function make_ready(run_id, visit, v, label, digest)
   announce(run_id, visit, label, digest, true)
 end
 
--- The name a visit goes by in Flower: agent/node, for a map's invocation agent/branch.
+-- The name of a visit in Flower: agent/node; for a map's invocation, agent/branch.
 local function label_of(run_id, visit, agent)
   local map_visit = map_of(visit)
   local node = map_visit and redis.call('HGET', key('map', run_id .. ' ' .. map_visit), 'branch')

@@ -1,15 +1,14 @@
--- The end of a visit, and of a run: everything it held is released, its children end, its parent
--- goes on.
+-- Ends visits and runs: releases everything they hold, ends their children, resumes their parent.
 -- LAZY
 
--- Take a visit out of every index; whatever it was doing has become void.
+-- Remove a visit from all indexes; whatever it was doing is void.
 local function drop_visit(run_id, visit, v)
   write('ZREM', timers, timer('visit', run_id, visit))
   forget_turns(run_id, visit, v)
   forget_waits(run_id, visit, v)
 end
 
--- Take a visit that breaks off, or whose result is void, out of the open ones; it is set aside.
+-- Interrupt an open visit, or drop it with its void result; what it has is set aside.
 local function break_off(run_id, visit, v, how, marked)
   local visits = key('visits', run_id)
   write_undone_by({'HSET', visits, visit, v.packed}, 'HDEL', visits, visit)
@@ -17,8 +16,8 @@ local function break_off(run_id, visit, v, how, marked)
   set_aside(run_id, visit, v, how, marked)
 end
 
--- Release the open visits of a run that is over, and what was set aside before: of one that has
--- not succeeded it stays, in case that the run is to go on.
+-- Release the open visits of a run that has ended, and the visits set aside before; unless it
+-- succeeded, these stay for a retry.
 local function close_visits(run_id, status, kept)
   local over, how = status == 'succeeded', kept and all_kept(run_id) or {}
   local open = redis.call('HGETALL', key('visits', run_id))
@@ -40,7 +39,7 @@ local function close_visits(run_id, status, kept)
   end
 end
 
--- Give the visit of its parent that waits for a run what has become of it.
+-- Deliver the result of a run to its parent's visit, if that waits for it.
 local function wake_parent(run_id, parent, status, output, failure)
   local parent_run, visit = string.match(parent, '^(%S+) (%S+)$')
   local v = read_visit(parent_run, visit)
@@ -53,8 +52,8 @@ local function wake_parent(run_id, parent, status, output, failure)
   end
 end
 
--- Cancel the children that a run has spawned and that go on; a run that may be retried keeps their
--- names, by which they go on with it.
+-- Cancel the running children that a run has spawned; if the run may be retried, it keeps their
+-- ids, with which a retry continues them.
 local function cancel_spawned(run_id, status)
   local spawned = key('spawned', run_id)
   for _, child_id in ipairs(redis.call('HVALS', spawned)) do
@@ -67,7 +66,7 @@ local function cancel_spawned(run_id, status)
   end
 end
 
--- `failure` is the error as JSON text, or ''. `orphaned`: the parent has no use for the result.
+-- `failure`: the error as JSON text, or ''. `orphaned`: the parent has no use for the result.
 function finish(run_id, status, output, failure, orphaned)
   local run = key('run', run_id)
   local r = read_listed(run_id)
@@ -82,7 +81,7 @@ function finish(run_id, status, output, failure, orphaned)
   end
   remove(key('visits', run_id), key('pending', run_id), key('questions', run_id))
 
-  if r.parent and not orphaned then  -- as long as its status tells whether it waited for a person
+  if r.parent and not orphaned then  -- first: its status tells if it waited for a person
     wake_parent(run_id, r.parent, status, output, failure)
   end
   if r.spawned and not orphaned then
@@ -94,7 +93,7 @@ function finish(run_id, status, output, failure, orphaned)
   write_undone_by({'HSET', run, 'status', before}, 'HSET', run, 'status', status,
     'output', output, 'error', failure, 'ended', now_ms)
   relist_run(run_id, r, status, now_ms)
-  local context = redis.call('HGET', run, 'context') or ''  -- a run ends even if it is broken
+  local context = redis.call('HGET', run, 'context') or ''  -- it may end with a broken record
   narrate(run_id, cjson.encode({
     kind = 'ended', status = status, error = failure, failed_nodes = tonumber(r.failed_nodes or ''),
     converses = string.find(context, '"converses": true', 1, true) and true or nil,
@@ -102,8 +101,8 @@ function finish(run_id, status, output, failure, orphaned)
     number = tonumber(r.try or '')}))
 
   add('ZADD', timers, {now_ms + retention_ms, timer('expiry', run_id, r.digest)})
-  -- The sweep removes them at `expiry`; this is for when no scheduler ever runs again. The record
-  -- stays until then: it says what the run counts for.
+  -- The sweep removes them at `expiry`; this is in case no scheduler ever runs again. The record
+  -- stays until then: it tells which counts to take the run out of.
   local kinds = {'state', 'history', 'events', 'logs', 'children'}
   if r.failed_nodes or r.handled_failures then
     kinds[#kinds + 1] = 'failures'

@@ -1,11 +1,11 @@
--- Keeps the indexes and counts of lib/listed.lua: they follow from a run's record alone, so what
--- was added is taken back by the function that added it.
+-- Maintains the indexes and counts of lib/listed.lua. They follow from a run's record alone, so the
+-- function that added an entry can also take it back.
 -- LAZY
 
 -- Statuses that have an index: the rare ones.
 local RARE = {waiting = true, failed = true, cancelled = true, timed_out = true}
 
--- Add to a number of a hash; one that has come to 0 is not kept.
+-- Add to a number in a hash; a field that reaches 0 is removed.
 local function count_in(target, field, by)
   if by == 0 then return end
   local undone_by = {'HINCRBY', target, field, 0 - by}
@@ -43,14 +43,14 @@ local function note_activity(r)
   end
 end
 
--- The last run of a batch that is stored takes its name along.
+-- With its last stored run, a batch's name is removed.
 local function forget_activity(r)
   if r.batch and redis.call('EXISTS', key('batch', r.batch)) == 0 then
     write('ZREM', partition .. ':batches', r.batch)
   end
 end
 
--- A run comes into being; `r` has the fields of its record.
+-- Add a new run; `r` has the fields of its record.
 local function list_run(run_id, r)
   local ids = ids_of(run_id)
   write_undone_by({'HDEL', ids, run_id}, 'HSET', ids, run_id, '')
@@ -67,7 +67,7 @@ local function list_run(run_id, r)
   note_activity(r)
 end
 
--- The status of a run becomes another one; with it, when it ended, or false.
+-- Move a run to another status; `ended` is when it ended, or false.
 local function relist_run(run_id, r, status, ended)
   tell_lists('run', run_id)
   if r.parent then return end
@@ -88,7 +88,7 @@ local function relist_run(run_id, r, status, ended)
   note_activity(r)
 end
 
--- A run is forgotten. Without its record, what names it in the smaller indexes cannot be found.
+-- Remove a run. Without its record, its entries in the smaller indexes cannot be found.
 local function unlist_run(run_id, r)
   write('HDEL', ids_of(run_id), run_id)
   if not r.status then
@@ -115,7 +115,7 @@ local function unlist_run(run_id, r)
   forget_activity(r)
 end
 
--- Another run has taken this one's place in its batch.
+-- Take a run out of its batch, where another one has replaced it.
 local function leave_batch(run_id, r)
   local run, batch = key('run', run_id), r.batch
   count_run(r, -1)

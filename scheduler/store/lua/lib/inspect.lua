@@ -1,6 +1,6 @@
--- Reads everything a run has in its partition.
+-- Reads everything stored about a run in its partition.
 
--- Redis tells of a hash in any order, and in another one while it enlarges its table.
+-- Redis lists a hash in no fixed order, and in another one while it resizes the table.
 local function sorted(names)
   table.sort(names)
   return names
@@ -24,8 +24,8 @@ local function score(index, member)
   return redis.call('ZSCORE', index, member) or ''
 end
 
--- What is kept of a map; '' where there is none. Of the items handed out it names those that have
--- no result and lack their invocation, or that invocation's item: index, is open, has its item.
+-- The state of a map, '' if there is none. It lists items that were handed out and have no result,
+-- if their invocation, or its item, is missing: index, is open, has its item.
 local function inspect_map(run_id, visit)
   local map = key('map', run_id .. ' ' .. visit)
   if redis.call('EXISTS', map) == 0 then return '' end
@@ -49,8 +49,8 @@ local function inspect_map(run_id, visit)
   return {inflight or '0', following or '0', total or '0', halted or '', missing}
 end
 
--- The rows of what a visit waits for, and of what else some index has of it: call, row, when its
--- timer is due, asked at, whether there is a question, since when it is open to its root's model.
+-- A visit's wait rows, and what other indexes have for its waits: call, row, when its timer is due,
+-- asked at, whether there is a question, since when it is open to its root's model.
 local function inspect_waits(run_id, visit, calls)
   local waits = waits_of(run_id, visit)
   local named, rows = {}, {}
@@ -75,7 +75,7 @@ local function inspect_waits(run_id, visit, calls)
   return rows
 end
 
--- Whether a visit is set aside: '' if not, else whether what it left 'lasts' or 'expires'.
+-- Whether a visit is set aside: '' if not, else 'lasts' or 'expires' for what it left.
 local function inspect_kept(run_id, visit)
   if redis.call('HEXISTS', key('kept', run_id), visit) == 0 then return '' end
   for _, kind in ipairs({'waits', 'turns', 'map'}) do
@@ -86,7 +86,7 @@ end
 
 local function inspect_visits(run_id, rest)
   local named, visits, calls = {}, {}, {}
-  -- Take the call out of each name that has one, `<visit> <call>`.
+  -- Split the call off each name that has one, `<visit> <call>`.
   local function note_calls(names, implied)
     for i, name in ipairs(names) do
       local visit, call = string.match(name, '^(%S+) ?(.*)$')
@@ -119,7 +119,7 @@ local function inspect_visits(run_id, rest)
   return visits
 end
 
--- The children, all of them or those that a visit waits for: run id, status, parent.
+-- All children, or those that a visit waits for: run id, status, parent.
 local function inspect_children(run_id, visits, whole)
   local ids = {}
   if whole then
@@ -142,7 +142,7 @@ local function inspect_children(run_id, visits, whole)
   return children
 end
 
--- Of the parent: its status, what its visit waits for, whether it lists us, whether it has us as
+-- The parent: its status, the waits of its visit, whether it lists this run, whether it has it as
 -- spawned and alive.
 local function inspect_parent(run_id, whole)
   local parent = redis.call('HGET', key('run', run_id), 'parent')
@@ -157,8 +157,8 @@ local function inspect_parent(run_id, whole)
   }
 end
 
--- The indexes that a run is in, of those that any run could be in, those that one with its record
--- should be in, and those `named`: name, score pairs; `ids:<digits>` has no scores.
+-- The indexes that contain a run, among those that any run can be in, those that its record says,
+-- and those `named`: name, score pairs; `ids:<digits>` has no scores.
 local function inspect_indexes(run_id, named)
   local names = {'ids:' .. string.sub(run_id, 1, 3), 'runs', 'childruns', 'open', 'waiting',
     'failed', 'cancelled', 'timed_out'}
@@ -183,7 +183,7 @@ local function inspect_indexes(run_id, named)
   return found
 end
 
--- Of a root: questions that are open to its model, and that no run below it asks.
+-- For a root: questions open to its model that no run below it asks.
 local function inspect_escalations(run_id)
   local unasked = {}
   for _, name in ipairs(redis.call('ZRANGE', key('escalations', run_id), 0, -1)) do
@@ -195,7 +195,7 @@ local function inspect_escalations(run_id)
   return unasked
 end
 
--- `whole`: look also at what only a check wants to know: all children, and the parent's list.
+-- `whole`: also read what only a full check needs: all children, and the parent's list.
 local function inspect(run_id, rest, whole)
   local digest = redis.call('HGET', key('run', run_id), 'digest')
   local visits = inspect_visits(run_id, rest)
@@ -215,7 +215,7 @@ local function inspect(run_id, rest, whole)
     redis.call('LLEN', key('history', run_id)), sorted(redis.call('HVALS', key('spawned', run_id)))}
 end
 
--- Tells two readings apart, but for how long keys are kept.
+-- A digest that tells two readings apart, ignoring the expiry of keys.
 local function digest_of(reading)
   local compared = {}
   for i, part in ipairs(reading) do

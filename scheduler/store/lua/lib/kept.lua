@@ -1,11 +1,11 @@
--- What stays of visits that their run did not complete, until another try of the run takes it up.
+-- What is kept of visits that their run did not complete, until a retry of the run takes them up.
 --
--- A visit that is set aside is one field of the hash `kept`: `<how> <packed visit>`, as `visits`
--- had it, and its keys `waits`, `turns` and `map` stay. How:
---   broken       it broke off: its conversation goes on, and what it had waited for counts
---   failed       it starts anew; answers and children that it had waited for count
---   misanswered  the same, but for the answers
--- While a run has any, its record says so in `kept`.
+-- A visit set aside is one field of the hash `kept`: `<how> <packed visit>`, packed as in `visits`;
+-- its keys `waits`, `turns` and `map` stay. How:
+--   broken       interrupted: its conversation continues, and results it had waited for count
+--   failed       starts anew; answers and results of children it had waited for count
+--   misanswered  the same, but answers do not count
+-- While a run has such visits, its record says so in `kept`.
 -- LAZY
 
 local function keys_of_visit(run_id, visit)
@@ -13,9 +13,9 @@ local function keys_of_visit(run_id, visit)
   return {key('waits', name), key('turns', name), key('map', name)}
 end
 
--- `marked`: keep even that it did not complete; its step has others that did.
+-- `marked`: keep the visit even if it left nothing, since others of its step completed.
 local function set_aside(run_id, visit, v, how, marked)
-  if not v.status then  -- a record that cannot be read
+  if not v.status then  -- an unreadable record
     forget_turns(run_id, visit, v)
     forget_waits(run_id, visit, v)
     return
@@ -53,7 +53,7 @@ local function forget_kept(run_id)
   remove(key('kept', run_id), key('staged', run_id))
 end
 
--- What is set aside expires with a run that is over.
+-- Let the visits set aside expire with a run that has ended.
 local function let_kept_expire(run_id)
   local names = {key('kept', run_id), key('staged', run_id)}
   for visit in pairs((all_kept(run_id))) do
@@ -66,7 +66,8 @@ local function let_kept_expire(run_id)
   end
 end
 
--- Before anything is written to it: a key that is brought back has no expiry.
+-- Keep a key from expiring. Call it before any write: undoing that may recreate the key, without
+-- an expiry.
 local function stay(name)
   if redis.call('PTTL', name) >= 0 then
     write_undone_by({'PEXPIRE', name, 2 * retention_ms}, 'PERSIST', name)

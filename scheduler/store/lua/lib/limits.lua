@@ -1,31 +1,31 @@
--- Limits of model calls: names of keys, calls that wait, rates, slots, pauses, budgets.
--- `partition` is the hash tag `{limits}`: what applies to one call lies in one slot.
+-- Limits of model calls: key names, waiting calls, rates, slots, pauses, budgets.
+-- `partition` is the hash tag `{limits}`: everything that applies to one call is in one slot.
 
--- Instants are by a clock of their own: by how much it is ahead makes up for what Redis' clock
--- was set by. Only days are by Redis' clock.
+-- Instants are by the limits' own clock: Redis' clock plus `ahead`, which makes up for Redis' clock
+-- having been set back. Only days are by Redis' clock.
 local clock_ms = now_ms
 now_ms = now_ms + (tonumber(redis.call('GET', partition .. ':ahead') or '') or 0)
 
--- A minute, and what a call may come late: however late within that, no minute holds too much.
+-- A minute plus the delay allowed for calls: within that, no minute ever holds too many.
 local SLACK_MS = 2000
 local WINDOW_MS = 60000 + SLACK_MS
--- Waiting calls of one pause come back this far apart.
+-- Calls that wait for one pause try again this far apart.
 local APART_MS = 10
--- A call that did not come when it was due has lost its turn.
+-- A call this late has lost its turn.
 local ABSENT_MS = 5000
--- How long what concerns a call is kept after the instant it was to come back at.
+-- How long data of a call is kept after the instant at which it was to try again.
 local KEPT_MS = 600000
 local DAY_MS = 86400000
--- Longer than a worker tries to get an answer.
+-- Longer than a worker keeps retrying for an answer.
 local ANSWER_KEPT_MS = 300000
 
-local FRESH, BOOKED = 2, 1  -- how a call stands in line; 0: it has come back before, in vain
+local FRESH, BOOKED = 2, 1  -- rank of a call in line; 0: it has tried again before, in vain
 
 local function id(kind, name)
   return partition .. ':' .. kind .. ':' .. name
 end
 
--- Keep a key until an instant.
+-- Let a key expire at an instant.
 local function keep(key, at)
   write('PEXPIRE', key, string.format('%.0f', at - now_ms))
 end
@@ -34,7 +34,7 @@ local function number(key, field)
   return tonumber(redis.call('HGET', key, field) or '') or 0
 end
 
--- ---- calls that wait
+-- ---- waiting calls
 
 local function read_call(call)
   local at, rank, since, list, name =
@@ -45,7 +45,7 @@ local function read_call(call)
   }
 end
 
--- Take a call off the list it waits in.
+-- Remove a call from the list it waits in.
 local function leave(call, mine)
   if not mine.list then return end
   write('ZREM', mine.list, call)
@@ -55,8 +55,8 @@ local function leave(call, mine)
   mine.list = nil
 end
 
--- Remember when a call is to come back, and what it waits for. `kind` is the list it waits in:
--- `waiting`, or `queue` for a place.
+-- Record when a call is to try again, and what it waits for. `kind` is the list it waits in:
+-- `waiting`, or `queue` for a slot.
 local function book(call, mine, kind, name, at)
   leave(call, mine)
   local list, expires = id(kind, name), at + KEPT_MS
@@ -76,7 +76,7 @@ local function book(call, mine, kind, name, at)
   end
 end
 
--- The next instant in one of a name's lines, no sooner than `from`; the line moves on by `apart`.
+-- The next free instant of a line, not before `from`; the line advances by `apart`.
 local function next_in(name, line, from, apart)
   local state = id('state', name)
   local at = math.max(from, now_ms, number(state, line))
@@ -85,14 +85,14 @@ local function next_in(name, line, from, apart)
   return math.ceil(at)
 end
 
--- The line a call joins: those who have come back in vain go before those who have not.
+-- The line a call joins: calls that have retried in vain go before those that have not.
 local function line_of(mine, kind)
   return kind .. (mine.rank == FRESH and '.line' or '.late')
 end
 
 -- ---- rates
 
--- What many 429s have left of a limit, between 0 and 1; it recovers in 100 s.
+-- The share of a limit that is left after 429s, between 0 and 1; it recovers in 100 s.
 local function share(name)
   local left, cut_at = unpack(redis.call('HMGET', id('state', name), 'share', 'cut_at'))
   if not left then return 1 end
@@ -101,20 +101,20 @@ end
 
 local function cut(name, apart_ms)
   local state = id('state', name)
-  -- Calls that went together are refused together: that is one refusal.
+  -- Calls made together are refused together: that counts as one refusal.
   if now_ms - number(state, 'cut_at') < math.max(apart_ms, 5000) then return end
   write('HSET', state, 'share', math.max(0.05, share(name) / 2), 'cut_at', now_ms)
   keep(state, now_ms + DAY_MS)
 end
 
--- How long a limit is used up by so many units. Rounded so that calls of one size, going one
--- after the other, fit into each minute together.
+-- For how long so many units use up a limit. Rounded so that equal calls, one after the other,
+-- fit into each minute together.
 local function charge(per_minute, units)
   if units <= 0 then return 0 end
   return WINDOW_MS / math.max(1, math.floor(per_minute / math.min(units, per_minute)))
 end
 
--- What was used this minute and the one before: for people to see.
+-- Usage of this minute and the one before, for display.
 local function count(state, kind, units)
   local minute = math.floor(now_ms / 60000)
   local counted, so_far = unpack(redis.call('HMGET', state, kind .. '.minute', kind .. '.count'))
@@ -137,7 +137,7 @@ local function free_places(limit, call)
   return slots - redis.call('ZCARD', held) + mine
 end
 
--- Calls whose turn it is, and that have not come yet.
+-- The number of calls whose turn it is, but that have not come yet.
 local function due(name)
   return redis.call('ZCOUNT', id('queue', name), now_ms - ABSENT_MS, now_ms)
 end
@@ -154,8 +154,8 @@ local function write_pause(name, pause)
   keep(partition .. ':pauses', now_ms + DAY_MS)
 end
 
--- When a call that a pause holds up is to come back: the first as the pause ends, the others
--- after it one by one, all of them for the last time when their max wait is over.
+-- When a call held up by a pause is to try again: the first as the pause ends, the others one by
+-- one after it, and each for the last time when its max wait ends.
 local function after_pause(mine, name, from, max_wait_ms)
   local at = next_in(name, line_of(mine, 'pause'), from, APART_MS)
   return max_wait_ms and math.min(at, mine.since + max_wait_ms) or at
@@ -168,7 +168,7 @@ local function budget_id(budget)
   return string.format('day:%d', math.floor(clock_ms / DAY_MS))
 end
 
--- Give back what calls had reserved whose worker is gone.
+-- Release the reservations of calls whose worker died.
 local function release_lost(name)
   local holds, spent = id('holds', name), id('budget', name)
   for _, hold in ipairs(redis.call('ZRANGEBYSCORE', holds, '-inf', now_ms)) do

@@ -1,18 +1,18 @@
--- What a run's record says of its place in lists and counts. Reads only.
+-- Derives a run's place in lists and counts from its record. Reads only.
 --
--- A child run is in the indexes `childruns` and `ids` alone. A root run is in
+-- A child run is only in the indexes `childruns` and `ids`. A root run is in
 --   ids, runs, agent:<agent>, batch:<batch>, label:<key>=<value>   as long as it is stored
---   open                         until it is over, and in `waiting` while it waits
---   failed, cancelled, timed_out once it has ended so
--- and is counted in `tally` from its end on, in `batchtally:<batch>` always.
+--   open                         until it ends, and in `waiting` while it waits
+--   failed, cancelled, timed_out once it has ended that way
+-- and is counted in `tally` once it has ended, in `batchtally:<batch>` always.
 -- LAZY
 
--- What of a record they follow from, and what else finish and purge ask of it.
+-- The fields that these depend on, and others that finish and purge read.
 local LISTED_BY = {'status', 'parent', 'agent', 'created', 'started', 'ended', 'batch', 'labels',
   'cost', 'unpriced', 'prompt_tokens', 'completion_tokens', 'cached_tokens', 'digest', 'deadline',
   'failed_nodes', 'handled_failures', 'kept', 'transcripts_end',
   'failed_transcripts_end', 'try', 'session', 'spawns', 'spawned'}
--- What runs took at most, s.
+-- Upper bounds of the duration buckets, s.
 local DURATIONS = {1, 5, 30, 120, 600, 3600, 86400}
 
 local function read_listed(run_id)
@@ -31,8 +31,8 @@ local function duration_of(r)
   return 'inf'
 end
 
--- Give `note` what a root run counts for: hash, field, n times `by`. Money is in billionths of a
--- dollar: whole numbers add up to 0 again.
+-- Call `note` with each count of a root run, times `by`: hash, field, n. Money is in billionths of
+-- a dollar: whole numbers add up to exactly 0 again.
 local function sum_up(r, by, note)
   local batch = r.batch and 'batchtally:' .. r.batch
   if not FINAL[r.status] then
@@ -59,7 +59,7 @@ local function sum_up(r, by, note)
   end
 end
 
--- The names of the indexes that a root run is in whatever its status.
+-- The indexes that contain a root run whatever its status.
 local function lasting_indexes(r)
   local names = {'runs', 'agent:' .. (r.agent or '')}
   if r.batch then

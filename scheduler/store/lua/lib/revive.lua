@@ -1,4 +1,4 @@
--- Let runs that are over go on where they stopped, and visits that were set aside.
+-- Continues ended runs where they stopped, with the visits that were set aside.
 -- LAZY
 
 local revive
@@ -8,8 +8,8 @@ local function tries_of(run_id)
   return tonumber(redis.call('HGET', key('run', run_id), 'try') or 1)
 end
 
--- A child can go on if there is something of it left that leads on; whichever visit of its parent
--- has spawned it or has waited for it.
+-- Whether a child can continue: enough is left of it, and it was spawned or waited for by any visit
+-- of its parent.
 local function can_revive(run_id, parent)
   local run = key('run', run_id)
   local status, capped, of = unpack(redis.call('HMGET', run, 'status', 'capped', 'parent'))
@@ -18,15 +18,15 @@ local function can_revive(run_id, parent)
     and redis.call('EXISTS', key('history', run_id), key('state', run_id)) == 2
 end
 
--- A spawned child goes on: its parent counts it as alive.
+-- Count a spawned child as alive again.
 local function spawn_again(run_id, parent)
   local spawned = key('spawned', string.match(parent, '^%S+'))
   stay(spawned)
   write('HSET', spawned, handle_of(run_id), run_id)
 end
 
--- The spawned children that ended because their parent did go on with it, unless it begins at an
--- earlier step, or with new ones.
+-- Continue the spawned children that ended because their parent did, unless the parent begins at an
+-- earlier step or with new children.
 local function revive_spawned(run_id, change, changes)
   local spawned = key('spawned', run_id)
   stay(spawned)
@@ -43,7 +43,8 @@ local function revive_spawned(run_id, change, changes)
   end
 end
 
--- What a child has told of its usage is not told again. `told` is a row's result.
+-- Mark the usage that a child has reported, so that it is not reported twice. `told` is a row's
+-- result.
 local function count_as_told(child_id, told)
   local usage = string.match(told, '"usage":"(%d+ %d+ %S+ %d+)"')
   if not usage then return end
@@ -52,7 +53,7 @@ local function count_as_told(child_id, told)
   write('HSET', run, 'told', add_usages(before, usage))
 end
 
--- A row of a visit that is to go on: its text then, or nil where it is of no use.
+-- The new text of a row when its visit continues; nil if it is of no use.
 local function row_again(run_id, visit, row, how, changes)
   if row.kind == 'question' and not row.is_open then
     return how ~= 'misanswered' and row.text or nil
@@ -71,8 +72,8 @@ local function row_again(run_id, visit, row, how, changes)
   return open_text({kind = 'child', since = now_ms, allowed = allowed, detail = child}), allowed
 end
 
--- A visit that waited for a place for one more child does so again while it waits for children;
--- where it got one, or waits for nothing else, it goes on at once.
+-- A visit that waited for a place for one more child does so again while it waits for children; if
+-- it got one, or waits for nothing else, it continues at once.
 local function place_again(v, row)
   v.mode = 'first'
   if not row.is_open or v.open == 0 then
@@ -83,7 +84,7 @@ local function place_again(v, row)
   return row.text
 end
 
--- Keep a row of a visit that is to go on, as `text`; without one it is dropped.
+-- Rewrite a row as `text`; without one it is dropped.
 local function rewrite_row(waits, v, call, row, text)
   v.rows = v.rows + (text and 1 or 0)
   if text == row.text then return end
@@ -95,8 +96,8 @@ local function rewrite_row(waits, v, call, row, text)
   end
 end
 
--- A visit as it was set aside, made to go on; nothing is written of it but its rows.
--- `changes`: `shallow`, and by run id what is other in a child.
+-- Restore a visit that was set aside; of it, only its rows are written here.
+-- `changes`: `shallow`, and changes to children by run id.
 local function visit_again(run_id, visit, how, packed, changes)
   local v, waits = parse_visit(packed), waits_of(run_id, visit)
   for _, name in ipairs(keys_of_visit(run_id, visit)) do
@@ -117,7 +118,7 @@ local function visit_again(run_id, visit, how, packed, changes)
     else
       local text, allowed = row_again(run_id, visit, row, how, changes)
       rewrite_row(waits, v, call, row, text)
-      if allowed then  -- it waits for a child again
+      if allowed then  -- it waits for its child again
         v.open = v.open + 1
         if allowed >= 0 then
           add('ZADD', timers, {now_ms + allowed, wait_timer(run_id, visit, call)})
@@ -131,7 +132,7 @@ local function visit_again(run_id, visit, how, packed, changes)
   return v
 end
 
--- Let a visit go on; one that waits for a child does so, any other is announced.
+-- Continue a visit: it waits for its child again, or is announced.
 local function go_on(run_id, visit, v, label, digest)
   if not may_go_on(v) then
     v.status = 'waiting'
@@ -141,7 +142,7 @@ local function go_on(run_id, visit, v, label, digest)
   end
 end
 
--- Let an invocation of a map go on that an earlier try began, if there is anything left of it.
+-- Continue a map invocation that an earlier try began, if anything is left of it.
 local function invoke_again(run_id, invocation, label, digest)
   local kept = key('kept', run_id)
   local text = redis.call('HGET', kept, invocation)
@@ -155,8 +156,8 @@ local function invoke_again(run_id, invocation, label, digest)
   go_on(run_id, invocation, v, label, digest)
 end
 
--- The fields of results that an earlier try of a map has left and that count, nil where its items
--- were others; and what is set aside in the run. The map is then opened anew.
+-- The usable result fields that an earlier try of a map left, nil if its items differ, and the
+-- visits set aside in the run. The map is then opened anew.
 local function take_up_map(run_id, visit, sum)
   local map = key('map', run_id .. ' ' .. visit)
   local found, fields = redis.call('HGETALL', map), {}
@@ -166,7 +167,7 @@ local function take_up_map(run_id, visit, sum)
   local earlier = fields.sum == sum and {} or nil
   for field, value in pairs(earlier and fields or {}) do
     local index = string.match(field, '^result:(%d+)$')
-    -- A failure that stopped the map is not to stop it again.
+    -- A failure that stopped the map must not stop it again.
     local counts = index and not string.match(value, '^{"discarded"')
       and not (fields.halted and string.match(value, '^{"error"'))
     if counts then
@@ -184,7 +185,7 @@ local function take_up_map(run_id, visit, sum)
   return earlier, all_kept(run_id)
 end
 
--- The record of a run that goes on; `from` says where, `change` what is other.
+-- Renew the record of a run that continues; `from` says where, `change` what differs.
 local function renew_record(run_id, r, from, change, count)
   local run = key('run', run_id)
   local gone = {'HDEL', run, 'started', 'ended', 'output', 'error', 'deadline', 'failing', 'free',
@@ -220,7 +221,7 @@ local function renew_record(run_id, r, from, change, count)
   end
 end
 
--- What a step has that was not completed: the nodes that are done, and what was set aside of it.
+-- The state of an uncompleted step: the nodes that are done, and the visits set aside.
 local function sort_out_step(run_id, step, nodes)
   local how, packed = all_kept(run_id)
   local of_step, done = {}, {}
@@ -250,7 +251,7 @@ local function sort_out_step(run_id, step, nodes)
   return how, packed, done
 end
 
--- As begin_visit does at a run's first visit.
+-- Start the run, as begin_visit does at its first visit.
 local function begin_at_once(run_id)
   local run = key('run', run_id)
   local timeout = redis.call('HGET', run, 'timeout_ms')
@@ -262,7 +263,7 @@ local function begin_at_once(run_id)
   end
 end
 
--- Open the visits of a step that are not done, a window of them at once.
+-- Open the unfinished visits of a step, a window of them at once.
 local function open_step(run_id, from, agent, digest, changes, how, packed, done)
   local places = from.window and #from.nodes > from.window and from.window
   local pending, opened, announced, kept = {}, 0, 0, key('kept', run_id)
@@ -272,7 +273,7 @@ local function open_step(run_id, from, agent, digest, changes, how, packed, done
       opened = opened + 1
       local v = how[visit] and visit_again(run_id, visit, how[visit], packed[visit], changes)
       if how[visit] and redis.call('EXISTS', key('map', run_id .. ' ' .. visit)) == 0 then
-        write('HDEL', kept, visit)  -- of a map it says that there is one, until that is opened
+        write('HDEL', kept, visit)  -- a map needs its field until it is opened
       end
       if places == 0 and not (v and not may_go_on(v)) then
         if v then
@@ -292,10 +293,10 @@ local function open_step(run_id, from, agent, digest, changes, how, packed, done
   if places then
     write('HSET', key('run', run_id), 'free', places)
   end
-  if opened > 0 and announced == 0 then  -- all wait for children, and nobody begins them
+  if opened > 0 and announced == 0 then  -- all wait for children, so no begin_visit starts the run
     begin_at_once(run_id)
   end
-  if opened == 0 then  -- all are done: one of them is to advance the step
+  if opened == 0 then  -- all are done: let one of them advance the step
     local visit, v = visit_of(from.step, from.nodes[1]), new_visit()
     v.status = 'staged'
     write_visit(run_id, visit, v)
@@ -304,7 +305,7 @@ local function open_step(run_id, from, agent, digest, changes, how, packed, done
   end
 end
 
--- Where a run goes on of which nothing else is said: the step that it did not complete.
+-- Where a run continues by default: at the step that it did not complete.
 local function unfinished(run_id)
   local run = key('run', run_id)
   local step, frontier, capped, window = unpack(redis.call('HMGET', run, 'step', 'frontier',
@@ -322,8 +323,8 @@ local function unfinished(run_id)
   return from
 end
 
--- `change`: what is other in this run: digest, context, timeout_ms, window, shallow, event, from;
--- `changes` the same by run id, of children that go on with it.
+-- `change`: changes to this run: digest, context, timeout_ms, window, shallow, event, from;
+-- `changes`: the same by run id for children that continue with it.
 function revive(run_id, change, changes)
   local r = read_listed(run_id)
   local from = change.from or unfinished(run_id)
@@ -346,6 +347,6 @@ function revive(run_id, change, changes)
   open_step(run_id, from, r.agent, digest, changes, how, packed, done)
   if r.spawns then
     revive_spawned(run_id, change, changes)
-    free_place(run_id)  -- of those that did not go on
+    free_place(run_id)  -- for children that did not continue
   end
 end

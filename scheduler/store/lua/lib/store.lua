@@ -1,5 +1,5 @@
--- What every script shares: key names, the clock's reading, visits as records, narration.
--- All keys of a run and of its indexes carry the partition's hash tag, so they share a slot.
+-- Shared by all scripts: key names, the time, visits as records, narration.
+-- All keys of a run and its indexes carry the partition's hash tag, so they are in one slot.
 
 local FINAL = {succeeded = true, failed = true, cancelled = true, timed_out = true}
 local timers = partition .. ':timers'
@@ -13,7 +13,7 @@ local function timer(kind, run_id, visit)
   return visit and kind .. ' ' .. run_id .. ' ' .. visit or kind .. ' ' .. run_id
 end
 
--- Whether there is such a run, and it is not over.
+-- Whether a run exists and has not ended.
 local function is_open(run_id)
   local status = redis.call('HGET', key('run', run_id), 'status')
   return status and not FINAL[status]
@@ -41,17 +41,17 @@ local function node_of(visit)
   return string.match(visit, '^%d+/([^/]+)')
 end
 
--- The visit of an invocation's map, and its index; nil of any other visit.
+-- The map visit of an invocation, and its index; nil for any other visit.
 local function map_of(visit)
   return string.match(visit, '^(%d+/[^/]+)/(%d+)$')
 end
 
--- By which a parent, and its model, know a child.
+-- The handle by which a parent and its model know a child.
 local function handle_of(child_id)
   return string.sub(child_id, -8)
 end
 
--- The first 2 * `count` of a list, and the others: the fields of a hash, and what follows them.
+-- Split a list after its first 2 * `count` values: the fields of a hash, and what follows them.
 local function split(list, count)
   local first, others = {}, {}
   for i, value in ipairs(list) do
@@ -61,8 +61,8 @@ local function split(list, count)
   return first, others
 end
 
--- A function that takes so many values off the front of a list, again and again; all that are left
--- if it is not told how many.
+-- A function that takes the next `count` values off a list each time it is called, or all remaining
+-- ones without a count.
 local function taker(list)
   local first = 1
   return function(count)
@@ -77,21 +77,21 @@ end
 
 -- An open visit is one field of the hash `visits`. Its value:
 --   status     ready | leased | staged | waiting, as the rows of lib/waiting.lua say
---              held: may go on, but waits for a place in its step's window
---   token      of the delivery that holds the lease; '-' when nobody does
---   tries      deliveries begun since it was last parked: what max_deliveries bounds
---   attempt    counts from 1, plus one after each back-off
---   began      ms of the first begin; 0 before it; from then on <ms>+<wait>+<parked>+<rests>, all ms:
---              from its step's start to then; that it was parked in all, but for a map's on its
---              items; and when it was parked last, 0 if it has gone on since
+--              held: may continue, but waits for a place in its step's window
+--   token      of the delivery that holds the lease; '-' if none does
+--   tries      deliveries begun since it last parked; bounded by max_deliveries
+--   attempt    from 1, plus one after each back-off
+--   began      ms of the first begin, 0 before it; afterwards <ms>+<wait>+<parked>+<rests>, all ms:
+--              wait from its step's start to <ms>; parked in total, without a map's wait for its
+--              items; when it last parked, 0 if it has resumed since
 --   published  ms of the last message
---   turns      entries in the list `turns`: what a conversation with a model recorded so far
--- and of what it waits for or has waited for, if there is any:
---   rows       in the hash `waits`
---   open       of those, what has not come about yet
---   still      of these, what does not come about without a person
---   fresh      rows closed since it last began
---   mode       all | first: what has to come about for it to go on
+--   turns      entries in the list `turns`: a recorded conversation with a model
+-- and, if it waits or has waited for anything:
+--   rows       number of rows in the hash `waits`
+--   open       those not closed yet
+--   still      open ones that need a person
+--   fresh      those closed since it last began
+--   mode       all | first: whether it resumes after all of them or after the first
 local function parse_visit(packed)
   local status, token, tries, attempt, began, times, published, turns, waits =
     string.match(packed, '^(%S+) (%S+) (%d+) (%d+) (%d+)([+%d]*) (%d+) (%d+) (.*)$')
@@ -137,20 +137,20 @@ local function new_visit()
   }
 end
 
--- Take away the timer of a visit that is taken care of. Put back, it is due as soon as a lost
--- message's would be: what it said before need not be read.
+-- Remove the timer of a handled visit. If undone, it is due when a lost message's would be, so its
+-- earlier value need not be read.
 local function stop_timer(member)
   write_undone_by({'ZADD', timers, now_ms + republish_ms, member}, 'ZREM', timers, member)
 end
 
--- Append to a visit's conversation. The caller writes the visit.
+-- Append to a visit's conversation; the caller writes the visit.
 local function record_turn(run_id, visit, v, entry)
   push('RPUSH', key('turns', run_id .. ' ' .. visit), {entry})
   v.turns = v.turns + 1
 end
 
 local function forget_turns(run_id, visit, v)
-  if v.turns and v.turns > 0 then  -- nil in a record that cannot be read
+  if v.turns and v.turns > 0 then  -- nil in an unreadable record
     remove(key('turns', run_id .. ' ' .. visit))
   end
 end
@@ -160,12 +160,12 @@ local function holds(v, token)
   return v and v.token == token and (v.status == 'leased' or v.status == 'staged')
 end
 
--- Whether a run takes nothing more; one without a status does not exist.
+-- Whether a run accepts no more results; one without a status does not exist.
 local function is_over(status, deadline)
   return not status or FINAL[status] or deadline and now_ms >= tonumber(deadline)
 end
 
--- What a delivery holds: nil and its visit, or why it is refused.
+-- Return nil and the visit that a delivery holds, or the refusal.
 local function check_holder(run_id, visit, token, status, deadline)
   if is_over(status, deadline) then return {'run_closed'} end
   local v = read_visit(run_id, visit)
@@ -195,8 +195,8 @@ local function count_usage(run, prompt, completion, cost, cached)
   end
 end
 
--- A run counts what it used, and so do those above it, up to one that is over.
--- `usage` is '' or 'prompt_tokens completion_tokens cost cached_tokens', cost '-' when unknown.
+-- Add usage to a run and its ancestors, up to one that has ended.
+-- `usage` is '' or 'prompt_tokens completion_tokens cost cached_tokens', cost '-' if unknown.
 local function add_usage(run_id, usage)
   if usage == '' then return end
   local prompt, completion, cost, cached = string.match(usage, '^(%d+) (%d+) (%S+) (%d+)$')

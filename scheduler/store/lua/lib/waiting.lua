@@ -1,24 +1,24 @@
--- What visits wait for, the places of a step's window, and when a run waits for a person.
+-- What visits wait for, the places of a step's window, and whether a run is `waiting`.
 --
--- A visit waits for things by the ids of the calls that asked for them: each is a row of its hash
--- `waits`, call id → what it is. A row stays when it is done, until the visit has used it.
+-- Each thing that a visit waits for is a row of its hash `waits`, call id → text, where the call id
+-- is that of the call that asked for it. A closed row stays until the visit has used its result.
 --   <kind> open <since> <allowed> <detail>   since: ms; allowed: ms until its timer is due, -1: never
 --   <kind> done <result>
--- Kinds, and what a graph's nodes take for their ids:
---   question    a person's answer (question); detail is the root whose model may give it, if any's
---   child       the end of a run, detail is its id (child)
---   map         the last of a map's invocations (map)
---   timer       nothing but its time (timer)
---   message     what somebody sends
---   place       one more child may be spawned; detail is how many may be alive (place)
+-- Kinds; in parentheses the call ids that graph nodes use:
+--   question    a person's answer (question); detail is the root whose model may give it, if any
+--   child       the end of a run, whose id is the detail (child)
+--   map         the end of a map's last invocation (map)
+--   timer       only for its time (timer)
+--   message     a message from another run
+--   place       room for one more child; detail is how many may be alive (place)
 --
--- run.busy counts the visits that can go on without a person; at 0 the run is `waiting`.
--- run.free counts the places left in the step's window; absent when the frontier fits into it.
+-- run.busy counts the visits that can continue without a person; at 0 the run is `waiting`.
+-- run.free counts the free places in the step's window; absent if the frontier fits into it.
 
 local settle
 
--- Nothing comes of these without a person; a map's invocations count for themselves, and so do the
--- children of which one has to end for a place.
+-- Waits that need a person. A map's invocations are counted themselves, as are the children of
+-- which one has to end for a place.
 local STILL = {question = true, map = true, message = true, place = true}
 
 local function waits_of(run_id, visit)
@@ -29,7 +29,7 @@ local function wait_timer(run_id, visit, call)
   return timer('wait', run_id, visit) .. ' ' .. call
 end
 
--- A question's name in the hash of a run's questions, and after the run id in the inbox.
+-- A question's name in the run's hash of questions and, after the run id, in the inbox.
 local function question_of(visit, call)
   return call == 'question' and visit or visit .. ' ' .. call
 end
@@ -91,7 +91,7 @@ local function change(run_id, field, by)
   write_undone_by({'HINCRBY', run, field, 0 - by}, 'HINCRBY', run, field, by)
 end
 
--- What a visit waits for has changed, and so, maybe, whether it counts as busy.
+-- Update run.busy after the waits of a visit have changed.
 local function count_visit(run_id, v, was_busy)
   local busy = is_busy(v)
   if busy ~= was_busy then
@@ -100,7 +100,7 @@ local function count_visit(run_id, v, was_busy)
   end
 end
 
--- A visit has done its part: only then may what it waited for and a map's results go.
+-- Remove a completed visit; only now may its waits and a map's results be removed.
 local function forget_visit(run_id, visit, v)
   local visits = key('visits', run_id)
   write_undone_by({'HSET', visits, visit, v.packed}, 'HDEL', visits, visit)
@@ -142,21 +142,21 @@ function settle(run_id)
   end
 end
 
--- Whether a visit is of a step or a map that has failed for good: nothing of that waits any more.
+-- Whether a visit belongs to a step or map that has failed for good: it must not wait any more.
 local function is_void(run_id, visit)
   local map_visit = map_of(visit)
   return redis.call('HGET', key('run', run_id), 'failing')
     or map_visit and redis.call('HGET', key('map', run_id .. ' ' .. map_visit), 'halted')
 end
 
--- The same as check_holder for a visit that is to wait.
+-- As check_holder, for a visit that is to park.
 local function check_parking(run_id, visit, token, status)
   if is_over(status) then return {'run_closed'} end
   if is_void(run_id, visit) then return {'step_failing'} end
   return check_holder(run_id, visit, token, status)
 end
 
--- A visit leaves the window: the next one that was held back takes its place.
+-- Release a visit's place in the window to the next visit held back.
 local function release_place(run_id, visit)
   if map_of(visit) then return end
   local run = key('run', run_id)
@@ -171,7 +171,7 @@ local function release_place(run_id, visit)
   make_ready(run_id, following, v, label_of(run_id, following, agent), digest)
 end
 
--- Let a visit go on. It needs a place in the window, unless it is an invocation or `in_place`.
+-- Resume a visit. It needs a place in the window, unless it is an invocation or `in_place`.
 local function resume(run_id, visit, v, in_place)
   local run = key('run', run_id)
   local free, agent, digest = unpack(redis.call('HMGET', run, 'free', 'agent', 'digest'))

@@ -1,5 +1,5 @@
--- The one way in which visits wait: rows are opened as a visit is parked, closed by what comes
--- about, and dropped with the visit. lib/waiting.lua says what a row is.
+-- The only code that opens and closes waits: rows are opened as a visit parks, closed by results,
+-- and dropped with the visit. lib/waiting.lua describes rows.
 -- LAZY
 
 local finish
@@ -12,14 +12,14 @@ local function cancel_child(child_id)
   end
 end
 
--- A visit wants a child no more that it waits for; one that a model has spawned lives on.
+-- Abandon a child that a visit waits for: it is cancelled, unless a model has spawned it.
 local function abandon_child(child_id)
   if redis.call('HEXISTS', key('run', child_id), 'spawned') == 0 then
     cancel_child(child_id)
   end
 end
 
--- The sum of two usages as texts, the second `sign` times. Costs that are not known stay so.
+-- Add `sign` times a usage to another one, as texts. Unknown costs stay unknown.
 local function add_usages(one, other, sign)
   local sums, summands = {}, {}
   for part in string.gmatch(other, '%S+') do
@@ -34,7 +34,7 @@ local function add_usages(one, other, sign)
   return table.concat(sums, ' ')
 end
 
--- What a run used, as a text, but for what its parent's nodes were told of in earlier tries.
+-- A run's usage as a text, without what its parent's nodes were told in earlier tries.
 local function untold_usage(run_id)
   local prompt, completion, cost, unpriced, cached, told = unpack(redis.call('HMGET',
     key('run', run_id), 'prompt_tokens', 'completion_tokens', 'cost', 'unpriced', 'cached_tokens',
@@ -44,7 +44,7 @@ local function untold_usage(run_id)
   return told and add_usages(usage, told, -1) or usage
 end
 
--- What a child is to its parent's visit when it ends.
+-- The result of a child that its parent's visit gets when it ends.
 local function child_result(child_id, status, output, failure)
   return cjson.encode({
     run_id = child_id, status = status, output = output, error = failure,
@@ -52,7 +52,7 @@ local function child_result(child_id, status, output, failure)
   })
 end
 
--- The same of a child that is over already; nil if it is not.
+-- The same for a child that has already ended; nil if it has not.
 local function result_of(child_id)
   local status, output, failure = unpack(redis.call('HMGET', key('run', child_id),
     'status', 'output', 'error'))
@@ -64,14 +64,15 @@ local function result_of(child_id)
   return child_result(child_id, status, output or '', failure or '')
 end
 
--- The root whose model may answer what a child run asks, '' where none may; it has to be in time.
+-- The root whose model may answer a child's question, '' if none may; the question needs a time
+-- limit.
 local function supervisor_of(run_id, allowed)
   if allowed < 0 then return '' end
   local context = cjson.decode(redis.call('HGET', key('run', run_id), 'context') or '{}')
   return context.supervised and context.root or ''
 end
 
--- Let the visit of a root that waits for children of its model go on: the model has to be told.
+-- Resume the visit of a root that waits for its model's children, so that the model is told.
 local function interrupt(root)
   local open = redis.call('HGETALL', key('visits', root))
   for i = 1, #open, 2 do
@@ -85,7 +86,7 @@ local function interrupt(root)
   end
 end
 
--- Tell people of a question, and the model of the root whose run it belongs to.
+-- Post a question to the inbox, and to the model of the root that may answer it.
 local function post_question(run_id, visit, call, text, root)
   local name = run_id .. ' ' .. question_of(visit, call)
   add('HSET', key('questions', run_id), {question_of(visit, call), text})
@@ -97,7 +98,7 @@ local function post_question(run_id, visit, call, text, root)
   end
 end
 
--- Let go of what an open row has outside of its visit, but for a child: that may go on.
+-- Remove an open row's timer, question and the like, but not its child: that may go on.
 local function release(run_id, visit, call, row)
   if row.allowed >= 0 then
     write('ZREM', timers, wait_timer(run_id, visit, call))
@@ -113,7 +114,7 @@ local function release(run_id, visit, call, row)
   end
 end
 
--- Nothing comes of what a visit waits for any more: let go of that; its rows stay.
+-- Do so for all open rows of a visit, whose results no longer matter; the rows stay.
 local function release_rows(run_id, visit)
   for call, row in pairs(read_rows(run_id, visit)) do
     if row.is_open then
@@ -123,7 +124,7 @@ local function release_rows(run_id, visit)
   end
 end
 
--- Drop a row that the visit has used, or wants no more; the caller writes the visit.
+-- Drop a row that the visit has used or abandoned; the caller writes the visit.
 local function drop_row(run_id, visit, v, call)
   local waits = waits_of(run_id, visit)
   local text = v.rows > 0 and redis.call('HGET', waits, call)
@@ -139,18 +140,18 @@ local function drop_row(run_id, visit, v, call)
   write_undone_by({'HSET', waits, call, text}, 'HDEL', waits, call)
 end
 
--- Whether one more child may be spawned, of which `most` may be alive.
+-- Whether one more child may be spawned, if at most `most` may be alive.
 local function has_place(run_id, most)
   return redis.call('HLEN', key('spawned', run_id)) < tonumber(most)
 end
 
--- What has come about already of something that a visit is to wait for; nil if it has not.
+-- The result of something a visit is to wait for, if it already has one; else nil.
 local function done_already(run_id, kind, detail)
   if kind == 'child' then return result_of(detail) end
   return kind == 'place' and has_place(run_id, detail) and '' or nil
 end
 
--- A spawned child wakes the visit that waits for it, whichever that is.
+-- Make a spawned child wake the visit that now waits for it.
 local function adopt(run_id, visit, child_id)
   local child, of = key('run', child_id), run_id .. ' ' .. visit
   local spawned, parent = unpack(redis.call('HMGET', child, 'spawned', 'parent'))
@@ -159,12 +160,12 @@ local function adopt(run_id, visit, child_id)
   end
 end
 
--- Open a row in place of the earlier one of that call; the caller writes the visit. A `wait` has
--- call, kind, allowed and detail, which of a question is its text.
+-- Open a row, replacing an earlier one of that call; the caller writes the visit. A `wait` has
+-- call, kind, allowed and detail; the detail of a question is its text.
 local function open_row(run_id, visit, v, wait)
   local call, kind, allowed, detail = wait.call, wait.kind, wait.allowed or -1, wait.detail or ''
   local row = kind == 'question' and read_row(run_id, visit, v, call)
-  if row and row.is_open and row.kind == kind then return end  -- it is asked already
+  if row and row.is_open and row.kind == kind then return end  -- already asked
   drop_row(run_id, visit, v, call)
   v.rows = v.rows + 1
   local result = done_already(run_id, kind, detail)
@@ -190,14 +191,14 @@ local function open_row(run_id, visit, v, wait)
   add('HSET', waits_of(run_id, visit), {call, open_text(row)})
 end
 
--- What came about while the visit executed is `fresh`: it has not seen that yet.
+-- Results that came in while the visit executed are `fresh`: it has not seen them yet.
 local function may_go_on(v)
   return v.open == 0 or v.mode == 'first' and v.fresh > 0
 end
 
--- Let a visit wait for `waits`, and for what it waits for already: for `all` of it, or for the
--- `first` that comes about. It is ready at once where that has happened while it executed.
--- `used`: the calls whose rows it has no more use for.
+-- Park a visit on `waits` and its earlier waits, until `all` or the `first` of them close. It is
+-- ready at once if that has happened while it executed.
+-- `used`: the calls whose rows it no longer needs.
 local function park(run_id, visit, v, mode, waits, used)
   for _, call in ipairs(used or {}) do
     drop_row(run_id, visit, v, call)
@@ -205,7 +206,7 @@ local function park(run_id, visit, v, mode, waits, used)
   local in_place = false
   for _, wait in ipairs(waits) do
     open_row(run_id, visit, v, wait)
-    in_place = in_place or wait.kind == 'map'  -- its invocations run in a window of their own
+    in_place = in_place or wait.kind == 'map'  -- its invocations have a window of their own
   end
   v.token, v.tries, v.mode = '-', 0, mode
   v.rests = in_place and 0 or now_ms
@@ -224,8 +225,8 @@ local function park(run_id, visit, v, mode, waits, used)
   end
 end
 
--- What an open row waits for has come about. Its visit goes on if that is all it waits for; one
--- that executes finds the result when it waits next.
+-- Close an open row with its result. The visit resumes if it waits for nothing else; one that is
+-- executing finds the result when it parks next.
 local function close_row(run_id, visit, v, call, row, result)
   local was_busy, waits = is_busy(v), waits_of(run_id, visit)
   release(run_id, visit, call, row)
@@ -241,7 +242,7 @@ local function close_row(run_id, visit, v, call, row, result)
   count_visit(run_id, v, was_busy)
 end
 
--- The same by call id: whether the visit waited for that.
+-- Close a wait by call id; return whether the visit waited for it.
 local function close_wait(run_id, visit, call, result)
   local v = read_visit(run_id, visit)
   local row = v and read_row(run_id, visit, v, call)
@@ -250,7 +251,7 @@ local function close_wait(run_id, visit, call, result)
   return true
 end
 
--- A child that a model has spawned is over: a visit that waits for its place goes on.
+-- Resume a visit that waits for the place of a spawned child that has ended.
 local function free_place(run_id)
   local open = redis.call('HGETALL', key('visits', run_id))
   for i = 1, #open, 2 do
@@ -262,7 +263,7 @@ local function free_place(run_id)
   end
 end
 
--- A visit is done or dropped: nothing stays of what it waited for, nor of its map.
+-- Remove everything that a completed or dropped visit waited for, and its map.
 local function forget_waits(run_id, visit, v)
   if v.status and v.rows == 0 then return end
   if not v.status or v.open > 0 then

@@ -1,14 +1,14 @@
--- Note what a model call has used or how it failed, and give back what it held.
+-- Record what a model call has used or how it failed, and release what it held.
 -- KEYS partition
 -- ARGV call spec
--- spec: JSON, as scheduler/store/rate_limiter.py makes it; its `id` is of this release alone
+-- spec: JSON, as scheduler/store/rate_limiter.py makes it; its `id` is unique to this release
 -- USES limits
 -- OK   verdict delay_ms name detail woken
---      verdict: done | wait, where the call failed and its max wait is not over
---      woken: calls whose turn it is now, to be sent for
+--      verdict: done | wait, if the call failed and its max wait has not ended
+--      woken: calls whose turn it is now, to be woken
 local did = cjson.decode(spec)
 
--- ---- asked again because the answer was lost: the same one
+-- ---- repeated because the answer was lost: return the same one
 local answered = redis.call('GET', id('released', did.id))
 if answered then return cjson.decode(answered) end
 
@@ -82,7 +82,7 @@ if failure.kind == 'throttled' then
   cut(name, asked_ms)
 end
 if not pause or now_ms >= pause.until_ms or now_ms + asked_ms > pause.until_ms then
-  -- Calls that went together fail together: the pause grows when one fails that went after it.
+  -- Calls made together fail together: the pause only grows when a later call fails.
   local again = pause and now_ms >= pause.until_ms and now_ms < pause.until_ms + KEPT_MS
   local failures = pause and (again and pause.failures + 1 or pause.failures) or 0
   local grown_ms = math.min(failure.longest_ms, failure.shortest_ms * 2 ^ failures)

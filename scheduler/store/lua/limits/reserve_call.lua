@@ -1,4 +1,4 @@
--- Let a model call go, or tell it when to come back: each limit, pause and budget has its say.
+-- Admit a model call if every limit, pause and budget allows it, or say when to try again.
 -- KEYS partition
 -- ARGV call spec
 -- spec: JSON, as scheduler/store/rate_limiter.py makes it
@@ -6,13 +6,13 @@
 -- OK   verdict delay_ms name why detail
 --      verdict: go | wait | refused
 --      why: requests | tokens | concurrency | pause | command | budget | held
---      detail: of a pause its reason; of a budget what is spent, JSON; of `go` its budgets, JSON
+--      detail: the reason of a pause; what is spent of a budget, JSON; for `go` its budgets, JSON
 local reservation = cjson.decode(spec)
 local mine = read_call(call)
 local max_wait_ms = reservation.max_wait_ms
 
--- A call that has another model to ask takes no place in line: it would not come back for it,
--- and those who come later would wait behind nobody.
+-- A call that can use another model takes no place in line: it would not come back, and later calls
+-- would wait behind nobody.
 local function passes_on(name, why, at)
   return {'OK', {}, 'wait', math.ceil(at - now_ms), name, why, ''}
 end
@@ -28,7 +28,7 @@ local function wait(kind, name, why, at, detail, for_person)
   return {'OK', {}, 'wait', math.ceil(at - now_ms), name, why, detail or ''}
 end
 
--- Here before its time, by a redelivery: the instant stands.
+-- Early, because of a redelivery: its instant stands.
 if mine.at and now_ms < mine.at then
   return {'OK', {}, 'wait', mine.at - now_ms, mine.name, 'booked', ''}
 end
@@ -38,7 +38,7 @@ local probing = {}
 for _, name in ipairs(reservation.names) do
   local command = redis.call('HGET', partition .. ':settings', name .. '.paused')
   if command then
-    -- The command that ends the pause sends for those who wait.
+    -- The command that ends the pause wakes the waiting calls.
     local at = next_in(name, line_of(mine, 'pause'), now_ms + KEPT_MS, APART_MS)
     return wait('waiting', name, 'command', at, command, true)
   end
@@ -131,14 +131,14 @@ for _, budget in ipairs(reservation.budgets) do
       and (budget.cost and has.cost + has.held_cost + reservation.cost > budget.cost * more
         or budget.tokens
           and has.tokens + has.held_tokens + reservation.worst_tokens > budget.tokens * more) then
-      -- What calls under way have reserved may turn out to be left over.
+      -- Part of what running calls have reserved may be left over.
       local at = next_in(budget.id, line_of(mine, 'held'), now_ms + 1000, 100)
       return wait('waiting', budget.id, 'held', at, detail)
     end
   end
 end
 
--- ---- it goes
+-- ---- admit it
 for _, c in ipairs(charges) do
   count(c.state, c.kind, c.units)
   write('HSET', c.state, c.kind .. '.flow',

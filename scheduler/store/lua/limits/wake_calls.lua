@@ -1,4 +1,4 @@
--- Let calls that wait for something come back, as many as are named, those who come first first.
+-- Let up to `limit` calls that wait for a name try again now, first come first.
 -- KEYS partition
 -- ARGV name limit
 -- USES limits

@@ -1,4 +1,4 @@
--- Give a visit something that it waits for, the first time that it comes: an answer, a message.
+-- Deliver something that a visit waits for, an answer or a message; only the first one counts.
 -- KEYS partition
 -- ARGV run_id visit call result event
 -- USES store listed indexes dispatch waiting waits kept finish

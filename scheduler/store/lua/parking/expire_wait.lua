@@ -1,4 +1,4 @@
--- The time is over that a visit has for something it waits for: it goes on without.
+-- Time out one of a visit's waits, if it is due: the visit resumes without it.
 -- KEYS partition
 -- ARGV run_id visit call
 -- USES store listed indexes dispatch waiting waits kept finish

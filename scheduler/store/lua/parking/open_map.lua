@@ -1,5 +1,5 @@
--- Fan a map out: keep its items, announce the first window of invocations, park the map.
--- Where an earlier try of the run has left results of the same items, only the others are invoked.
+-- Fan a map out: store its items, announce the first window of invocations, park the map.
+-- Items that already have a result from an earlier try with the same items are not invoked again.
 -- KEYS partition
 -- ARGV run_id visit token branch window rest
 -- REST the items, each as JSON text; at least one
@@ -75,7 +75,7 @@ add('HSET', key('visits', run_id), visits)
 add('ZADD', timers, ready)
 change(run_id, 'busy', first)
 park(run_id, visit, v, 'all', {{call = 'map', kind = 'map'}})
-if first == 0 then  -- nothing is left but to collect
+if first == 0 then  -- all items have results: only collect them
   close_wait(run_id, visit, 'map', '')
 end
 return reply()

@@ -1,9 +1,10 @@
--- Let a visit wait for things by call id; it holds no worker meanwhile.
+-- Park a visit on things by call id, without occupying a worker.
 -- KEYS partition
 -- ARGV run_id visit token mode event turn usage attempt used_count rest
--- mode: all | first: what of the things it waits for has to come about
--- turn: what its conversation records of this, or ''; attempt: '1' if another one begins
--- REST used_count calls whose rows it has used; then call, kind, allowed_ms (-1: for ever), detail of each thing
+-- mode: all | first: whether it resumes after all of them or after the first
+-- turn: the entry its conversation gets for this, or ''; attempt: '1' if another attempt begins
+-- REST used_count calls whose rows it has used; then call, kind, allowed_ms (-1: no limit) and
+--      detail of each thing
 -- USES store listed indexes dispatch waiting waits kept finish
 -- ERR  run_closed stale_visit
 -- ERR  step_failing  its step or its map failed for good: stage this visit as discarded
@@ -11,7 +12,7 @@ local status = redis.call('HGET', key('run', run_id), 'status')
 local refusal, v = check_parking(run_id, visit, token, status)
 if refusal then return refusal end
 
--- The turn that a visit is to rest until may have come already: it was told so while it executed.
+-- The turn that a visit is about to rest for may have come while it executed.
 local function until_recalled(allowed)
   local recalled = key('recalled', run_id .. ' ' .. visit)
   local at = redis.call('GET', recalled)

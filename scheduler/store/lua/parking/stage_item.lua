@@ -1,10 +1,10 @@
--- Put aside the result of one invocation of a map; announce the next, or the map itself.
+-- Stage the result of one map invocation; announce the next one, or resume the map.
 -- KEYS partition
 -- ARGV run_id visit token result halt elapsed_ms event usage spent
--- halt '1': this failure stops the map: no further invocation starts, what waits is withdrawn;
+-- halt '1': this failure stops the map: no further invocation starts, waiting ones are withdrawn;
 --      '2': the result is void because of such a failure; else '0'
--- event: a JSON object with fields, which gets `done` and `total` in front; or ''
--- spent: what the invocation used in all; usage: what of it the run does not count yet
+-- event: a non-empty JSON object, to which `done` and `total` are added in front; or ''
+-- spent: the invocation's whole usage; usage: the part that the run has not counted yet
 -- USES store listed indexes dispatch waiting waits kept finish revive
 -- ERR  run_closed stale_visit
 local run = key('run', run_id)
@@ -40,8 +40,8 @@ if event ~= '' then
   narrate(run_id, string.format('{"done":%d,"total":%d,', done, total) .. string.sub(event, 2))
 end
 
--- Take back the invocations that wait for something: how many there were, and how many of them
--- the run counts as busy.
+-- Withdraw the waiting invocations: return how many there were, and how many of them the run counts
+-- as busy.
 local function withdraw()
   local visits = key('visits', run_id)
   local open, gone, busy = redis.call('HGETALL', visits), 0, 0
@@ -65,7 +65,7 @@ if halt == '1' and not halted then
   change(run_id, 'busy', 0 - busy)
   inflight = inflight - gone
 end
--- Another try has the results of some items already.
+-- Skip items that have a result from another try.
 local before = following
 while sparse and not halted and tonumber(following) < tonumber(total)
   and redis.call('HEXISTS', map, 'result:' .. following) == 1 do
@@ -84,7 +84,7 @@ elseif tonumber(inflight) > 1 then
   change(run_id, 'busy', -1)
   settle(run_id)
 else
-  -- The last one out; the map's own visit collects the results.
+  -- The last invocation: the map's own visit collects the results.
   write('HSET', map, 'inflight', 0)
   close_wait(run_id, map_visit, 'map', '')
   change(run_id, 'busy', -1)

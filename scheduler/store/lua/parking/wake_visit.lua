@@ -1,11 +1,11 @@
--- End the rest of a visit that waits for its turn; one that does not rest is left alone.
+-- Wake a visit that rests until its turn; other visits are left alone.
 -- KEYS partition
 -- ARGV run_id visit delay_ms
 -- USES store listed indexes dispatch waiting waits kept finish
 -- OK   recalled  1 if it rested
 local v = read_visit(run_id, visit)
 if v and v.status == 'leased' then
-  -- On its way to rest, maybe: then it is not to be for longer than this.
+  -- It may be about to rest: then it must not rest for longer than this.
   write_last('SET', key('recalled', run_id .. ' ' .. visit),
     string.format('%.0f', now_ms + delay_ms), 'PX', 60000)
 end

@@ -1,8 +1,9 @@
--- Name some of a partition's runs that are not over, and those that are over and left something.
+-- Return some of a partition's runs that have not ended, or have left something behind.
 -- KEYS partition
 -- ARGV first count limit
--- first: position among the partition's runs, children last, to begin at; count: how many to look at at most
--- limit: how many to name at most
+-- first: position among the partition's runs, children last, to begin at
+-- count: how many to examine at most
+-- limit: how many to return at most
 -- USES store
 -- OK   following runs  where to go on, 0 after the last one
 local roots, stop = redis.call('ZCARD', partition .. ':runs'), first + count - 1

@@ -1,13 +1,13 @@
--- Read the indexes of a partition at one instant, and what its runs say of their bundles and sums.
+-- Read a partition's indexes at one instant, and what its runs say of their bundles and sums.
 -- KEYS partition
 -- ARGV rest
 -- REST batches that have a tally
 -- USES store listed
 -- OK   runs timers inbox bundles used sums counted batches members sessions
 --      runs            root runs and child runs
---      bundles used    digest, count pairs: as kept, and as counted; '' for runs without record
---      sums counted    `<hash> <field>`, n pairs of the tallies: as kept, and as counted
---      batches members those with an activity, and those of the runs
+--      bundles used    digest, count pairs: as stored, and as counted; '' for runs without a record
+--      sums counted    `<hash> <field>`, n pairs of the tallies: as stored, and as counted
+--      batches members batches that have an activity, and batches of the runs
 --      sessions        those whose last run does not exist, or is not of that session
 local runs = redis.call('ZRANGE', partition .. ':runs', 0, -1)
 for _, run_id in ipairs(redis.call('ZRANGE', partition .. ':childruns', 0, -1)) do

@@ -1,4 +1,4 @@
--- Let go of a partition so that another scheduler can take it at once.
+-- Release a partition, so that another scheduler can take it at once.
 -- KEYS partition
 -- ARGV owner
 local lock = partition .. ':owner'

@@ -1,20 +1,20 @@
--- Time was lost that must not count: move along what a partition waits for, once.
+-- Shift a partition's timers by lost time, which must not count; at most once.
 -- KEYS partition
 -- ARGV back_ms expected_ms least_ms lease_ms
--- back_ms: Redis had been away and was back at this instant; 0 if it was not away
+-- back_ms: when Redis came back after an outage; 0 without one
 -- expected_ms: what the clock would show if it had not been set; 0 if it was not
--- least_ms: a shorter absence counts as any other time does
+-- least_ms: a shorter outage counts as ordinary time
 -- USES store listed indexes dispatch waiting
 -- OK   gap_ms  how far everything was moved; 0 where another scheduler has done it already
 local swept = tonumber(redis.call('GET', partition .. ':swept') or now_ms)
 local back, expected = tonumber(back_ms), tonumber(expected_ms)
-local about = 1000  -- sweeps are not that far apart, nor do clocks differ by so much
+local about = 1000  -- more than sweeps are apart, or clocks differ
 
 local gap = 0
 if back > 0 and back - swept >= tonumber(least_ms) then
   gap = back - swept
 elseif expected > 0 then
-  -- What the last sweep saw tells whether it was before the clock was set.
+  -- The instant of the last sweep tells whether it was before the clock was set.
   local ahead = now_ms > expected
   if ahead and swept < expected + about or not ahead and swept > now_ms then
     gap = now_ms - expected
@@ -23,13 +23,13 @@ end
 write('SET', partition .. ':swept', now_ms)
 if gap == 0 then return {'OK', {}, 0} end
 
--- Work goes on before a scheduler gets here: what is younger than the gap stays as it is.
+-- Work resumes before a scheduler gets here: what is younger than the gap stays as it is.
 local function is_older(instant)
   if gap < 0 then return instant > now_ms end
   return instant > 0 and instant <= swept + about
 end
 
--- Of a visit's timer nobody knows when it was set. None gets longer than a lease by this.
+-- When a visit's timer was set is unknown. This lengthens none by more than a lease.
 local function visit_due(due)
   if gap < 0 then
     return due > now_ms - gap / 2 and due + gap or due
@@ -41,7 +41,7 @@ local function instant_of(run_id, field)
   return tonumber(redis.call('HGET', key('run', run_id), field) or 0)
 end
 
--- A visit may have several timers, and is moved along once.
+-- A visit may have several timers, but is shifted once.
 local shifted = {}
 local function shift_visit(run_id, visit)
   local v = not shifted[run_id .. visit] and read_visit(run_id, visit)

@@ -1,14 +1,14 @@
--- Keep output of a visit with its run, the newest that fits; also of one that just ended. Each entry
--- is stamped with the time, and the record says in `<kind>_end` how many there ever were.
+-- Append a visit's output to its run, also just after its end; the oldest entries are dropped at
+-- the limit. Each is stamped with the time; `<kind>_end` of the record counts all ever appended.
 -- KEYS partition
 -- ARGV run_id kind limit byte_limit dropped rest
 -- kind: logs | transcripts | failed_transcripts
--- dropped: entries that were left out before
--- REST the entries: JSON objects that are not empty
+-- dropped: number of entries already left out
+-- REST the entries: non-empty JSON objects
 -- USES store
 local run, logs = key('run', run_id), key(kind, run_id)
 if redis.call('EXISTS', run) == 0 then return {'OK', {}} end
-local expires_in = redis.call('PTTL', key('history', run_id))  -- -1: not yet
+local expires_in = redis.call('PTTL', key('history', run_id))  -- -1: not over
 
 local kept = redis.call('LLEN', logs)
 local r = redis.call('HMGET', run, kind .. '_bytes', kind .. '_end')
@@ -20,7 +20,7 @@ for i, entry in ipairs(rest) do
   bytes = bytes + #rest[i]
 end
 
--- How many of the oldest have to go: of those that are kept, then of the new ones.
+-- How many of the oldest to drop: of the stored ones, then of the new ones.
 local gone = 0
 local function drop(entries)
   for _, entry in ipairs(entries) do

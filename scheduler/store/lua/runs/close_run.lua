@@ -1,4 +1,4 @@
--- End a run from outside: cancelled by a person, or its time is over.
+-- End a run from outside: cancelled by a person, or timed out.
 -- KEYS partition
 -- ARGV run_id status failure
 -- USES store listed indexes dispatch waiting waits kept finish

@@ -1,7 +1,7 @@
--- Forget that a session went as far as its last run; that stays as any run does.
+-- Remove a session; its last run stays, as any run does.
 -- KEYS partition
 -- ARGV run_id session
--- run_id: what the caller takes for its last run
+-- run_id: what the caller takes to be its last run
 -- USES store
 -- ERR  not_over  that run goes on, or the session has gone on since the caller looked
 local sessions = partition .. ':sessions'

@@ -1,10 +1,11 @@
--- Bring a run into being that goes on where another one was after a step.
+-- Create a run that continues where another one was after a step.
 -- KEYS partition
 -- ARGV run_id agent digest step window event field_count visit_count seed_count history_count failure_count rest
 -- step: the one it begins with; window: how many of its nodes start at once
--- REST field_count name, value pairs of its record; visit_count pairs of that which count visits;
+-- REST field_count name, value pairs of its record; visit_count pairs that count visits;
 --      seed_count key, JSON text pairs of its state; history_count checkpoints of the steps before;
---      failure_count failures that were outlived in them; then the nodes of its frontier, in id order
+--      failure_count failures in these that did not end the run; then the nodes of its frontier, in
+--      id order
 -- USES store listed indexes dispatch create
 local take = taker(rest)
 local fields, visits = take(2 * field_count), take(2 * visit_count)

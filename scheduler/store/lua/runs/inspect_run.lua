@@ -1,23 +1,23 @@
--- Read everything a run has in its partition at one instant, to check that it fits together.
+-- Read everything stored about a run at one instant, to check its consistency.
 -- KEYS partition
 -- ARGV run_id whole index_count rest
--- REST index_count names of indexes that name this run; then visits that something names with it,
---      besides those that are open; `<visit> <call>` where that is what one waits for
--- whole: '1' for all children, and for the parent's list of them; '0' for who is waited for
+-- REST index_count names of indexes that name this run; then visits that anything refers to,
+--      besides open ones; `<visit> <call>` for a wait
+-- whole: '1' for all children and the parent's list of them; '0' for awaited children only
 -- USES store listed dispatch waiting inspect
 -- OK   record visits staged pending deadline expiry children parent keys steps spawned digest indexes messages unasked
 --      visits    visit, packed, its timer, waits, map, turns, and whether it is set aside
 --      waits     call, row, its timer, asked at, whether there is a question, since when it is
 --                open to its root's model
---      map       invocations under way, next, total, halted, items that are missing
+--      map       running invocations, next, total, halted, missing items
 --      children  run id, status, parent
---      parent    status, waits of its visit, whether it lists us, whether it has us as spawned
+--      parent    status, waits of its visit, whether it lists this run, and has it as spawned
 --      spawned   run ids of children that its model has started and that are alive
 --      keys      kind, ms until it expires: -1 never, -2 it does not exist
 --      indexes   name, score pairs; with `whole` alone
 --      messages  how many are in its inbox
---      unasked   questions that are open to its model, and that no run asks; with `whole` alone
---      digest    of all the rest: what is decided on it is done by repair_run if it is still true
+--      unasked   questions that are open to its model, but asked by no run; with `whole` only
+--      digest    of all the rest: repair_run does what was decided on it only if it still matches
 --      '' stands for what does not exist
 local named, visits = {}, {}
 for i, name in ipairs(rest) do

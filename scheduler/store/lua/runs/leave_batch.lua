@@ -1,4 +1,4 @@
--- Take a run out of its batch: another attempt has taken its place.
+-- Take a run out of its batch, where another attempt has replaced it.
 -- KEYS partition
 -- ARGV run_id batch
 -- USES store listed indexes

@@ -1,7 +1,7 @@
--- Forget a finished run whose retention is over, once: its timer is what is taken.
+-- Remove a finished run whose retention time is over, at most once: it takes the run's timer.
 -- KEYS partition
 -- ARGV run_id digest
--- digest: of its bundle; not read from the record, which somebody may have removed
+-- digest: of its bundle; passed in because the record may have been deleted
 -- USES store listed indexes kept
 -- OK   removed  1, or 0 where it is gone or goes on
 if write('ZREM', timers, timer('expiry', run_id, digest)) == 0 then return {'OK', {}, 0} end

@@ -1,16 +1,16 @@
--- Make a run that was found stranded go on, or end it, if it is still as it was found.
+-- Make a stranded run continue, or end it, if it is still as it was found.
 -- KEYS partition
 -- ARGV run_id digest failure rest
 -- digest: of the reading that showed it (inspect_run with `whole` 0); failure: JSON text of the
--- error that ends the run, '' where it can go on
--- REST verb, visit, argument of each thing to do, as scheduler/runs/stranded.py plans them
+-- error that ends the run, '' if it can continue
+-- REST verb, visit, argument of each repair, as planned by scheduler/runs/stranded.py
 -- USES store listed indexes dispatch waiting waits kept finish inspect
 -- OK   repaired  1, or 0 where it has changed meanwhile
 if digest_of(inspect(run_id, {}, false)) ~= digest then return reply(0) end
 local run, visits = key('run', run_id), key('visits', run_id)
 local status, agent, bundle = unpack(redis.call('HMGET', run, 'status', 'agent', 'digest'))
 
--- What a record does not say is looked for.
+-- What an unreadable record does not say is searched for.
 local function forget_unreadable()
   local open = redis.call('HGETALL', visits)
   for i = 1, #open, 2 do
@@ -28,7 +28,7 @@ local function withdraw(question)
   write('ZREM', inbox, run_id .. ' ' .. question)
 end
 
--- What belongs to visits of the current step, whether or not anything says that they are open.
+-- Everything of the current step's visits, whether or not anything says that they are open.
 local function forget_step()
   local step, frontier = unpack(redis.call('HMGET', run, 'step', 'frontier'))
   for node in string.gmatch(frontier or '', '%S+') do
@@ -45,7 +45,7 @@ local function forget_step()
   end
 end
 
--- Take all of a run's visits back.
+-- Remove all visits of a run.
 local function clear()
   local open = redis.call('HGETALL', visits)
   for i = 1, #open, 2 do
@@ -69,7 +69,7 @@ local function announce_again(visit, v)
 end
 
 local REPAIRS = {
-  -- The last branch was staged and nobody is left to advance the step.
+  -- The last branch was staged, and nobody is left to advance the step.
   restage = function(visit)
     local v = new_visit()
     v.status = 'staged'
@@ -85,7 +85,7 @@ local REPAIRS = {
   watch_deadline = function()
     write('ZADD', timers, redis.call('HGET', run, 'deadline'), timer('deadline', run_id))
   end,
-  -- Without its question: it asks anew.
+  -- Resume it without its question, so that it asks again.
   ask_again = function(visit, call, v)
     drop_row(run_id, visit, v, call)
     resume(run_id, visit, v)
@@ -119,7 +119,7 @@ local REPAIRS = {
     drop_visit(run_id, visit, v)
     write('HDEL', visits, visit)
   end,
-  -- The first one held back; as it leaves, it lets in the next.
+  -- The first visit held back; when it completes, it lets in the next.
   release = function()
     local visit = pop(key('pending', run_id))
     local v = read_visit(run_id, visit) or new_visit()
@@ -132,7 +132,7 @@ local REPAIRS = {
   end,
   clear = clear,
   forget = function()
-    -- It ended without a transition, as somebody wrote its status: it is still counted as open.
+    -- Somebody wrote its status, so it ended without a transition: it is still counted as open.
     if redis.call('ZSCORE', partition .. ':open', run_id) then
       local r = read_listed(run_id)
       local ended_so = r.status
@@ -148,7 +148,7 @@ local REPAIRS = {
   end,
 }
 
--- What a visit waits for, as its rows say.
+-- Recount what a visit waits for from its rows.
 local function recount_rows(visit, v)
   local was_open, was_still, was_rows = v.open, v.still, v.rows
   v.rows, v.open, v.still = 0, 0, 0
@@ -162,7 +162,7 @@ local function recount_rows(visit, v)
   end
 end
 
--- Count anew what the repairs have changed: invocations under way, and who can go on.
+-- Recount what the repairs have changed: running invocations, and busy visits.
 local function recount()
   local open, under_way, busy = redis.call('HGETALL', visits), {}, 0
   for i = 1, #open, 2 do

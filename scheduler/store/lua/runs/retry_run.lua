@@ -1,15 +1,15 @@
--- Let a run that is over go on, in place, once: where it stopped, or from an earlier step.
+-- Continue an ended run in place, at most once: where it stopped, or from an earlier step.
 -- KEYS partition
 -- ARGV run_id try digest context timeout_ms window shallow step event checkpoint set_count state_count visit_count child_count rest
--- try: the number of its tries so far; who comes second has read another one
--- digest, context: of the agent to go on with, '' for the same; timeout_ms: '' for the same limit,
--- '-' for none; shallow: '1' starts new children in place of those that did not succeed
+-- try: the number of its tries so far; a concurrent retry has read a stale one
+-- digest, context: of the agent to continue with, '' for the same; timeout_ms: '' for the same
+-- limit, '-' for none; shallow: '1' starts new children in place of those that did not succeed
 -- step: '' for the one that was not completed, else the one to begin with anew
--- checkpoint: JSON text in place of the last one before that step, ''
--- REST set_count key, JSON text pairs that its state gets; with a step: state_count pairs that are
---      all of its state, visit_count name, value pairs of the record, instead of those that are
---      there; run, digest, context of child_count children that go on with other agents; then,
---      with a step, the nodes of its frontier, in id order
+-- checkpoint: JSON text that replaces the last one before that step, or ''
+-- REST set_count key, JSON text pairs to set in its state; with a step: state_count pairs that
+--      replace its state, and visit_count name, value pairs that replace the record's; run, digest,
+--      context of child_count children that continue with other agents; then, with a step, the
+--      nodes of its frontier, in id order
 -- USES store listed indexes dispatch waiting waits kept finish revive
 -- ERR  run_gone   nothing is left of it, or not enough
 -- ERR  not_over   it goes on already, or did since that number was read
@@ -27,7 +27,7 @@ for i = 1, #children, 3 do
   changes[children[i]] = {digest = children[i + 1], context = children[i + 2]}
 end
 
--- What failed in a checkpoint that is put aside, by the record's counters.
+-- Failures in checkpoints that are put aside, by the record's counters.
 local gone_failures = {failed_nodes = 0, handled_failures = 0}
 local has_failures = redis.call('EXISTS', key('failures', run_id)) == 1
 local function note_failures(text)
@@ -40,7 +40,7 @@ local function note_failures(text)
   end
 end
 
--- The run has not outlived what it does anew.
+-- Failures of steps that are repeated no longer count.
 local function forget_failures()
   local failures, staying = key('failures', run_id), {}
   for _, text in ipairs(redis.call('LRANGE', failures, 0, -1)) do
@@ -60,7 +60,7 @@ local function forget_failures()
   end
 end
 
--- Put what came after the step aside, the newest as far as they fit, and the state back.
+-- Move the later checkpoints to `superseded`, the newest that fit, and restore the state.
 local function go_back()
   local length, limit, told, size = redis.call('LLEN', history), tonumber(history_limit), {}, 0
   local gone_bytes = 0

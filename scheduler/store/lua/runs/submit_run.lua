@@ -1,7 +1,7 @@
 -- Accept a run, at most once per run id.
 -- KEYS partition
 -- ARGV run_id start agent digest history event session last field_count rest
--- session: `<agent>/<name>` that it goes on with, or ''; last: what was the session's last run then
+-- session: `<agent>/<name>` that it continues, or ''; last: its last run when the caller looked
 -- REST field_count name, value pairs of the record; then key, JSON text pairs of the state
 -- USES store listed indexes dispatch create
 -- OK   created  1, or 0 where a run of that id exists already

@@ -1,9 +1,9 @@
--- Commit a super-step, once: its writes and checkpoint, and the next frontier or the run's end.
+-- Commit a super-step, at most once: its writes, checkpoint, and next frontier or the run's end.
 -- With a frontier of one this is also the visit's commit.
 -- KEYS partition
 -- ARGV run_id step visit token status output failure cap window state_limit history event usage failures write_count rest
--- failures: '' or JSON: by the record's counter of that kind of failure, how many, and texts of the
--- first of them
+-- failures: '' or JSON: for each of the record's failure counters, how many, and the texts of the
+-- first ones
 -- REST write_count key, JSON text pairs; then the nodes of the next frontier, in id order
 -- USES store listed indexes dispatch waiting waits kept finish
 -- OK   status long  the run's status after the step; 1 if its history should be folded
@@ -31,7 +31,7 @@ if status == 'failed' then
   add_usage(run_id, usage)
   narrate(run_id, event)
   if v.status == 'leased' then
-    -- An answer that does not do is asked for again.
+    -- An invalid answer is asked for again.
     local misanswered = string.match(failure, '^{"code": ?"R019"')
     break_off(run_id, visit, v, misanswered and 'misanswered' or 'failed')
   end
@@ -48,7 +48,7 @@ for i = 1, first_node - 1, 2 do
   bytes = bytes + #value - old + (old == 0 and #name or 0)
   writes[i], writes[i + 1] = name, value
 end
--- One that was too large already, under a limit of before, may still end.
+-- A run that was too large before, under an earlier limit, may still end.
 if bytes > bytes_before and bytes > tonumber(state_limit) then return {'state_too_large'} end
 
 local nodes, capped = {}, nil
@@ -75,7 +75,7 @@ for i = first_node, #rest do
   undone_by[#undone_by + 1] = before or nil
 end
 
--- The first of each kind stay.
+-- The first failures of each kind are kept.
 local function keep_failures()
   local first = {}
   for counter, found in pairs(cjson.decode(failures)) do
@@ -87,7 +87,7 @@ local function keep_failures()
   push('RPUSH', key('failures', run_id), first)
 end
 
--- What a full Redis refuses comes first: it takes all the rest of a script that has written.
+-- The first write is one that a full Redis refuses: after it, Redis accepts all of the script's.
 history = string.format('{"at":%.0f,', now_ms) .. history
 push('RPUSH', key('history', run_id), {history})
 if failures ~= '' then

@@ -1,14 +1,14 @@
 -- Take the lease of a visit and read what its node needs. Safe to repeat with the same token.
 -- KEYS partition
 -- ARGV run_id visit token lease_ms bundle rest
--- bundle: the agent that is to execute it; '' for whatever the run's is
+-- bundle: the agent that will execute it; '' for whichever the run has
 -- REST the state's keys to read; none for all of them
 -- USES store listed indexes dispatch waiting
 -- OK   status tries width visit_number attempt turns age_ms wait_ms parked_ms left_ms results context item life state
 --      age_ms since it first began, wait_ms from its step's start to then; parked_ms of its age
 --      left_ms until the run's deadline, -1 without one; item: of a map's invocation
---      life     equal as long as the run does not begin anew or go on after its end
---      results  call id, result pairs of what it waited for and has not used yet
+--      life     changes when the run begins anew or continues after its end
+--      results  call id, result pairs of its closed waits that it has not used yet
 -- ERR  run_closed   the run reached a final status, or its time is over
 -- ERR  stale_visit  it is done, parked, or in other hands: nothing to do
 local run = key('run', run_id)
@@ -17,7 +17,7 @@ local status, width, context, deadline, timeout, number, digest, stepped, create
   unpack(redis.call('HMGET', run, 'status', 'width', 'context', 'deadline', 'timeout_ms',
     'n:' .. node, 'digest', 'stepped', 'created', 'try'))
 if is_over(status, deadline) then return {'run_closed'} end
--- A message of an earlier try, which had another agent.
+-- A message of an earlier try with another agent.
 if bundle ~= '' and bundle ~= digest then return {'stale_visit'} end
 local v = read_visit(run_id, visit)
 local again = v and v.token == token

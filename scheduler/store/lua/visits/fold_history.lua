@@ -1,14 +1,14 @@
--- Put shorter entries in place of the first ones of a run's history, unless that was done meanwhile.
+-- Replace the first entries of a run's history by shorter ones, unless that was done meanwhile.
 -- KEYS partition
 -- ARGV run_id folds count saved fold_at rest
--- folds: how often it had been done when the entries were read; count: entries that are replaced
--- saved: bytes that this saves; fold_at: the size at which it is to be done again
+-- folds: number of folds when the entries were read; count: number of entries replaced
+-- saved: bytes saved; fold_at: the size at which to fold again
 -- REST the new entries
 -- USES store
 local run, history = key('run', run_id), key('history', run_id)
 local status, done, bytes = unpack(redis.call('HMGET', run, 'status', 'history_folds',
   'history_bytes'))
--- Of a run that is over the list expires, and nothing is added to it.
+-- The list of an ended run expires, and gets no more entries.
 if not bytes or FINAL[status] or (done or '0') ~= folds then return {'OK', {}} end
 
 local newer = redis.call('LRANGE', history, count, -1)

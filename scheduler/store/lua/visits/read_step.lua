@@ -1,4 +1,4 @@
--- Everything a finished parallel step staged, and the current values its reducers start from.
+-- Return what a finished parallel step staged, and the current values its reducers start from.
 -- KEYS partition
 -- ARGV run_id rest
 -- REST the keys that have reducers

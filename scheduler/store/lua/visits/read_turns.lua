@@ -1,4 +1,4 @@
--- Everything the conversation of a visit has recorded.
+-- Return all entries of a visit's conversation.
 -- KEYS partition
 -- ARGV run_id visit
 -- USES store

@@ -1,4 +1,4 @@
--- Record that a visit's isolated process died and its worker did not: that is the visit's doing.
+-- Record that a visit's isolated process died while its worker lived: the visit's own fault.
 -- It is tried once more.
 -- KEYS partition
 -- ARGV run_id visit token how
@@ -20,7 +20,7 @@ end
 local label = label_of(run_id, visit, agent)
 if v.status == 'leased' then
   make_ready(run_id, visit, v, label, digest)
-else  -- staged: what it has made counts, it is to be advanced
+else  -- staged: its result counts, only the advance is repeated
   v.token, v.published = '-', now_ms
   write_visit(run_id, visit, v)
   write('ZADD', timers, now_ms + republish_ms, timer('visit', run_id, visit))

@@ -1,7 +1,7 @@
--- Add an entry to the conversation of a visit, at most once: a crash repeats nothing before it.
+-- Append an entry to a visit's conversation, at most once: a crash repeats nothing before it.
 -- KEYS partition
 -- ARGV run_id visit token position turn event usage
--- position: how many entries the caller knows of
+-- position: the number of entries that the caller knows of
 -- USES store
 -- ERR  run_closed stale_visit
 local status = redis.call('HGET', key('run', run_id), 'status')

@@ -1,4 +1,4 @@
--- A visit's timer is due: publish it again, or find that it was given up too often.
+-- Handle a due visit timer: publish the visit again, or give up after too many deliveries.
 -- KEYS partition
 -- ARGV run_id visit max_deliveries
 -- USES store listed indexes dispatch waiting waits kept finish
@@ -25,11 +25,11 @@ local label = label_of(run_id, visit, agent)
 local pause = republish_ms
 if v.status == 'ready' then
   if envelope == '' and v.published > 0 then
-    -- Nobody knows how long that queue is: each time the message is given twice as long.
+    -- That queue's length is unknown: allow the message twice as long each time.
     pause = math.max(pause, math.min(2 * (due - v.published), 12 * republish_ms))
-  -- Its message may just be waiting its turn: then another one would only lengthen the queue.
+  -- Its message may still be waiting its turn: another one would only lengthen the queue.
   elseif envelope ~= '' and is_queued(run_id, visit, label, digest, v.published) then
-    -- The longer it has waited, the rarer it is looked at: queues may be very long.
+    -- Check less often the longer it has waited: queues may be very long.
     pause = math.max(pause, math.min(now_ms - v.published, 12 * republish_ms))
     write('ZADD', timers, now_ms + pause, member)
     return reply('queued')

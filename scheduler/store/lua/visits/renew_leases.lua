@@ -1,4 +1,4 @@
--- Renew the leases one worker holds in this partition.
+-- Renew the leases that one worker holds in this partition.
 -- KEYS partition
 -- ARGV lease_ms rest
 -- REST run_id, visit, token of each lease

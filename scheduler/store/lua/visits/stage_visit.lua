@@ -1,5 +1,5 @@
--- Put aside what one branch of a parallel step produced, at most once.
--- A fatal failure breaks off the siblings that do not execute; those that do may still finish.
+-- Stage the result of one branch of a parallel step, at most once.
+-- A fatal failure interrupts siblings that are not executing; those that are may still finish.
 -- KEYS partition
 -- ARGV run_id step visit token outcome failed usage
 -- failed: '1' for a fatal failure, '2' for an outcome that is void because of one, else '0'
@@ -33,11 +33,11 @@ if v.status == 'leased' and failed ~= '0' then
   set_aside(run_id, visit, v, failed == '1' and 'failed' or 'broken', true)
 end
 
--- The last one stays leased, as `staged`, until its step is advanced: should this worker die
--- in between, the lease's end brings another one here.
+-- The last branch stays leased, as `staged`, until its step is advanced: if this worker dies in
+-- between, the end of the lease brings another one here.
 if redis.call('HLEN', visits) == 1 and redis.call('EXISTS', key('pending', run_id)) == 0 then
   if v.status == 'leased' then
-    v.tries = 1  -- from here on they count workers lost while advancing
+    v.tries = 1  -- now counts workers lost while advancing
   end
   v.status = 'staged'
   write_visit(run_id, visit, v)
