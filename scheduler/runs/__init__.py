@@ -1,1 +1,1 @@
-"""What a run is, and what follows from what happened to it. No Redis here."""
+"""Runs as records, and decisions about them as pure functions. No Redis here."""

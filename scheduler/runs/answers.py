@@ -1,4 +1,4 @@
-"""Which answers to a question count; one that does not leaves it open."""
+"""Matching answers with open questions, and validating them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sleipnir.scheduler.errors import AnswerInvalid, AnswerRefused
 from sleipnir.scheduler.runs.consent import consent
 from sleipnir.scheduler.runs.model import Question, Run
 
-# Only what is answered is checked.
+# Needed only to validate an answer.
 with lazy_imports():
     from sleipnir.graphs import expression
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 def chosen(run_id: str, questions: Sequence[Question], node: str | None) -> Question | None:
-    """Return the one of a run's open questions that an answer is for; None if there is none.
+    """Return the open question that an answer is for; None if there is none.
 
     Raises:
-        AnswerRefused: `node` does not say which of several.
+        AnswerRefused: several are open, and `node` does not single one out.
     """
     matching = [question for question in questions if node is None or question.is_asked_by(node)]
-    if len(matching) > 1:  # of several calls of one function the first is called as the function
+    if len(matching) > 1:  # the first of several calls is named like the function
         matching = [question for question in matching if question.place == node] or matching
     if len(matching) > 1:
         raise AnswerRefused(_which_question(run_id, matching))
@@ -33,7 +33,7 @@ def chosen(run_id: str, questions: Sequence[Question], node: str | None) -> Ques
 
 
 def none_open(run: Run, node: str | None) -> AnswerRefused:
-    """Return why there is nothing to answer."""
+    """Return the error that says why there is nothing to answer."""
     if run.is_final:
         return AnswerRefused(f"run {run.run_id} has ended ({run.status}); it accepts no answers")
     if node is not None and run.visits.get(node, 0) > 0:
@@ -51,7 +51,7 @@ def _which_question(run_id: str, questions: Sequence[Question]) -> str:
 
 
 def accepted(question: Question, text: str, limit_bytes: int) -> str:
-    """Return the answer as its visit gets it.
+    """Return the answer in the form that the visit gets.
 
     Raises:
         AnswerInvalid: it is too large, or not what the question asks for.
@@ -76,7 +76,7 @@ def accepted(question: Question, text: str, limit_bytes: int) -> str:
 
 
 def satisfies(question: Question, text: str) -> bool:
-    """Whether the question's validation accepts a text; an empty one stands for the default."""
+    """Return whether the validation accepts a text; an empty text means the default."""
     condition = _condition(question)
     return condition is None or (not text and bool(question.default)) or condition.accepts(text)
 
@@ -84,5 +84,5 @@ def satisfies(question: Question, text: str) -> bool:
 def _condition(question: Question) -> Condition | None:
     try:
         return expression.parse_validation(question.validation) if question.validation else None
-    except ValueError:  # the graph was not validated: its node says so when it has the answer
+    except ValueError:  # the graph was not validated: its node reports this when it gets the answer
         return None

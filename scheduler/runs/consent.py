@@ -1,4 +1,4 @@
-"""What people may write for yes and no."""
+"""The words that people may write for yes and no."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ _NO = frozenset({"n", "no", "false", "0"})
 
 
 def consent(text: str) -> str | None:
-    """`yes` or `no`, in whatever way it was written; None for anything else."""
+    """Return `yes` or `no` for any way to write it; None for anything else."""
     word = text.strip().lower()
     if word in _YES:
         return "yes"

@@ -1,7 +1,7 @@
-"""What happens to a run, as its narration keeps it: one frozen record a kind.
+"""The events of a run's narration: one frozen record per kind.
 
-An event is stored as one JSON object: its `kind`, and its fields under their names. A field whose
-default is None is left out while it is None.
+An event is stored as one JSON object: its `kind`, and its fields by name. Fields whose default
+is None are omitted while they are None.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sleipnir.scheduler.runs.model import Failure, Run
 
 @dataclass(frozen=True, slots=True)
 class RunSubmitted:
-    """The run was accepted. It begins at `start`, a node and its type."""
+    """The run was accepted; `start` is its first node and that node's type."""
 
     kind: ClassVar[str] = "submitted"
     agent: str
@@ -30,22 +30,22 @@ class RunSubmitted:
 
 @dataclass(frozen=True, slots=True)
 class RunForked:
-    """The run was accepted as one that goes on where `run_id` was after `step`."""
+    """The run was accepted as a fork of `run_id` after `step`."""
 
     kind: ClassVar[str] = "forked"
     agent: str
     run_id: str
     step: int
-    next: tuple[tuple[str, str], ...]  # each node it goes on with, and its type
+    next: tuple[tuple[str, str], ...]  # each node to continue with, and its type
     changed: tuple[str, ...] = ()  # keys of the state that were given other values
     digests: tuple[str, str] | None = None  # of the agent then and now, if it is another one
 
 
 @dataclass(frozen=True, slots=True)
 class RunRetried:
-    """The run was over, and goes on with `nodes` of a step as its try `number`.
+    """The ended run continues with `nodes` of a step as try `number`.
 
-    Of child runs it is written by lua/lib/revive.lua.
+    For child runs it is written by lua/lib/revive.lua.
     """
 
     kind: ClassVar[str] = "retried"
@@ -58,7 +58,7 @@ class RunRetried:
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """Where a node of a committed step leads to. `failure` is one that its graph tolerates."""
+    """The route taken by a node of a committed step; `failure` is one that its graph tolerates."""
 
     id: str
     to: tuple[str, ...]
@@ -67,19 +67,19 @@ class Departure:
 
 @dataclass(frozen=True, slots=True)
 class StepCommitted:
-    """A super-step was committed. `next` has each node that follows, and its type."""
+    """A super-step was committed; `next` has each following node and its type."""
 
     kind: ClassVar[str] = "step"
     step: int
     departures: tuple[Departure, ...]  # stored as `from`
     next: tuple[tuple[str, str], ...]
-    dropped: tuple[str, ...] = ()  # routes that an end node made void
+    dropped: tuple[str, ...] = ()  # routes that an end node cut off
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCalled:
-    """A node asks a model. `source` is where its reply is known from, if it is."""
+    """A node calls a model; `source` says where the reply comes from if it is already known."""
 
     kind: ClassVar[str] = "llm_call"
     node: str
@@ -90,7 +90,7 @@ class ModelCalled:
 
 @dataclass(frozen=True, slots=True)
 class ToolPrinted:
-    """A tool at work printed a line."""
+    """A running tool printed a line."""
 
     kind: ClassVar[str] = "output"
     node: str
@@ -100,7 +100,7 @@ class ToolPrinted:
 
 @dataclass(frozen=True, slots=True)
 class ToolCalled:
-    """A call of a tool is over."""
+    """A tool call has ended."""
 
     kind: ClassVar[str] = "tool"
     node: str
@@ -111,7 +111,7 @@ class ToolCalled:
 
 @dataclass(frozen=True, slots=True)
 class RetryScheduled:
-    """A node fails, and begins attempt `attempt` after a pause."""
+    """A node failed, and starts attempt `attempt` after a pause."""
 
     kind: ClassVar[str] = "retry"
     node: str
@@ -123,14 +123,14 @@ class RetryScheduled:
 
 @dataclass(frozen=True, slots=True)
 class VisitDelayed:
-    """A node rests in the middle of an attempt."""
+    """A node pauses in the middle of an attempt."""
 
     kind: ClassVar[str] = "wait"
     node: str
     delay_s: float
     reason: str
-    for_person: bool = False  # until somebody does something about it
-    for_build: bool = False  # until what another run builds is there; then it is woken
+    for_person: bool = False  # until a person acts
+    for_build: bool = False  # until another run has built what it needs and wakes it
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,21 +139,21 @@ class Continued:
 
     kind: ClassVar[str] = "continued"
     node: str
-    number: int  # how often by now
-    of: int  # at most
+    number: int  # how many times so far
+    of: int  # the maximum
     open: int  # items
 
 
 @dataclass(frozen=True, slots=True)
 class ChildrenDropped:
-    """A model stopped again and again without its children, which were then cancelled."""
+    """A model kept stopping without collecting its children, which were then cancelled."""
 
     kind: ClassVar[str] = "dropped"
     node: str
-    ids: tuple[str, ...]  # as the model knows them
+    ids: tuple[str, ...]  # by their handles
 
 
-# What runs that build knowledge bases are called, before agent and node.
+# What runs that build knowledge bases are called; agent and node follow.
 KB_BUILD = "kb build"
 
 
@@ -168,20 +168,20 @@ class ChildStarted:
 
     @property
     def is_build(self) -> bool:
-        """Whether it builds a knowledge base."""
+        """Whether the child run builds a knowledge base."""
         return self.agent.startswith(f"{KB_BUILD} ")
 
 
 @dataclass(frozen=True, slots=True)
 class ItemCommitted:
-    """One item of a map is done."""
+    """One item of a map has ended."""
 
     kind: ClassVar[str] = "item"
     map: str
     index: int
     failure: str | None
     warnings: tuple[str, ...] = ()
-    # How many items are done, and how many there are: known to the transition alone.
+    # Items done and in total, filled in by the transition.
     done: int | None = None
     total: int | None = None
 
@@ -203,24 +203,24 @@ class QuestionAnswered:
 
     kind: ClassVar[str] = "answered"
     node: str
-    by: str | None = None  # who, as far as that is known
+    by: str | None = None  # the person, if known
     via: str | None = None  # cli, page, api
 
 
 @dataclass(frozen=True, slots=True)
 class RunEnded:
-    """The run is over; the last event unless it is retried. Written by lua/lib/finish.lua."""
+    """The run has ended; its last event unless it is retried. Written by lua/lib/finish.lua."""
 
     kind: ClassVar[str] = "ended"
     status: str
     error: str  # JSON text of a `Failure`, or empty
     elapsed_ms: int
-    failed_nodes: int | None = None  # that it has outlived
-    number: int | None = None  # of the try that is over, from the second on
+    failed_nodes: int | None = None  # nodes whose failure did not end it
+    number: int | None = None  # the try that ended, from the second on
     converses: bool | None = None  # its agent is a normal one
 
     def ends(self, run: Run) -> bool:
-        """Return whether this is the run's last end: it was not retried since then."""
+        """Return whether this is the run's latest end: it was not retried since."""
         return run.tries <= (self.number or 1)
 
     @property
@@ -230,17 +230,17 @@ class RunEnded:
 
 @dataclass(frozen=True, slots=True)
 class TextStreamed:
-    """What a model says, while it says it; in a stream of its own without a reader twice."""
+    """Part of a model's reply while it is generated; kept in a stream of its own."""
 
     kind: ClassVar[str] = "text"
     node: str
-    index: int | None  # of a map's item
+    index: int | None  # of the map item
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownEvent:
-    """An event that another version of the engine has written."""
+    """An event written by another version of the engine."""
 
     kind: str
     fields: Mapping[str, Any]
@@ -270,15 +270,15 @@ Event: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class NarrationEntry:
-    """An event in its place in a run's narration."""
+    """An event and its position in a run's narration."""
 
-    event_id: str  # where to go on reading
+    event_id: str  # the position to continue reading after
     at: int  # ms
     event: Event
 
 
 def to_json(event: Event, limit_bytes: int | None = None) -> str:
-    """An event as it is stored; long texts and lists are cut where it would be over the limit."""
+    """Return an event as it is stored; long texts and lists are cut to fit the limit."""
     text = encode(_plain(event))
     if limit_bytes is None:
         return text
@@ -290,7 +290,7 @@ def to_json(event: Event, limit_bytes: int | None = None) -> str:
 
 
 def from_json(text: str) -> Event:
-    """The reverse of `to_json`; what other versions have written may be an `UnknownEvent`."""
+    """Parse a stored event; one of another version may be an `UnknownEvent`."""
     stored = json.loads(text)
     kind = stored.pop("kind")
     record = _BY_KIND.get(kind)
@@ -306,7 +306,7 @@ class _Layout(NamedTuple):
 
     names: tuple[str, ...]  # `kind` first
     values: Callable[[Any], tuple[Any, ...]]  # of all names
-    optional: tuple[str, ...]  # those that are left out for None
+    optional: tuple[str, ...]  # omitted if None
 
 
 def _layout(record: type[Any]) -> _Layout:
@@ -322,7 +322,7 @@ _LAYOUTS = {record: _layout(record) for record in _BY_KIND.values()}
 
 
 def _plain(event: Event) -> dict[str, Any]:
-    if isinstance(event, StepCommitted):  # one for every step: no detours
+    if isinstance(event, StepCommitted):  # the most frequent kind: encoded directly
         return {
             "kind": event.kind,
             "step": event.step,
@@ -341,7 +341,7 @@ def _plain(event: Event) -> dict[str, Any]:
 
 
 def _read(record: type[Any], stored: Mapping[str, Any]) -> Any:
-    """Raises KeyError, TypeError: a field is missing."""
+    """Return the record; raises KeyError or TypeError if a field is missing."""
     if record is StepCommitted:
         departures = tuple(Departure(**_frozen(each)) for each in stored["from"])
         stored = {**stored, "departures": departures}
@@ -350,7 +350,7 @@ def _read(record: type[Any], stored: Mapping[str, Any]) -> Any:
 
 
 def _frozen(value: Any) -> Any:
-    """Return a JSON value with tuples for its lists."""
+    """Return a JSON value with tuples instead of lists."""
     match value:
         case list():
             return tuple(map(_frozen, value))
@@ -360,8 +360,8 @@ def _frozen(value: Any) -> Any:
             return value
 
 
-# Characters of a text and items of a list that are left of an event that is too large, in turn.
-# Two items are the least: a node and its type are a list.
+# Steps of cutting an event that is too large: characters left of texts, items left of lists.
+# At least two items must remain: a node and its type are a list.
 _CUTS = ((1_000, 100), (200, 20), (50, 5), (20, 2))
 
 

@@ -1,7 +1,7 @@
-"""Failures that a run outlives: nodes that fail and go on, and items that a map does without.
+"""Failures that do not end their run: of nodes that continue, and of items of maps.
 
-A run keeps the first of them, with the step that commits them, and counts all. Those that a
-`fallback` takes over are kept too, but count for nothing: the graph has provided for them.
+A run stores the first ones, with the step that commits them, and counts all. Failures handled by
+a `fallback` are stored too, but not counted: the graph has provided for them.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from typing import Any
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
 
-# Of each kind. A map of 10,000 items may lack them all.
+# Per kind: a map of 10,000 items may have that many failures.
 KEPT_FAILURES = 100
-# Of a message; its node's log has the rest.
+# Per message; the node's log has the rest.
 MESSAGE_BYTES = 2_000
-# Where a frame of a traceback begins. Only what is raised stands at the margin after it.
+# The beginning of a traceback's frame. After the frames, only the exception is not indented.
 _FRAME = re.compile(r'^  File ".*", line \d+', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFailure:
-    """A node, or an item of a map, that failed and did not end its run."""
+    """A failure of a node or map item that did not end the run."""
 
     node: str
     step: int
-    index: int | None  # of a map's item
-    code: str  # what it would have ended the run with: R011, R013, R014
+    index: int | None  # of the map item
+    code: str  # the code it would have ended the run with: R011, R013, R014
     message: str
     handled: bool = False  # the node's `fallback` took over
 
     def to_json(self) -> dict[str, Any]:
-        """What `--json` shows of it."""
+        """Return the failure as `--json` shows it."""
         return {
             "node": self.node,
             "step": self.step,
@@ -47,10 +47,10 @@ class NodeFailure:
 
 @dataclass(frozen=True, slots=True)
 class StepFailures:
-    """What failed in one step and is committed with it."""
+    """The failures that are committed with one step."""
 
     kept: tuple[NodeFailure, ...] = ()
-    failed: int = 0  # without those that are handled
+    failed: int = 0  # without handled ones
     handled: int = 0
 
     def __bool__(self) -> bool:
@@ -62,16 +62,16 @@ class StepFailures:
         )
 
     def counters(self) -> dict[str, str]:
-        """Return the counters of a record that they make, but for those at 0."""
+        """Return the record's counters of these failures, without zeros."""
         counts = {"failed_nodes": self.failed, "handled_failures": self.handled}
         return {name: str(count) for name, count in counts.items() if count}
 
     def texts(self) -> Iterator[str]:
-        """Return those that are kept, as they are stored."""
+        """Return the kept failures as they are stored."""
         return map(_text, self.kept)
 
     def to_text(self) -> str:
-        """As transitions take it: by the counter of each kind, how many, and the first of them."""
+        """Return the text for transitions: for each counter, its count and the first failures."""
         kinds = (("failed_nodes", self.failed, False), ("handled_failures", self.handled, True))
         return encode(
             {
@@ -90,29 +90,29 @@ NO_FAILURES = StepFailures()
 
 
 def of_items(node: str, step: int, failed: Iterable[tuple[int, str]], count: int) -> StepFailures:
-    """Return those of a map: index and message of the first, and how many there are."""
+    """Return the failures of a map: index and message of the first ones, and their total count."""
     kept = tuple(NodeFailure(node, step, index, "R011", message) for index, message in failed)
     return StepFailures(kept, failed=count)
 
 
 def of_node(node: str, step: int, code: str, message: str, *, handled: bool) -> StepFailures:
-    """That of one node."""
+    """Return the failure of one node."""
     failure = NodeFailure(node, step, None, code, message, handled)
     return StepFailures((failure,), failed=int(not handled), handled=int(handled))
 
 
 def read_failure(text: str) -> NodeFailure:
-    """Return the reverse of how it is stored."""
+    """Parse a stored failure."""
     return NodeFailure(**json.loads(text))
 
 
 def in_order(failures: Iterable[NodeFailure]) -> list[NodeFailure]:
-    """Oldest first; of a step as it merges its nodes."""
+    """Return failures oldest first; within a step, in merge order."""
     return sorted(failures, key=lambda each: (each.step, each.node, each.index or 0))
 
 
 def cause_first(text: str) -> str:
-    """What a program said last, with what it raised before the traceback that leads there."""
+    """Return a program's output with the exception moved in front of its last traceback."""
     frames = list(_FRAME.finditer(text))
     if not frames:
         return text
@@ -125,8 +125,8 @@ def cause_first(text: str) -> str:
 
 
 def shortened(message: str) -> str:
-    """Return a message of bounded size: its beginning."""
-    if 4 * len(message) <= MESSAGE_BYTES:  # whatever its characters are
+    """Return the beginning of a message, of at most `MESSAGE_BYTES`."""
+    if 4 * len(message) <= MESSAGE_BYTES:  # fits even with 4 bytes per character
         return message
     data = message.encode(errors="replace")
     if len(data) <= MESSAGE_BYTES:
@@ -140,5 +140,5 @@ def _text(failure: NodeFailure) -> str:
 
 
 def with_failures(count: int) -> str:
-    """What to add to how a run ended, if nodes or items of it failed: with a blank before it."""
+    """Return what to append to a run's end if nodes or items failed, with a leading blank."""
     return f" with {count:,} failed {'node' if count == 1 else 'nodes'}" if count else ""

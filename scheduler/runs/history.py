@@ -1,7 +1,7 @@
-"""What a run's checkpoints tell: its state after any step, and where its time went.
+"""Derives from a run's checkpoints its state after any step, and where its time went.
 
-The history of a run that is very long is folded: its first steps and its newest are kept as they
-were, and what those between them wrote is told together, with the last of them.
+Very long histories are folded: the first and newest steps are kept as they were, and the writes
+of those in between are merged into the last one of them.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Usage
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Where a run was once a step had been committed."""
+    """A run's state and position after a committed step."""
 
     step: int
     state: Mapping[str, Any]  # keys sorted
-    frontier: tuple[str, ...]  # the nodes of the step that follows; none after the last one
-    visits: Mapping[str, int]  # of each node, those of the frontier included
+    frontier: tuple[str, ...]  # the nodes of the next step; none after the last one
+    visits: Mapping[str, int]  # by node, the frontier included
 
 
 def moment_after(history: Iterable[Checkpoint], step: int) -> Moment:
-    """Return where the run was after `step`; reads the history once, as far as it has to.
+    """Return the state and position after `step`; reads the history once, as far as necessary.
 
     Raises:
-        IndexError: if that step was not committed, or is not kept by itself any more.
+        IndexError: that step was not committed, or was folded into a later one.
     """
     state: dict[str, Any] = {}
     visits: Counter[str] = Counter()
@@ -59,22 +59,22 @@ def state_after(history: Iterable[Checkpoint], step: int) -> Mapping[str, Any]:
     return moment_after(history, step).state
 
 
-Change = dict[str, Any]  # of a key: `after`, and `before` if there was a value
+Change = dict[str, Any]  # of a key: `after`, and `before` if it had a value
 
 
 def changes_of(
     history: Iterable[Checkpoint], key: str | None = None, superseded: Iterable[Checkpoint] = ()
 ) -> Iterator[tuple[Checkpoint, dict[str, Change]]]:
-    """Each checkpoint with what it changed, by key; in the order in which they were committed.
+    """Yield each checkpoint with its changes by key, in the order of commits.
 
     Args:
-        key: the only one that is of interest.
-        superseded: checkpoints that are not in the history any more.
+        key: restricts the changes to this key.
+        superseded: checkpoints that are no longer in the history.
     """
     if gone := list(superseded):
         history = _as_committed(gone, history)
     values: dict[str, Any] = {}
-    path: dict[int, Mapping[str, Any]] = {}  # what led to them, where some of it was taken back
+    path: dict[int, Mapping[str, Any]] = {}  # values by step, if some steps were superseded
     for checkpoint in history:
         if checkpoint.step in path:
             path = {step: writes for step, writes in path.items() if step < checkpoint.step}
@@ -91,7 +91,7 @@ def changes_of(
 
 
 def _as_committed(gone: Sequence[Checkpoint], history: Iterable[Checkpoint]) -> list[Checkpoint]:
-    """Checkpoints that were taken back among those that were not."""
+    """Return superseded checkpoints among the others, in the order of commits."""
     first = min(checkpoint.step for checkpoint in gone)
 
     def order(checkpoint: Checkpoint) -> tuple[int, float, int]:
@@ -102,11 +102,11 @@ def _as_committed(gone: Sequence[Checkpoint], history: Iterable[Checkpoint]) -> 
 
 
 def folded(entries: Sequence[str], limit_bytes: int) -> tuple[int, list[str]]:
-    """Return a shorter form of the first checkpoints, given as JSON texts: how many, and by what.
+    """Return how many of the first checkpoints (JSON texts) to replace, and by which ones.
 
-    An eighth of the limit is left to the first steps and a quarter to the newest ones. All between
-    lose what they wrote to the last of them, which so tells at most a whole state; what a step is
-    otherwise known by, they keep.
+    The first steps keep an eighth of the limit, and the newest ones a quarter. The writes of all
+    steps in between move to the last of these, which so holds at most one whole state; they keep
+    everything else.
     """
     sizes = [len(entry.encode()) for entry in entries]
     first = _within(sizes, limit_bytes // 8)
@@ -124,7 +124,7 @@ def folded(entries: Sequence[str], limit_bytes: int) -> tuple[int, list[str]]:
 
 
 def _within(sizes: Sequence[int], limit_bytes: int) -> int:
-    """Return how many of them fit, but one at least."""
+    """Return how many of them fit, but at least one."""
     total = 0
     for count, size in enumerate(sizes):
         total += size
@@ -135,9 +135,9 @@ def _within(sizes: Sequence[int], limit_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class NodeTimes:
-    """The committed visits of one node, durations from begin to end, parking included.
+    """The committed visits of one node; durations are from begin to end, including parking.
 
-    What a map's invocations waited for and how long they were parked is not kept.
+    The waiting and parked times of a map's invocations are not stored.
     """
 
     node: str
@@ -145,9 +145,9 @@ class NodeTimes:
     total_ms: int
     max_ms: int
     usage: Usage
-    failed: int = 0  # visits that failed and count all the same; of a map, items
-    wait_ms: int = 0  # from their steps' starts to their begins
-    parked_ms: int = 0  # of the total: no worker had them, for they waited for something
+    failed: int = 0  # visits that failed without ending the run; for a map, items
+    wait_ms: int = 0  # from the start of their steps to their begin
+    parked_ms: int = 0  # part of the total in which they waited without a worker
 
     @property
     def avg_ms(self) -> float:
@@ -167,7 +167,7 @@ class NodeTimes:
 
 
 def node_times(history: Iterable[Checkpoint]) -> list[NodeTimes]:
-    """One row per node that ran, slowest total first; a map's invocations under its branch."""
+    """Return a row per executed node, slowest total first; invocations count for their branch."""
     rows: dict[str, NodeTimes] = {}
 
     def add(new: NodeTimes) -> None:

@@ -1,4 +1,4 @@
-"""Labels: names and values that a run is given to be found by."""
+"""Labels: names and values by which runs can be found."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def require_labels(labels: Mapping[str, str]) -> None:
     """Check the labels of a new run.
 
     Raises:
-        SubmissionRefused: there are too many, or one of them is not valid.
+        SubmissionRefused: there are too many, or one is not valid.
     """
     if len(labels) > MOST_LABELS:
         raise SubmissionRefused(f"{len(labels)} labels; a run may have {MOST_LABELS}")
@@ -36,7 +36,7 @@ def require_labels(labels: Mapping[str, str]) -> None:
 
 
 def _is_value(text: str) -> bool:
-    # What cannot be printed but for blanks: control characters, lone surrogates.
+    # Not control characters or lone surrogates, which cannot be printed.
     return len(text) <= LONGEST_VALUE and not any(
         character < " " or "\x7f" <= character <= "\x9f" or "\ud800" <= character <= "\udfff"
         for character in text

@@ -1,4 +1,4 @@
-"""The items of a map one by one: while it is under way, and as its checkpoint keeps them."""
+"""The items of a map: of a running one, and as its checkpoint stores them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sleipnir.scheduler.runs.model import Usage
 
 ItemState = Literal["done", "failed", "open", "left_out"]
 
-# A checkpoint has the reasons of so many, each so long.
+# A checkpoint stores this many reasons, each cut to this length.
 _REASONS = 100
 _REASON_CHARACTERS = 500
 _STATES: Mapping[str, ItemState] = {"d": "done", "f": "failed", "o": "open", "-": "left_out"}
@@ -27,11 +27,11 @@ class MapItem:
     """One item of a map."""
 
     index: int
-    # open: under way, or not begun; left_out: not begun, as another one failed.
+    # open: running or not begun; left_out: not begun because another item failed.
     state: ItemState
-    ms: int | None  # from its first begin to its end; None of what has not ended
+    ms: int | None  # from its first begin to its end; None if it has not ended
     usage: Usage | None
-    reason: str | None  # why it failed, of the first that did
+    reason: str | None  # why it failed; only for the first failures
 
     def to_json(self) -> dict[str, Any]:
         usage = None if self.usage is None else self.usage.to_json()
@@ -39,7 +39,7 @@ class MapItem:
 
 
 def items_of(fields: Mapping[str, str]) -> list[MapItem]:
-    """Return the items of a map that the store still has; `fields` are those of its hash."""
+    """Return the items of a map from the fields of its hash."""
     return [_item(index, fields) for index in range(int(fields["total"]))]
 
 
@@ -47,7 +47,7 @@ def _item(index: int, fields: Mapping[str, str]) -> MapItem:
     text, spent, ms = (fields.get(f"{kind}:{index}") for kind in ("result", "usage", "ms"))
     usage = None if spent is None else Usage.from_text(spent)
     took = None if ms is None else int(ms)
-    # Most results are values, which may be large: they are not read.
+    # Most results are values, which may be large: don't parse those.
     if text is None or text.startswith('{"discarded"'):
         return MapItem(index, "left_out" if fields.get("halted") else "open", took, usage, None)
     if not text.startswith('{"error"'):
@@ -56,7 +56,7 @@ def _item(index: int, fields: Mapping[str, str]) -> MapItem:
 
 
 def packed(items: Sequence[MapItem]) -> str:
-    """Them as one text: about 10 bytes an item; of many failures the first have their reasons."""
+    """Encode items as one text of about 10 bytes an item; only the first failures keep a reason."""
     failed = [item for item in items if item.reason is not None][:_REASONS]
     columns = {
         "states": "".join(_LETTERS[item.state] for item in items),
@@ -68,7 +68,7 @@ def packed(items: Sequence[MapItem]) -> str:
 
 
 def unpacked(text: str) -> list[MapItem]:
-    """Return the items that `packed` made a text of."""
+    """Decode the text of `packed`."""
     columns = json.loads(zlib.decompress(base64.b64decode(text)))
     return [
         MapItem(

@@ -1,4 +1,4 @@
-"""The records of a run's life: frozen, without behaviour beyond what they can say of themselves."""
+"""The frozen records of runs and visits, with no behaviour beyond questions about themselves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sleipnir.scheduler.store.keys import parse_visit_id, place_of
 
 
 class Status(StrEnum):
-    """Where a run is; the last four are final."""
+    """The status of a run; the last four are final."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -33,19 +33,19 @@ class Status(StrEnum):
 FINAL = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.TIMED_OUT})
 
 
-# More than any call can use. Redis adds up whole numbers below 2^63, Lua exactly below 2^53.
+# More than any call can use. Redis adds integers up to 2^63, Lua exactly up to 2^53.
 _MOST_TOKENS = 10**12
 _MOST_USD = 1e4
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens and money of some model calls. `cost_usd` is None once any part has no known price."""
+    """Tokens and cost of model calls; `cost_usd` is None if any part has no known price."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = 0.0
-    cached_tokens: int = 0  # of the prompt's, those the provider had kept from an earlier call
+    cached_tokens: int = 0  # prompt tokens that the provider had cached
 
     @classmethod
     def reported(
@@ -55,9 +55,9 @@ class Usage:
         cost_usd: object = None,
         cached_tokens: object = 0,
     ) -> Usage:
-        """What somebody outside says was used: any value, brought into the range of what can be.
+        """Return usage reported from outside, with every value clamped to its valid range.
 
-        What is no number counts as 0, as a cost it is not known.
+        What is not a number counts as 0; such a cost is unknown.
         """
         prompt = int(_within(prompt_tokens, _MOST_TOKENS) or 0)
         return cls(
@@ -77,7 +77,7 @@ class Usage:
         )
 
     def beyond(self, part: Usage) -> Usage:
-        """What is left without a part of it."""
+        """Return the usage without a part of it."""
         known = self.cost_usd is not None and part.cost_usd is not None
         return Usage(
             self.prompt_tokens - part.prompt_tokens,
@@ -99,17 +99,17 @@ class Usage:
         }
 
     def to_list(self) -> list[float | None]:
-        """As checkpoints and transitions carry it; `Usage(*list)` reads it back."""
+        """Return a list for checkpoints and transitions; `Usage(*list)` reads it back."""
         return [self.prompt_tokens, self.completion_tokens, self.cost_usd, self.cached_tokens]
 
     def to_text(self) -> str:
-        """As transitions take it: `prompt completion cost cached`, cost `-` if not known."""
+        """Return the text for transitions: `prompt completion cost cached`, cost `-` if unknown."""
         cost = "-" if self.cost_usd is None else f"{self.cost_usd:.10f}"
         return f"{self.prompt_tokens} {self.completion_tokens} {cost} {self.cached_tokens}"
 
     @classmethod
     def from_text(cls, text: str) -> Usage:
-        """Return the reverse of `to_text`."""
+        """Parse the text of `to_text`."""
         prompt, completion, cost, cached = text.split()
         known = None if cost == "-" else float(cost)
         return cls(int(prompt), int(completion), known, int(cached))
@@ -119,19 +119,19 @@ NO_USAGE = Usage()
 
 
 def _within(value: object, most: float) -> float | None:
-    """Return a number between 0 and `most`; None for what is no number."""
+    """Return a number clamped to 0..`most`; None if it is not a number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         return None
     return min(max(value, 0), most)
 
 
-# Characters of a failure's message that are kept; its node's log has the rest.
+# Characters kept of a failure's message; the node's log has the rest.
 MESSAGE_LIMIT = 8_000
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a run failed: a run-time code, a message, and the node to blame, if one is."""
+    """Why a run failed: a run-time code, a message, and the node that caused it, if any."""
 
     code: str
     message: str
@@ -146,42 +146,42 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What stays the same for all visits of a run."""
+    """What all visits of a run share."""
 
-    depth: int = 0  # of child runs; a root is 0
+    depth: int = 0  # nesting of child runs; a root has 0
     root: str = ""  # the root run's id
-    batch: str | None = None  # the root's
-    workdir: str | None = None  # where scripts run, if that directory exists on the worker
-    machine: str | None = None  # the only one whose workers may take the run
+    batch: str | None = None  # the root run's batch
+    workdir: str | None = None  # where scripts run, if the worker has that directory
+    machine: str | None = None  # the only machine whose workers may take the run
     variables: Mapping[str, str] = field(default_factory=dict)
-    secrets: tuple[str, ...] = ()  # names of the variables whose values are masked
+    secrets: tuple[str, ...] = ()  # names of variables whose values are masked
     guarded: bool = False  # whether guarded tools ask a person
     headless: bool = False  # nobody is there to ask
     # Values given at submission, which child runs see too.
     submitted_vars: Mapping[str, str] = field(default_factory=dict)
     # Answers given ahead of time: the n-th visit of a node takes the n-th.
     answers: Mapping[str, list[str]] = field(default_factory=dict)
-    recorded: bool = False  # its model calls are
+    recorded: bool = False  # its model calls are recorded
     replay: str | None = None  # digest of the recording that replies instead of models
-    strict: bool = False  # what its graphs would outlive ends it
-    live_tools: bool = False  # whether it calls tools whose results the recording has
-    streamed: bool = False  # what models say is passed on while they say it
-    budget_usd: float | None = None  # of the root with its children, over the one of all runs
+    strict: bool = False  # failures that its graphs would tolerate end it
+    live_tools: bool = False  # whether it calls tools even if the recording has their results
+    streamed: bool = False  # replies of models are streamed as they are generated
+    budget_usd: float | None = None  # own budget of the root and its children
     # Bundle digests of all agents the graph may spawn, by the name its nodes use.
     agents: Mapping[str, str] = field(default_factory=dict)
-    # Why others of those cannot start, by the same name.
+    # Why other such agents cannot be started, by the same name.
     unavailable: Mapping[str, str] = field(default_factory=dict)
     converses: bool = False  # its agent is a normal one
-    handle: str = ""  # what models call it, if one has started it
-    supervised: bool = False  # the model of its root may answer what it asks
-    model: str | None = None  # of the parent: that of a normal agent which names none
-    # What prompts may say of the machine that submitted it, by name; none if no prompt can.
+    handle: str = ""  # its handle, if a model has started it
+    supervised: bool = False  # its root's model may answer its questions
+    model: str | None = None  # the parent's model, for normal agents that name none
+    # What prompts may say about the submitting machine, by name; empty if no prompt can.
     facts: Mapping[str, str] = field(default_factory=dict)
-    session: str | None = None  # of a normal agent: the conversation that the run goes on with
+    session: str | None = None  # of a normal agent: the session that the run continues
 
     @property
     def is_unattended(self) -> bool:
-        """Whether nobody answers what it asks."""
+        """Whether nobody answers its questions."""
         return self.headless and not self.supervised
 
     def to_json(self) -> str:
@@ -214,41 +214,41 @@ class NewRun:
     labels: Mapping[str, str] = field(default_factory=dict)
     forked_from: tuple[str, int] | None = None  # a run, and the step after which
     warnings: tuple[str, ...] = ()
-    # `<agent>/<name>`, and the run that was its last one; "" if it begins.
+    # `<agent>/<name>`, and the session's last run so far, "" if it is new.
     session: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NewFork:
-    """A run about to be accepted that goes on where another one was after a step."""
+    """A fork about to be accepted: a run that continues another one after a step."""
 
     run: NewRun  # `state` is the one after that step, `start` the first node of `frontier`
     step: int  # the first one of its own
     frontier: tuple[str, ...]
-    visits: Mapping[str, int]  # by node, those of the frontier included
+    visits: Mapping[str, int]  # by node, the frontier included
     history: tuple[str, ...]  # JSON texts of the checkpoints up to that step
     window: int  # nodes of a step that execute at once
-    failures: StepFailures = NO_FAILURES  # that were outlived in those steps
+    failures: StepFailures = NO_FAILURES  # in these steps, not fatal
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
     """A visit whose lease was taken."""
 
-    staged: bool  # executed before; only the step's advance is missing
-    tries: int  # this one included, since the visit was last parked
+    staged: bool  # already executed; only the step's advance is missing
+    tries: int  # deliveries since the visit was last parked, this one included
     width: int  # nodes of this super-step
-    visit_number: int  # how often the node has been visited, this visit included
+    visit_number: int  # visits of the node so far, this one included
     attempt: int  # of the node
-    turns: int  # entries that its conversation has recorded
+    turns: int  # recorded entries of its conversation
     age_s: float  # since the visit first began
-    wait_ms: int  # from its step's start to then
-    parked_ms: int  # of its age; but for a map's on its items
+    wait_ms: int  # from its step's start to its first begin
+    parked_ms: int  # part of its age; without a map's wait for its items
     left_s: float | None  # until the run's deadline
-    results: Mapping[str, str]  # of what it waited for, by call id
+    results: Mapping[str, str]  # results of its waits, by call id
     context: RunContext
     item: str | None  # JSON text, in a map's invocation
-    life: str  # equal as long as the run does not begin anew, or go on after its end
+    life: str  # changes when the run begins anew, or continues after its end
     state: Snapshot
 
 
@@ -267,31 +267,30 @@ WaitMode = Literal["all", "first"]
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Something that a visit is to wait for."""
+    """One thing that a visit waits for."""
 
-    call: str  # its id, unique in the visit
+    call: str  # call id, unique in the visit
     kind: WaitKind
     allowed_s: float | None = None  # after that the visit goes on without; None: never
     # A question's text; a child's run id; how many children may be alive when there is a place.
     detail: str = ""
 
     def to_texts(self) -> tuple[str, str, int, str]:
-        """What park_visit.lua takes: call id, kind, ms or -1, detail."""
+        """Return the arguments for park_visit.lua: call id, kind, ms or -1, detail."""
         allowed_ms = -1 if self.allowed_s is None else int(self.allowed_s * 1000)
         return self.call, self.kind, allowed_ms, self.detail
 
 
-# What a visit's question is called among the things it waits for, if there is only one; and its
-# child run.
+# Call ids of a graph node's question, and of its child run.
 QUESTION = "question"
 CHILD = "child"
-# The same of a place for one more of a run's children.
+# The call id of the wait until one more child may be spawned.
 PLACE = "place"
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a visit asks a person."""
+    """A question of a visit to a person."""
 
     run_id: str
     root_run_id: str
@@ -299,19 +298,19 @@ class Question:
     visit: str
     node: str
     visit_number: int
-    kind: str  # "approval" or "input"; what a model wants: "confirm", "ask", "checkbox"
+    kind: str  # "approval" or "input" of nodes; "confirm", "ask", "checkbox" of models
     text: str
     options: tuple[str, ...]
     default: str | None
     validation: str | None
     asked_at: int = 0  # ms
-    call: str = QUESTION  # its id among what the visit waits for
+    call: str = QUESTION  # the call id of its wait
     allowed_s: float | None = None  # after that the visit goes on without; None: never
-    order: int = 0  # among what was asked at the same instant
+    order: int = 0  # among questions asked at the same instant
 
     @property
     def asked(self) -> tuple[int, int, str]:
-        """By which questions are put in the order in which people are to see them."""
+        """The sort key in which people see questions."""
         return self.asked_at, self.order, self.question_id
 
     @property
@@ -322,11 +321,11 @@ class Question:
 
     @property
     def place(self) -> str:
-        """Where its run asks: a node, an item of a map as `MAP/INDEX`, or a call of a model."""
+        """Where its run asks: a node, a map item as `MAP/INDEX`, or a model's call."""
         return place_of(self.visit) if self.call == QUESTION else self.call
 
     def is_asked_by(self, node: str) -> bool:
-        """Whether `node` names its place, its node, or the map that its node is the branch of."""
+        """Return whether `node` names its place, its node, or the map that invokes its node."""
         return node in (self.node, self.place, parse_visit_id(self.visit)[1])
 
 
@@ -354,14 +353,14 @@ class Run:
     visits: Mapping[str, int]  # by node
     labels: Mapping[str, str] = field(default_factory=dict)
     failed_nodes: int = 0  # that it outlives
-    handled_failures: int = 0  # that a fallback took over
+    handled_failures: int = 0  # handled by a fallback
     forked_from: tuple[str, int] | None = None  # a run, and the step after which
     tries: int = 1
-    capped: tuple[str, ...] = ()  # the nodes of a step that its visit cap has kept from beginning
+    capped: tuple[str, ...] = ()  # nodes of a step that the visit cap kept from beginning
 
     @property
     def machine(self) -> str | None:
-        """The only one whose workers may take the run."""
+        """The only machine whose workers may take the run."""
         return self.context.machine
 
     @property
@@ -371,7 +370,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """What lists tell of a run."""
+    """A run in a list."""
 
     run_id: str
     agent: str
@@ -379,9 +378,9 @@ class RunRow:
     frontier: tuple[str, ...]
     created_at: int  # ms
     usage: Usage
-    machine: str | None  # the only one whose workers may take the run
+    machine: str | None  # the only machine whose workers may take the run
     parent: str | None
-    root: str  # itself, if it has no parent
+    root: str  # itself if it has no parent
     batch: str | None
     labels: Mapping[str, str]
     failed_nodes: int = 0  # that it outlives
@@ -389,7 +388,7 @@ class RunRow:
     started_at: int | None = None
     ended_at: int | None = None
     item: str | None = None  # of the batch
-    step: int = 0  # the super-step that is under way
+    step: int = 0  # the current super-step
 
     @property
     def is_final(self) -> bool:
@@ -405,5 +404,5 @@ class Checkpoint:
     writes: Mapping[str, Any]
     frontier: tuple[str, ...]
     nodes: Mapping[str, Mapping[str, Any]]  # id → ms, wait, parked, usage, failure, branch
-    folded: bool = False  # what it wrote is told with a later one
-    superseded_by: int | None = None  # the try that did it anew
+    folded: bool = False  # its writes were merged into a later one
+    superseded_by: int | None = None  # the try that repeated the step

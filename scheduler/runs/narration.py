@@ -1,4 +1,4 @@
-"""A run's events as the lines people read."""
+"""Renders a run's events as lines for people."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from sleipnir.scheduler.runs.failures import with_failures
 from sleipnir.scheduler.runs.model import Status
 
 _WIDTH = 120
-_TURN = "turn"  # the type of the node that normal agents consist of
+_TURN = "turn"  # type of the only node of normal agents
 
 
 def render(event: Event) -> list[str]:
-    """Return the lines of one event, none longer than 120 characters; none for unknown kinds."""
+    """Return the lines of one event, each at most 120 characters; none for unknown kinds."""
     return [_fitting(f"▸ {line}") for line in _lines(event)]
 
 
@@ -125,7 +125,7 @@ def _step(event: StepCommitted) -> Iterator[str]:
 
 
 def _following(nodes: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Yield the nodes that begin now."""
+    """Yield lines for the nodes that begin now."""
     if len(nodes) > 1:
         yield f"super-step: {', '.join(node for node, _ in nodes)}"
     indent = "  " if len(nodes) > 1 else ""
@@ -134,7 +134,7 @@ def _following(nodes: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def _changed(keys: Sequence[str], digests: tuple[str, str] | None) -> Iterator[str]:
-    """What a second chance has of its own."""
+    """Yield lines for what a fork or retry has changed."""
     if keys:
         yield f"  state changed: {', '.join(keys)}"
     if digests is not None:
@@ -163,6 +163,6 @@ def _end(event: RunEnded) -> str:
 
 
 def _fitting(line: str) -> str:
-    """One line: control characters escaped, cut to the width."""
+    """Return one line with control characters escaped, cut to the width."""
     safe = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
     return safe if len(safe) <= _WIDTH else safe[: _WIDTH - 1] + "…"

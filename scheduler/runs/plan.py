@@ -1,6 +1,6 @@
-"""What follows from a finished super-step: merged writes and the next frontier, or the end.
+"""Decides what follows from a finished super-step: merged writes, and the next frontier or the end.
 
-Pure: branches and current values in, a plan out. The store carries the plan out.
+Pure: takes branches and current values, returns a plan. The store carries it out.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from sleipnir.scheduler.runs.model import Failure
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """What one visit of the step produced, as staged until all of them have."""
+    """The result of one visit of the step, staged until all visits have one."""
 
     writes: Mapping[str, str]  # key → JSON text; keys equal to the snapshot already dropped
     targets: tuple[str, ...] = ()
     ended: bool = False
     output: str = ""  # of an end node
     failure: Failure | None = None  # fatal
-    # The reason of a tolerated failure; its `error` may meet those of siblings.
+    # The reason of a tolerated failure; its `error` may conflict with siblings' writes.
     tolerated: str | None = None
-    failures: StepFailures = NO_FAILURES  # that the run is to keep
-    discarded: bool = False  # void, because a sibling failed
+    failures: StepFailures = NO_FAILURES  # that the run is to store
+    discarded: bool = False  # void because a sibling failed
     timing: Mapping[str, Any] | None = None  # for the checkpoint: ms, usage
 
     def to_json(self) -> str:
@@ -68,7 +68,7 @@ def _failures(fields: Mapping[str, Any]) -> StepFailures:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to commit: go on with `frontier`, or end with `output` or `failure`."""
+    """What to commit: continue with `frontier`, or end with `output` or `failure`."""
 
     writes: Mapping[str, str]
     frontier: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ class Plan:
 
     @property
     def status(self) -> str:
-        """The run's status after this step as the store takes it; empty to go on."""
+        """The run's status after this step for the store; empty to continue."""
         if self.failure is not None:
             return "failed"
         return "succeeded" if self.output is not None else ""
@@ -90,12 +90,12 @@ def plan_step(
     current: Mapping[str, str],
     max_branches: int = MAX_BRANCHES,
 ) -> Plan:
-    """Decide what follows from all branches of a step, whatever order they finished in.
+    """Decide what follows from all branches of a step, independent of the order they finished in.
 
     Args:
         branches: by node id.
         current: JSON texts of the state's keys that have a reducer.
-        max_branches: nodes that the next step may have.
+        max_branches: how many nodes the next step may have.
     """
     in_order = sorted(branches.items())
     for node_id, branch in in_order:
@@ -108,7 +108,7 @@ def plan_step(
     if misrouted is not None:
         return Plan({}, failure=misrouted)
     try:
-        # A finished end node's writes come last.
+        # The writes of a finished end node come last.
         last = sorted(in_order, key=lambda pair: pair[1].ended)
         writes = merge_writes(graph, last, current)
     except Unmergeable as error:
@@ -145,7 +145,7 @@ def _misrouted(
 
 
 class Unmergeable(Exception):
-    """The writes of a step do not go together; `failure` says why."""
+    """The writes of a step cannot be merged; `failure` says why."""
 
     def __init__(self, code: str, message: str, node: str | None = None) -> None:
         self.failure = Failure(code, message, node)
@@ -157,7 +157,7 @@ def merge_writes(
     branches: list[tuple[str, Branch]],
     current: Mapping[str, str],
 ) -> dict[str, str]:
-    """Merge write sets in the order given; keys without reducer take one writer only.
+    """Merge write sets in the order given; keys without a reducer take one writer only.
 
     Raises:
         Unmergeable: R008 for parallel writers without a reducer, R009 from a reducer.

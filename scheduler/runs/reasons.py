@@ -1,4 +1,4 @@
-"""Why runs failed, those of a batch's lines too: the same reason once, however many have it."""
+"""Groups the failures of runs and of batch lines by reason, ignoring varying details."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.model import Failure
 
-# What differs between failures of one kind: numbers, ids of runs, what stands in quotes.
+# What varies between failures of one kind: numbers, run ids, quoted texts.
 _VARIABLE = re.compile(r"\b[0-9a-f]{16}\b|\d+(\.\d+)?|'[^']*'|\"[^\"]*\"")
 _SHOWN_CHARACTERS = 300
 
 
 class Reason(NamedTuple):
-    """Why a run failed, or a node of it that the run outlived."""
+    """Why a run failed, or a node whose failure did not end it."""
 
     outlived: bool
     code: str
@@ -30,7 +30,7 @@ class Reason(NamedTuple):
 
 
 class ReasonCount(NamedTuple):
-    """How many lines of a batch have a reason, and which is the first."""
+    """How many lines of a batch failed for a reason, and the first of them."""
 
     lines: int
     first_line: int
@@ -38,10 +38,10 @@ class ReasonCount(NamedTuple):
 
 
 def reasons_of(result: Mapping[str, Any]) -> Iterator[Reason]:
-    """Yield those of a result as it is written, each kind once.
+    """Yield the reasons in a written result, each kind once.
 
     Raises:
-        KeyError, TypeError, AttributeError: it is not one of this version.
+        KeyError, TypeError, AttributeError: it was not written by this version.
     """
     found = [Reason(True, *_parts(failure)) for failure in result["failures"]]
     if result["error"] is not None:
@@ -50,7 +50,7 @@ def reasons_of(result: Mapping[str, Any]) -> Iterator[Reason]:
 
 
 def reason_of(failure: Failure) -> Reason:
-    """That of a run which ended so."""
+    """Return the reason of a run that ended with this failure."""
     return Reason(False, failure.code, failure.node, _headline(failure.message))
 
 

@@ -1,12 +1,12 @@
-"""A recording: the model and tool calls of a run, one JSON line each, to be given again.
+"""Recordings: the model and tool calls of a run, one JSON line each, for replay.
 
     {"node": "sort", "request": {…}, "reply": {…}, "usage": {…}}
     {"node": "sort", "request": {…}, "error": "HTTP 429: …"}
     {"node": "sort", "tool": "fs_cat", "arguments": {…}, "result": …}
 
 `request` is what the model was asked (model, messages, tools, settings), `reply` the assistant's
-message, `error` why there was none. Calls that people write have no `request`: they reply to
-whatever a node asks or, without `node` too, to whatever is asked next.
+message, `error` why there was none. Hand-written calls have no `request`: they reply to whatever
+their node asks next or, without a `node`, to whatever is asked next.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 
-# Of one recording: what a run may leave in Redis, and what a file may bring there.
+# Per recording, for what runs store in Redis and for what files bring there.
 LIMIT_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """One call of a model; `reply` is None where it failed."""
+    """One model call; `reply` is None if it failed."""
 
     reply: Mapping[str, Any] | None = None
     error: str = ""
@@ -44,7 +44,7 @@ class RecordedCall:
 
 @dataclass(frozen=True, slots=True)
 class RecordedToolCall:
-    """One call of a tool, of a file or of an MCP server."""
+    """One call of a tool from a tool file or an MCP server."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -78,10 +78,10 @@ def read(text: str, source: str) -> list[Recorded]:
     """Return the calls of a recording.
 
     Args:
-        source: what messages call it.
+        source: the name of the recording in messages.
 
     Raises:
-        SubmissionRefused: a line is none of a recording.
+        SubmissionRefused: a line does not belong to a recording.
     """
     calls: list[Recorded] = []
     for number, line in enumerate(text.split("\n"), 1):

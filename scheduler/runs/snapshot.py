@@ -1,4 +1,4 @@
-"""A run with all that belongs to it, read at one instant: what checks and repairs look at."""
+"""Records of a consistent reading of a run, for checks and repairs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from sleipnir.scheduler.store.keys import map_visit_of, parse_visit_id
 
 NEVER_EXPIRES = -1
 ABSENT = -2
-UNREADABLE = "unreadable"  # the status of a visit whose record makes no sense
+UNREADABLE = "unreadable"  # the status of a visit with an invalid record
 
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """How many things a visit waits for, or has waited for and not used yet."""
+    """Counts of the waits of a visit, closed ones that it has not used included."""
 
     rows: int = 0
-    open: int = 0  # have not come about
-    still: int = 0  # of these: do not without a person
+    open: int = 0  # not closed yet
+    still: int = 0  # open ones that need a person
 
     @classmethod
     def parse(cls, waits: str) -> RowCounts:
@@ -31,24 +31,24 @@ class RowCounts:
 
 @dataclass(frozen=True, slots=True)
 class WaitRow:
-    """One thing that a visit waits for, by the id of the call that asked for it."""
+    """One wait of a visit."""
 
     call: str
-    kind: str  # "" where only an index names it
+    kind: str  # "" if only an index names it
     is_open: bool
-    detail: str  # of an open one: of a child its run id, of a question the root that may answer
-    is_timed: bool  # its timer is to be there
+    detail: str  # of an open wait: a child's run id; the root that may answer a question
+    is_timed: bool  # it must have a timer
     timer: int | None = None  # ms
     asked_at: int | None = None  # ms, in the inbox
     has_question: bool = False
-    escalated_at: int | None = None  # ms, among what that root's model may answer
+    escalated_at: int | None = None  # ms, in the questions open to that root's model
 
     @classmethod
     def parse(cls, call: str, text: str) -> WaitRow:
-        """Read the form that lua/lib/waiting.lua describes.
+        """Parse a row as lua/lib/waiting.lua describes it.
 
         Raises:
-            ValueError: if it is anything else.
+            ValueError: it is invalid.
         """
         if not text:
             return cls(call, "", False, "", False)
@@ -61,7 +61,7 @@ class WaitRow:
 
 @dataclass(frozen=True, slots=True)
 class OpenVisit:
-    """What the hash `visits` says of one visit."""
+    """A visit as packed in the hash `visits`."""
 
     status: str
     tries: int
@@ -70,7 +70,7 @@ class OpenVisit:
 
     @classmethod
     def parse(cls, packed: str) -> OpenVisit:
-        """Read the form that lua/lib/store.lua packs; anything else is UNREADABLE."""
+        """Parse a visit packed by lua/lib/store.lua; anything else is UNREADABLE."""
         try:
             status, _token, tries, _attempt, _began, _published, turns, waits = packed.split(" ", 7)
             return cls(status, int(tries), int(turns), RowCounts.parse(waits))
@@ -79,24 +79,24 @@ class OpenVisit:
 
     @property
     def is_busy(self) -> bool:
-        """Whether it can go on without a person."""
+        """Whether it can continue without a person."""
         return self.status != "waiting" or self.counted.open > self.counted.still
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """An item of a map that was handed out, has no result, and will get none by itself."""
+    """A map item that was handed out, has no result, and will not get one by itself."""
 
     index: int
-    is_open: bool  # its invocation is
+    is_open: bool  # whether its invocation is open
     has_item: bool
 
 
 @dataclass(frozen=True, slots=True)
 class MapTrace:
-    """What is kept of a map."""
+    """The stored state of a map."""
 
-    invocations: int  # under way, as counted
+    invocations: int  # running, as counted
     following: int  # the index of the next item to hand out
     total: int
     halted: bool  # a failure stopped it
@@ -105,7 +105,7 @@ class MapTrace:
 
 @dataclass(frozen=True, slots=True)
 class VisitTrace:
-    """Everything in a partition that names one visit; None for what does not exist."""
+    """Everything in a partition that refers to one visit; None for what does not exist."""
 
     visit: str
     open: OpenVisit | None
@@ -113,10 +113,10 @@ class VisitTrace:
     waits: tuple[WaitRow, ...]
     map: MapTrace | None
     turns: int  # entries of its conversation
-    kept: str = ""  # set aside for another try: whether what it left `lasts` or `expires`
+    kept: str = ""  # set aside for a retry: whether what it left `lasts` or `expires`
 
     def waits_for(self, kind: str) -> list[WaitRow]:
-        """What of a kind it waits for."""
+        """Return its open waits of a kind."""
         return [row for row in self.waits if row.is_open and row.kind == kind]
 
     @property
@@ -134,12 +134,12 @@ class Child:
 @dataclass(frozen=True, slots=True)
 class Parent:
     status: str | None  # None: its record is gone
-    waits: tuple[WaitRow, ...]  # of the visit that started this run, or waits for it
+    waits: tuple[WaitRow, ...]  # of the visit that started this run or waits for it
     lists_us: bool
-    has_spawned_us: bool  # its model has, and it counts us as alive
+    has_spawned_us: bool  # its model has, and counts this run as alive
 
     def wants(self, run_id: str) -> bool:
-        """Return whether a visit waits for that child, or a model may yet do so."""
+        """Return whether a visit waits for that child, or a model may still do so."""
         return self.has_spawned_us or any(
             row.is_open and row.kind == "child" and row.detail == run_id for row in self.waits
         )
@@ -147,10 +147,10 @@ class Parent:
 
 @dataclass(frozen=True, slots=True)
 class RunSnapshot:
-    """One run with all that belongs to it, read at one instant."""
+    """A run with everything that belongs to it, read at one instant."""
 
     run_id: str
-    record: Mapping[str, str]  # empty: there is no such run
+    record: Mapping[str, str]  # empty: the run does not exist
     traces: tuple[VisitTrace, ...]
     staged: frozenset[str]  # nodes
     pending: tuple[str, ...]  # visits
@@ -158,14 +158,14 @@ class RunSnapshot:
     expiry_timer: int | None  # ms
     children: tuple[Child, ...]
     parent: Parent | None
-    spawned: frozenset[str]  # of the children those that its model has started and that are alive
+    spawned: frozenset[str]  # children that its model has started and that are alive
     expires_in: Mapping[str, int]  # kind of key → ms, NEVER_EXPIRES or ABSENT
     messages: int  # in its inbox, read or not
-    # Only in a complete check: `<run> <question>` that its model is told of, and no run asks.
+    # `<run> <question>` open to its model but asked by no run; only in a full check.
     unasked: tuple[str, ...]
     checkpoints: tuple[Checkpoint, ...]
-    digest: str  # of what was read: equal as long as nothing changes
-    # Name → ms that it has the run at; only in a complete check. Those of ids have no instants.
+    digest: str  # of everything read, to detect changes
+    # Name → the run's score, ms (ids have none); only in a full check.
     indexes: Mapping[str, int]
 
     @property
@@ -186,20 +186,20 @@ class RunSnapshot:
 
     @property
     def is_failing(self) -> bool:
-        """A branch failed for good: its siblings were dropped, the last one ends the run."""
+        """Whether a branch failed for good; siblings were dropped, the last one ends the run."""
         return "failing" in self.record
 
     @property
     def open_now(self) -> frozenset[str]:
-        """The open visits, by id."""
+        """Return the ids of the open visits."""
         return frozenset(trace.visit for trace, _ in self.open_visits())
 
     def invocations_of(self, map_visit: str) -> int:
-        """Return how many of a map's invocations are open."""
+        """Return the number of open invocations of a map."""
         return sum(map_visit_of(visit) == map_visit for visit in self.open_now)
 
     def counts_of(self, trace: VisitTrace) -> RowCounts:
-        """What a visit's record should count of what it waits for."""
+        """Return what a visit's record should count as its waits."""
         unfinished = [row for row in trace.waits if row.is_open]
         waiting = {child.run_id for child in self.children if child.status == "waiting"}
         still = sum(
@@ -216,7 +216,7 @@ class RunSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A run whose keys do not hold what they should."""
+    """A run whose keys have unexpected contents."""
 
     run_id: str
     text: str

@@ -1,8 +1,8 @@
-"""Why a run would never end by itself, and how it can be made to go on.
+"""Finds why a run would never end by itself, and the repairs that let it continue.
 
-Pure: one consistent reading of a run in, defects out. The consistency check reports them, the
-sweep of the same name mends them. Transitions are atomic, so a healthy engine has none; one that
-comes about all the same must not keep a run, and whoever waits for it, for ever.
+Pure: takes one consistent reading of a run and returns its defects. The consistency check reports
+them, the sweep of the same name repairs them. Transitions are atomic, so a healthy engine has no
+defects; if one occurs all the same, it must not block the run, and whoever waits for it, forever.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sleipnir.scheduler.store.keys import invocation_id, map_visit_of, visit_id
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One thing to do, as lua/runs/repair_run.lua knows it by name."""
+    """One repair, by its name in lua/runs/repair_run.lua."""
 
     verb: str
     visit: str = ""
@@ -33,14 +33,14 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """Something is missing without which a run does not end."""
+    """Something without which a run does not end is missing or wrong."""
 
     text: str
     repair: Repair | None = None  # None: the run can only be failed
 
 
 def defects(run: RunSnapshot) -> list[Defect]:
-    """Everything that keeps a run from its end, or from being forgotten after it."""
+    """Return everything that keeps a run from ending, or from being removed after its end."""
     if not run.record:
         return []
     try:
@@ -49,11 +49,11 @@ def defects(run: RunSnapshot) -> list[Defect]:
         return [Defect(f"its record is invalid: {error!r}")]
 
 
-# ---- what would never move again
+# ---- what blocks a run
 
 
 def stuck(run: RunSnapshot) -> Iterator[Defect]:
-    """What an open run waits for in vain."""
+    """Yield what blocks an open run."""
     yield from _step_without_visits(run)
     for trace, visit in run.open_visits():
         yield from _stuck_visit(run, trace, visit)
@@ -77,7 +77,7 @@ def _expected(run: RunSnapshot) -> set[str]:
 
 
 def _stuck_visit(run: RunSnapshot, trace: VisitTrace, visit: OpenVisit) -> Iterator[Defect]:
-    """What one open visit lacks."""
+    """Yield what blocks one open visit."""
     name = trace.visit
     text = f"visit {name} is {visit.status} and has no"
     match visit.status:
@@ -94,7 +94,7 @@ def _stuck_visit(run: RunSnapshot, trace: VisitTrace, visit: OpenVisit) -> Itera
 
 
 def _stuck_waiting(run: RunSnapshot, trace: VisitTrace) -> Iterator[Defect]:
-    """What a visit waits for and does not get."""
+    """Yield the waits of a visit that will never close."""
     rows = [row for row in trace.waits if row.is_open]
     if not rows:
         text = f"visit {trace.visit} waits, and for nothing"
@@ -164,7 +164,7 @@ def _stuck_parent(run: RunSnapshot, trace: VisitTrace, row: WaitRow) -> Iterator
 
 
 def _held_for_ever(run: RunSnapshot) -> Iterator[Defect]:
-    """Held-back visits are let in by those that leave: some must be there to leave."""
+    """Held-back visits start as running ones complete, so there must be running ones."""
     in_place = any(
         visit.status in ("ready", "leased", "staged")
         or trace.waits_for("timer")
@@ -189,7 +189,7 @@ def _invocations_without_map(run: RunSnapshot) -> Iterator[Defect]:
 
 
 def loose_ends(run: RunSnapshot) -> Iterator[Defect]:
-    """What does not keep an open run from moving now, and is wrong."""
+    """Yield defects that do not block an open run now."""
     yield from _lost_and_stray_visits(run)
     yield from _questions_of_nobody(run)
     yield from _miscounted_maps(run)
@@ -226,7 +226,7 @@ def _miscounted_maps(run: RunSnapshot) -> Iterator[Defect]:
             continue
         under_way = run.invocations_of(trace.visit)
         if under_way and under_way != trace.map.invocations:
-            # Without the numbers: they change as it goes on, and this is told by being the same.
+            # No numbers in the text: they change, and equal texts identify the defect.
             yield Defect(f"map {trace.visit} miscounts its invocations", Repair("recount"))
 
 
@@ -237,7 +237,7 @@ def _miscounted_rows(run: RunSnapshot) -> Iterator[Defect]:
 
 
 def _unwanted(run: RunSnapshot) -> Iterator[Defect]:
-    """Yield a child nobody waits for."""
+    """Yield a defect if nothing waits for this child run."""
     if run.parent is None:
         return
     status = run.parent.status
@@ -247,7 +247,7 @@ def _unwanted(run: RunSnapshot) -> Iterator[Defect]:
         yield Defect("no run waits for it", Repair("cancel"))
 
 
-# ---- runs that are over
+# ---- ended runs
 
 
 def _left_over(run: RunSnapshot) -> Iterator[Defect]:

@@ -1,1 +1,1 @@
-"""The scheduler process: whatever becomes due, in the partitions that it owns."""
+"""The scheduler process: acts on due timers in the partitions that it owns."""

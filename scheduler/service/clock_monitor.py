@@ -1,7 +1,7 @@
-"""Finds time that must not count against runs: Redis was away, or its clock was set.
+"""Detects time that must not count against runs: outages of Redis, and changes of its clock.
 
-The clock of Redis decides what is due. When it jumps, or when nobody could reach Redis for a
-while, everything that is waited for is moved along: limits of runs and nodes, leases, pauses.
+The clock of Redis decides what is due. When it jumps, or after an outage of Redis, all timers are
+shifted: limits of runs and nodes, leases, pauses.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from sleipnir.scheduler.store.run_store import RunStore
 
 logger = logging.getLogger("sleipnir.scheduler")
 
-# A call takes milliseconds: after this long Redis was away, ...
+# A call takes milliseconds: one that takes longer than this means that Redis was away, ...
 _AWAY_S = 1.0
-# ... and for so long that runs could do nothing about their limits.
+# ... and after this long, runs could not have kept their limits.
 _LONG_AWAY_S = 30.0
-# Clocks are slowed and sped up by less than this in the time of a tick; what is more was set.
+# Clock slewing changes less than this within a tick; anything more means the clock was set.
 _JUMP_S = 5.0
 
 
@@ -33,14 +33,14 @@ class ClockReading:
 
 
 def jump_ms(before: ClockReading, after: ClockReading) -> int:
-    """How far Redis' clock was set forward (or back) between two readings; 0 if it was not."""
+    """Return by how much Redis' clock was set forward (or back) between two readings, 0 if not."""
     expected_ms = before.redis_ms + round((after.own_s - before.own_s) * 1000)
     jump = after.redis_ms - expected_ms
     return jump if abs(jump) > _JUMP_S * 1000 else 0
 
 
 class ClockMonitor:
-    """Compares the clocks at each tick of one scheduler, and watches how long Redis is away."""
+    """Compares both clocks at each tick of one scheduler, and measures outages of Redis."""
 
     def __init__(self, store: RunStore, monotonic: Callable[[], float]) -> None:
         self._store = store
@@ -51,17 +51,17 @@ class ClockMonitor:
 
     @property
     def seen_ms(self) -> int:
-        """Redis' clock at the last look."""
+        """Redis' clock at the last `look`."""
         return self._last.redis_ms if self._last else 0
 
     @property
     def was_away(self) -> bool:
-        """Whether Redis left a call waiting since the last look."""
+        """Whether Redis was away since the last `look`."""
         return self._away_s > _AWAY_S
 
     @contextmanager
     def calling(self) -> Iterator[None]:
-        """Around a call of Redis. One that fails lasts until another succeeds."""
+        """Time a call of Redis; a failed call counts until the next one succeeds."""
         if self._calling_since is None:
             self._calling_since = self._monotonic()
         yield
@@ -69,13 +69,13 @@ class ClockMonitor:
         self._calling_since = None
 
     def look(self) -> bool:
-        """Read the clocks, and move along what waits if time was lost; True if Redis was away."""
+        """Read the clocks, and shift timers if time was lost; return True if Redis was away."""
         with self.calling():
             redis_ms = self._store.clock.now_ms()
         last, self._last = self._last, ClockReading(redis_ms, self._monotonic())
         was_away, away_s, self._away_s = self.was_away, self._away_s, 0.0
         if last is None:
-            # The last scheduler may have ended with Redis, and can no longer tell.
+            # The previous scheduler may have died with Redis, and cannot tell.
             self._shift_timers(back_ms=self._store.clock.started_ms())
         elif away_s > _LONG_AWAY_S:
             self._shift_timers(back_ms=redis_ms)
@@ -85,7 +85,7 @@ class ClockMonitor:
 
     def _shift_timers(self, *, back_ms: int = 0, expected_ms: int = 0) -> None:
         gaps_ms = self._store.partitions.shift_timers(back_ms, expected_ms, _LONG_AWAY_S)
-        if expected_ms and gaps_ms[0]:  # so one of many schedulers does it
+        if expected_ms and gaps_ms[0]:  # only one of several schedulers gets here with a gap
             set_clock_ahead(self._store.client, -gaps_ms[0])
         if moved := [gap for gap in gaps_ms if gap]:
             logger.warning(

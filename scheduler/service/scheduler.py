@@ -1,7 +1,7 @@
-"""The scheduler: looks after everything whose time has come, in the partitions it owns.
+"""The scheduler: acts on due timers in the partitions it owns.
 
-Any number may run. A partition is owned by one of them at a time, by a lock that each tick
-renews; and every action is one atomic transition that checks again, so even two owners
+Any number of schedulers may run. A partition is owned by one of them at a time, by a lock that
+each tick renews. Every action is an atomic transition that checks again, so even two owners
 would do no harm.
 """
 
@@ -27,20 +27,20 @@ from sleipnir.scheduler.store.run_store import RunStore
 logger = logging.getLogger("sleipnir.scheduler")
 
 TICK_S = 0.5
-# Several ticks: a slow one must not lose a partition, a dead scheduler's must be free soon.
+# Several ticks: a slow tick must not lose a partition, but a dead scheduler's must be free soon.
 _OWNERSHIP_S = 5.0
-# What cannot be done is tried again that much later.
+# Delay of timers that cannot be handled.
 _UNTIL_NEXT_ATTEMPT_S = 3600.0
 _BATCH = 200  # timers per partition and tick
-# A heartbeat, and the longest pause before it tries again.
+# The time in which every live worker renews its leases: a heartbeat, and its longest retry pause.
 _RENEWALS_S = 3.0
 
 
 class Scheduler:
-    """Sweeps partitions on a thread of its own, until it is stopped.
+    """Sweeps partitions on a thread of its own until it is stopped.
 
     Args:
-        monotonic: another clock for tests that move that of Redis.
+        monotonic: a clock for tests that also move the one of Redis.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class Scheduler:
         self._stranded = StrandedSweep(store, monotonic)
 
     def start(self) -> None:
-        """Run in the background."""
+        """Start sweeping in the background."""
         self._thread.start()
 
     def run(self) -> None:
-        """Tick until `stop`; an unreachable Redis is waited for."""
+        """Tick until stopped; wait while Redis is unreachable."""
         while not self._stopping.is_set():
             try:
                 busy = self.run_once()
@@ -79,7 +79,7 @@ class Scheduler:
             logger.warning("cannot release partitions: %s", error)
 
     def run_once(self) -> bool:
-        """One tick over all partitions this scheduler owns; True if more is due already."""
+        """Do one tick over all owned partitions; return True if more is already due."""
         due = self._sweep()
         tick = Tick(self._store)
         for members in due.values():
@@ -93,10 +93,10 @@ class Scheduler:
         return any(len(members) == _BATCH for members in due.values())
 
     def _sweep(self) -> dict[str, list[str]]:
-        """What is due, by partition.
+        """Return the due timers by partition.
 
-        After an outage leases have lapsed that nobody could renew. Workers that live do so
-        before those leases are looked at: no visit is given up for what Redis did.
+        After an outage, leases have expired that nobody could renew. Live workers get time to renew
+        them first, so that no visit is given up because of Redis.
         """
         if self._time.look():
             self._stopping.wait(_RENEWALS_S)
@@ -107,17 +107,17 @@ class Scheduler:
         return {} if self._time.was_away else due
 
     def request_stop(self) -> None:
-        """Let `run` return soon; safe in a signal handler."""
+        """Make `run` return soon; safe in a signal handler."""
         self._stopping.set()
 
     def stop(self) -> None:
-        """Stop the background thread, and let others have its partitions."""
+        """Stop the background thread and release its partitions."""
         self.request_stop()
         self._thread.join(2 * _OWNERSHIP_S)
 
 
 def _look_after(tick: Tick, member: str) -> None:
-    """Act on one due timer; one that is beyond help must not hold up the others."""
+    """Handle one due timer; one that fails must not block the others."""
     kind, *names = member.split(" ", 3)
     try:
         SWEEPS[kind](tick, *names)
@@ -125,12 +125,12 @@ def _look_after(tick: Tick, member: str) -> None:
         _give_up(tick, member, names[0], error)
     except Exception as error:
         if is_transient(error):
-            raise  # so would be all others
+            raise  # all others would fail, too
         logger.exception("cannot act on the timer '%s'", member)
 
 
 def _give_up(tick: Tick, member: str, run_id: str, error: TransitionBroken) -> None:
-    """End a run that cannot be looked after; one that cannot be ended is left for a while."""
+    """End a run whose timer cannot be handled, or else postpone the timer."""
     logger.error("run %s, timer '%s': %s", run_id, member, error)
     failure = Failure("R023", f"the run could not continue: {error}", None)
     try:

@@ -1,6 +1,6 @@
 """What the scheduler does when a timer is due, by the timer's kind.
 
-Each is a call that looks again at the truth in Redis and changes at most one run.
+Each sweep re-reads the state in Redis and changes at most one run.
 """
 
 from __future__ import annotations
@@ -18,6 +18,6 @@ __all__ = ["SWEEPS", "Tick"]
 SWEEPS: Mapping[str, Callable[..., None]] = {
     "visit": redeliver_visit,  # lost messages, expired leases
     "deadline": time_out_run,
-    "wait": expire_wait,  # ended back-offs, late child runs
+    "wait": expire_wait,  # ended back-offs, late child runs and answers
     "expiry": forget_run,
 }

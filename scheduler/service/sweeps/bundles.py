@@ -1,4 +1,4 @@
-"""Bundles that no run needs any more."""
+"""Removal of bundles that no run needs any more."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ logger = logging.getLogger("sleipnir.scheduler")
 
 
 class BundleSweep:
-    """Removes packed agents that no run uses and nobody submitted for a day.
+    """Removes bundles that no run uses and that nobody submitted for a day.
 
-    The day keeps a bundle safe between its upload and the run that it was uploaded for.
+    The day protects a bundle between its upload and the submission that it is for.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class BundleSweep:
             self.run_once()
 
     def run_once(self, limit: int = 100) -> int:
-        """Remove up to `limit` unused bundles; returns how many."""
+        """Remove up to `limit` unused bundles; return how many."""
         removed = self._store.bundles.remove_unused(self._unused_for, limit)
         if removed:
             logger.info("removed %d unused bundles", removed)

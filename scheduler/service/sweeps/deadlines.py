@@ -1,4 +1,4 @@
-"""Runs past their wall-clock deadline."""
+"""Time-outs of runs past their wall-clock deadline."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ logger = logging.getLogger("sleipnir.scheduler")
 
 
 def time_out_run(tick: Tick, run_id: str) -> None:
-    """End the run as timed out; its leases and children fall with it."""
+    """End the run as timed out; its leases and children end with it."""
     limit_s = tick.store.runs.time_limit_s(run_id)
     failure = Failure("R005", f"the run took longer than its limit of {limit_s:g}s", None)
     if tick.store.runs.close(run_id, "timed_out", failure):

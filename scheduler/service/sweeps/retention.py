@@ -1,4 +1,4 @@
-"""Finished runs whose retention time is over."""
+"""Removal of finished runs after their retention time."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from sleipnir.scheduler.service.sweeps.tick import Tick
 
 
 def forget_run(tick: Tick, run_id: str, digest: str) -> None:
-    """Remove the run and its place in the indexes."""
+    """Remove the run and its index entries."""
     tick.store.runs.purge(run_id, digest)

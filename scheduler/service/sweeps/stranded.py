@@ -1,4 +1,4 @@
-"""Open runs that nothing would ever look at again: mended where they can go on, else failed."""
+"""Recovery of stranded runs, which no timer would ever wake: repaired if possible, else failed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sleipnir.scheduler.runs.model import Failure
 from sleipnir.scheduler.store.keys import partition_of
 from sleipnir.scheduler.store.run_store import RunStore
 
-# A command's engine may be over before the first look.
+# A command's embedded engine may stop before the first sweep.
 with lazy_imports():
     from sleipnir.scheduler.runs import snapshot, stranded
     from sleipnir.scheduler.store import inspection
@@ -25,31 +25,31 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("sleipnir.scheduler")
 
-# Of one partition, each time: what is kept is passed over quickly, what is open is read.
+# Per partition and sweep: stored runs to skip through, and open runs to read.
 _PASSED_OVER = 200
 _READ = 40
-# So many runs are held in suspicion at most; others are found again later.
+# The most suspects remembered; others are found again later.
 _SUSPECTS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Suspect:
-    """A run that looked stranded."""
+    """A run that looked stranded in one reading."""
 
     defects: tuple[Defect, ...]
     since_s: float
 
 
 class StrandedSweep:
-    """Goes round all runs, a few at a time, and looks again at those that looked stranded.
+    """Checks all runs in turn, a few at a time, and acts on those that look stranded twice.
 
-    Transitions are atomic, so what one reading shows is true; that it is still so after a while
-    makes sure that nobody was about to do something about it.
+    Transitions are atomic, so one reading is consistent; the second one, after a while, makes sure
+    that nobody was about to act.
 
     Args:
-        monotonic: another clock for tests that move that of Redis.
-        interval: between two partitions; a round takes 64 of them, and more where runs are many.
-        apart: how long a run must have looked stranded before anything is done.
+        monotonic: a clock for tests that also move the one of Redis.
+        interval: between two partitions; a round takes 64 of them, or more with many runs.
+        apart: how long a run must have looked stranded before it is repaired.
     """
 
     def __init__(
@@ -65,18 +65,18 @@ class StrandedSweep:
         self._interval_s = interval.total_seconds()
         self._apart_s = apart.total_seconds()
         self._last_s = monotonic()
-        self._turn = 0  # of the partitions
-        self._position = 0  # in that partition
+        self._turn = 0  # index of the partition
+        self._position = 0  # position in that partition
         self._suspects: dict[str, _Suspect] = {}
 
     def run_if_due(self, partitions: Sequence[str]) -> None:
-        """Look at a few more runs of the partitions that are ours, if the interval has passed."""
+        """Check a few more runs of the owned partitions if the interval has passed."""
         if partitions and self._monotonic() - self._last_s >= self._interval_s:
             self._last_s = self._monotonic()
             self.run_once(partitions)
 
     def run_once(self, partitions: Sequence[str]) -> int:
-        """Look at the next few runs, and again at suspects; returns how many were dealt with."""
+        """Check the next few runs, and suspects again; return how many were repaired or failed."""
         partition = partitions[self._turn % len(partitions)]
         self._position, found = self._store.partitions.find_unfinished(
             partition, self._position, _PASSED_OVER, _READ
@@ -89,7 +89,7 @@ class StrandedSweep:
             for run_id, suspect in self._suspects.items()
             if now_s - suspect.since_s >= self._apart_s and partition_of(run_id) in partitions
         ][:_READ]
-        # One by one: to mend a parent changes what its child's reading says of it.
+        # One by one: repairing a parent changes the reading of its child.
         dealt_with = sum(self._judge(run, now_s) for each in due for run in self._read([each]))
         new = [run_id for run_id in found if run_id not in self._suspects]
         for run in self._read(new):
@@ -114,7 +114,7 @@ class StrandedSweep:
             self._suspects[run.run_id] = _Suspect(found, now_s)
 
     def _judge(self, run: RunSnapshot, now_s: float) -> bool:
-        """Act on what a run still lacks; False if there is nothing to do, or not yet."""
+        """Repair the defects that a run still has; return False if there is nothing to do yet."""
         before = self._suspects.pop(run.run_id)
         lasting = [defect for defect in stranded.defects(run) if defect in before.defects]
         if not lasting:

@@ -1,4 +1,4 @@
-"""Visits nobody works on: their message was lost, their worker died, or their pause is over."""
+"""Redelivery of visits that nobody works on: lost messages, dead workers, ended pauses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ logger = logging.getLogger("sleipnir.scheduler")
 
 
 def redeliver_visit(tick: Tick, run_id: str, visit: str) -> None:
-    """Publish a visit again, or give its run up after too many lost workers."""
+    """Publish a visit again, or fail its run after too many lost workers."""
     done = tick.store.visits.redeliver(run_id, visit)
     if done == "given_up":
         logger.warning("run %s failed: visit %s lost its worker too often", run_id, visit)

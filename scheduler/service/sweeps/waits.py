@@ -1,4 +1,4 @@
-"""Visits whose time is over for what they wait for: a back-off, or a child run that takes long."""
+"""Time-outs of waits: back-offs that have ended, and late child runs and answers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ logger = logging.getLogger("sleipnir.scheduler")
 
 
 def expire_wait(tick: Tick, run_id: str, visit: str, call: str) -> None:
-    """Let a visit go on without what it waited for; a child run is cancelled."""
+    """Resume a visit without what it waited for; a child run is cancelled."""
     if tick.store.parking.expire(run_id, visit, call) == "child":
         logger.info("run %s visit %s: its child took too long", run_id, visit)

@@ -37,10 +37,10 @@ class Messages:
             position: the number of entries in the visit's conversation before this one.
 
         Raises:
-            NotReachable: it is addressed to nobody that the run may write to.
-            NotOpen: it is addressed to a run that is over.
-            InboxFull: it is addressed to a run that has many to read already.
-            RunClosed, StaleVisit: it is somebody else's to go on.
+            NotReachable: the recipient is neither a child of the run nor one of its siblings.
+            NotOpen: the recipient has ended.
+            InboxFull: the recipient has too many unread messages.
+            RunClosed, StaleVisit: the run has ended, or another delivery holds the visit.
         """
         self._store.call(
             "send_message",

@@ -1,7 +1,7 @@
 """Packed indexes outside of Redis: in a directory, or anywhere fsspec can write.
 
-Of each there are two files: the archive, and after it a record that others find it by. It says
-until when the index is kept; a use renews it now and then.
+Each index is two files: the archive, and a record, written after it, by which it is found. The
+record says until when the index is kept; a use renews it from time to time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ with lazy_imports():
     import fsspec
 
 _RECORD = ".json"
-_RENEWALS = 4  # in the time that an index is kept
+_RENEWALS = 4  # renewals per retention period
 _BLOCK_BYTES = 1024 * 1024
 
 
@@ -57,14 +57,14 @@ class OutsideIndexes:
             self._write(address, packed.content)
             record = {"digest": packed.digest, "info": dict(packed.info)}
             self._write_record(address, record, self._now_s() + self._retention_s)
-        with suppress(ArtifactStoreFailed):  # the next one will
+        with suppress(ArtifactStoreFailed):  # the next `put` tries again
             self._remove_unused()
 
     def record(self, address: str, keep_s: float = 0.0) -> Mapping[str, Any] | None:
-        """Return what is kept of an index, None if it is not there, and keep it for longer.
+        """Return the record of an index, or None, and extend its retention.
 
         Args:
-            keep_s: it stays that long, if that is longer.
+            keep_s: keep it at least this long, if longer than the retention time.
         """
         keep_s = max(keep_s, self._retention_s)
         with self._told():
@@ -76,7 +76,7 @@ class OutsideIndexes:
         return record
 
     def let_go(self, address: str) -> None:
-        """Have it stay for another retention time, and no longer."""
+        """Set the index to expire after one retention time."""
         with self._told():
             record = self._read_record(address)
             if record is not None:

@@ -14,16 +14,16 @@ from sleipnir.scheduler.store.knowledge.artifact_store import OutsideIndexes
 from sleipnir.scheduler.store.knowledge.packed import PackedIndex
 
 PART_BYTES = 1024 * 1024
-# A pointer is a file of some machine, and nobody tells when it is deleted. So it counts for that
-# long after a command has last read it.
+# A pointer is a file on some machine, whose deletion nobody reports. So it counts for this long
+# after a command last read it.
 POINTED_AT_S = 90 * 86_400.0
 
 
 class Indexes:
     """The indexes shared by all workers of one Redis.
 
-    Each goes a retention time after it was last used, and not before what names it: the pointers
-    that commands read, and the bundles of runs.
+    Each is removed a retention time after its last use, but never before what refers to it:
+    pointers that commands read, and bundles of runs.
     """
 
     def __init__(self, client: redis.Redis, settings: Settings) -> None:
@@ -44,7 +44,7 @@ class Indexes:
         self._kept.put(address, packed)
 
     def info(self, address: str) -> Mapping[str, Any] | None:
-        """Return what was put with an index, None if it is not kept; it stays for another while."""
+        """Return the info stored with an index, or None, and extend its retention."""
         found = self._kept.record(address)
         return None if found is None else dict(found["info"])
 
@@ -68,19 +68,19 @@ class Indexes:
         self._kept.let_go(address)
 
     def address_of(self, bundle: str, node: str) -> str | None:
-        """Return the address of what was built for a node of a packed agent."""
+        """Return the address of the index built for a node of a packed agent, or None."""
         found = self._redis.hget(INDEX_OF, f"{bundle} {node}")
         return None if found is None else str(found)
 
     def note_address(self, bundle: str, node: str, address: str) -> None:
-        """Remember the address for `address_of`, and keep the index as long as the bundle."""
+        """Record the address for `address_of`, which keeps the index as long as the bundle."""
         self._redis.hset(INDEX_OF, f"{bundle} {node}", address)
 
     def keep_named(self) -> None:
-        """Keep the indexes of all bundles that are stored, and forget those of others.
+        """Extend the retention of all stored bundles' indexes; drop the addresses of other bundles.
 
         Raises:
-            RedisError, ArtifactStoreFailed: it cannot be done.
+            RedisError, ArtifactStoreFailed: the store cannot be reached.
         """
         for name, address in self._redis.hgetall(INDEX_OF).items():
             if self._redis.zscore(BUNDLES, name.partition(" ")[0]) is None:
@@ -121,10 +121,10 @@ class RedisIndexes:
         return str(found["digest"])
 
     def record(self, address: str, keep_s: float = 0.0) -> dict[str, Any] | None:
-        """Return what is kept of an index that is whole, and keep it for another retention time.
+        """Return the record of an index if all parts exist, or None, and extend its retention.
 
         Args:
-            keep_s: it stays that long, if that is longer.
+            keep_s: keep it at least this long, if longer than the retention time.
         """
         with self._redis.pipeline() as pipe:
             pipe.get(index_key(address))
@@ -137,13 +137,13 @@ class RedisIndexes:
         return record if self._keep(address, record, keep_ms) else None
 
     def let_go(self, address: str) -> None:
-        """Have it stay for another retention time, and no longer."""
+        """Set the index to expire after one retention time."""
         text = self._redis.get(index_key(address))
         if text is not None:
             self._keep(address, json.loads(text), self._retention_ms)
 
     def _keep(self, address: str, record: Mapping[str, Any], keep_ms: int) -> bool:
-        """Return whether all of it is there."""
+        """Set the expiry of an index; return whether all parts exist."""
         with self._redis.pipeline(transaction=False) as pipe:
             for key in (index_key(address), *_part_keys(address, record)):
                 pipe.pexpire(key, keep_ms)

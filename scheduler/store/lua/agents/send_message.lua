@@ -1,9 +1,9 @@
 -- Put a message into a teammate's inbox, and record the result of the sending call; at most once.
 -- KEYS partition
 -- ARGV run_id visit token position turn event target most message
--- position: how many entries of its conversation the caller knows of
--- most: how many messages the target may have to read
--- message: a JSON object with fields, which gets `at` in front
+-- position: the number of entries in its conversation that the caller knows of
+-- most: how many unread messages the target may have
+-- message: a non-empty JSON object, to which `at` is added in front
 -- USES store
 -- ERR  run_closed stale_visit
 -- ERR  not_reachable  the target is neither a child of the run nor another child of its parent
