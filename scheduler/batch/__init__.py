@@ -1,6 +1,6 @@
-"""Many inputs, one run each; a command that was interrupted goes on where it was.
+"""Batches: one run per line of an input; an interrupted command continues where it stopped.
 
-`lines` reads the input, `intake` checks all of it before anything is submitted, `ledger` keeps
-it on disk, `identity` names the runs, `attempts` finds those of earlier starts, `drive` keeps as
-many under way as wanted, `finished` reads the ones that ended, and `results` writes a row for each.
+`lines` reads the input, `intake` checks all of it before anything is submitted, `ledger` keeps it
+on disk, `identity` names the runs, `attempts` finds those of earlier starts, `drive` keeps as many
+running as wanted, `finished` reads ended runs, and `results` writes a row for each.
 """

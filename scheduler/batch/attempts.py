@@ -1,4 +1,4 @@
-"""The runs that the lines of a batch have had already: each failed one may have been retried."""
+"""Finds the existing runs of a batch's lines, of which failed ones may have been retried."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sleipnir.scheduler.store.queries.records import RunSummary
 def last_attempts(
     records: RunQueries, batch: str, agent: str, items: Sequence[Item]
 ) -> list[tuple[int, RunSummary | None]]:
-    """Each line's last attempt and how it stands; the first, and None, if it has no run.
+    """Return each line's last attempt and its summary; 1 and None if it has no run.
 
     Raises:
         SubmissionRefused: the batch has runs of another agent.
@@ -33,7 +33,7 @@ def last_attempts(
         for position, summary in present:
             _require_agent(batch, agent, summary)
             found[position] = attempt, summary
-        # There is another attempt only after one that did not succeed.
+        # Only an unsuccessful attempt can be followed by another one.
         positions = [
             position
             for position, summary in present

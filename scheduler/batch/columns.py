@@ -1,4 +1,4 @@
-"""Which columns of a CSV file an agent would notice."""
+"""The CSV columns that an agent would use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sleipnir.graphs.validator.scripts import words_of_scripts
 
 
 def known_columns(graph: Graph, directory: Path) -> frozenset[str]:
-    """Keys that the graph seeds, writes or names in a template, or that a script's text names."""
+    """Return the keys that the graph seeds, writes or reads, and all words of its scripts."""
     keys = {*graph.initial_state, *graph.reducers}
     keys.update(variable.name for variable in graph.variables)
     for node in graph.nodes.values():

@@ -1,7 +1,7 @@
-"""Keeps the runs of a batch under way, a window of them at a time, and learns of their ends.
+"""Drives a batch: keeps a window of runs going, and learns of their ends.
 
-Nothing here has to survive: run ids follow from batch, line and attempt, so a command that is
-started again finds in Redis what became of every line.
+Nothing here has to be durable: run ids follow from batch, line and attempt, so a restarted command
+finds the state of every line in Redis.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from sleipnir.scheduler.store.queries.records import RunSummary
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
 
 _WAIT_S = 0.5
-# Putting what was submitted on disk takes about as long for one run as for many.
+# Syncing submitted runs to disk takes about as long for one run as for many.
 _KEEP_EVERY_S = 1.0
-# What a lost publication costs, and what it takes to see that a run waits for a person.
+# The longest delay after a lost publication, and until a run that waits for a person is noticed.
 _POLL_EVERY_S = 2.0
-# Looking at many waiting runs must not become what the command does all the time.
+# Polling many waiting runs may take at most this share of the time.
 _POLLING_SHARE = 0.1
 
 
 class Batch:
-    """The lines of a ledger as runs of an agent.
+    """The runs of an agent for the lines of a ledger.
 
     Args:
-        earlier: usage of the results that the ledger says were reported before.
+        earlier: usage of the results that the ledger has as reported.
         on_progress: called several times a second.
     """
 
@@ -70,21 +70,21 @@ class Batch:
         )
         self._reconciled = 0  # number of the last line whose runs were looked up
         self._in_order = InInputOrder(ledger, client.queries)
-        self._ready: deque[Callable[[], None]] = deque()  # start a run, or let one go on
+        self._ready: deque[Callable[[], None]] = deque()  # each starts or continues a run
         self._retries = Retries(client, agent, self.progress)
         self._finished_cost = self.progress.known_cost_usd
         self._poll_at = 0.0
-        self._unkept: list[str] = []  # runs that were submitted, and may not be on disk yet
+        self._unkept: list[str] = []  # submitted runs that may not be on disk yet
         self._keep_at = 0.0
         self._limits = RateLimiter(client.store.client, client.store.clock).queries
 
-    # ---- what callers want
+    # ---- for callers
 
     def results(self) -> Iterator[FinishedLine]:
-        """Run all lines; yields each as it finishes, those of earlier starts too.
+        """Run all lines; yield each as it finishes, including those of earlier starts.
 
-        Ends when every line is finished, waits for a person, or stays behind for the budget.
-        What the ledger has as reported is not yielded again.
+        Ends when every line has finished, waits for a person, or is held back by the budget.
+        Lines that the ledger has as reported are not yielded again.
         """
         if not self._options.ordered:
             yield from self._as_they_finish()
@@ -94,10 +94,10 @@ class Batch:
         yield from self._in_order.leftovers()
 
     def submit_all(self) -> None:
-        """Submit every line that has no run yet, and wait for none.
+        """Submit every line that has no run yet, without waiting for any.
 
         Raises:
-            NotKept: some may be lost.
+            NotKept: some runs may be lost.
         """
         self._announce()
         for _ in self._start_more():
@@ -112,7 +112,7 @@ class Batch:
             while True:
                 yield from self._start_more()
                 if self.progress.in_flight == 0:
-                    # Only people can go on with the rest; has one done so just now?
+                    # The rest waits for people; one may just have answered.
                     yield from self._poll()
                     if self.progress.in_flight == 0 and not self._ready:
                         return
@@ -130,19 +130,19 @@ class Batch:
     # ---- starting runs
 
     def _announce(self) -> None:
-        """Have lists of batches tell what is to come."""
+        """Record the batch's agent and size for lists of batches."""
         if len(self._ledger):
             self._client.store.batches.announce(
                 self._options.name, self._agent.name, len(self._ledger)
             )
 
     def _start_more(self) -> Iterator[FinishedLine]:
-        """Submit while there is room; yields lines found finished on the way."""
+        """Submit while there is room; yield lines found finished meanwhile."""
         while self.progress.in_flight < self._options.max_in_flight:
             self._keep_if_due()
             if self._ready:
                 start = self._ready.popleft()
-                # Without money, only runs that are under way already are still looked for.
+                # Over budget, only runs that are already going are followed.
                 if not self._over_budget():
                     start()
                 yield from self._finish(self._retries.take_refused())
@@ -188,13 +188,13 @@ class Batch:
             self._keep()
 
     def _keep(self) -> None:
-        """Have what was submitted put on disk."""
+        """Have the submitted runs synced to disk."""
         self._client.keep(self._unkept)
         self._unkept = []
         self._keep_at = monotonic() + _KEEP_EVERY_S
 
     def _reconcile(self, page: Sequence[Item]) -> Iterator[FinishedLine]:
-        """Find out which lines have runs already, and what is to be done about each."""
+        """Find the existing runs of lines, and decide what to do with each line."""
         over: list[Item] = []
         attempts = last_attempts(self._client.queries, self._options.name, self._agent.name, page)
         for item, (attempt, summary) in zip(page, attempts, strict=True):
@@ -228,7 +228,7 @@ class Batch:
     # ---- following runs
 
     def _poll(self) -> Iterator[FinishedLine]:
-        """Look at every run that is followed: what has become of it, and what it has cost."""
+        """Poll every followed run for its status and cost."""
         began_at = monotonic()
         cost = 0.0
         for page in self._ledger.followed():
@@ -249,7 +249,7 @@ class Batch:
         self._poll_at = monotonic() + max(_POLL_EVERY_S, took_s / _POLLING_SHARE)
 
     def _start_again(self, item: Item) -> None:
-        """A run is gone: Redis has lost it. What it was asked is still here."""
+        """Submit a line again whose run Redis has lost; its input is still in the ledger."""
         self._untrack(item)
         self._ledger.mark(item.number, "todo", None)
         self._ready.append(partial(self._submit, item, 1))
@@ -271,7 +271,7 @@ class Batch:
             self.progress.waiting -= 1
 
     def _finish(self, items: Sequence[Item]) -> Iterator[FinishedLine]:
-        """Note the ends of runs; yields them."""
+        """Record the ends of runs, and yield them."""
         for finished in read_runs(self._client.queries, items):
             item, run = finished.item, finished.run
             self._untrack(item)
@@ -290,9 +290,9 @@ class Batch:
 
 
 def _is_reported(item: Item, run_id: str, summary: RunSummary | None) -> bool:
-    """Return whether the results file has this failure already.
+    """Return whether the results file already has this failure.
 
-    Redis may have forgotten the run by now; it may also have a newer attempt.
+    Redis may have removed the run by now, or may have a newer attempt.
     """
     if item.run_id is None:
         return False

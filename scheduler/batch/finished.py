@@ -1,4 +1,4 @@
-"""The lines of a batch that have finished, with their runs; in input order if wanted."""
+"""Finished lines of a batch with their runs, in input order if wanted."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from sleipnir.scheduler.store.queries import RunQueries
 
 
 class FinishedLine(NamedTuple):
-    """A line whose run is over."""
+    """A line whose run has ended."""
 
     item: Item
     run: Run
-    failures: Sequence[NodeFailure] = ()  # that it has outlived
-    more: Mapping[str, Any] = MappingProxyType({})  # fields of the result that were asked for
+    failures: Sequence[NodeFailure] = ()  # node failures that did not end the run
+    more: Mapping[str, Any] = MappingProxyType({})  # requested additional fields of the result
 
 
-# Results are read with their outputs, which may be large.
+# Runs are read with their outputs, which may be large.
 _READ_AT_ONCE = 50
 
 
 def read_runs(records: RunQueries, items: Sequence[Item]) -> Iterator[FinishedLine]:
-    """Yield the runs of lines; without those that Redis has lost."""
+    """Yield the runs of lines; runs that Redis has lost are left out."""
     for start in range(0, len(items), _READ_AT_ONCE):
         some = items[start : start + _READ_AT_ONCE]
         runs = records.runs([item.run_id or "" for item in some])
@@ -37,15 +37,15 @@ def read_runs(records: RunQueries, items: Sequence[Item]) -> Iterator[FinishedLi
 
 
 class InInputOrder:
-    """Reports lines that the ledger has as over, none before one that stands before it."""
+    """Reports ended lines in input order: none before all lines in front of it."""
 
     def __init__(self, ledger: Ledger, records: RunQueries) -> None:
         self._ledger = ledger
         self._records = records
-        self._reported = 0  # number of the last line that is done with
+        self._reported = 0  # number of the last reported line
 
     def ready(self) -> Iterator[FinishedLine]:
-        """Yield those lines that are over and have none before them that is not."""
+        """Yield the ended lines in front of which no line is unfinished."""
         while True:
             page = self._ledger.following(self._reported, _READ_AT_ONCE)
             settled = list(takewhile(lambda item: item.state in ("over", "reported"), page))
@@ -55,7 +55,7 @@ class InInputOrder:
             yield from self._report(settled)
 
     def leftovers(self) -> Iterator[FinishedLine]:
-        """What stood behind lines that will not finish now."""
+        """Yield the ended lines behind those that will not finish now."""
         while page := self._ledger.page("over", self._reported, _READ_AT_ONCE):
             self._reported = page[-1].number
             yield from self._report(page)
@@ -68,14 +68,14 @@ class InInputOrder:
 
 
 class UnseenKeys:
-    """Keys that no run of a batch has in its state: misspelt ones look as empty ones do."""
+    """Finds requested state keys that no run has, which are probably misspelt."""
 
     def __init__(self, keys: Iterable[str]) -> None:
         self._keys = dict.fromkeys(keys)
         self._any_succeeded = False
 
     def note(self, finished: FinishedLine) -> None:
-        """Look at the state in a result; of a run that failed it says nothing."""
+        """Look at the state in a result; failed runs prove nothing."""
         if finished.run.status != "succeeded":
             return
         self._any_succeeded = True
@@ -84,5 +84,5 @@ class UnseenKeys:
                 self._keys.pop(key, None)
 
     def found(self) -> list[str]:
-        """Return those that no run had which succeeded; none before one did."""
+        """Return the keys that no successful run had; none before a run succeeded."""
         return list(self._keys) if self._any_succeeded else []

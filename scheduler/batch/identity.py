@@ -1,29 +1,29 @@
-"""Names of batches and of their runs: the same command finds its runs again."""
+"""Derives the names of batches and the ids of their runs, so that a repeated command finds them."""
 
 from __future__ import annotations
 
 import hashlib
 from pathlib import Path
 
-# No line is retried this often; a run id that fits none of its attempts is of another batch.
+# More than any line is retried; a run id that matches no attempt is of another batch.
 _MOST_ATTEMPTS = 1_000
 
 
 def name_of_file(agent: str, file: Path) -> str:
-    """Return the name of the batch that runs an agent over a file, wherever it is started from."""
+    """Return the name of the batch of an agent over a file, whatever the working directory."""
     path = file.absolute()
-    # A name need not be UTF-8; that of a batch goes into Redis and onto screens.
+    # A file name need not be UTF-8, but a batch's name goes into Redis and onto screens.
     stem = path.stem.encode(errors="backslashreplace").decode()
     return f"{agent}-{stem}-{_digest(agent, str(path))[:8]}"
 
 
 def name_of_stream(agent: str, content_digest: str) -> str:
-    """Return the name of the batch that runs an agent over what came in on stdin."""
+    """Return the name of the batch of an agent over the contents of stdin."""
     return f"{agent}-stdin-{_digest(agent, content_digest)[:8]}"
 
 
 def run_id_of(batch: str, item: str, attempt: int) -> str:
-    """Return the id of an item's n-th run: submitting it twice changes nothing."""
+    """Return the id of an item's n-th run, which makes its submission idempotent."""
     return _digest(batch, item, str(attempt))[:16]
 
 

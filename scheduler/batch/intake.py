@@ -1,4 +1,4 @@
-"""Takes an input in, every line of it checked before any is submitted."""
+"""Loads a whole input into the ledger, checking every line before any is submitted."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from sleipnir.scheduler.batch.lines import (
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.submit import Request
 
-# Of a file in the wrong format, every line is bad.
+# In a file of the wrong format, every line is bad.
 _SHOWN = 20
 
 
 class BadInput(SubmissionRefused):
-    """Lines of a batch cannot be used; nothing was submitted."""
+    """Lines of a batch are invalid; nothing was submitted."""
 
 
 @dataclass(slots=True)
 class Intake:
-    """What came in."""
+    """The result of loading an input."""
 
-    bad: list[BadLine] = field(default_factory=list)  # the first of them
+    bad: list[BadLine] = field(default_factory=list)  # the first ones
     bad_count: int = 0
-    digest: str = ""  # of all usable lines
+    digest: str = ""  # of all valid lines
 
     def describe_bad(self) -> str:
-        """Return the bad lines, one a line."""
+        """Return the bad lines as text, one per line."""
         lines = [f"  {bad}" for bad in self.bad]
         if self.bad_count > len(self.bad):
             lines.append(f"  … and {self.bad_count - len(self.bad)} more")
@@ -54,15 +54,15 @@ def load_input(
     limit: int,
     rules: CsvRules = ANY_CSV,
 ) -> Intake:
-    """Read all lines of a stream (see `read_lines`) into the ledger, the bad ones left out.
+    """Read all lines of a stream (see `read_lines`) into the ledger, except bad ones.
 
     Args:
-        check: raises SubmissionRefused for a request that the agent would not take.
-        limit: the most lines that there may be.
+        check: raises SubmissionRefused for a request that the agent would refuse.
+        limit: the maximum number of lines.
         rules: how CSV is read.
 
     Raises:
-        SubmissionRefused: a line, or all of them, do not end; no column means anything.
+        SubmissionRefused: a line or the input is too long, or the agent would use no column.
     """
     intake = Intake()
     digest = hashlib.sha256()
@@ -81,7 +81,7 @@ def load_input(
 def _problem(
     ledger: Ledger, line: Line, check: Callable[[Request], None], defaults: Request
 ) -> BadLine | None:
-    """Take one line in; what is wrong with it, if something is."""
+    """Add one line to the ledger; return what is wrong with it, or None."""
     try:
         check(request_of(line.to_json(), defaults))
         ledger.add(line)
@@ -94,7 +94,7 @@ def require_good(intake: Intake, source: str) -> None:
     """Refuse an input with bad lines.
 
     Raises:
-        BadInput: naming them.
+        BadInput: names the bad lines.
     """
     if intake.bad_count:
         lines = "1 line" if intake.bad_count == 1 else f"{intake.bad_count} lines"

@@ -1,8 +1,8 @@
-"""What a batch command knows of its lines, in a temporary file: memory stays flat.
+"""The ledger of a batch command: all its lines in a temporary file, so that memory stays flat.
 
-A million lines, the runs they became and where their results stand in the results file are
-rows of one SQLite database without a journal. It is as old as the command: what must survive
-the command is in Redis and in the results file.
+A million lines, their runs and the positions of their results in the results file are rows of one
+SQLite database without a journal. It lives as long as the command: what must be durable is in
+Redis and in the results file.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from sleipnir.scheduler.batch.lines import Line
 from sleipnir.scheduler.runs.reasons import Reason, ReasonCount
 from sleipnir.scheduler.temporary import OwnDirectory
 
-# open: its run is under way; waiting: for a person; over: but not yet reported, for want of order
+# open: its run is running; waiting: for a person; over: ended, but not yet reported in order
 State: TypeAlias = Literal["todo", "open", "waiting", "over", "reported"]
 
 _PAGE = 500
 
-# What the empty tables take, and some lines.
+# The size of the empty tables and some lines.
 _LEAST_PAGES = 16
 
 _SCHEMA = """
@@ -49,10 +49,10 @@ class Item:
     """One line of a batch."""
 
     number: int
-    item: str  # its identity within the batch
+    item: str  # its id within the batch
     content: str  # as `Line.to_json` writes it
     state: State
-    run_id: str | None  # of the run that is followed, or was reported
+    run_id: str | None  # of the run that is followed or was reported
 
 
 class DuplicateId(ValueError):
@@ -60,17 +60,17 @@ class DuplicateId(ValueError):
 
 
 class Ledger:
-    """The lines of one command."""
+    """The lines of one batch command."""
 
     def __init__(self) -> None:
         self._directory = OwnDirectory()
         self._db = sqlite3.connect(
             self._directory.path / "ledger", isolation_level=None, check_same_thread=False
         )
-        # It is thrown away with the command: there is nothing to protect from a crash.
+        # It is deleted with the command: no need to protect it from crashes.
         self._db.executescript(f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; {_SCHEMA}")
         (page_bytes,) = self._db.execute("PRAGMA page_size").fetchone()
-        # An input may have no end; others need room on that disk too, maybe Redis itself.
+        # An input may be endless; leave room on the disk for others, such as Redis.
         room = shutil.disk_usage(self._directory.path).free // 2
         self._db.execute(f"PRAGMA max_page_count = {max(room // page_bytes, _LEAST_PAGES)}")
         self._db.execute("BEGIN")
@@ -90,17 +90,17 @@ class Ledger:
     # ---- the input
 
     def add(self, line: Line) -> None:
-        """Take a line in.
+        """Add a line.
 
         Raises:
-            DuplicateId: naming the line that has its id already.
+            DuplicateId: names the line that has its id already.
         """
         if line.id is not None:
             self._insert_named(line, line.id)
             return
         digest = line.digest()
         if not self._insert(line, digest):
-            # Equal lines without ids are told apart by counting them.
+            # Equal lines without ids are numbered to tell them apart.
             (count,) = self._db.execute(
                 "INSERT INTO repeats VALUES (?, 2) "
                 "ON CONFLICT DO UPDATE SET count = count + 1 RETURNING count",
@@ -129,15 +129,15 @@ class Ledger:
     # ---- lines by state
 
     def page(self, state: State, after: int = 0, limit: int = _PAGE) -> list[Item]:
-        """Lines of one state that stand after line number `after`, in input order."""
+        """Return lines of one state after line number `after`, in input order."""
         return self._items("state = ? AND number > ? ORDER BY number LIMIT ?", state, after, limit)
 
     def following(self, after: int, limit: int = _PAGE) -> list[Item]:
-        """Lines that stand after line number `after`, in input order."""
+        """Return lines after line number `after`, in input order."""
         return self._items("number > ? ORDER BY number LIMIT ?", after, limit)
 
     def followed(self) -> Iterator[list[Item]]:
-        """Lines whose runs are under way or wait for a person, a page at a time."""
+        """Yield lines whose runs are running or wait for a person, a page at a time."""
         last = ""
         while page := self._items(
             "state IN ('open', 'waiting') AND run_id > ? ORDER BY run_id LIMIT ?", last, _PAGE
@@ -146,7 +146,7 @@ class Ledger:
             last = page[-1].run_id or ""
 
     def of_run(self, run_id: str) -> Item | None:
-        """Return the line whose run is followed."""
+        """Return the line whose run is followed, or None."""
         found = self._items("run_id = ? AND state IN ('open', 'waiting')", run_id)
         return found[0] if found else None
 
@@ -158,7 +158,7 @@ class Ledger:
         return int(count)
 
     def mark(self, number: int, state: State, run_id: str | None) -> None:
-        """Note what became of a line."""
+        """Set the state and run of a line."""
         self._db.execute(
             "UPDATE lines SET state = ?, run_id = ? WHERE number = ?", (state, run_id, number)
         )
@@ -172,7 +172,7 @@ class Ledger:
     # ---- why lines failed
 
     def note_reasons(self, item: str, number: int, reasons: Iterable[Reason]) -> None:
-        """Note why an item failed, and nodes of it that its run outlived; in place of before."""
+        """Replace the recorded reasons of an item: of its failure, and of failures of its nodes."""
         self._db.execute("DELETE FROM reasons WHERE item = ?", (item,))
         self._db.executemany(
             "INSERT INTO reasons VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -180,7 +180,7 @@ class Ledger:
         )
 
     def reasons(self) -> Iterator[ReasonCount]:
-        """Yield why items failed, the commonest reason first; then what runs outlived."""
+        """Yield why items failed, most frequent first; then failures that did not end runs."""
         rows = self._db.execute(
             "SELECT count(*) AS lines, min(number) AS first, outlived, code, node, message "
             "FROM reasons GROUP BY key ORDER BY outlived, lines DESC, first"
@@ -191,22 +191,22 @@ class Ledger:
     # ---- the results file
 
     def note_result(self, item: str, start: int, size: int) -> bool:
-        """Note where the newest result of an item stands; False if it had none before."""
+        """Record the position of an item's newest result; return False if it had none before."""
         before = self._db.execute("SELECT 1 FROM results WHERE item = ?", (item,)).fetchone()
         self._db.execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?)", (item, start, size))
         return before is not None
 
     def note_reported(self, item: str, run_id: str, *, failed: bool) -> None:
-        """Note that a line's result is in the file; a failed one may have been retried since."""
+        """Mark a line as reported; a failed one may have been retried since."""
         self._db.execute(
             "UPDATE lines SET state = ?, run_id = ? WHERE item = ?",
             ("todo" if failed else "reported", run_id, item),
         )
 
     def results(self, *, ordered: bool) -> Iterator[tuple[int, int]]:
-        """Yield where the newest results stand: start and size, in file or in input order.
+        """Yield the positions of the newest results: start and size, in file or input order.
 
-        Results of lines that are in the file only come first.
+        Results whose lines are no longer in the input come first.
         """
         order = "number, start" if ordered else "start"
         yield from self._db.execute(

@@ -1,4 +1,4 @@
-"""Which limit of model calls holds the runs of a batch up, and until when."""
+"""Finds the limit of model calls that holds up a batch, and until when."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import NamedTuple
 from sleipnir.scheduler.limits.records import visit_of
 from sleipnir.scheduler.store.limit_queries import LimitQueries
 
-# Of each limit: those that go on next.
+# Number of next calls read per limit.
 _LOOKED_AT = 100
 
 
 class LimitWait(NamedTuple):
-    """What runs wait for.
+    """A limit that runs wait for.
 
     Args:
         name: of a limit, a pause or a budget.
@@ -25,10 +25,10 @@ class LimitWait(NamedTuple):
 
 
 def limit_wait(queries: LimitQueries, our_run: Callable[[str], object]) -> LimitWait | None:
-    """Return the limit with the earliest turn of one of our runs; None if no call of theirs waits.
+    """Return the limit at which one of our runs has the earliest turn; None if none waits.
 
     Args:
-        our_run: something for the id of such a run, None for others.
+        our_run: returns a value for the id of one of our runs, None for others.
     """
     now_ms, ahead_ms = queries.now_ms(), queries.ahead_ms()
     found = (

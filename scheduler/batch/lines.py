@@ -22,7 +22,7 @@ from sleipnir.scheduler.runs.submit import Request
 
 Format: TypeAlias = Literal["jsonl", "csv", "txt"]
 
-# More than any state may hold by default, so more than any run would take.
+# More than a state may hold by default, so more than any run would accept.
 RECORD_LIMIT_CHARS = 32 * MIB
 
 _DELIMITERS = (",", ";", "\t")
@@ -38,7 +38,7 @@ _EXTENSIONS: Mapping[str, Format] = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What one line asks for."""
+    """The request of one line."""
 
     number: int  # in the input, from 1: where the line begins
     id: str | None = None
@@ -49,26 +49,26 @@ class Line:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """Return all but its number and id, as text from which `request_of` makes a request."""
+        """Return all but its number and id as text, for `request_of`."""
         return encode([self.prompt, self.state, self.variables, self.answers, self.labels])
 
     def content(self) -> str:
-        """What tells it from other lines: with other labels it is the same one."""
+        """Return what identifies the line's content; labels do not count."""
         return encode([self.prompt, self.state, self.variables, self.answers])
 
     def digest(self) -> str:
-        """What identifies a line without an id: 16 hex digits of its content."""
+        """Return the id of a line without one: 16 hex digits from its content."""
         return hashlib.sha256(self.content().encode()).hexdigest()[:16]
 
 
 def input_of(content: str) -> dict[str, Any]:
-    """What a line asks for, given as `Line.to_json`, by the names that a JSON line uses."""
+    """Return the request of a line, given as `Line.to_json`, with the keys of JSON lines."""
     fields = ("prompt", "state", "vars", "answers", "labels")
     return dict(zip(fields, json.loads(content), strict=True))
 
 
 def request_of(content: str, defaults: Request) -> Request:
-    """The request of a line, given as `Line.to_json`; its own values go before `defaults`."""
+    """Return a line's request, given as `Line.to_json`; its own values override `defaults`."""
     prompt, state, variables, answers, labels = json.loads(content)
     return replace(
         defaults,
@@ -92,7 +92,7 @@ class BadLine:
 
 
 def format_of(path: PurePath) -> Format | None:
-    """Return the format that a file's extension stands for; None if it stands for none."""
+    """Return the format for a file's extension; None if there is none."""
     return _EXTENSIONS.get(path.suffix.lower())
 
 
@@ -100,8 +100,8 @@ def format_of(path: PurePath) -> Format | None:
 class CsvRules:
     """How a CSV file is read."""
 
-    delimiter: str | None = None  # None: `,`, `;` or a tab, whichever the header has most of
-    known: Collection[str] | None = None  # columns that the agent would notice; None: any
+    delimiter: str | None = None  # None: the most frequent of `,`, `;` and tab in the header
+    known: Collection[str] | None = None  # columns that the agent would use; None: any
 
 
 ANY_CSV = CsvRules()
@@ -110,22 +110,22 @@ ANY_CSV = CsvRules()
 def read_lines(
     stream: TextIO, form: Format, limit: int, rules: CsvRules = ANY_CSV
 ) -> Iterator[Line | BadLine]:
-    """Return every line of an input that is not blank.
+    """Return an iterator over the lines of an input that are not blank.
 
     Args:
         stream: text decoded with `errors="surrogateescape"` and read with `newline=""`.
-        limit: the most lines that it may have, blank and bad ones too.
+        limit: the maximum number of lines, including blank and bad ones.
 
     Raises:
-        SubmissionRefused: at a record of more than `RECORD_LIMIT_CHARS`, or too many lines; where
-            the agent would notice no column.
+        SubmissionRefused: a record has more than `RECORD_LIMIT_CHARS`, there are too many lines,
+            or the agent would use no column.
     """
     bounded = _Bounded(stream, limit)
     return _csv(bounded, rules) if form == "csv" else _READERS[form](bounded)
 
 
 class _Bounded:
-    """The lines of a stream, which may never end, nor may one of them, nor a quote be closed."""
+    """The lines of a stream, bounded: the stream, a line or a quoted field may be endless."""
 
     def __init__(self, stream: TextIO, limit: int) -> None:
         self._stream = stream
@@ -135,7 +135,7 @@ class _Bounded:
         self._left = 0
 
     def begin(self) -> None:
-        """A record begins with the next line."""
+        """Begin a record with the next line."""
         self._begun, self._left = self._number + 1, RECORD_LIMIT_CHARS
 
     def __iter__(self) -> Iterator[str]:
@@ -182,7 +182,7 @@ class _Entry(BaseModel):
 
 
 class _Malformed(ValueError):
-    """Says why a line cannot be used."""
+    """A line is invalid; the message says why."""
 
 
 def _json_lines(stream: _Bounded) -> Iterator[Line | BadLine]:
@@ -238,7 +238,7 @@ def _first_problem(error: ValidationError) -> str:
 
 
 def _csv(stream: _Bounded, rules: CsvRules) -> Iterator[Line | BadLine]:
-    # The module's own limit of 128 KiB a field is less than many a prompt has.
+    # The csv module's limit of 128 KiB per field is too small for many prompts.
     csv.field_size_limit(RECORD_LIMIT_CHARS)
     head = _head(stream)
     delimiter = rules.delimiter or max(_DELIMITERS, key=head[-1].count if head else len)
@@ -259,11 +259,11 @@ def _csv(stream: _Bounded, rules: CsvRules) -> Iterator[Line | BadLine]:
         except (csv.Error, _Malformed) as error:
             yield BadLine(number, str(error))
             if header is None:
-                return  # without one, no other line means anything
+                return  # without a header, no other line has a meaning
 
 
 def _head(stream: _Bounded) -> list[str]:
-    """Return the lines up to the first that is not blank."""
+    """Return the lines up to the first non-blank one."""
     head: list[str] = []
     stream.begin()
     for text in stream:
@@ -275,10 +275,10 @@ def _head(stream: _Bounded) -> list[str]:
 
 
 def _require_known(header: list[str], rules: CsvRules) -> None:
-    """Check that something comes of a line: without a prompt, every run would be the same.
+    """Check that the agent uses a column: else, without a prompt, all runs would be the same.
 
     Raises:
-        SubmissionRefused: the agent would notice no column.
+        SubmissionRefused: the agent would use no column.
     """
     if rules.known is None or {"id", "prompt", *rules.known} & set(header):
         return
@@ -320,7 +320,7 @@ def _plain(stream: _Bounded) -> Iterator[Line | BadLine]:
 
 
 def _decoded(text: str) -> str:
-    """The text, unless it holds lone surrogates: `surrogateescape` makes them of other bytes."""
+    """Return the text unless it has lone surrogates: `surrogateescape` made them of bad bytes."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -1,4 +1,4 @@
-"""How a batch is to be run, and how far it has come."""
+"""The options of a batch, and its progress."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from sleipnir.scheduler.runs.submit import Request
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    """How a batch is to be run."""
+    """The options of a batch."""
 
     name: str
     max_in_flight: int
     budget_usd: float | None = None
     retry_failed: bool = False
-    from_start: bool = False  # they run from their beginning, not from where they stopped
+    from_start: bool = False  # retries run from the beginning, not from where they stopped
     ordered: bool = False  # results in input order
-    defaults: Request = field(default_factory=Request)  # lines' own values go before
+    defaults: Request = field(default_factory=Request)  # overridden by lines' own values
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far a batch has come; earlier starts included."""
+    """The progress of a batch, including earlier starts."""
 
     total: int
     earlier: int = 0  # finished before this start
     in_flight: int = 0
     waiting: int = 0  # for a person
     succeeded: int = 0
-    with_failures: int = 0  # of nodes: those of this start that succeeded all the same
+    with_failures: int = 0  # succeeded in this start although nodes failed
     failed: int = 0  # or cancelled, or timed out
-    usage: Usage = NO_USAGE  # of what has finished
-    known_cost_usd: float = 0.0  # runs under way included
+    usage: Usage = NO_USAGE  # of finished runs
+    known_cost_usd: float = 0.0  # including runs in flight
     over_budget: bool = False
-    limit_wait: LimitWait | None = None  # what model calls of runs under way wait for
-    refused: list[str] = field(default_factory=list)  # runs that could not go on, and why
+    limit_wait: LimitWait | None = None  # what model calls of runs in flight wait for
+    refused: list[str] = field(default_factory=list)  # runs that could not be retried, and why
 
     @property
     def finished(self) -> int:
@@ -46,5 +46,5 @@ class Progress:
 
     @property
     def left(self) -> int:
-        """Lines that no run was started for."""
+        """Lines without a run."""
         return self.total - self.finished - self.in_flight - self.waiting

@@ -22,12 +22,12 @@ from sleipnir.scheduler.runs.model import NO_USAGE, Status, Usage
 from sleipnir.scheduler.runs.reasons import reasons_of
 from sleipnir.scheduler.views.documents import error_document, failure_documents
 
-# Of every line that is written here.
+# The beginning of every line that is written here.
 _BEGINNING = b'{"id":'
 
 
 def result_document(finished: FinishedLine) -> dict[str, Any]:
-    """What a batch says of one finished run; a line without an id gets one from its content."""
+    """Return the result of a finished run; a line without an id gets one from its content."""
     item, run, failures, more = finished
     started, ended = run.started_at, run.ended_at
     return {
@@ -45,12 +45,12 @@ def result_document(finished: FinishedLine) -> dict[str, Any]:
 
 
 def result_line(finished: FinishedLine) -> str:
-    """`result_document` as one line, without its end."""
+    """Return `result_document` as one line, without the line end."""
     return encode(result_document(finished))
 
 
 def _may_be_torn(text: bytes) -> bool:
-    """Whether it is the beginning of a result, and not of something that is dear to somebody."""
+    """Return whether a text may be the beginning of a result, and not a user's own data."""
     return text.startswith(_BEGINNING[: len(text)])
 
 
@@ -64,27 +64,27 @@ def _usage(document: Mapping[str, Any]) -> Usage:
 
 
 class ResultsFile:
-    """Results on disk: those of earlier starts are kept, newer ones of the same line supersede.
+    """The results file: keeps results of earlier starts; a newer result of a line supersedes them.
 
-    A newer result is appended; `close` leaves only the newest of each line, in input order if
-    wanted, and replaces the file in one step. A command that dies before that leaves both, and
-    the next one takes the last.
+    A newer result is appended; `close` keeps only the newest of each line, in input order if
+    wanted, and replaces the file atomically. A command that dies before that leaves both, and the
+    next one uses the last.
     """
 
     def __init__(self, path: Path, ledger: Ledger, batch: str, *, ordered: bool) -> None:
-        """Open or create the file, and note its results in the ledger.
+        """Open or create the file, and record its results in the ledger.
 
         Raises:
-            SubmissionRefused: it holds something else, or another command is writing it.
+            SubmissionRefused: it has other contents, or another command is writing it.
         """
         self._path = path
         self._ledger = ledger
         self._ordered = ordered
         self._untidy = False
         self._size = 0
-        self.earlier = NO_USAGE  # of all results that were there
+        self.earlier = NO_USAGE  # of all results already in the file
         try:
-            lasting = is_plain_or_new(path)  # not a pipe, nor a terminal
+            lasting = is_plain_or_new(path)  # neither a pipe nor a terminal
             self._file = open_output(path, "a+b" if lasting else "wb")
         except OSError as error:
             raise SubmissionRefused(f"cannot write {path}: {reason(error)}") from error
@@ -107,7 +107,7 @@ class ResultsFile:
         self._file.seek(0)
         for number, text in enumerate(self._file, 1):
             if not text.endswith(b"\n") and _may_be_torn(text):
-                break  # the command that wrote it died
+                break  # its command died while writing
             self._note(number, text, batch, start)
             start += len(text)
         self._file.truncate(start)
@@ -129,12 +129,12 @@ class ResultsFile:
             )
         self.earlier += usage
         self._ledger.note_reported(item, run_id, failed=status != Status.SUCCEEDED)
-        with suppress(KeyError, TypeError, AttributeError):  # of another version
+        with suppress(KeyError, TypeError, AttributeError):  # written by another version
             self._ledger.note_reasons(item, result["line"], reasons_of(result))
         self._untidy |= self._ledger.note_result(item, start, len(text))
 
     def append(self, finished: FinishedLine) -> None:
-        """Add a result; it is in the file when this returns."""
+        """Append a result; it is in the file when this returns."""
         item, text = finished.item, result_line(finished).encode() + b"\n"
         self._file.write(text)
         self._file.flush()
@@ -142,7 +142,7 @@ class ResultsFile:
         self._size += len(text)
 
     def close(self) -> None:
-        """Leave each line's newest result only."""
+        """Keep only the newest result of each line."""
         with self._file:
             if self._untidy:
                 self._tidy()

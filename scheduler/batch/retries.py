@@ -1,4 +1,4 @@
-"""Runs of failed lines that go on where they stopped."""
+"""Retries of a batch's failed runs from where they stopped."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 
 
 class Retries:
-    """Lets runs of a batch go on, with its agent as it is now."""
+    """Retries runs of a batch with the current version of its agent."""
 
     def __init__(self, client: Client, agent: PreparedAgent, progress: Progress) -> None:
         self._client = client
         self._agent = agent
         self._progress = progress
-        self._refused: list[Item] = []  # that cannot go on, and are to be reported as they are
-        self._counted: dict[int, Usage] = {}  # of lines that the results file tells of already
+        self._refused: list[Item] = []  # cannot be retried, to be reported as they are
+        self._counted: dict[int, Usage] = {}  # of lines already in the results file
 
     def go_on(self, item: Item, run_id: str, usage: Usage) -> bool:
-        """Let a line's run go on, which has used `usage` so far; False if it cannot."""
+        """Retry a line's run, which has used `usage` so far; return False if that is refused."""
         try:
             self._client.retry(run_id, agent=self._agent, keep=False)
         except BudgetUsedUp:
@@ -38,10 +38,10 @@ class Retries:
         return True
 
     def take_refused(self) -> list[Item]:
-        """Return the lines since the last call whose runs cannot go on."""
+        """Return the lines whose retry was refused since the last call."""
         taken, self._refused = self._refused, []
         return taken
 
     def not_counted(self, item: Item, usage: Usage) -> Usage:
-        """What of a finished run's usage the results that were there before do not tell."""
+        """Return the part of a finished run's usage that earlier results do not include."""
         return usage.beyond(self._counted.pop(item.number, NO_USAGE))

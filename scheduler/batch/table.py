@@ -1,4 +1,4 @@
-"""Results of a batch as a table for spreadsheets: CSV, made of the JSON lines."""
+"""Writes a batch's results, JSON lines, as a CSV table for spreadsheets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from sleipnir.graphs.files import open_output
 from sleipnir.graphs.state import encode
 
-# A spreadsheet takes a cell that begins so for a formula, and may execute it.
+# Spreadsheets take cells that begin like this for formulas, and may execute them.
 _EXECUTED = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?([eE][+-]?\d+)?")
 _COLUMNS = {
@@ -32,12 +32,12 @@ _COLUMNS = {
 
 
 def lines_of(table: Path) -> Path:
-    """Return the file of JSON lines that a table is made of, beside it."""
+    """Return the JSON lines file beside a table, from which it is made."""
     return table.with_name(f"{table.name}.jsonl")
 
 
 def write_table(table: Path, *, with_input: bool, state_keys: Sequence[str]) -> None:
-    """Write the results that stand in `lines_of(table)` as CSV.
+    """Write the results in `lines_of(table)` as CSV.
 
     Raises:
         OSError: the table cannot be written.
@@ -55,7 +55,7 @@ def write_table(table: Path, *, with_input: bool, state_keys: Sequence[str]) -> 
 
 def _results(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
     for text in lines:
-        with suppress(ValueError):  # the last one, of a command that died
+        with suppress(ValueError):  # a torn last line of a command that died
             yield json.loads(text)
 
 
@@ -67,7 +67,7 @@ def _found(result: Mapping[str, Any], path: Sequence[str]) -> Any:
 
 
 def _cell(value: Any) -> str:
-    """Return a value as text that a spreadsheet shows and does not execute."""
+    """Return a value as text that a spreadsheet shows, but does not execute."""
     if value is None:
         return ""
     text = value if isinstance(value, str) else encode(value)
@@ -77,7 +77,7 @@ def _cell(value: Any) -> str:
 
 
 class _Text:
-    """Takes what a csv writer writes."""
+    """A text file in memory for a csv writer."""
 
     def __init__(self) -> None:
         self.text = ""

@@ -1,7 +1,7 @@
-"""What an embedded engine has accepted, noted beside its data: a run of it is never just unknown.
+"""The log of runs that an embedded engine has accepted, kept beside its data to detect lost runs.
 
-The file `accepted` has a line for each run: its id, and the instant (ms) from which on its
-retention counts. A run that is noted, may not have expired yet and is not in Redis was lost.
+The file `accepted` has a line for each run: its id, and the instant (ms) at which its retention
+time starts. A run that is listed, cannot have expired yet, and is not in Redis was lost.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.embedded.place import Place
 from sleipnir.scheduler.errors import NotKept, RunLost
 
-# Most commands accept no run.
+# Most commands submit no run.
 with lazy_imports():
     from sleipnir.scheduler.embedded import append_only, redis_server
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.embedded.redis_server import PrivateRedis
 
-# What PTTL says of a key that does not expire; of one that is gone it says -2.
+# PTTL of a key without expiry; it is -2 for a missing key.
 _FOR_EVER = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Acceptances:
-    """The runs that were accepted by the engine of one data directory."""
+    """The runs accepted by the engine of one data directory."""
 
     data_dir: Path
     server: PrivateRedis
     retention_ms: int
 
     def keep(self, run_ids: Sequence[str], clock: Callable[[], int]) -> int:
-        """Return once these runs, which Redis has, are on disk and noted: the instant noted, ms.
+        """Sync these runs to disk and list them; return the instant recorded for them, ms.
 
         Args:
-            clock: that of Redis, in ms; it is not asked if Redis cannot write.
+            clock: Redis' clock in ms; not called if Redis cannot write.
 
         Raises:
-            NotKept: they cannot be put there.
+            NotKept: they cannot be written to disk.
         """
         try:
             append_only.sync(self.server)
@@ -56,7 +56,7 @@ class Acceptances:
         return now_ms
 
     def lost(self, prefix: str, now_ms: int) -> RunLost | None:
-        """What is to be said of a run that begins like that, and that Redis should have."""
+        """Return the error for a lost run whose id begins with `prefix`, or None."""
         for run_id, noted_ms in self._noted():
             if run_id.startswith(prefix) and now_ms < noted_ms + self.retention_ms:
                 return RunLost(run_id, self._cause(noted_ms))
@@ -76,10 +76,10 @@ class Acceptances:
         )
 
     def tidy(self, left_ms: Callable[[Sequence[str]], Sequence[int]], now_ms: int) -> None:
-        """Forget runs whose retention is over; costs nothing as long as it is of no run's.
+        """Drop runs whose retention time is over; cheap while there are none.
 
         Args:
-            left_ms: how long Redis still keeps runs, as PTTL tells it.
+            left_ms: returns for how long Redis still keeps runs, as PTTL does.
         """
         first = next(self._noted(), None)
         if first is None or now_ms < first[1] + self.retention_ms:
@@ -88,7 +88,7 @@ class Acceptances:
             noted = list(self._noted())
             old = [run_id for run_id, at in noted if now_ms >= at + self.retention_ms]
             kept = [(run_id, at) for run_id, at in noted if now_ms < at + self.retention_ms]
-            # Their retention has not begun, or not as early as their acceptance.
+            # Their retention time starts at their end, so it may not have started, or only later.
             for run_id, left in zip(old, left_ms(old), strict=True):
                 if left == _FOR_EVER:
                     kept.append((run_id, now_ms))
@@ -97,7 +97,7 @@ class Acceptances:
             self._replace("".join(f"{run_id} {at}\n" for run_id, at in sorted(kept, key=_instant)))
 
     def forget(self, run_ids: Sequence[str]) -> None:
-        """Have no note of runs that were removed on purpose."""
+        """Drop runs that were removed on purpose."""
         gone = set(run_ids)
         with self._locked():
             noted = list(self._noted())
@@ -105,13 +105,13 @@ class Acceptances:
 
     @classmethod
     def of(cls, data_dir: Path, redis_url: str, retention_s: float) -> Acceptances:
-        """Return those of the engine of a data directory, whose Redis is at this URL."""
+        """Return the log of the data directory's engine, whose Redis is at this URL."""
         server = redis_server.PrivateRedis.at(Place(data_dir).redis_directory, redis_url)
         return cls(data_dir, server, int(retention_s * 1000))
 
     @classmethod
     def of_engine(cls, data_dir: Path, redis_url: str, retention_s: float) -> Acceptances | None:
-        """The same if that Redis is the one of the data directory's own engine, else None."""
+        """Return the log if that Redis belongs to the data directory's own engine, else None."""
         if not redis_url.startswith("unix:") or not data_dir.is_dir():
             return None
         found = cls.of(data_dir.resolve(), redis_url, retention_s)
@@ -126,13 +126,14 @@ class Acceptances:
         with contextlib.suppress(FileNotFoundError), self._file.open(encoding="ascii") as lines:
             for line in lines:
                 run_id, _, noted_ms = line.partition(" ")
-                # The last one may be somebody's who is just writing it, or was killed then.
+                # The last line may be incomplete: another command is writing it, or was killed
+                # then.
                 if noted_ms.endswith("\n") and noted_ms[:-1].isdigit():
                     yield run_id, int(noted_ms)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[Path]:
-        """Alone with the file, among all commands."""
+        """Hold the lock on the file, exclusively among all commands."""
         descriptor = os.open(self.data_dir / "accepted.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -149,7 +150,7 @@ class Acceptances:
 
 
 def _append(file: Path, text: str) -> None:
-    """Add to a file, on disk when this returns; or not at all."""
+    """Append to a file and sync it, or leave it unchanged."""
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         size = os.fstat(descriptor).st_size

@@ -1,8 +1,8 @@
-"""The append-only file of a private Redis: whether all that was acknowledged is in it, and on disk.
+"""Makes sure that everything a private Redis has acknowledged is on disk in its append-only file.
 
-Redis acknowledges before it has put a write on disk, and WAITAOF is no way to wait for that: Valkey
-9.1 without replicas answers it before the file is synced. Whoever runs on the same machine can
-sync the file himself: what one process has written, any other can have put on disk.
+Redis acknowledges writes before they are on disk, and WAITAOF does not reliably wait for that:
+Valkey 9.1 without replicas answers it before the file is synced. But any process on the same
+machine can sync the file.
 
 Standard library only, like everything that the engine's own process needs.
 """
@@ -18,17 +18,17 @@ from sleipnir.scheduler.embedded.redis_server import PrivateRedis
 from sleipnir.scheduler.errors import NotKept
 from sleipnir.scheduler.periodic import pause
 
-# Redis puts a write off while a sync is under way, by two seconds at most.
+# Redis delays writes while a sync is running, by two seconds at most.
 _PUT_OFF_S = 3.0
 _BETWEEN_LOOKS_S = 0.005
-# A file may be rewritten, and removed, between our reading its name and opening it.
+# A file may be rewritten and removed after we read its name and before we open it.
 _TRIES = 5
 
 
 def unwritten(server: PrivateRedis) -> str | None:
-    """Return why something that Redis has acknowledged is not in its file; None if all is.
+    """Return why an acknowledged write is not in the file yet; None if all are.
 
-    None as well if nobody answers there: what is not written then is lost already.
+    Also None if Redis does not answer: what it has not written then is already lost.
     """
     until = monotonic() + _PUT_OFF_S
     while state := server.persistence():
@@ -36,7 +36,7 @@ def unwritten(server: PrivateRedis) -> str | None:
             return None
         if state.get("aof_last_write_status") != "ok":
             return server.complaint() or "writing its append-only file failed"
-        # In a busy server something is always on its way; what we ask for is then written.
+        # A busy server always has something pending; by now, earlier writes are in the file.
         if state.get("aof_buffer_length", "0") == "0" or monotonic() > until:
             return None
         pause(_BETWEEN_LOOKS_S)
@@ -44,10 +44,10 @@ def unwritten(server: PrivateRedis) -> str | None:
 
 
 def sync(server: PrivateRedis) -> None:
-    """Return once everything that Redis has acknowledged before is on disk.
+    """Sync everything that Redis has acknowledged so far to disk.
 
     Raises:
-        NotKept: it cannot be put there.
+        NotKept: it cannot be written.
     """
     if why := unwritten(server):
         raise NotKept(f"Redis cannot write its data in {server.directory}: {why}")
@@ -66,13 +66,13 @@ def sync(server: PrivateRedis) -> None:
 
 def _sync_files(directory: Path) -> None:
     files = _appended(directory)
-    # Their names too: the first run of a data directory comes with a new file.
+    # Directories too: the first run of a data directory creates a new file.
     for path in (*files, *dict.fromkeys(file.parent for file in files), directory.parent):
         sync_path(path)
 
 
 def _appended(directory: Path) -> list[Path]:
-    """Return the files that Redis appends to: of a manifest, before Redis 7 a single one."""
+    """Return the files that Redis appends to: from its manifest; before Redis 7, a single one."""
     folder = directory / "appendonlydir"
     try:
         manifest = (folder / "appendonly.aof.manifest").read_text()
@@ -82,7 +82,7 @@ def _appended(directory: Path) -> list[Path]:
 
 
 def sync_path(path: Path) -> None:
-    """Put a file, or the names in a directory, on disk."""
+    """Sync a file, or the entries of a directory, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

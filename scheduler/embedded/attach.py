@@ -1,7 +1,7 @@
-"""The embedded engine as commands use it: join the one of the data directory, or start it.
+"""How commands use the embedded engine: they join the one of the data directory, or start it.
 
-The last command to leave stops it, once its data is written; `sleipnir up` is the same engine in
-the foreground. The other end of the connection, and what is said on it, is in
+The last command to leave stops the engine, once its data is written; `sleipnir up` runs the same
+engine in the foreground. The other end of the connection, and its messages, are in
 `sleipnir.scheduler.embedded.process`.
 """
 
@@ -25,7 +25,7 @@ from sleipnir.scheduler.embedded.place import MAX_WAIT_S, Engine, EngineRequest,
 from sleipnir.scheduler.errors import EngineUnreachable, Terminated
 from sleipnir.scheduler.periodic import pause
 
-# Commands that find their engine running do without what runs one.
+# Not needed by commands that find their engine running.
 with lazy_imports():
     from sleipnir.scheduler.embedded import process as engine_process
     from sleipnir.scheduler.embedded import supervisor
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine", "EngineSettings", "attach", "run_foreground"]
 
-# What an engine that runs needs at most to answer, on a machine that is very busy.
+# How long a running engine may take to answer on a very busy machine.
 ANSWER_S = 20.0
 
-# What it needs to notice that its sockets were removed, and to make them anew.
+# How long it may take to notice that its sockets were removed, and to recreate them.
 SOCKETS_BACK_S = 10.0
 
 LOG_TAIL_LINES = 15
 
 
 class EngineSettings(Protocol):
-    """The part of `Settings` that an engine is started with."""
+    """The settings that an engine is started with."""
 
     @property
     def workers(self) -> int: ...
@@ -59,13 +59,13 @@ class EngineSettings(Protocol):
 def attach(
     data_dir: Path, settings: EngineSettings, *, workers: bool, processes: int | None = None
 ) -> Iterator[Engine]:
-    """Use the engine of `data_dir`, started if none runs there; the last one out stops it.
+    """Use the engine of `data_dir`, starting it if none runs there; the last command stops it.
 
-    With `workers`, `processes` of them are started unless they are there already. An engine
-    that is killed meanwhile is started again, on the same URLs.
+    With `workers`, `processes` of them are started unless they are running already. An engine that
+    is killed meanwhile is restarted on the same URLs.
 
     Raises:
-        EngineUnreachable: when there is none and none can be started.
+        EngineUnreachable: there is none, and none can be started.
     """
     count = _worker_count(settings, processes) if workers else 0
     attachment = _Attachment(Place.of(data_dir), _request(settings, count))
@@ -73,7 +73,7 @@ def attach(
     try:
         yield engine
     except Terminated:
-        attachment.close(waits=False)  # as whoever sent the signal
+        attachment.close(waits=False)  # whoever sent the signal does not wait either
         raise
     except BaseException:
         attachment.close()
@@ -88,12 +88,12 @@ def run_foreground(
     processes: int | None = None,
     companions: Callable[[Engine], Sequence[ChildProcess]] = lambda _engine: (),
 ) -> None:
-    """Be the engine of `data_dir` until SIGTERM or Ctrl-C; a second Ctrl-C kills.
+    """Run the engine of `data_dir` until SIGTERM or Ctrl-C; a second Ctrl-C kills it.
 
-    `companions` is called once Redis answers; its children run beside the workers.
+    `companions` is called once Redis answers; the processes it returns run beside the workers.
 
     Raises:
-        EngineUnreachable: when an engine runs there already, or none can be started.
+        EngineUnreachable: an engine is running there already, or none can be started.
     """
     place = Place.of(data_dir)
     with _locked(place.start_lock):
@@ -132,7 +132,7 @@ def _locked(file: Path) -> Iterator[None]:
 
 
 class _Attachment:
-    """One command's hold on the engine: as long as its connection is open, the engine stays."""
+    """One command's connection to the engine, which runs as long as any is open."""
 
     def __init__(self, place: Place, request: EngineRequest) -> None:
         self._place = place
@@ -140,7 +140,7 @@ class _Attachment:
         self._connection = socket.socket(socket.AF_UNIX)
         self._leaving = False
         self._last_words: dict[str, Any] = {}
-        # Held while the connection is replaced, or told that we leave.
+        # Held while the connection is replaced or closed.
         self._changing = threading.Lock()
         self._follower = threading.Thread(target=self._follow, daemon=True)
 
@@ -151,13 +151,13 @@ class _Attachment:
         return engine
 
     def close(self, *, waits: bool = True) -> None:
-        """Let go; returns when the engine has, which is after its end if we were the last."""
+        """Leave; return when the engine has let us go, which is at its end if we were the last."""
         with self._changing:
             self._leaving = True
             with contextlib.suppress(OSError):  # the engine was killed
                 self._connection.shutdown(socket.SHUT_WR)
         if not waits:
-            return  # the engine hears of our end from the kernel
+            return  # the kernel closes the connection when we exit
         self._follower.join()
         self._connection.close()
         if "stays" in self._last_words:
@@ -166,18 +166,18 @@ class _Attachment:
     def _connect(self) -> Engine:
         try:
             with _locked(self._place.start_lock):
-                # The second start is for an engine that was killed in its first moments.
+                # The second start is for an engine that was killed right after the first.
                 if not (self._join_in_time() or self._start() or self._start()):
                     raise self._unreachable("the embedded engine did not start")
                 engine, _ = self._place.recorded_engine() or (None, None)
         except BaseException:
             self._connection.close()
             raise
-        assert engine is not None  # it signs before it is ready
+        assert engine is not None  # it records itself before it is ready
         return engine
 
     def _join_in_time(self) -> bool:
-        """Join; an engine that runs, but lost its sockets, gets the time to make them anew."""
+        """Join; wait while a running engine recreates lost sockets."""
         deadline = monotonic() + SOCKETS_BACK_S
         while not self._join():
             if not self._is_running() or monotonic() > deadline:
@@ -193,7 +193,7 @@ class _Attachment:
         return False
 
     def _join(self) -> bool:
-        """Connect to the engine on record; false when it is not there, or about to end."""
+        """Connect to the recorded engine; return False if it is not there or about to stop."""
         found = self._place.recorded_engine()
         if found is None:
             return False
@@ -206,12 +206,12 @@ class _Attachment:
         return self._ask(ANSWER_S)
 
     def _start(self) -> bool:
-        """Start an engine whose first user we are: there is no moment at which it has none."""
+        """Start an engine with us as its first user, so that it is never without one."""
         self._connection.close()
         self._connection, engines_end = socket.socketpair()
         log = os.open(self._place.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            # Returns soon: the engine goes into the background by itself.
+            # Returns soon: the engine daemonizes itself.
             subprocess.run(
                 [
                     sys.executable,
@@ -232,10 +232,10 @@ class _Attachment:
         return self._ask(MAX_WAIT_S)
 
     def _ask(self, max_wait_s: float) -> bool:
-        """Send the request; true once it is met, false when the engine ends instead."""
+        """Send the request; return True once it is met, False if the engine stops instead."""
         self._connection.settimeout(max_wait_s)
         try:
-            # One that could not start may have said why, and gone, before it is asked.
+            # An engine that failed to start may have said why and exited before this.
             with contextlib.suppress(BrokenPipeError):
                 self._connection.sendall(self._request)
             answer = _receive(self._connection)
@@ -252,21 +252,21 @@ class _Attachment:
         return bool(answer and "ready" in answer)
 
     def _unreachable(self, why: str) -> EngineUnreachable:
-        """Return the error, with what the engine had to say for itself, if anything."""
+        """Return the error, with the end of the engine's log if there is one."""
         log_file = self._place.log_file
         try:
             lines = log_file.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
-        except FileNotFoundError:  # an engine in the foreground has none
+        except FileNotFoundError:  # a foreground engine has no log
             lines = []
         return EngineUnreachable(
             "\n".join((f"{why}; {log_file} ends with:", *lines)) if lines else why
         )
 
     def _follow(self) -> None:
-        """Wait for the connection's end; when the engine was killed, start it again."""
+        """Wait until the connection closes; if the engine was killed, start it again."""
         pauses, began_at = supervisor.Pauses(), monotonic()
         while self._was_killed():
-            # Nothing to wait for: this keeps an engine that dies at once from spinning.
+            # Keeps an engine that always dies at once from being restarted in a busy loop.
             pause(pauses.after(monotonic() - began_at))
             began_at = monotonic()
             with self._changing:
@@ -275,10 +275,10 @@ class _Attachment:
                 try:
                     self._connect()
                 except (EngineUnreachable, OSError):
-                    return  # for users of Redis to notice
+                    return  # callers notice when they use Redis
 
     def _was_killed(self) -> bool:
-        """Wait for the connection's end; whether it came without a word before it."""
+        """Wait until the connection closes; return whether that was without a last message."""
         self._last_words = {}
         with contextlib.suppress(ConnectionError):
             while (words := _receive(self._connection)) is not None:
@@ -287,7 +287,7 @@ class _Attachment:
 
 
 def _receive(connection: socket.socket) -> dict[str, Any] | None:
-    """Return the next message; None when the other side has closed."""
+    """Return the next message; None if the other side has closed."""
     with connection.makefile("rb", buffering=0) as lines:
         line = lines.readline()
     return json.loads(line) if line.endswith(b"\n") else None

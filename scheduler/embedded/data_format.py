@@ -1,4 +1,4 @@
-"""The form in which an embedded engine keeps its data: another one is refused, never guessed at."""
+"""The version of an embedded engine's data format; other versions are refused, never guessed at."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Final
 
 from sleipnir.scheduler.errors import EngineUnreachable
 
-# Counted up with every change that makes the keys of before unreadable.
+# Incremented with every change that makes older keys unreadable.
 DATA_FORMAT: Final = 5
 _FILE = "format"
-_LONGEST = 20  # bytes of a mark
+_LONGEST = 20  # bytes of the version file
 
 
 def require_format(directory: Path) -> None:
-    """Mark the directory of a private Redis with the form of what is in it, or find it marked.
+    """Check the data format of a private Redis' directory, or record it in a new one.
 
     Raises:
-        EngineUnreachable: it was written by a version of Sleipnir with another form.
+        EngineUnreachable: it was written by a version of Sleipnir with another format.
         OSError: it cannot be read or written.
     """
     mark = directory / _FILE
@@ -25,10 +25,10 @@ def require_format(directory: Path) -> None:
         with mark.open("rb") as file:
             found = file.read(_LONGEST).decode("ascii", "replace").strip()
     except FileNotFoundError:
-        # Before there were marks, there was one form.
+        # Data without a version file has the first format.
         found = "1" if (directory / "appendonlydir").exists() else str(DATA_FORMAT)
         if found == str(DATA_FORMAT):
-            # Whole or not at all: an empty mark would be another form for ever.
+            # Atomically: an empty file would forever be another format.
             part = directory / f"{_FILE}.part"
             part.write_text(f"{found}\n", encoding="ascii")
             part.replace(mark)

@@ -1,7 +1,7 @@
-"""Processes whose parent has died: this process takes in those that descend from it, and ends them.
+"""Adopts descendant processes whose parent has died, and ends them.
 
-Linux only: elsewhere they go to the system's first process, out of reach. Standard library only,
-as the supervisor that calls it.
+Linux only: elsewhere they become children of the system's first process, out of reach. Standard
+library only, like the supervisor that calls it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from time import monotonic
 
-# Processes that die of SIGKILL do so at once, but for those the kernel is busy with.
+# SIGKILL acts at once, except on processes that the kernel is busy with.
 KILL_LIMIT_S = 5.0
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -24,16 +24,16 @@ _THREADS = "/proc/self/task"
 
 
 def adopt() -> bool:
-    """Become the parent of descendants whose own has died; whether the system can do that."""
+    """Become the parent of orphaned descendants; return whether the system supports that."""
     if sys.platform != "linux" or not Path(_children_file(os.getpid())).exists():
         return False
     return bool(ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
 
 
 def adopted() -> list[int]:
-    """Children that this process took in, and those that its main thread has started.
+    """Return adopted children, and those that the main thread has started.
 
-    One small file: what is taken in becomes the main thread's.
+    Reads one small file: adopted children belong to the main thread.
     """
     return _listed(os.getpid())
 
@@ -45,9 +45,9 @@ def children() -> list[int]:
 
 
 def end_children(known: Collection[int] = (), *, limit_s: float = KILL_LIMIT_S) -> None:
-    """Kill all children but those `known`, then what they leave to us, until none is left.
+    """Kill all children except those `known`, then the orphans they leave, until none is left.
 
-    Children that belong to our own session are ours, not an agent's: they end with us.
+    Children in our own session belong to us, not to an agent: they end with us.
     """
     deadline = monotonic() + limit_s
     ours = os.getsid(0)
@@ -62,7 +62,7 @@ def end_children(known: Collection[int] = (), *, limit_s: float = KILL_LIMIT_S) 
 
 
 def collect(pid: int) -> bool:
-    """Take note of a child's end; whether it has ended."""
+    """Reap a child; return whether it has ended."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:
@@ -76,7 +76,7 @@ def tell(pid: int, number: signal.Signals) -> None:
 
 
 def wait_for_one(pids: Iterable[int], timeout_s: float) -> None:
-    """Wait until one of some children ends, `timeout_s` at most."""
+    """Wait until one of the children ends, `timeout_s` at most."""
     with contextlib.ExitStack() as opened:
         poll = select.poll()
         for pid in pids:

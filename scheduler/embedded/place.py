@@ -1,6 +1,6 @@
-"""What a command and the embedded engine agree on: files, locks, what is asked and answered.
+"""What commands and the embedded engine share: files, locks, requests and answers.
 
-Standard library only: every command waits for this to start.
+Standard library only: the start of every command waits for it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pathlib import Path
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import EngineUnreachable
 
-# An engine that is draining, and a Redis that loads its data, may need this long.
+# How long a draining engine, or a Redis that loads its data, may need.
 MAX_WAIT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """A running engine: where its Redis is, who it is and where it logs."""
+    """A running engine: its process, its Redis and its log."""
 
     pid: int
     redis_url: str  # for Redis clients
@@ -32,12 +32,12 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class EngineRequest:
-    """What a command needs from the engine; `workers` 0: Redis alone."""
+    """What a command needs from the engine; with `workers` 0 only Redis."""
 
     workers: int
     concurrency: int
     drain_s: float
-    # Workers act for the command that asked for them: with its environment, API keys included.
+    # Workers get the environment of the command that asked for them, API keys included.
     environment: Mapping[str, str]
 
 
@@ -52,7 +52,7 @@ class Place:
         """Create the directory, or check that it is ours.
 
         Raises:
-            EngineUnreachable: when it cannot be used.
+            EngineUnreachable: it cannot be used.
         """
         try:
             data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -73,12 +73,12 @@ class Place:
 
     @property
     def engine_lock(self) -> Path:
-        """Locked by the engine as long as it lives; says who it is and where it listens."""
+        """Locked by the engine while it runs; contains its process and addresses."""
         return self.data_dir / "engine.lock"
 
     @property
     def start_lock(self) -> Path:
-        """Locked by whoever joins or starts the engine, so that two do not start two."""
+        """Locked while a command joins or starts the engine, so that only one is started."""
         return self.data_dir / "start.lock"
 
     @property
@@ -88,26 +88,26 @@ class Place:
 
     @property
     def log_file(self) -> Path:
-        """What a background engine and its children print, since its start."""
+        """The output of a background engine and its children since its start."""
         return self.data_dir / "engine.log"
 
     @property
     def redis_directory(self) -> Path:
-        """The server's data."""
+        """The server's data directory."""
         return self.data_dir / "redis"
 
     @property
     def loss_note(self) -> Path:
-        """Says why the data may lack something, once an engine had to leave something behind."""
+        """Contains why data may be missing, if an engine was stopped before all was written."""
         return self.data_dir / "lost"
 
     def note_loss(self, why: str) -> None:
-        """Remember that the server is stopped before it has written all."""
-        with contextlib.suppress(OSError):  # its reason may well be ours
+        """Record why the server is stopped before everything is written."""
+        with contextlib.suppress(OSError):  # it may fail for the same reason
             self.loss_note.write_text(f"{why}\n")
 
     def recorded_engine(self) -> tuple[Engine, Path] | None:
-        """Return the last engine to sign, which may be gone, and the socket where it listens."""
+        """Return the last recorded engine, which may be gone, and its control socket."""
         try:
             found = json.loads(self.engine_lock.read_text())
             engine = Engine(found["pid"], found["url"], found["broker_url"], self.log_file)
@@ -117,10 +117,10 @@ class Place:
 
 
 def lock(file: Path, *, wait: bool) -> int:
-    """Lock a file for as long as the returned descriptor is open in some process.
+    """Lock a file for as long as the returned descriptor is open in any process.
 
     Raises:
-        BlockingIOError: when it is locked and `wait` is false.
+        BlockingIOError: it is locked and `wait` is false.
     """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     try:

@@ -1,15 +1,15 @@
-"""The embedded engine's own process: a private Redis and its workers, kept while they are used.
+"""The embedded engine's own process: a private Redis and workers, kept while commands use them.
 
-`python -m sleipnir.scheduler.embedded.process DATA_DIR`, started by `attach`. A command holds a
-connection to it, which the kernel closes however the command dies; when the last one is gone the
-engine drains and ends. A command sends one line, its `EngineRequest`; the engine answers one:
-`ready`, or `failed` and why. It says `stopping` before it ends, so that a connection which breaks
-without that word means that the engine was killed.
+`python -m sleipnir.scheduler.embedded.process DATA_DIR`, started by `attach`. Each command holds a
+connection to it, which the kernel closes however the command dies; when the last one is gone, the
+engine drains and stops. A command sends one line, its `EngineRequest`; the engine answers with one
+line: `ready`, or `failed` and why. It sends `stopping` before it stops, so a connection that
+breaks without this message means that the engine was killed.
 
-As long as its Redis cannot write its data it does not end: the last command is told why (`stays`)
-and let go, and the engine ends once all is written.
+While its Redis cannot write its data, the engine does not stop: the last command is told why
+(`stays`) and released, and the engine stops once everything is written.
 
-Standard library only: every command waits for this to start.
+Standard library only: the start of every command waits for it.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from sleipnir.scheduler.embedded.supervisor import ChildProcess, Supervisor, say
 from sleipnir.scheduler.errors import EngineUnreachable
 from sleipnir.scheduler.periodic import pause
 
-# What a worker needs beyond its drain to close its files.
+# What a worker needs after its drain to close its files.
 DRAIN_MARGIN_S = 5.0
-# How often an engine that cannot end looks whether it can.
+# How often an engine that cannot stop checks whether it can.
 _LOOKS_AGAIN_S = 1.0
-# The log becomes `engine.log.1` beyond this size, and is looked at this often.
+# Beyond this size the log is rotated to `engine.log.1`; it is checked this often.
 LOG_BYTES = 8 * 1024 * 1024
 _LOG_LOOK_S = 2.0
 _REDIS = "redis"
-# What a server gets to end whose engine was killed.
+# How long the server of a killed engine gets to exit.
 LEFTOVER_S = 10.0
 
 
 def rotate(log_file: Path, limit_bytes: int = LOG_BYTES) -> None:
-    """Put a log that is too large aside: its end, in place of what was put aside before.
+    """Rotate a log that is too large: keep its end as the only older log.
 
-    All processes of the engine have it open to append, so it is emptied and not replaced.
+    All processes of the engine have it open for appending, so it is truncated, not replaced.
     """
     with contextlib.suppress(OSError):  # somebody removed it, or the disk is full
         size = log_file.stat().st_size
@@ -68,8 +68,8 @@ def rotate(log_file: Path, limit_bytes: int = LOG_BYTES) -> None:
 def worker_children(
     redis_url: str, processes: int, concurrency: int, environment: Mapping[str, str] | None = None
 ) -> list[ChildProcess]:
-    """Worker processes of one machine; the first one runs the scheduler as well."""
-    # -P: a directory of the user's that happens to be called `worker` is not ours.
+    """Return the worker processes of one machine; the first one also runs the scheduler."""
+    # -P: don't import from a user's directory that happens to be called `worker`.
     command = [sys.executable, "-P", "-m", "sleipnir.worker", "--redis", redis_url]
     command += ["--concurrency", str(concurrency), "--quiet"]
     return [
@@ -93,18 +93,18 @@ class EngineProcess:
         self._control = sockets / "control.sock"
         self._door = socket.socket(socket.AF_UNIX)
         self._users: dict[socket.socket, bytearray] = {}
-        # Whether it goes on without users: as `sleipnir up` does.
+        # Whether it runs on without users, as `sleipnir up` does.
         self._stays = False
         self._closing = False
-        self._redis_restarts = False  # for its socket to come back
-        self._data_removed = ""  # what somebody did with the data directory, if so
+        self._redis_restarts = False  # to recreate its socket
+        self._data_removed = ""  # what happened to the data directory, if removed
         self._supervisor = Supervisor(grace_s=DRAIN_MARGIN_S, adopts=True)
 
     def start(self) -> Engine:
-        """Start Redis and open the door; returns once both are ready.
+        """Start Redis and listen for commands; return once both are ready.
 
         Raises:
-            EngineUnreachable: when there is no Redis that starts.
+            EngineUnreachable: no Redis can be started.
         """
         try:
             engine = self._sign()
@@ -119,17 +119,17 @@ class EngineProcess:
         return engine
 
     def admit(self, user: socket.socket) -> None:
-        """Serve a connected command until it goes."""
+        """Serve a connected command until it disconnects."""
         self._users[user] = bytearray()
         self._supervisor.watch(user, partial(self._hear, user))
 
     def bound_log(self) -> None:
-        """Keep the log from filling the disk, for as long as `serve` runs."""
+        """Rotate the log regularly for as long as `serve` runs."""
         rotate(self._place.log_file)
         self._supervisor.call_in(_LOG_LOOK_S, self.bound_log)
 
     def stay(self, request: EngineRequest, companions: Sequence[ChildProcess]) -> None:
-        """Be used by ourselves: run what `request` asks for, and `companions`, until a signal."""
+        """Run what `request` asks for, and `companions`, until a signal, even without users."""
         self._stays = True
         self.bound_log()
         self._provide(request)
@@ -137,26 +137,26 @@ class EngineProcess:
             self._supervisor.start(companion)
 
     def serve(self) -> None:
-        """Run until nobody is left or a signal comes; returns when all children have ended.
+        """Run until no user is left or a signal arrives; return when all children have ended.
 
         Raises:
-            EngineUnreachable: when it stopped since its data directory was removed.
+            EngineUnreachable: it stopped because its data directory was removed.
         """
         self._supervisor.run(on_stopping=self._close_door)
-        # A server that was killed, or failed to start, leaves its own.
+        # A server that was killed or failed to start leaves its socket.
         self._redis.socket_file.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self._control.parent.rmdir()
         for descriptor in self._locks:
             os.close(descriptor)
-        # Last: this is what a command that leaves is waiting for.
+        # Last: leaving commands wait for this.
         for user in self._users:
             user.close()
         if self._data_removed:
             raise EngineUnreachable(f"{self._data_removed}; what it held is lost")
 
     def abandon(self) -> None:
-        """End everything now: its start went wrong."""
+        """Stop everything after a failed start."""
         self._supervisor.stop()
         self.serve()
 
@@ -182,7 +182,7 @@ class EngineProcess:
             self._redis.command_line(self._redis.find_program()),
             umask=0o077,
             pass_fds=(data_lock,),
-            # Should we be killed, this lets it write out and exit by itself.
+            # If we are killed, this lets it save its data and exit by itself.
             death_signal=signal.SIGTERM,
             farewell=self._shut_down_redis,
             outlives_others=True,
@@ -191,12 +191,12 @@ class EngineProcess:
         self._redis.await_ready(self._supervisor.start(server))
 
     def _shut_down_redis(self) -> None:
-        if why := unwritten(self._redis):  # and somebody insisted
+        if why := unwritten(self._redis):  # a second signal forced the stop
             self._place.note_loss(why)
         self._redis.shut_down()
 
     def _lock_data(self) -> int:
-        """Take the lock that the server shares; a server whose engine was killed ends first."""
+        """Take the lock shared with the server; stop the server of a killed engine first."""
         deadline = monotonic() + LEFTOVER_S
         while monotonic() < deadline:
             try:
@@ -219,7 +219,7 @@ class EngineProcess:
         if self._closing:
             return
         if self._has_lost_data():
-            # Other commands would start a second engine, which knows nothing of this one.
+            # Other commands would start a second engine, unaware of this one.
             self._data_removed = (
                 f"the data directory {self._place.data_dir} was removed or replaced"
             )
@@ -234,13 +234,13 @@ class EngineProcess:
             found = self._place.engine_lock.stat()
         except FileNotFoundError:
             return True
-        except OSError:  # a file system that is away for a moment
+        except OSError:  # a file system that is temporarily unavailable
             return False
         return not os.path.samestat(found, os.fstat(self._locks[0]))
 
     def _mend_sockets(self) -> None:
-        """Make anew what somebody has removed, such as a cleaner of temporary files."""
-        with contextlib.suppress(EngineUnreachable, OSError):  # not now
+        """Recreate sockets that were removed, for example by a cleaner of temporary files."""
+        with contextlib.suppress(EngineUnreachable, OSError):  # retried at the next check
             socket_directory(self._place.data_dir)
             if not self._control.exists():
                 say("the socket directory was removed; recreating it")
@@ -251,7 +251,7 @@ class EngineProcess:
             if self._redis.socket_file.exists():
                 self._redis_restarts = False
             elif not self._redis_restarts:
-                # It cannot be told to listen once more.
+                # A running server cannot be told to listen again.
                 self._redis_restarts = True
                 self._supervisor.restart(_REDIS)
 
@@ -277,18 +277,18 @@ class EngineProcess:
         if heard.endswith(b"\n"):
             try:
                 request = EngineRequest(**json.loads(heard))
-                # `up` has the workers its user wanted, with that user's environment: those of
-                # a passing command would stay, and run what others submit.
+                # `up` has the workers and the environment that its user wanted: workers for other
+                # commands would outlive these, and execute what others submit.
                 if not self._stays:
                     self._provide(request)
                 _tell(user, ready=True)
             except (OSError, ValueError, TypeError) as error:
-                # Theirs alone: the others go on.
+                # Only this command fails; others are not affected.
                 _tell(user, failed=f"the engine cannot handle the request: {error}")
             heard.clear()
 
     def _provide(self, request: EngineRequest) -> None:
-        """Start the workers asked for that are not there yet."""
+        """Start the requested workers that are not running yet."""
         supervisor = self._supervisor
         supervisor.grace_s = max(supervisor.grace_s, request.drain_s + DRAIN_MARGIN_S)
         for worker in worker_children(
@@ -305,7 +305,7 @@ class EngineProcess:
             self._let_go(user)
             self._supervisor.call_in(_LOOKS_AGAIN_S, self._end_when_written)
         else:
-            # Its connection stays open until all is over.
+            # Its connection stays open until everything has stopped.
             self._supervisor.stop()
 
     def _let_go(self, user: socket.socket) -> None:
@@ -313,7 +313,7 @@ class EngineProcess:
         user.close()
 
     def _end_when_written(self) -> None:
-        """End, unless somebody uses us again: then their leaving is the time for it."""
+        """Stop once everything is written, unless there are users again."""
         if self._users:
             return
         if unwritten(self._redis):
@@ -323,18 +323,18 @@ class EngineProcess:
 
 
 def _tell(user: socket.socket, **message: object) -> None:
-    with contextlib.suppress(OSError):  # it has died; the engine hears of that
+    with contextlib.suppress(OSError):  # it has died, which the closed connection reports
         user.sendall(json.dumps(message).encode() + b"\n")
 
 
 def _main() -> None:
-    """The background engine; its standard input is the connection of its first user."""
+    """Run the background engine; its standard input is the connection of its first user."""
     if os.fork():
-        os._exit(0)  # what goes on has no parent that would have to wait for its end
+        os._exit(0)  # the daemon has no parent that must wait for it
     user = socket.socket(fileno=os.dup(sys.stdin.fileno()))
     os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
     place = Place(Path(sys.argv[1]))
-    # An engine that is ending gets its time, but nobody waits for one that hangs.
+    # A stopping engine gets its time, but not one that hangs.
     signal.alarm(int(MAX_WAIT_S))
     try:
         engine_lock = lock(place.engine_lock, wait=True)
@@ -347,9 +347,9 @@ def _main() -> None:
         return
     process.admit(user)
     process.bound_log()
-    with contextlib.suppress(EngineUnreachable):  # its log says why
+    with contextlib.suppress(EngineUnreachable):  # the log says why
         process.serve()
-    # The interpreter would take its time to end, and the last command has been let go.
+    # Skip the interpreter's slow shutdown; the last command has been released.
     os._exit(0)
 
 

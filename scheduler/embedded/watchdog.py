@@ -1,13 +1,13 @@
-"""Kills a process whose interpreter stands still, from outside of it.
+"""Kills a process whose interpreter is stuck, from outside of it.
 
-Some code in C holds the interpreter for as long as it runs, a search with a bad pattern among it:
-no thread gets a turn, no signal is handled, no lease renewed. So a process of its own listens for
-a sign of life each second, and ends the one that has given none for too long.
+Some C code holds the interpreter lock for as long as it runs, such as a search with a bad
+pattern: no thread runs, no signal is handled, no lease renewed. So a separate process expects a
+sign of life every second, and kills a process that has given none for too long.
 
-It outlives that process by a moment. Where there is no supervisor, or that was killed too, nobody
-else would end the programs that a killed worker leaves behind.
+It briefly outlives that process: without a supervisor, or if that was killed too, nobody else would
+end the programs that a killed worker leaves behind.
 
-Run as a file, with the standard library alone: it costs some MB and no time.
+It runs as a file with only the standard library: it costs some MB and no time.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from typing import Final
 logger = logging.getLogger("sleipnir.worker")
 
 BEAT_S: Final = 1.0
-# Whatever the lease: a loaded machine may leave a healthy process without a turn for seconds.
+# Independent of the lease: a loaded machine may not run a healthy process for seconds.
 SHORTEST_SILENCE_S: Final = 10.0
 
-_STOPPED = "Tt"  # by a signal or a debugger, which is somebody's will
-# What belongs to a dead worker and ends by itself gets so many looks to do so: a visit in a process
-# of its own is given back. The lease of what is left ends later.
+_STOPPED = "Tt"  # by a signal or a debugger, so on purpose
+# The number of looks before killing what a dead worker left, some of which ends by itself: an
+# isolated process first requeues its visit. The leases of the rest expire later.
 _GRACE_LOOKS = 6
 _KILLING_LOOKS = 10
 _DEAF_TO = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Watched:
-    """Has this process watched, and shows that it lives, for as long as it does."""
+    """Starts a watchdog for this process, and gives it signs of life."""
 
     def __init__(self, silence_s: float, programs: str) -> None:
-        """Start the thread that beats, and that starts the watchdog, whenever there is none.
+        """Start the thread that gives signs of life and restarts the watchdog whenever it is gone.
 
         Args:
-            silence_s: how long no sign of life is the end of this process; 10 s at least.
-            programs: what a variable in the environment of each of its programs begins with,
-                as `NAME=VALUE`.
+            silence_s: after how long without a sign of life to kill this process; 10 s at least.
+            programs: the beginning, `NAME=VALUE`, of a variable in the environment of each of its
+                programs.
         """
         self._silence_s = max(silence_s, SHORTEST_SILENCE_S)
         self._programs = programs
@@ -61,9 +61,9 @@ class Watched:
                 if pipe is None:
                     pipe = self._start()
                 os.write(pipe, b".")
-            except BlockingIOError:  # the watchdog has been stopped
+            except BlockingIOError:  # the watchdog is suspended
                 pass
-            except BrokenPipeError:  # it has been killed
+            except BrokenPipeError:  # the watchdog was killed
                 self._bury(pipe)
                 pipe = None
             except OSError as error:
@@ -71,7 +71,7 @@ class Watched:
             pause.wait(BEAT_S)
 
     def _start(self) -> int:
-        """Not in the main thread, among whose children those are sought that programs left."""
+        """Start the watchdog; not in the main thread, among whose children orphans are searched."""
         theirs, ours = os.pipe()
         try:
             os.set_blocking(ours, False)
@@ -80,7 +80,7 @@ class Watched:
                 [sys.executable, "-I", "-S", __file__, *of_us],
                 stdin=theirs,
                 stdout=subprocess.DEVNULL,
-                # In our session, as all that ends by itself when we do, but not in our group.
+                # In our session, like everything that ends by itself with us, but not in our group.
                 process_group=0,
             )
         except OSError:
@@ -98,12 +98,12 @@ class Watched:
 
 
 def watch(pid: int, silence_s: float, beats: int = 0) -> bool:
-    """Listen to `beats` until the process ends; False if none came for so long that it was killed.
+    """Watch a process through `beats` until it ends; return False if it was killed for silence.
 
-    Looks are counted, not time: where all stands still, as in a suspended machine, that is one
-    look. And a process that somebody has stopped may be silent.
+    Looks are counted, not time: while everything stands still, as in a suspended machine, that is
+    one look. And a process stopped on purpose may be silent.
     """
-    # Readable once the process has ended; only Linux has such.
+    # Readable once the process has ended; Linux only.
     process = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
     heard = [beats] if process is None else [beats, process]
     silent_s = 0.0
@@ -133,7 +133,7 @@ def _is_stopped(pid: int) -> bool:
 
 
 def end_programs(marked: bytes) -> None:
-    """End what is left of a dead worker's programs, told by what is in their environment."""
+    """End the remaining programs of a dead worker, recognized by their environment."""
     for look in range(_GRACE_LOOKS + _KILLING_LOOKS):
         pids = [int(directory.name) for directory in Path("/proc").glob("[0-9]*")]
         left = [pid for pid in pids if _has(pid, marked)]
@@ -148,7 +148,7 @@ def end_programs(marked: bytes) -> None:
 def _has(pid: int, marked: bytes) -> bool:
     try:
         variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:  # it has ended, or is somebody else's
+    except OSError:  # it has ended, or belongs to another user
         return False
     return any(variable.startswith(marked) for variable in variables)
 
@@ -157,15 +157,15 @@ def _kill(pid: int, marked: bytes) -> None:
     with suppress(OSError):  # it has ended
         process = os.pidfd_open(pid)
         try:
-            if _has(pid, marked):  # still that one, and not another of its number
+            if _has(pid, marked):  # still the same process, not another with its pid
                 signal.pidfd_send_signal(process, signal.SIGKILL)
         finally:
             os.close(process)
 
 
 def main() -> None:
-    """`watchdog.py PID SECONDS NAME=VALUE`, with the signs of life on standard input."""
-    for number in _DEAF_TO:  # those are for the one it watches: it goes when that has gone
+    """Run `watchdog.py PID SECONDS NAME=VALUE`, with the signs of life on standard input."""
+    for number in _DEAF_TO:  # they are meant for the watched process, which this one outlives
         signal.signal(number, signal.SIG_IGN)
     with suppress(ProcessLookupError):
         watch(int(sys.argv[1]), float(sys.argv[2]))

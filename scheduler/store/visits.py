@@ -117,8 +117,7 @@ class Visits:
 
         Args:
             nodes: what the checkpoint says about each node, by id.
-            failures: node failures that do not end the run.
-            first: commands to send along in front of the transition.
+            failures: of nodes, not fatal; `first`: commands to send along in front.
 
         Raises:
             RunClosed, StaleVisit, StaleStep: another delivery or end came first; drop the result.
