@@ -64,10 +64,10 @@ Of these the sums over stored root runs, whole numbers; a field that reaches 0 i
                                         inf; `cost|prompt|completion|cached|unpriced <agent>`
 Of these, which scheduler owns the partition:
     {pNN}:owner    string  the scheduler that sweeps the partition; expires in seconds
-    {pNN}:swept    string  when it last did, ms: until then no time was lost
-    {pNN}:watched  string  somebody has a list of runs or questions open, and is told of changes on
-                           the channel `sleipnir:changes`; expires in seconds
-Of limits of model calls, `{limits}:…`, all in one slot; all expire but `settings`:
+    {pNN}:swept    string  when it last swept, ms: no time was lost until then
+    {pNN}:watched  string  a client watches lists of runs or questions: publish changes on the
+                           channel `sleipnir:changes`; expires in seconds
+Of the limits of model calls, `{limits}:…`, all in one slot; all expire but `settings`:
     settings           hash    what `sleipnir limits` changed
     ahead              string  by how much the limits' clock is ahead of Redis' clock, ms
     names              zset    what calls wait for → when a call last waited for it, ms

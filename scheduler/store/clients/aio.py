@@ -125,7 +125,7 @@ class AsyncStore:
 
 
 def connect_async(url: str) -> tuple[Redis, Sequence[Any]]:
-    """A client that connects when it is first used, and those of the sentinels that it asks."""
+    """Return a client that connects on first use, and the clients of its sentinels, if any."""
     retry = Retry(ExponentialWithJitterBackoff(cap=0.2, base=0.02), 2, (ConnectionError,))
     # A busy event loop delays the connection, which does not mean that Redis is down.
     options = client_options(url) | {"retry": retry, "socket_connect_timeout": SOCKET_TIMEOUT_S}
