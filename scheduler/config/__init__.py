@@ -1,1 +1,1 @@
-"""What people configure: settings, models, keys, secrets, MCP servers."""
+"""Configuration: settings, models, keys, secrets, MCP servers."""

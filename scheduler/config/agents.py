@@ -1,4 +1,4 @@
-"""Where agents are looked for by name."""
+"""The directories in which agents are searched by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def agent_search(settings: Settings) -> AgentSearch:
-    """Return the places where agents are looked for by name, in order."""
+    """Return the directories in which agents are searched by name, in order."""
     return references.AgentSearch(
         (
             Path("agents").absolute(),

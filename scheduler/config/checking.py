@@ -1,4 +1,4 @@
-"""Checks values of settings by what their records say of them. The one place with pydantic here."""
+"""Validates values of settings by their records' types. The only user of pydantic here."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from sleipnir.scheduler.errors import WrongValue
 
 
 def checked(record: type, name: str, value: Any) -> Any:
-    """Return a value as the field of that name takes it.
+    """Return a value as the named field takes it.
 
     Args:
         record: a dataclass; the metadata of its fields may have `bounds`.
 
     Raises:
-        WrongValue: it does not take this one.
+        WrongValue: the value is invalid.
     """
     try:
         return _type_of(record, name).validate_python(value)
@@ -37,14 +37,14 @@ def as_json(record: Any) -> Any:
 def _type_of(record: Any, name: str) -> TypeAdapter[Any]:
     bounds = next(each.metadata for each in fields(record) if each.name == name).get("bounds", {})
     hint = get_type_hints(record, include_extras=True)[name]
-    if is_dataclass(hint):  # has rules of its own
+    if is_dataclass(hint):  # a section with its own rules
         return TypeAdapter(hint)
     bounded: Any = Annotated[hint, Field(**bounds)]
     return TypeAdapter(bounded, config=ConfigDict(allow_inf_nan=False))
 
 
 def _wrong(error: ErrorDetails) -> WrongValue:
-    # Pydantic says of a mapping's key that it is one; what the key is it says before.
+    # Pydantic marks errors of a mapping's key with "[key]", after the key itself.
     path = tuple(str(step) for step in error["loc"] if step != "[key]")
     match error["type"]:
         case "extra_forbidden" | "unexpected_keyword_argument":

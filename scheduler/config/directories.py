@@ -1,4 +1,4 @@
-"""Where Sleipnir keeps things of one user: configuration and data."""
+"""The directories for a user's configuration and data."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 
 def config_dir() -> Path:
-    """`$SLEIPNIR_CONFIG_DIR`, else `$XDG_CONFIG_HOME/sleipnir`, else `~/.config/sleipnir`."""
+    """Return `$SLEIPNIR_CONFIG_DIR`, `$XDG_CONFIG_HOME/sleipnir` or `~/.config/sleipnir`."""
     return _home("SLEIPNIR_CONFIG_DIR", "XDG_CONFIG_HOME", "~/.config")
 
 
 def data_dir() -> Path:
-    """`$SLEIPNIR_DATA_DIR`, else `$XDG_DATA_HOME/sleipnir`, else `~/.local/share/sleipnir`."""
+    """Return `$SLEIPNIR_DATA_DIR`, `$XDG_DATA_HOME/sleipnir` or `~/.local/share/sleipnir`."""
     return _home("SLEIPNIR_DATA_DIR", "XDG_DATA_HOME", "~/.local/share")
 
 

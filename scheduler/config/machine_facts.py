@@ -1,4 +1,4 @@
-"""What prompts of normal agents may say of the machine and the hour of a submission."""
+"""Facts about the submitting machine and the time, for prompts of normal agents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOCALE = re.compile(r"([a-z]{2,3})(?:_([A-Z]{2}|[0-9]{3}))?(?:[.@].*)?")
 
 
 def machine_facts(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The values of `{{__os__}}` and its like, by name; `__cwd__` and `__tools__` come later."""
+    """Return the values of `{{__os__}}` and the like by name, except `__cwd__` and `__tools__`."""
     environment = os.environ if environment is None else environment
     system = _SYSTEMS.get(sys.platform, sys.platform)
     machine = platform.machine().lower()

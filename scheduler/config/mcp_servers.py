@@ -9,7 +9,7 @@ from sleipnir.scheduler.config.settings import Settings
 
 
 def configured_servers(settings: Settings) -> tuple[McpConfig, tuple[Finding, ...]]:
-    """Return the servers of the config directory's `mcp.json`; none, and why, if it is wrong."""
+    """Return the servers of the config directory's `mcp.json`, or none with the findings."""
     if not settings.mcp_server_support:
         return McpConfig(), ()
     config, findings = read_mcp_config(config_dir())

@@ -1,4 +1,4 @@
-"""Finds the keys of model providers: the environment's come first, then the secrets file's."""
+"""Finds API keys of model providers: first in the environment, then in the secrets file."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.config.secrets import Secrets
 
-# What is no such name is the key itself, put in for a `{{NAME}}`.
+# Any other value of `api_key` is the key itself, resolved from a `{{NAME}}`.
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 _NOT_IN_NAMES = re.compile(r"[^A-Z0-9]")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelKeys:
-    """The keys this machine has; all of its methods raise `SecretsUnusable`."""
+    """The API keys on this machine; all methods raise `SecretsUnusable`."""
 
     settings: ModelSettings
     secrets: Secrets
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     def find(self, provider: str) -> str | None:
-        """A key to hand over; None if there is none, or its client finds it in the environment."""
+        """Return the key to pass on; None if there is none, or the client reads the environment."""
         configured = self._configured(provider)
         if configured is not None:
             return self.secrets.api_key(configured) if _NAME.fullmatch(configured) else configured
@@ -37,18 +37,18 @@ class ModelKeys:
         return next((key for key in keys if key), None)
 
     def missing(self, provider: str) -> tuple[str, ...]:
-        """Return the names one of which the provider needs, if none of them has a value."""
+        """Return the names of which the provider needs one, if none has a value."""
         if self._configured(provider) is None and provider not in PROVIDER_KEYS:
             return ()
         return () if self.has(provider) else self.names(provider)
 
     def has(self, provider: str) -> bool:
-        """Return whether there is a key, wherever it is."""
+        """Return whether there is a key anywhere."""
         in_environment = any(self.environment.get(name) for name in self.names(provider))
         return in_environment or self.find(provider) is not None
 
     def names(self, provider: str) -> tuple[str, ...]:
-        """What the provider's key may be called, in the environment and in the secrets file."""
+        """Return the possible names of the provider's key in environment and secrets file."""
         configured = self._configured(provider)
         if configured is not None:
             return (configured,) if _NAME.fullmatch(configured) else ()

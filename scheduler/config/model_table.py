@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 from sleipnir.scheduler.config.models import ModelSettings
 
 _FILE = "model_prices_and_context_window_backup.json"
-# A model that was trained further is known as its kind is: ft:<model>:<organisation>::<id>.
+# A fine-tuned model, ft:<model>:<organisation>::<id>, is looked up as its base model.
 _TRAINED = re.compile(r"(ft:[^:]+):.*")
-# Of its models the table says which reason, and nothing of those that do not.
+# The provider for which the table lists reasoning models completely.
 _SAYS_WHICH_REASON = "openai"
 
 
 def read_entries() -> Mapping[str, Mapping[str, Any]]:
-    """All entries by their names there; none where litellm is missing. Some 10 MB, not kept."""
+    """Return all entries by name; none without litellm. Some 10 MB, so not cached."""
     spec = find_spec("litellm")
     places = (spec.submodule_search_locations if spec else None) or []
     files = [file for place in places if (file := Path(place) / _FILE).is_file()]
@@ -29,26 +29,26 @@ def read_entries() -> Mapping[str, Mapping[str, Any]]:
 
 
 def entry_key(provider: str, name: str) -> tuple[str, str]:
-    """Provider and model of an entry, or of a model that somebody wants to look up."""
+    """Return provider and model as the lookup key of an entry or model."""
     return provider, _TRAINED.sub(r"\1", name.removeprefix(f"{provider}/"))
 
 
 def lacks_reasoning(settings: ModelSettings, model: str) -> bool:
-    """Return whether all models that a name stands for are known to take no `reasoning_effort`."""
+    """Return whether all models behind a name are known to take no `reasoning_effort`."""
     return _all_within(_lacking().reasoning, settings, model)
 
 
 def lacks_functions(settings: ModelSettings, model: str) -> bool:
-    """Return whether all models that a name stands for are known to call no functions."""
+    """Return whether all models behind a name are known not to call functions."""
     return _all_within(_lacking().functions, settings, model)
 
 
 def embedding_input_tokens(settings: ModelSettings, model: str) -> int | None:
-    """Return how many tokens a call of an embedding model takes; None if that is not known."""
+    """Return the input limit of an embedding model in tokens; None if unknown."""
     provider, _, name = model.partition(":")
     own = settings.providers.get(provider)
     if own is not None and own.api_base is not None:
-        return None  # somebody else's server may call any model so
+        return None  # a custom server may use any name for a model
     return _embedding_inputs().get(entry_key(provider, name))
 
 
@@ -63,7 +63,7 @@ def _embedding_inputs() -> Mapping[tuple[str, str], int]:
 
 
 class _Lacking(NamedTuple):
-    """What models are known not to do, by provider and name."""
+    """What models are known not to support, by provider and name."""
 
     reasoning: frozenset[tuple[str, str]]
     functions: frozenset[tuple[str, str]]
@@ -76,7 +76,7 @@ def _all_within(known: frozenset[tuple[str, str]], settings: ModelSettings, mode
 def _is_within(known: frozenset[tuple[str, str]], settings: ModelSettings, model: str) -> bool:
     provider, _, name = model.partition(":")
     own = settings.providers.get(provider)
-    # Somebody else's server may call any model so.
+    # A custom server may use any name for a model.
     is_elsewhere = own is not None and own.api_base is not None
     return not is_elsewhere and entry_key(provider, name) in known
 

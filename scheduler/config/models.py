@@ -1,4 +1,4 @@
-"""The section `models` of config.yaml: other names of models, keys, limits, prices and budgets."""
+"""The section `models` of config.yaml: aliases, keys, limits, prices and budgets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sleipnir.graphs.models import PROVIDERS, is_known_model, standard_model
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 
-# Named in annotations, which nobody reads until a value is checked.
+# Used only in annotations, which are evaluated when a value is checked.
 with lazy_imports():
     import pydantic
 
@@ -23,19 +23,19 @@ class _Section:
 
 @dataclass(frozen=True, kw_only=True)
 class RateLimits(_Section):
-    """How much a provider, or one model, takes; what is not given is not limited."""
+    """Rate limits of a provider or model; None means unlimited."""
 
     requests_per_minute: value_types.AtLeastOne | None = None
     tokens_per_minute: value_types.AtLeastOne | None = None
-    concurrency: value_types.AtLeastOne | None = None  # calls at once, of all workers
+    concurrency: value_types.AtLeastOne | None = None  # concurrent calls of all workers
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderSettings(RateLimits):
-    """Where a provider is reached, and as whom."""
+    """Address, key and limits of a provider."""
 
     api_base: value_types.HttpUrl | None = None
-    # The name of a secret or of an environment variable, or what a `{{NAME}}` became.
+    # The name of a secret or environment variable, or the value of a `{{NAME}}`.
     api_key: pydantic.SecretStr | None = None
 
 
@@ -45,12 +45,12 @@ class Price(_Section):
 
     prompt: value_types.Dollars
     completion: value_types.Dollars
-    cached: value_types.Dollars | None = None  # of prompt tokens; None: as any other
+    cached: value_types.Dollars | None = None  # cached prompt tokens; None: the same as others
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunBudget(_Section):
-    """What one run with its children may use."""
+    """The budget of one run with its children."""
 
     usd: value_types.Dollars | None = None
     tokens: value_types.Tokens | None = None
@@ -59,7 +59,7 @@ class RunBudget(_Section):
 
 @dataclass(frozen=True, kw_only=True)
 class SharedBudget(_Section):
-    """What the runs of a batch, or of a day, may use together."""
+    """The shared budget of a batch's or a day's runs."""
 
     usd: value_types.Dollars | None = None
     tokens: value_types.Tokens | None = None
@@ -68,7 +68,7 @@ class SharedBudget(_Section):
 
 @dataclass(frozen=True, kw_only=True)
 class Budgets(_Section):
-    """Bounds on what model calls cost."""
+    """All budgets of model calls."""
 
     run: RunBudget = RunBudget()
     batch: SharedBudget = SharedBudget()
@@ -77,27 +77,27 @@ class Budgets(_Section):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings(_Section):
-    """Everything that config.yaml may say about models; all models in their standard names."""
+    """The section `models` of config.yaml; all models by their standard names."""
 
     aliases: Mapping[value_types.AliasName, value_types.Chain] = field(default_factory=dict)
     providers: value_types.ByProvider[ProviderSettings] = field(default_factory=dict)
     limits: value_types.ByModel[RateLimits] = field(default_factory=dict)
     prices: value_types.ByModel[Price] = field(default_factory=dict)
     budgets: Budgets = Budgets()
-    # Assumed for reservations where a model's own limit is not known.
+    # Assumed for reservations if a model's own limit is unknown.
     max_output_tokens: value_types.AtLeastOne = 4096
-    # How long a call may wait while its provider cannot be reached, limits its rate or is out of
-    # quota, before it counts as failed.
+    # How long a call may wait for a provider that is unreachable, throttling or out of quota before
+    # it fails.
     max_wait_s: value_types.Seconds = 0.0
-    batch_max_wait_s: value_types.Seconds = 3600.0  # the same, in runs of a batch
+    batch_max_wait_s: value_types.Seconds = 3600.0  # the same for runs of batches
 
     @property
     def own_providers(self) -> frozenset[str]:
-        """Servers that speak OpenAI's protocol, under names of the user's."""
+        """User-defined names of servers that speak OpenAI's protocol."""
         return frozenset(self.providers.keys() - PROVIDERS)
 
     def chain(self, model: str) -> tuple[str, ...]:
-        """Return the models that a name stands for, in the order they are tried; never none."""
+        """Return the models behind a name, in the order they are tried; at least one."""
         return self.aliases.get(model) or (standard_model(model),)
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The key in the link to the monitor: whoever has it may do on its pages what commands can do."""
+"""The key in the link to the monitor, which allows everything that commands can do."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _PREFIX = re.compile(r"(?:/[A-Za-z0-9_-]+)+")
 
 
 def monitor_key(directory: Path) -> str:
-    """Return the key of a data directory, made if there is none; links with it stay good.
+    """Return the key of a data directory; create it if missing. Links with it stay valid.
 
-    One that other users could have read is replaced.
+    A key that other users could have read is replaced.
 
     Raises:
         SettingInvalid: the file cannot be read or written.
@@ -46,10 +46,10 @@ def link(
     prefix: str = "",
     ticket: str | None = None,
 ) -> str:
-    """Return the monitor's address; with the key or a ticket it opens the pages.
+    """Return the monitor's URL, which with a key or ticket opens the pages.
 
     Args:
-        prefix: where the monitor's addresses begin; "" or a path such as `/sleipnir`.
+        prefix: the path before all of the monitor's URLs; "" or a path such as `/sleipnir`.
     """
     host = f"[{address}]" if ":" in address else address
     site = f"http://{host}:{port}{prefix}"
@@ -59,10 +59,10 @@ def link(
 
 
 def checked_prefix(text: str) -> str:
-    """Where the monitor's addresses begin: a path without a slash at its end, "" for the root.
+    """Return the prefix of the monitor's URLs without a trailing slash; "" for the root.
 
     Raises:
-        SettingInvalid: it is not such a path.
+        SettingInvalid: it is not a valid path.
     """
     prefix = text.rstrip("/")
     if prefix and not _PREFIX.fullmatch(prefix):
@@ -82,7 +82,7 @@ def _read(file: Path) -> str:
 
 def _make(file: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    # Complete before it has its name: two processes may start at once.
+    # Written completely before it gets its name: two processes may start at once.
     number, name = tempfile.mkstemp(dir=file.parent, prefix=f"{FILE_NAME}.")
     try:
         with os.fdopen(number, "w", encoding="ascii") as new:

@@ -1,6 +1,6 @@
-"""Users of the monitor: a file with a line for each, `NAME ROLE SCRYPT`.
+"""The users of the monitor: a file with one line per user, `NAME ROLE SCRYPT`.
 
-The file is read again when it changes. Names that begin with `api-` are programs': they send
+The file is re-read when it changes. Names that begin with `api-` are programs, which send
 `Authorization: Bearer NAME.SECRET`.
 """
 
@@ -21,7 +21,7 @@ from sleipnir.scheduler.errors import SettingInvalid
 ROLES = ("read", "answer", "operate")
 API_PREFIX = "api-"
 _NAME = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
-# What a guess costs: 16 MiB, and about 50 ms.
+# The cost of one guess: 16 MiB, and about 50 ms.
 _COST = {"n": 2**14, "r": 8, "p": 1}
 _SALT_BYTES = 16
 _FORM = "scrypt"
@@ -29,7 +29,7 @@ _FORM = "scrypt"
 
 @dataclass(frozen=True, slots=True)
 class MonitorUser:
-    """A line of the file."""
+    """A user, as a line of the file."""
 
     name: str
     role: str
@@ -38,7 +38,7 @@ class MonitorUser:
 
     @classmethod
     def parse(cls, line: str) -> MonitorUser:
-        """Read a line.
+        """Parse a line.
 
         Raises:
             ValueError: it is not `NAME ROLE SCRYPT`.
@@ -50,27 +50,27 @@ class MonitorUser:
         return cls(name, role, _bytes(salt), _bytes(digest))
 
     def has(self, password: str) -> bool:
-        """Return whether this is the password; takes a while on purpose."""
+        """Return whether this is the password; deliberately slow."""
         return hmac.compare_digest(_hashed(password, self.salt), self.digest)
 
 
 class MonitorUsers:
-    """The users of a file."""
+    """The users in a file."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._version: tuple[int, int] | None = None
         self._users: Mapping[str, MonitorUser] = {}
-        # What was found right since the file was read: the next request need not pay again.
+        # Proofs of passwords verified since the file was read, to skip the slow check.
         self._proved: set[bytes] = set()
         self._lock = threading.Lock()
         self.users()
 
     def users(self) -> Mapping[str, MonitorUser]:
-        """Return those there are now, by name.
+        """Return the current users by name.
 
         Raises:
-            SettingInvalid: the file cannot be read, or a line of it is wrong.
+            SettingInvalid: the file cannot be read, or has an invalid line.
         """
         with self._lock:
             try:
@@ -87,7 +87,7 @@ class MonitorUsers:
             return self._users
 
     def find(self, name: str, password: str) -> MonitorUser | None:
-        """Return the user of a name, if the password is theirs."""
+        """Return the named user if the password is right, or None."""
         user = self.users().get(name)
         if user is None:
             return None
@@ -101,10 +101,10 @@ class MonitorUsers:
 
 
 def require_user(name: str, role: str) -> None:
-    """Check what a line would say of a user.
+    """Check a user's name and role.
 
     Raises:
-        SettingInvalid: the name or the role cannot be used.
+        SettingInvalid: the name or the role is invalid.
     """
     if not _NAME.fullmatch(name):
         raise SettingInvalid(

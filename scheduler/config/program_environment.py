@@ -1,4 +1,4 @@
-"""Which of a worker's environment variables the programs of agents get."""
+"""The environment variables of a worker that agents' programs get."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _PASSED_ON = frozenset(
         "NODE_EXTRA_CA_CERTS",
     }
 )
-# The engine's own settings: whoever holds the broker's address may do anything.
+# The engine's own settings: the broker's address gives full access.
 NEVER_PASSED_ON = ("SLEIPNIR_", "CELERY_")
 
 
 def is_passed_on(name: str, more: Collection[str] = ()) -> bool:
-    """Whether programs see the worker's variable of that name; `more` are allowed besides."""
+    """Return whether programs get this variable of the worker; `more` allows others besides."""
     allowed = name in _PASSED_ON or name in more or name.startswith("LC_")
     return allowed and not name.startswith(NEVER_PASSED_ON)

@@ -1,7 +1,7 @@
-"""Secrets: what `{{NAME}}` stands for in `config.yaml`, in `mcp.json` and in agents' defaults.
+"""Secrets: the values of `{{NAME}}` in `config.yaml`, in `mcp.json` and in agents' defaults.
 
-They come from the secrets file, else from the environment, of the machine that uses them, and
-are remembered there so that they can be masked in whatever people get to see.
+They come from the secrets file, else from the environment, of the machine that uses them. Resolved
+values are remembered there, so that they can be masked in everything shown to people.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 _REFERENCE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
-# Shorter ones would take ordinary words with them.
+# Masking shorter ones would also hide ordinary words.
 _SHORTEST_HIDDEN = 6
 _MASK = "***"
 
@@ -35,7 +35,7 @@ _handing_out = threading.Lock()
 
 
 class Secrets:
-    """The secrets of this machine. The file is read anew whenever it changed."""
+    """The secrets of this machine; the file is re-read whenever it changes."""
 
     def __init__(self, file: Path, environment: Mapping[str, str] = os.environ) -> None:
         self.file = file
@@ -46,7 +46,7 @@ class Secrets:
         """Return a text, or JSON of any depth, with every `{{NAME}}` in it replaced.
 
         Raises:
-            SecretsMissing: some names have no value; lists all of them.
+            SecretsMissing: names without a value; lists all of them.
             SecretsUnusable: the secrets file cannot be read, or others can read it.
         """
         found: dict[str, str] = {}
@@ -63,7 +63,7 @@ class Secrets:
         return _replaced(value, found)
 
     def api_key(self, name: str) -> str | None:
-        """Return the key a model provider expects in this variable: the environment's comes first.
+        """Return a provider's key by its variable name, preferably from the environment.
 
         Raises:
             SecretsUnusable: the secrets file cannot be read, or others can read it.
@@ -75,7 +75,7 @@ class Secrets:
         return key
 
     def names(self) -> list[str]:
-        """What the file holds, without the values.
+        """Return the names in the file.
 
         Raises:
             SecretsUnusable: the secrets file cannot be read, or others can read it.
@@ -105,7 +105,7 @@ class Secrets:
 
 
 def hidden(value: T) -> T:
-    """Return a text, or JSON of any depth, without the secrets this process resolved so far."""
+    """Return a text, or JSON of any depth, with all secrets resolved by this process masked."""
     with _handing_out:
         secrets = [secret for secret in _handed_out if len(secret) >= _SHORTEST_HIDDEN]
     # The longest first: one may be part of another.
@@ -113,7 +113,7 @@ def hidden(value: T) -> T:
 
 
 def lines_too(secrets: Iterable[str]) -> Iterator[str]:
-    """The secrets, and each line of those that have several: output is often shown by lines."""
+    """Yield the secrets, and each line of multi-line ones: output is often shown by lines."""
     for secret in secrets:
         yield secret
         if "\n" in secret:
@@ -127,10 +127,10 @@ def _remember(secrets: Iterable[str]) -> None:
 
 def _parsed(file: Path, text: str) -> Mapping[str, str]:
     try:
-        # This loader makes no numbers and dates of secrets that look like some.
+        # This loader keeps secrets that look like numbers or dates as texts.
         found = yaml.load(text, Loader=yaml.BaseLoader)
     except yaml.MarkedYAMLError as error:
-        # Its text would quote the line.
+        # The error's text would quote the line.
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise SecretsUnusable(f"cannot read {file}: line {line} is not valid YAML") from None
     except yaml.YAMLError:
@@ -156,7 +156,7 @@ def _names_in(value: Any) -> list[str]:
 
 
 def _replaced(value: T, secrets: Mapping[str, str]) -> T:
-    # In a single pass: what a secret holds is no template.
+    # In a single pass: a secret's value is not a template.
     return _mapped(value, lambda text: _REFERENCE.sub(lambda name: secrets[name[1]], text))
 
 
@@ -170,7 +170,7 @@ def _without(value: T, secrets: Iterable[str]) -> T:
 
 
 def _mapped(value: T, change: Callable[[str], str]) -> T:
-    """JSON of the same shape with every text in it changed, but for the names of fields."""
+    """Return JSON of the same shape with every text changed, but not the keys."""
     changed: Any = value
     match value:
         case str():

@@ -1,4 +1,4 @@
-"""Settings of the engine: read once per process, from flags, environment and config.yaml.
+"""The engine's settings: read once per process, from flags, environment and config.yaml.
 
 Precedence: flag > `SLEIPNIR_<NAME>` > `<config dir>/config.yaml` > default.
 """
@@ -39,10 +39,10 @@ PREFIX = "SLEIPNIR_"
 
 Paths: TypeAlias = tuple[str, ...]
 Names: TypeAlias = tuple[str, ...]
-# For each name a list of names, or one comma-separated text.
+# Name → list of names, or one comma-separated text.
 Aliases: TypeAlias = dict[str, str | list[str]]
 Commands: TypeAlias = dict[str, str]
-# For each role patterns of names.
+# Role → patterns of names.
 Roles: TypeAlias = dict[Literal["read", "answer", "operate"], list[str]]
 
 
@@ -50,16 +50,16 @@ def _from_json(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        return text  # and no mapping, as will be said
+        return text  # not a mapping, which the check reports
 
 
-# What one text stands for, by the type of its setting. These are right as they are, ...
+# How a text is parsed, by the type of its setting. These need no check, ...
 _AS_THEY_ARE: Mapping[str, Callable[[str], Any]] = {
     "str": str,
     "Paths": lambda text: tuple(filter(None, text.split(":"))),
     "Names": lambda text: tuple(filter(None, map(str.strip, text.split(",")))),
 }
-# ... so are numbers in these forms, within their bounds, ...
+# ... nor do numbers of this form within their bounds, ...
 _NUMBERS: Mapping[str, tuple[Callable[[Any], float], re.Pattern[str]]] = {
     "int": (int, re.compile(r"[0-9]{1,15}")),
     "float": (float, re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")),
@@ -70,12 +70,12 @@ _BOUNDS: Mapping[str, Callable[[Any, Any], bool]] = {
     "le": operator.le,
     "lt": operator.lt,
 }
-# ... and these have to be checked.
+# ... but these do.
 _AS_JSON = frozenset({"Aliases", "Commands", "ModelSettings", "Roles"})
 
 
 def _setting(default: Any, *, description: str, **bounds: float) -> Any:
-    """Return a field of `Settings`; its bounds are named as pydantic names them."""
+    """Return a field of `Settings`; its bounds are named as in pydantic."""
     about = {"description": description, "bounds": bounds}
     if isinstance(default, dict):
         return field(default_factory=default.copy, metadata=about)
@@ -84,7 +84,7 @@ def _setting(default: Any, *, description: str, **bounds: float) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Every setting with its unit and default; made by `load_settings`, which checks values."""
+    """All settings with units and defaults; created by `load_settings`, which validates them."""
 
     redis_url: str | None = _setting(
         None, description="Redis that holds all runs, or its sentinels; unset: the embedded engine"
@@ -122,17 +122,17 @@ class Settings:
     workers: int = _setting(
         0, ge=0, description="worker processes of the embedded engine; 0: automatic"
     )
-    # Threads mostly wait: for scripts, for models. They are cheap; the scripts' memory is not.
+    # Threads are cheap: they mostly wait for scripts and models. The scripts' memory is not.
     concurrency: int = _setting(32, ge=1, description="nodes one worker process executes at once")
     drain_s: float = _setting(
         20.0, gt=0, description="time a stopping worker gives its nodes before it requeues them"
     )
 
-    # Long enough for a stalled machine to come back, short enough not to be noticed by people.
+    # Long enough for a stalled machine to recover, short enough for people not to notice.
     lease_s: float = _setting(
         15.0, ge=1, description="time without a heartbeat until a visit is redelivered"
     )
-    # A loss proves nothing: what takes workers down is found out in a process of its own.
+    # A lost worker proves nothing: visits that kill workers are found by isolated execution.
     max_deliveries: int = _setting(
         20, ge=1, description="workers one visit may lose for unknown reasons before its run fails"
     )
@@ -167,7 +167,7 @@ class Settings:
     output_limit_bytes: int = _setting(
         8 * MIB, ge=1, description="maximum output of one script, per stream"
     )
-    # What streaming puts around each piece of a reply may take eight times as much.
+    # The stream's framing may take eight times as much.
     reply_limit_bytes: int = _setting(
         8 * MIB, ge=1, description="largest model reply; a larger one is abandoned while it arrives"
     )
@@ -182,7 +182,7 @@ class Settings:
     call_threads: int = _setting(
         16, ge=1, description="MCP calls of one reply that run in parallel"
     )
-    # Below this the head and tail of an entry would say nothing any more.
+    # Below this, the head and tail of an entry would be too short to be useful.
     log_limit_bytes: int = _setting(
         16 * MIB, ge=64 * KIB, description="maximum output kept per run for `sleipnir logs`"
     )
@@ -201,7 +201,7 @@ class Settings:
         description="largest history of a run; beyond it, the middle is folded",
     )
     narration_limit: int = _setting(2_000, ge=10, description="narration events kept per run")
-    # Each event has its share of it, so one may take 8 KiB.
+    # Each event has an equal share, so one may take 8 KiB.
     narration_limit_bytes: int = _setting(
         16 * MIB, ge=64 * KIB, description="maximum size of those events"
     )
@@ -320,12 +320,12 @@ class Settings:
 
     @property
     def machine_name(self) -> str:
-        """What runs that need this machine's files call it."""
+        """The name by which runs are pinned to this machine."""
         return self.machine or gethostname()
 
     @property
     def secrets(self) -> Secrets:
-        """What `{{NAME}}`s stand for on this machine."""
+        """The secrets of this machine."""
         return _secrets(self.secrets_file)
 
 
@@ -333,20 +333,20 @@ def _secrets(file: str | None) -> Secrets:
     return Secrets(Path(file).expanduser() if file else config_dir() / "secrets.yaml")
 
 
-# The settings by name, in their order.
+# The settings by name, in the order of declaration.
 FIELDS = {each.name: each for each in fields(Settings)}
 
 
 @dataclass(frozen=True)
 class LoadedSettings:
-    """Settings together with where each value came from."""
+    """Settings, with the origin of each value."""
 
     values: Settings
     origins: Mapping[str, str]
 
 
 def load_settings(flags: Mapping[str, Any] | None = None) -> LoadedSettings:
-    """Merge all sources; flags whose value is None count as not given.
+    """Merge all sources; a flag of None counts as not given.
 
     Raises:
         SettingInvalid: naming the setting, its source and what is wrong with it.
@@ -366,9 +366,9 @@ def load_settings(flags: Mapping[str, Any] | None = None) -> LoadedSettings:
 
 
 def checked_setting(name: str, value: Any, origin: str) -> Any:
-    """Return the value as `Settings` has it.
+    """Return the value as `Settings` holds it.
 
-    Texts and plain numbers do without the library that checks: it is large.
+    Texts and plain numbers are checked without pydantic, which is slow to import.
 
     Raises:
         SettingInvalid: naming the setting, its source and what is wrong with it.
@@ -390,7 +390,7 @@ def checked_setting(name: str, value: Any, origin: str) -> Any:
 
 
 def _plain_number(name: str, kind: str, value: Any) -> float | None:
-    """Return a number in its usual form and within its bounds; None for anything else."""
+    """Return a number in plain form and within its bounds; None for anything else."""
     make, form = _NUMBERS[kind]
     if isinstance(value, bool) or not form.fullmatch(str(value)):
         return None
@@ -404,7 +404,7 @@ def _from_environment() -> dict[str, Any]:
 
 
 def _from_config(secrets_file: str | None) -> dict[str, Any]:
-    """Return the values of `config.yaml`, with secrets put in."""
+    """Return the values of `config.yaml` with secrets resolved."""
     file = config_dir() / "config.yaml"
     found = _from_file(file)
     secrets = _secrets(secrets_file or str(found.get("secrets_file") or ""))

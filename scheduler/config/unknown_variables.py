@@ -1,4 +1,4 @@
-"""Variables of the environment that look like settings and are none: mistyped, most of all."""
+"""Finds environment variables that look like settings but are not, such as misspelt ones."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _OTHERS = (
     "PROGRAM",
     "RUN_ID",
 )
-# What Kubernetes and Docker set for a service that is called like us.
+# Set by Kubernetes and Docker for a service named `sleipnir`.
 _OF_SERVICES = ("_SERVICE_HOST", "_SERVICE_PORT", "_PORT_")
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """Return a line on each variable that nothing reads, with the name that was probably meant."""
+    """Return a line for each unknown variable, with the name that was probably meant."""
     known = {f"{PREFIX}{name}" for name in (*map(str.upper, FIELDS), *_OTHERS)}
     return [
         f"{name} has no effect: there is no such setting{_meant(name, known)}"

@@ -1,4 +1,4 @@
-"""Who runs this process."""
+"""The user that runs this process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 
 
 def user_name() -> str:
-    """Return the user's name; their number where the machine knows none."""
+    """Return the user's name, or number if the machine does not know the name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

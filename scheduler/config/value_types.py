@@ -1,4 +1,4 @@
-"""What the section `models` takes as values, in pydantic's words; imported when one is checked."""
+"""Value types of the section `models` for pydantic; imported when one is checked."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _by_provider(value: Mapping[str, T]) -> dict[str, T]:
 
 
 AliasName = Annotated[str, AfterValidator(_alias)]
-# Tried in order, when one fails for good or is exhausted.
+# Tried in order, if one fails for good or is exhausted.
 Chain = Annotated[
     tuple[Annotated[str, AfterValidator(standard_model)], ...],
     BeforeValidator(_listed),

@@ -1,4 +1,4 @@
-"""Budgets that stop submissions once they are used up: `on_excess: stop`."""
+"""Budgets that refuse submissions once they are used up: `on_excess: stop`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from sleipnir.scheduler.limits.records import owner_of
 from sleipnir.scheduler.limits.rules import Budget
 from sleipnir.scheduler.store.run_store import RunStore
 
-# A batch submits hundreds of runs in that time.
+# A batch submits hundreds of runs within this time.
 _REMEMBERED_S = 1.0
 
 
 class BudgetCheck:
-    """Asks before each submission whether there is something left to spend."""
+    """Checks before each submission whether any budget is left."""
 
     def __init__(self, store: RunStore) -> None:
         self._commands = LimitCommands(store)
@@ -27,7 +27,7 @@ class BudgetCheck:
         """Check that a run of a batch, or of none, may be submitted.
 
         Raises:
-            BudgetUsedUp: it may not.
+            BudgetUsedUp: a budget is used up.
         """
         if monotonic() - self._looked_at > _REMEMBERED_S:
             budgets = self._commands.rules().budgets

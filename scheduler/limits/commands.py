@@ -1,4 +1,4 @@
-"""What people do to limits: change, pause and resume them, and send for those who wait."""
+"""Commands of people on limits: change, pause, resume; they also wake the waiting calls."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from sleipnir.scheduler.store.rate_limiter import RateLimiter
 from sleipnir.scheduler.store.run_store import RunStore
 
 _AT_ONCE = 500
-# So that a hundred thousand visits do not come back in one moment.
+# Keeps a hundred thousand visits from resuming at once.
 _APART_S = 0.005
-# Workers learn of changes once a second. Whoever came back sooner would be judged by what held
-# before, and could then rest for minutes.
+# Workers learn of changes once a second. A call that came back sooner would be judged by the old
+# limits, and could then rest for minutes.
 _KNOWN_AFTER_S = 1.5
 
 
 class LimitCommands:
-    """Changes limits of the workers on one Redis.
+    """Changes the limits of all workers on one Redis.
 
     Args:
         sleep: waits until all workers know of a change.
@@ -34,18 +34,18 @@ class LimitCommands:
         self.limiter = RateLimiter(store.client, store.clock, kept_s=store.settings.retention_s)
 
     def rules(self) -> Rules:
-        """Return the configuration of this machine under the live changes."""
+        """Return this machine's configuration with the live changes applied."""
         return Rules(self._settings, self.limiter.notices().changes)
 
     def spent(self, budget: str) -> tuple[float, int]:
-        """Return the dollars and tokens that were used of a budget, as `LimitQueries.spent`."""
+        """Return the dollars and tokens spent of a budget, as `LimitQueries.spent`."""
         return self.limiter.queries.spent(budget)
 
     def set(self, text: str) -> None:
-        """Change `NAME.SETTING=VALUE`; calls that wait for it try again.
+        """Apply `NAME.SETTING=VALUE`; calls that wait for it try again.
 
         Raises:
-            SettingInvalid: it cannot be set so.
+            SettingInvalid: unknown setting, or invalid value.
         """
         name, setting, value = parse_change(text, self._settings)
         self.limiter.set(name, setting, value)
@@ -53,7 +53,7 @@ class LimitCommands:
         self.send_for(name)
 
     def unset(self, text: str) -> None:
-        """Go back to the configured `NAME.SETTING`.
+        """Return to the configured `NAME.SETTING`.
 
         Raises:
             SettingInvalid: unknown setting.
@@ -66,11 +66,11 @@ class LimitCommands:
         self.send_for(name)
 
     def pause(self, name: str, reason: str) -> None:
-        """Let no call of a provider or model go until `resume`.
+        """Stop the calls of a provider or model until `resume`.
 
         Raises:
             SettingInvalid: there is no such name.
-            ActionRefused: it is a budget's.
+            ActionRefused: it is the name of a budget.
         """
         if known_name(name, self._settings) in SCOPES:
             raise ActionRefused(
@@ -79,10 +79,10 @@ class LimitCommands:
         self.limiter.pause(known_name(name, self._settings), reason)
 
     def resume(self, name: str) -> int:
-        """End the pause of a provider or model, or let a budget be used up once more.
+        """End the pause of a provider or model, or grant a budget once more.
 
         Returns:
-            how many calls were waiting.
+            the number of calls that were waiting.
 
         Raises:
             ActionRefused: nothing of that name is paused.

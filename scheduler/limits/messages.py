@@ -1,4 +1,4 @@
-"""Limits in words: why a call waits, what a budget has come to."""
+"""Messages about limits: why a call waits, how much of a budget is used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RATES = {
 
 
 def reason(delay: Delay, reservation: Reservation | None = None, rules: Rules | None = None) -> str:
-    """Return why a call waits, in a line."""
+    """Return why a call waits, in one line."""
     name, detail = delay.name, delay.detail
     match delay.why:
         case "pause":
@@ -24,7 +24,7 @@ def reason(delay: Delay, reservation: Reservation | None = None, rules: Rules | 
         case "command":
             return f"{name} is paused manually ({detail}); resume with {resume_command(name)}"
         case "budget":
-            # What to do comes first: lines of the narration are cut.
+            # The remedy comes first: narration lines are cut.
             most = (
                 f", and this call may take up to {reservation.worst_tokens} tokens"
                 if reservation
@@ -48,7 +48,7 @@ _OF_ONE_RUN = ", or continue this run with more: sleipnir retry RUN --budget USD
 
 
 def budget_excess(name: str, budget: Budget, spent: str, reservation: Reservation) -> str:
-    """Return why a budget refuses a call; `spent` as the limiter tells it."""
+    """Return why a budget refuses a call; `spent` is the limiter's text."""
     limits = []
     if budget.usd is not None:
         limits.append(dollars(budget.usd))
@@ -64,7 +64,7 @@ def budget_excess(name: str, budget: Budget, spent: str, reservation: Reservatio
 
 
 def resume_command(name: str) -> str:
-    """What a person types to let calls go on."""
+    """Return the command that lets calls continue."""
     return f"sleipnir limits --resume {name}"
 
 

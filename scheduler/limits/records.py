@@ -1,4 +1,4 @@
-"""What model calls reserve, and what the rate limiter answers: plain records."""
+"""Plain records of model calls' reservations, and of the rate limiter's answers."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from sleipnir.scheduler.limits.rules import Budget, Limit, Scope
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What a call reserves."""
+    """What a call reserves before it is made."""
 
     call: str
-    names: tuple[str, ...]  # of pauses it heeds
-    runs: tuple[str, ...]  # that wait if it does: its own, and the root
+    names: tuple[str, ...]  # names whose pauses apply to it
+    runs: tuple[str, ...]  # runs that wait while it waits: its own and the root
     limits: tuple[Limit, ...] = ()
-    budgets: tuple[tuple[str, Budget], ...] = ()  # each with its owner: a run, a batch
-    tokens: int = 0  # what it is likely to use
-    worst_tokens: int = 0  # what it uses at most
+    budgets: tuple[tuple[str, Budget], ...] = ()  # each with its owner, such as a run or a batch
+    tokens: int = 0  # expected usage
+    worst_tokens: int = 0  # maximum usage
     worst_usd: float = 0.0
     max_wait_s: float = 0.0
-    next_model: bool = False  # rather fail than wait for a provider that is not to be had
+    next_model: bool = False  # another model follows, so do not wait long
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A call may go; it holds what it reserved until it is released."""
+    """An admitted call; it holds its reservation until it is released."""
 
     reservation: Reservation
     budgets: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """A call is to come back."""
+    """A call that must try again later."""
 
     delay_s: float
     name: str
@@ -45,13 +45,13 @@ class Delay:
 
     @property
     def for_person(self) -> bool:
-        """Whether it goes on when a person says so; until then it only looks now and then."""
+        """Whether it needs a person to continue; until then it only retries occasionally."""
         return self.why in ("command", "budget")
 
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """A call cannot be had."""
+    """A refused call."""
 
     name: str
     why: str  # budget | pause
@@ -60,50 +60,50 @@ class Denied:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What a call used in fact."""
+    """What a call has actually used."""
 
     tokens: int = 0
     usd: float = 0.0
     took_s: float = 0.0
 
 
-# Too many calls, or a server that has too much to do; nobody there; nothing left to spend.
+# Rate limit or overloaded server; unreachable server; exhausted quota.
 ProviderFailureKind: TypeAlias = Literal["throttled", "unavailable", "quota_exceeded"]
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderFailure:
-    """A failure that passes by itself: the name it is counted against pauses."""
+    """A temporary failure, for which its name is paused."""
 
     kind: ProviderFailureKind
     name: str
     reason: str
-    shortest_s: float  # of the first pause; it doubles with each failure after a pause
+    shortest_s: float  # of the first pause; doubles with each failure after a pause
     longest_s: float
-    retry_after_s: float | None = None  # what the server asked for instead
+    retry_after_s: float | None = None  # requested by the server instead
 
 
 @dataclass(frozen=True, slots=True)
 class Notices:
-    """What calls must know of that nobody configured."""
+    """Live state that calls must respect besides the configuration."""
 
     changes: Mapping[str, str] = field(default_factory=dict)
     pauses: frozenset[str] = frozenset()
 
 
 def call_of(key: str, model: str) -> str:
-    """Return how the limiter calls the call of a caller: it may try several models."""
+    """Return the limiter's name of a call; its caller may try several models."""
     return f"{key} {model}"
 
 
 def visit_of(call: str) -> tuple[str, str]:
-    """Return the run and the visit of a call: its caller's key is `run:visit:attempt:number`."""
+    """Return the run and visit of a call, whose key is `run:visit:attempt:number`."""
     run_id, rest = call.partition(" ")[0].split(":", 1)
     return run_id, rest.rsplit(":", 2)[0]
 
 
 def owner_of(scope: Scope, root: str, batch: str | None) -> str | None:
-    """Return the name of the budget that calls of a run come under; None if there is none."""
+    """Return the name of the budget for calls of a run; None if there is none."""
     match scope:
         case "run":
             return f"run:{root}"

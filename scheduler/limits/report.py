@@ -1,4 +1,4 @@
-"""How limits, pauses and budgets stand: what `sleipnir limits`, `ps` and `show` tell of them."""
+"""The state of limits, pauses and budgets for `sleipnir limits`, `ps` and `show`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sleipnir.scheduler.limits.rules import (
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.limit_queries import LimitQueries
 
-# Budgets of runs and batches: those that were used last.
+# The most recently used budgets of runs and batches.
 _MOST_BUDGETS = 50
 _MINUTE_MS = 60_000
 
@@ -33,14 +33,14 @@ class LimitLine:
     setting: str
     value: int
     origin: str  # configuration | command
-    in_use: int  # in the last minute; of `concurrency`: now
-    waiting: int  # calls, for any setting of this name
-    share: float  # what is left of the limit after many refusals of the provider
+    in_use: int  # in the last minute; for `concurrency`: now
+    waiting: int  # calls that wait for any setting of this name
+    share: float  # share of the limit left after refusals of the provider
 
 
 @dataclass(frozen=True, slots=True)
 class PauseLine:
-    """Something no call may use for now."""
+    """A paused name, which no call may use for now."""
 
     name: str
     kind: str  # throttled | unavailable | quota_exceeded | command
@@ -52,10 +52,10 @@ class PauseLine:
 
 @dataclass(frozen=True, slots=True)
 class BudgetLine:
-    """What one run, one batch or a day has used; `run` and `batch`: what each of them may use."""
+    """The use of one run's, batch's or day's budget; `run` and `batch` are the general limits."""
 
     name: str
-    origin: str  # configuration | command, or both; of one run alone: retry --budget
+    origin: str  # configuration | command, or both; own budget of a run: retry --budget
     usd: float | None
     tokens: int | None
     on_excess: str
@@ -70,7 +70,7 @@ class BudgetLine:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that may hold a model call up."""
+    """Everything that may delay a model call."""
 
     limits: tuple[LimitLine, ...]
     pauses: tuple[PauseLine, ...]
@@ -81,13 +81,13 @@ class Report:
 
 
 def report(queries: LimitQueries, rules: Rules) -> Report:
-    """Return how everything stands now."""
+    """Return the current state."""
     reading = _LimitReader(queries, rules)
     return Report(tuple(reading.limits()), tuple(reading.pauses()), tuple(reading.budgets()))
 
 
 def held_up(queries: LimitQueries, run_ids: Sequence[str]) -> dict[str, str]:
-    """Return those of the runs that a person has to let go on, each with what it waits for."""
+    """Return those of the runs that wait for a person to lift a limit, each with the reason."""
     return {
         run_id: f"{name} is paused: {resume_command(name)}"
         for run_id, name in queries.paused_for_people(run_ids).items()
@@ -95,7 +95,7 @@ def held_up(queries: LimitQueries, run_ids: Sequence[str]) -> dict[str, str]:
 
 
 class _LimitReader:
-    """What the rate limiter keeps, read at one instant of its clock."""
+    """Reads the rate limiter's state at one instant of its clock."""
 
     def __init__(self, queries: LimitQueries, rules: Rules) -> None:
         self._queries = queries
@@ -150,7 +150,7 @@ class _LimitReader:
 
     def budgets(self) -> Iterator[BudgetLine]:
         bounded = {budget.scope: budget for budget in self._rules.budgets}
-        # Whether or not anybody has used them.
+        # Shown even if unused.
         shown: dict[str, None] = dict.fromkeys(bounded)
         shown |= dict.fromkeys(self._queries.budget_names()[:_MOST_BUDGETS])
         for name in shown:
@@ -187,5 +187,5 @@ class _LimitReader:
 
 
 def scope_of(budget: str) -> Scope:
-    """Return the scope of a budget, `budget` as `day`, `run:ID` or `batch:NAME`."""
+    """Return the scope of a budget given as `day`, `run:ID` or `batch:NAME`."""
     return next(scope for scope in SCOPES if budget.partition(":")[0] == scope)

@@ -1,7 +1,7 @@
-"""Which limits and budgets apply to a model call: the configuration, and live changes to it.
+"""The limits and budgets that apply to a model call: the configuration with live changes.
 
-A limit's name is a provider, or `provider:model`; a budget's is `run`, `batch` or `day`. Live
-changes are kept in Redis as texts by `NAME.SETTING`, and go before the configuration.
+A limit's name is a provider or `provider:model`; a budget's is `run`, `batch` or `day`. Live
+changes are stored in Redis as texts by `NAME.SETTING`, and override the configuration.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Scope = Literal["run", "batch", "day"]
 Changes = Mapping[str, str]
 
 SCOPES: tuple[Scope, ...] = ("run", "batch", "day")
-# Of these there are many, each with a budget of its own.
+# Scopes with one budget per owner.
 OWNED_SCOPES: tuple[Scope, ...] = ("run", "batch")
 LIMIT_SETTINGS = tuple(each.name for each in fields(RateLimits))
 BUDGET_SETTINGS = tuple(each.name for each in fields(SharedBudget))
-# A live change to this takes a limit away that is configured.
+# A live change to this value removes a configured limit.
 UNLIMITED = "none"
 _PAUSED = ".paused"
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How much of something may be had; None is not limited."""
+    """The limits of one name; None means unlimited."""
 
     name: str
     requests_per_minute: int | None = None
@@ -58,21 +58,21 @@ class Budget:
         return self.usd is not None or self.tokens is not None
 
     def is_used_up(self, usd: float, tokens: int) -> bool:
-        """Return whether nothing is left of it once that much was used."""
+        """Return whether this usage leaves nothing of it."""
         return (self.usd is not None and usd >= self.usd) or (
             self.tokens is not None and tokens >= self.tokens
         )
 
 
 class Rules:
-    """The configuration under the live changes."""
+    """The configuration with live changes applied."""
 
     def __init__(self, settings: ModelSettings, changes: Changes) -> None:
         self._settings = settings
         self._changes = changes
         self._limits: dict[str, Limit] = {}
         self.budgets = tuple(filter(None, map(self.budget, SCOPES)))
-        # Names that a command has paused, with the reason it gave.
+        # Names paused by command, with the reason given.
         self.paused = {
             name.removesuffix(_PAUSED): reason
             for name, reason in changes.items()
@@ -80,11 +80,11 @@ class Rules:
         }
 
     def limits(self, model: str) -> tuple[Limit, ...]:
-        """Return those that a call of a model must keep, its provider's first."""
+        """Return the limits that a model's calls must keep, its provider's first."""
         return tuple(filter(None, map(self.limit, names_of(model))))
 
     def limit(self, name: str) -> Limit:
-        """Return the limit of that name, which may limit nothing."""
+        """Return the limit of a name, possibly without any bounds."""
         found = self._limits.get(name)
         if found is None:
             found = Limit(name, **self._values(name, LIMIT_SETTINGS))
@@ -92,11 +92,11 @@ class Rules:
         return found
 
     def budget(self, scope: Scope) -> Budget:
-        """Return the budget of that scope, which may bound nothing."""
+        """Return the budget of a scope, possibly without any bounds."""
         return Budget(scope, **self._values(scope, BUDGET_SETTINGS))
 
     def budgets_with(self, run_usd: float) -> tuple[Budget, ...]:
-        """Return all budgets, for a run that has one of its own."""
+        """Return all budgets for a run with one of its own."""
         return self.own_budget(run_usd), *(each for each in self.budgets if each.scope != "run")
 
     def own_budget(self, usd: float) -> Budget:
@@ -104,11 +104,11 @@ class Rules:
         return replace(self.budget("run"), usd=usd, tokens=None)
 
     def origin(self, name: str, setting: str) -> str:
-        """Return where a setting comes from."""
+        """Return the origin of a setting."""
         return "command" if f"{name}.{setting}" in self._changes else "configuration"
 
     def limit_names(self) -> Iterator[str]:
-        """Yield every name that has a limit or a pause set by command."""
+        """Yield every name with a limit or a pause set by command."""
         changed = {name.rpartition(".")[0] for name in self._changes}
         names = {*self._settings.providers, *self._settings.limits, *changed} - {*SCOPES}
         yield from (name for name in sorted(names) if self.limit(name) or name in self.paused)
@@ -126,16 +126,16 @@ class Rules:
 
 
 def names_of(model: str) -> tuple[str, str]:
-    """Return the names of the limits that a model's calls come under."""
+    """Return the names of the limits that apply to a model's calls."""
     model = standard_model(model)
     return model.partition(":")[0], model
 
 
 def parse_change(text: str, settings: ModelSettings) -> tuple[str, str, str]:
-    """Return the name, setting and value of a `NAME.SETTING=VALUE`.
+    """Parse `NAME.SETTING=VALUE` into its parts.
 
     Raises:
-        SettingInvalid: it is none, or not one that there is.
+        SettingInvalid: it has another form, or names an unknown setting.
     """
     place, equals, value = text.partition("=")
     if not equals:
@@ -147,10 +147,10 @@ def parse_change(text: str, settings: ModelSettings) -> tuple[str, str, str]:
 
 
 def parse_place(text: str, settings: ModelSettings) -> tuple[str, str]:
-    """Return the name and setting of a `NAME.SETTING`.
+    """Parse `NAME.SETTING` into its parts.
 
     Raises:
-        SettingInvalid: there is no such thing.
+        SettingInvalid: unknown name or setting.
     """
     name, _, setting = text.strip().rpartition(".")
     name = known_name(name, settings)
@@ -161,10 +161,10 @@ def parse_place(text: str, settings: ModelSettings) -> tuple[str, str]:
 
 
 def known_name(name: str, settings: ModelSettings) -> str:
-    """Return the standard form of the name of a limit or budget.
+    """Return the standard form of a limit's or budget's name.
 
     Raises:
-        SettingInvalid: it is none.
+        SettingInvalid: unknown name.
     """
     if name in SCOPES:
         return name
@@ -185,7 +185,7 @@ def _configured(settings: ModelSettings, name: str) -> RateLimits | RunBudget | 
 
 
 def _read(name: str, setting: str, text: str) -> Any:
-    """Return a live change's value, by the rules of the configuration."""
+    """Return the value of a live change, validated like the configuration."""
     if text == UNLIMITED and setting != "on_excess":
         return None
     section: type = RateLimits

@@ -1,1 +1,1 @@
-"""Second chances: going on from what a run has done already, in place or in a new run."""
+"""Second chances: retries in place and forks, which continue from what a run has done already."""

@@ -1,4 +1,4 @@
-"""The agent that another try goes on with: the one it began with, or the one there is now."""
+"""Chooses the agent for another try: the one the run began with, or the current one."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ CURRENT = "current"  # any other choice is a path
 
 @dataclass(frozen=True, slots=True)
 class ChosenAgent:
-    """What a run is to go on with."""
+    """The agent that a run continues with."""
 
     graph: Graph
     digest: str
-    context: RunContext  # of the run, with what follows from the agent
-    digests: tuple[str, str] | None  # then and now, where it is another one
+    context: RunContext  # the run's context, adapted to the agent
+    digests: tuple[str, str] | None  # then and now, if they differ
 
 
 def choose_agent(client: ClientCore, run: Run, choice: str | PreparedAgent) -> ChosenAgent:
-    """Return the agent of a run as it was (`same`), as it is now (`current`, a path, or at hand).
+    """Return a run's agent as it was (`same`), as it is now (`current` or a path), or prepared.
 
     Raises:
-        SubmissionRefused: what it began with is not stored any more, or this is another agent.
-        AgentNotFound, InvalidAgent, BundleError: it cannot run as it is now.
+        SubmissionRefused: the original is no longer stored, or this is a different agent.
+        AgentNotFound, InvalidAgent, BundleError: the agent cannot run as it is now.
     """
     if choice == SAME:
         try:
@@ -61,13 +61,13 @@ def choose_agent(client: ClientCore, run: Run, choice: str | PreparedAgent) -> C
 
 
 def require_changeable(run: Run, changes: Collection[str], step: int) -> None:
-    """Check that what a run has after a step may be changed: of a conversation the prompt alone.
+    """Check that the state after a step may be changed: of a conversation, only the first prompt.
 
     Args:
         changes: keys of the state.
 
     Raises:
-        SubmissionRefused: it may not.
+        SubmissionRefused: it may not be changed.
     """
     allowed = {"initial_prompt"} if step == 0 else set()
     if run.context.converses and not allowed.issuperset(changes):
@@ -79,13 +79,13 @@ def require_changeable(run: Run, changes: Collection[str], step: int) -> None:
 
 
 def require_place(graph: Graph, agent: str, visits: Mapping[str, int]) -> None:
-    """Check that a graph has the nodes that are to be visited, and lets them be.
+    """Check that a graph has the nodes to be visited, and that its visit cap allows them.
 
     Args:
         visits: by node of the frontier, this visit included.
 
     Raises:
-        SubmissionRefused: it does not.
+        SubmissionRefused: a node is missing, or has reached its cap.
     """
     cap = graph.settings.max_loop_iterations
     for node, count in visits.items():

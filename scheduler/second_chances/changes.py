@@ -1,4 +1,4 @@
-"""What another form of an agent changes: the nodes that a run would do differently with it."""
+"""Compares two versions of an agent: which nodes of a run would behave differently."""
 
 from __future__ import annotations
 
@@ -30,51 +30,51 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import Checkpoint
 from sleipnir.scheduler.temporary import OwnDirectory
 
-# Fields of a graph that no node depends on, or that are looked at apart.
+# Graph fields that no node depends on, or that are compared separately.
 _OF_NO_NODE = {
     *("name", "description", "version", "conversation_starters", "nodes"),
     *("start", "initial_state", "variables"),
     *ReservedFields.fields_in_files(),
 }
-# Fields that only nodes with models depend on; on the others all do.
+# Fields that only nodes with models depend on; all nodes depend on the others.
 _OF_MODELS = {
     *("model", "temperature", "top_p", "reasoning_effort", "cache", "global_tools", "mcp_servers"),
     *SkillFields.fields_in_files(),
 }
-# Files of an agent that no run reads: its graph is compared as such, its tests run elsewhere.
+# Files that no run reads: the graph is compared as such, tests run elsewhere.
 _READ_BY_NO_NODE = ("graph.yaml", "README.md", "tests/", MANIFEST, PARSED)
 _FILES_OF_MODELS = ("functions/", "tools.")
 
 
 @dataclass(frozen=True, slots=True)
 class AgentForm:
-    """An agent as it was packed."""
+    """A packed version of an agent."""
 
     graph: Graph
-    files: Mapping[str, str]  # hashes of their contents, by path
+    files: Mapping[str, str]  # hashes of the contents, by path
     agents: Mapping[str, str]  # bundle digests of what it may spawn, by name
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """How one form of an agent differs from an earlier one."""
+    """The differences between a version of an agent and an earlier one."""
 
-    nodes: frozenset[str]  # that would do something else, or are gone, or new
+    nodes: frozenset[str]  # changed, removed or new nodes
     state: Mapping[str, Any]  # keys of `initial_state` with other values
-    elsewhere: bool  # runs begin at another node, or with other keys or variables
+    elsewhere: bool  # the start node, the keys or the variables differ
 
     def __bool__(self) -> bool:
         return bool(self.nodes or self.state or self.elsewhere)
 
 
 def form_of(bundle: bytes, digest: str, agents: Mapping[str, str]) -> AgentForm:
-    """Return an agent out of its bundle.
+    """Load a version of an agent from its bundle.
 
     Args:
-        agents: bundle digests of what it may spawn, by name.
+        agents: bundle digests of the agents it may spawn, by name.
 
     Raises:
-        BundleError, InvalidAgent: it cannot be unpacked, or loaded any more.
+        BundleError, InvalidAgent: it can no longer be unpacked or loaded.
     """
     with OwnDirectory() as scratch:
         root = scratch.path / "bundle"
@@ -85,7 +85,7 @@ def form_of(bundle: bytes, digest: str, agents: Mapping[str, str]) -> AgentForm:
 
 
 def _hashes(root: Path, directory: Path) -> Iterator[tuple[str, str]]:
-    """Yield every file of a bundle; those of the agent itself are named as the agent does."""
+    """Yield path and hash of each file of a bundle; an agent's own paths are relative to it."""
     for folder, _, names in os.walk(root):
         for name in names:
             file = Path(folder, name)
@@ -95,9 +95,9 @@ def _hashes(root: Path, directory: Path) -> Iterator[tuple[str, str]]:
 
 
 def changes_between(old: AgentForm, new: AgentForm) -> Changes:
-    """Return how a newer form of an agent differs."""
+    """Return how a newer version of an agent differs."""
     nodes = set(_changed_nodes(old, new))
-    # A branch is visited as the map that runs it.
+    # A branch is visited through the map that invokes it.
     nodes |= {
         name
         for graph in (old.graph, new.graph)
@@ -130,7 +130,7 @@ def _changed_nodes(old: AgentForm, new: AgentForm) -> Iterator[str]:
 
 
 def _reads(node: BaseNode | None, files: Collection[str], agents: Collection[str]) -> bool:
-    """Return whether a node runs one of these scripts, or one of these agents."""
+    """Return whether a node runs one of these scripts or agents."""
     match node:
         case ScriptNode():
             return Path(node.script).as_posix() in files
@@ -140,14 +140,14 @@ def _reads(node: BaseNode | None, files: Collection[str], agents: Collection[str
 
 
 def _changed_files(old: AgentForm, new: AgentForm) -> Iterator[str]:
-    """Files with other contents, or that only one of them has, but for those no run reads."""
+    """Yield files that differ or exist in one version only, except those no run reads."""
     for place in {**old.files, **new.files}:
         if not place.startswith(_READ_BY_NO_NODE) and old.files.get(place) != new.files.get(place):
             yield place
 
 
 def _changed_kinds(old: AgentForm, new: AgentForm) -> Iterator[type[BaseNode]]:
-    """Types of nodes that are changed as a whole: by a setting, or a file that any may read."""
+    """Yield node types that are affected as a whole: by a setting, or a file that any may read."""
     before, after = old.graph, new.graph
     fields = {
         name
@@ -166,7 +166,7 @@ def _changed_kinds(old: AgentForm, new: AgentForm) -> Iterator[type[BaseNode]]:
             yield LlmNode
         elif place == PLAN_FILE:
             yield RagNode
-        else:  # a helper of scripts, or what tools read
+        else:  # a helper of scripts, or read by tools
             yield from (ScriptNode, LlmNode)
 
 
@@ -177,11 +177,11 @@ def _text(node: BaseNode) -> Any:
 def step_before(
     changes: Changes, checkpoints: Sequence[Checkpoint], unfinished: Collection[str]
 ) -> int | None:
-    """The step of a run after which to go on, to do again what has changed; None: nothing has.
+    """Return the step after which to continue a run to redo what has changed; None: nothing has.
 
     Args:
         checkpoints: the run's whole history.
-        unfinished: nodes of a step that it began, and did not finish.
+        unfinished: nodes of the step that the run began but did not finish.
     """
     if changes.state:
         return 0

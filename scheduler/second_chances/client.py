@@ -1,4 +1,4 @@
-"""The part of the Python client that gives runs second chances."""
+"""The part of the Python client for forks, retries and comparisons of runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ClientCore(Protocol):
-    """What the other parts of a client have for this one."""
+    """What this part needs of the rest of a client."""
 
     store: RunStore
     queries: RunQueries
@@ -43,7 +43,7 @@ class ClientCore(Protocol):
 
 
 class SecondChances:
-    """Goes on from what runs have done already."""
+    """Forks, retries and compares runs."""
 
     def fork(
         self: ClientCore,
@@ -55,19 +55,19 @@ class SecondChances:
         agent: str | PreparedAgent = "same",
         streamed: bool = False,
     ) -> Run:
-        """Return a new run that goes on where one was after a step; that one may be going on.
+        """Start a new run that continues where a run, which may still be going, was after a step.
 
         Args:
-            step: 0 is before the first node; None: the last one that leads on.
+            step: 0 is before the first node; None: the last one that has a next step.
             state: other values for some of its keys.
             agent: `same` as the run began with, `current` as it is now, or a path.
-            streamed: somebody reads along while models reply.
+            streamed: stream replies of models as they are generated.
 
         Raises:
             RunNotFound: there is none of that id.
-            SubmissionRefused: that step, or what is asked for, does not do; nothing was stored.
+            SubmissionRefused: the step or the changes are invalid; nothing was stored.
             AgentNotFound, InvalidAgent, BundleError: the agent cannot run as it is now.
-            NotKept: it was stored, and may be lost.
+            NotKept: it was stored, but may get lost.
         """
         request = forks.ForkRequest(step, state or {}, prompt, agent, streamed)
         fork, event = forks.prepare_fork(self, self.queries.run(run_id), request)
@@ -89,23 +89,23 @@ class SecondChances:
         streamed: bool | None = None,
         keep: bool = True,
     ) -> Run:
-        """Let a run that is over go on in place; what it had finished is not done again.
+        """Continue an ended run in place; what it had finished is not repeated.
 
         Args:
-            from_step: the step to begin with anew; None: go on in the one it did not complete.
+            from_step: the step to repeat from; None: continue in the step that was not completed.
             state: other values for some of its keys.
             agent: `same` as it began with, `current` as it is now, a path, or prepared.
-            timeout_s: another limit of time.
-            shallow: begin new child runs in place of those that did not succeed.
-            budget_usd: what the run may use in all its tries, with its children; None: as before.
-            streamed: whether somebody reads along while models reply; None: as before.
+            timeout_s: a new time limit.
+            shallow: start new child runs in place of those that did not succeed.
+            budget_usd: budget for all tries of the run with its children; None: unchanged.
+            streamed: stream replies of models; None: unchanged.
             keep: wait until it is on disk, as `submit` does.
 
         Raises:
-            RunNotFound: there is none of that id, or not enough of it is left.
+            RunNotFound: there is none of that id, or too little of it is left.
             ActionRefused: its status does not allow it.
             SubmissionRefused, AgentNotFound, InvalidAgent, BundleError: as `fork`.
-            NotKept: it goes on, and that may be lost.
+            NotKept: it continues, but that may get lost.
         """
         request = retries.RetryRequest(
             from_step, state or {}, agent, timeout_s, shallow, budget_usd, streamed
@@ -116,22 +116,22 @@ class SecondChances:
         return self.queries.run(run_id)
 
     def retriable(self: ClientCore, wanted: RunFilter) -> RunSelection:
-        """Return the runs wanted that are over, newest first, and why they ended.
+        """Return the matching ended runs, newest first, and why they ended.
 
-        Without a status: those that failed, were cancelled or timed out. At most 10,000.
+        Without a status: failed, cancelled and timed-out runs. At most 10,000.
         """
         return many.select(self.queries, wanted)
 
     def retry_many(
         self: ClientCore, run_ids: Sequence[str], request: RetryRequest | None = None
     ) -> Iterator[Retried]:
-        """Let runs go on one after the other, as `retry` does, at a bounded rate.
+        """Retry runs one after the other, as `retry` does, at a bounded rate.
 
-        One that cannot go on is told with the reason, and keeps no other back. Runs that have
-        not been asked for when the iteration is left do not go on; selecting again finds them.
+        A refused retry is reported with the reason and does not stop the others. Runs not reached
+        when the iteration stops are not retried; selecting again finds them.
 
         Raises:
-            EngineUnreachable: nothing more can be done.
+            EngineUnreachable: Redis cannot be reached.
         """
         return many.retry_many(self, run_ids, request or retries.RetryRequest())
 
@@ -140,7 +140,7 @@ class SecondChances:
 
         Raises:
             RunNotFound: there is none of that id.
-            SubmissionRefused: one of them has not come to that step.
+            SubmissionRefused: one of them has not reached that step.
         """
         sides = (differences.side_of(self.queries, run_id, step) for run_id in (a, b))
         return differences.compare(*sides)

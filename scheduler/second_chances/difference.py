@@ -1,4 +1,4 @@
-"""What two runs did differently: their routes, what each node made of it, and where they ended."""
+"""Compares two runs: their routes, the results of each node, and their ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Step = tuple[str, ...]  # its nodes, sorted
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of two runs, as far as it is compared."""
+    """One of two compared runs."""
 
     run: Run
     checkpoints: Sequence[Checkpoint]
@@ -33,7 +33,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Something of both runs; None where one of them has nothing there."""
+    """A value of both runs; None if a run does not have it."""
 
     a: Any
     b: Any
@@ -48,7 +48,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class NodeDifference:
-    """A node that both runs visited at the same place of their routes, or one of them."""
+    """A node that one or both runs visited at the same place of their routes."""
 
     node: str
     fields: Mapping[str, Pair]  # step, output, writes of its step, error, elapsed_s, usage
@@ -61,10 +61,10 @@ class NodeDifference:
 class Difference:
     """How two runs differ."""
 
-    common: Sequence[Step]  # the steps that both took first
-    route: Pair  # what each took from there on
+    common: Sequence[Step]  # the common steps at the beginning
+    route: Pair  # the steps of each from there on
     nodes: Sequence[NodeDifference]
-    added: Mapping[str, Any]  # to the final state, by path
+    added: Mapping[str, Any]  # values of the final state, by path
     removed: Mapping[str, Any]
     changed: Mapping[str, Pair]
     output: Pair
@@ -92,7 +92,7 @@ class Difference:
 
 
 def side_of(records: RunQueries, run_id: str, step: int | None) -> Side:
-    """Return a run as it is, or was after a step."""
+    """Return a run as it is now, or as it was after a step."""
     run = records.run(run_id)
     if step is None:
         return Side(run, records.history(run_id), records.state(run_id))
@@ -125,7 +125,7 @@ def compare(a: Side, b: Side) -> Difference:
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every value that is not made of others, by its path; empty objects and lists too."""
+    """Yield every leaf value with its path, including empty objects and lists."""
     parts: list[tuple[Any, Any]] = []
     if isinstance(value, Mapping):
         parts = [(f"{path}.{key}" if path else str(key), part) for key, part in value.items()]
@@ -138,7 +138,7 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _nodes(a: Side, b: Side) -> Iterator[NodeDifference]:
-    """Yield the nodes of both, aligned by the route that they have in common."""
+    """Yield the nodes of both runs, aligned by the common parts of their routes."""
     matcher = SequenceMatcher(None, a.route, b.route, autojunk=False)
     for kind, from_a, to_a, from_b, to_b in matcher.get_opcodes():
         if kind == "equal":
@@ -168,9 +168,9 @@ _FIELDS = ("step", "output", "writes", "error", "elapsed_s", "usage")
 
 
 def _told(side: Side, step: int | None, node: str) -> dict[str, Any]:
-    """What a run's history tells of a node at a step; nothing where it was not there.
+    """Return what a run's history has of a node at a step; empty if it was not there.
 
-    Of a step that a fork has taken over it tells neither time nor usage: it has not taken any.
+    Steps that a fork has copied have neither time nor usage: the fork did not run them.
     """
     if step is None:
         return {}

@@ -1,4 +1,4 @@
-"""Forks: new runs that go on where another one was after some step."""
+"""Forks: new runs that continue where another one was after some step."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ForkRequest:
-    """What is to be different in a fork."""
+    """What a fork changes."""
 
-    step: int | None = None  # None: the last one that leads on
-    state: Mapping[str, Any] = field(default_factory=dict)  # over that of the run
+    step: int | None = None  # None: the last one that has a next step
+    state: Mapping[str, Any] = field(default_factory=dict)  # overrides the run's state
     prompt: str | None = None
     agent: str | PreparedAgent = SAME
-    streamed: bool = False  # somebody reads along while models reply
+    streamed: bool = False  # stream replies of models
 
     @property
     def changes(self) -> dict[str, str]:
-        """Other values for keys of the state, as JSON texts."""
+        """The changed keys of the state, as JSON texts."""
         given = dict(self.state)
         if self.prompt is not None:
             given["initial_prompt"] = self.prompt
@@ -50,11 +50,11 @@ class ForkRequest:
 
 
 def prepare_fork(client: ClientCore, run: Run, request: ForkRequest) -> tuple[NewFork, RunForked]:
-    """Return a fork with a new id, and what its narration begins with.
+    """Return a fork with a new id, and the first event of its narration.
 
     Raises:
-        SubmissionRefused: that step was not committed or leads nowhere, or what is asked for does
-            not fit.
+        SubmissionRefused: the step was not committed or has no next one, or the changes are
+            invalid.
         AgentNotFound, InvalidAgent, BundleError: the agent cannot run as it is now.
     """
     checkpoints = _up_to(client.queries.checkpoints(run.run_id), request.step)
@@ -84,9 +84,9 @@ def _up_to(history: Iterable[Checkpoint], step: int | None) -> list[Checkpoint]:
 
 
 def _moment(run: Run, checkpoints: list[Checkpoint], step: int | None) -> Moment:
-    """Return where the fork begins."""
+    """Return the state and position where the fork begins."""
     if step is None:
-        # The step that ended a run leads nowhere: the one before it does.
+        # The last step of an ended run has no next one.
         step = max((found.step for found in checkpoints if found.frontier), default=0)
     try:
         moment = moment_after(checkpoints, step)
@@ -138,19 +138,19 @@ def _fork(
 
 
 def _retold(checkpoints: list[Checkpoint], changes: Mapping[str, str]) -> Iterator[str]:
-    """The history of a fork: without what the steps took and used, the last with `changes`."""
+    """Yield the history of a fork without times and usage; the last checkpoint with `changes`."""
     for checkpoint in checkpoints:
         nodes = {node: _failed(timing) or None for node, timing in checkpoint.nodes.items()}
         yield retold(checkpoint, changes if checkpoint is checkpoints[-1] else {}, nodes=nodes)
 
 
 def _failed(timing: Mapping[str, Any]) -> dict[str, Any]:
-    """What a checkpoint tells of a node that failed, and of no other."""
+    """Return what a checkpoint has of a failed node; empty for other nodes."""
     return {name: timing[name] for name in ("failure", "failed", "handled") if name in timing}
 
 
 def _outlived(kept: Iterable[NodeFailure], checkpoints: Sequence[Checkpoint]) -> StepFailures:
-    """The failures that a run has outlived in some steps, and a fork after them has so too."""
+    """Return a run's failures in these steps that did not end it; its fork has them, too."""
     timings = [timing for found in checkpoints for timing in found.nodes.values()]
     return StepFailures(
         tuple(failure for failure in kept if failure.step <= checkpoints[-1].step),

@@ -1,4 +1,4 @@
-"""Many runs: which are meant and how they stand, and one retry after the other."""
+"""Many runs at once: selecting them, grouping them by cause, retrying them in turn."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.store.queries import RunQueries
     from sleipnir.scheduler.store.queries.filters import RunFilter
 
-# Those that are retried if nobody says which: all that ended badly.
+# The statuses retried by default: all ends but success.
 ENDED_BADLY = frozenset({Status.FAILED, Status.CANCELLED, Status.TIMED_OUT})
-# Those that are cancelled if nobody says which.
+# The statuses cancelled by default.
 NOT_OVER = frozenset(Status) - FINAL
-# Of one selection; whoever has more selects again once something was done to these.
+# Per selection; with more runs, select again after acting on these.
 MOST_SELECTED = 10_000
 _PAGE = 200
-# Runs that go on are put on disk together, and their visits come in about as fast as by a batch.
+# Retried runs are synced to disk this many at a time, and at about the rate of a batch.
 _AT_ONCE = 50
 _PER_SECOND = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Runs of an agent that stand alike, or ended for one reason."""
+    """Runs of an agent with the same status, and the same reason of failure."""
 
     status: Status
     agent: str
-    reason: Reason | None  # None: they succeeded, or are not over
+    reason: Reason | None  # None: they succeeded, or have not ended
     runs: int
     example: str  # the newest of them
 
 
 @dataclass(frozen=True, slots=True)
 class RunSelection:
-    """Runs to which something may be done together."""
+    """Selected runs."""
 
     run_ids: tuple[str, ...] = ()  # newest first
-    causes: tuple[Cause, ...] = ()  # that of the most runs first
-    is_whole: bool = True  # False: there are more of them
+    causes: tuple[Cause, ...] = ()  # the most frequent first
+    is_whole: bool = True  # False: there are more
 
 
 @dataclass(frozen=True, slots=True)
 class Retried:
-    """What became of one retry of several."""
+    """The result of one of many retries."""
 
     run_id: str
-    refused: Exception | None = None  # why it does not go on
+    refused: Exception | None = None  # why it was not retried
 
 
 @dataclass(slots=True)
@@ -82,20 +82,20 @@ class _Collected:
 
 
 def select(queries: RunQueries, wanted: RunFilter) -> RunSelection:
-    """Return the runs wanted that are over, `MOST_SELECTED` at most.
+    """Return the matching ended runs, `MOST_SELECTED` at most.
 
-    Without a status those that ended badly are meant.
+    Without a status, those that did not succeed.
     """
     return _select(queries, wanted, ENDED_BADLY, are_over=True)
 
 
 def select_open(queries: RunQueries, wanted: RunFilter) -> RunSelection:
-    """Return the runs wanted that are not over, `MOST_SELECTED` at most."""
+    """Return the matching runs that have not ended, `MOST_SELECTED` at most."""
     return _select(queries, wanted, NOT_OVER, are_over=False)
 
 
 def select_named(queries: RunQueries, run_ids: Sequence[str]) -> RunSelection:
-    """These runs, whatever their status; one that is not stored is left out."""
+    """Return these runs, whatever their status, without those that do not exist."""
     collected = _Collected()
     for first in range(0, len(run_ids), _PAGE):
         for run in queries.runs(run_ids[first : first + _PAGE]):
@@ -123,13 +123,13 @@ def _select(
 def retry_many(
     client: ClientCore, run_ids: Sequence[str], request: RetryRequest
 ) -> Iterator[Retried]:
-    """Let runs go on, one after the other and no faster than workers begin them.
+    """Retry runs one after the other, no faster than workers can begin them.
 
-    Each is told once it goes on for good. One that is refused keeps no other back; what is not
-    asked for any more does not go on.
+    Each result is yielded once the retry is durable. A refused retry does not stop the others; when
+    the iteration stops, the remaining runs are not retried.
 
     Raises:
-        EngineUnreachable: nothing more can be done.
+        EngineUnreachable: Redis cannot be reached.
     """
     agents: dict[str, PreparedAgent | GraphError] = {}
     for first in range(0, len(run_ids), _AT_ONCE):
@@ -163,7 +163,7 @@ def _retry_one(
 def _prepared(
     client: ClientCore, agent: str, known: dict[str, PreparedAgent | GraphError]
 ) -> PreparedAgent:
-    """Return an agent as it is now: looked at once, for all of its runs."""
+    """Return an agent as it is now, prepared once for all of its runs."""
     if agent not in known:
         try:
             known[agent] = client.prepare(agent)

@@ -1,4 +1,4 @@
-"""Checkpoints written anew: in another run, or with values that somebody has changed."""
+"""Re-encodes checkpoints for another run, or with changed values."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sleipnir.scheduler.runs.model import Checkpoint
 def retold(
     checkpoint: Checkpoint, changes: Mapping[str, str], *, nodes: Mapping[str, Any] | None = None
 ) -> str:
-    """Return a checkpoint as the history keeps it.
+    """Return a checkpoint as stored in the history.
 
     Args:
-        changes: of the state after it, JSON texts.
-        nodes: what it says of each node; None: the same as before.
+        changes: changes to the state after it, as JSON texts.
+        nodes: replaces what it says of each node; None: unchanged.
     """
     writes = {key: encode(value) for key, value in checkpoint.writes.items()} | dict(changes)
     folded = ',"folded":true' if checkpoint.folded else ""

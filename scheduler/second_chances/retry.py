@@ -1,4 +1,4 @@
-"""Retries: runs that are over and go on in place, where they stopped or from an earlier step."""
+"""Retries: ended runs that continue in place, where they stopped or from an earlier step."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ _ANSWER_REFUSED = "R019"
 
 @dataclass(frozen=True, slots=True)
 class RetryRequest:
-    """What is to be different in another try."""
+    """What a retry changes."""
 
     from_step: int | None = None  # None: the step that was not completed
-    state: Mapping[str, Any] = field(default_factory=dict)  # over that of the run
+    state: Mapping[str, Any] = field(default_factory=dict)  # overrides the run's state
     agent: str | PreparedAgent = SAME
-    timeout_s: float | None = None  # instead of the limit there is
+    timeout_s: float | None = None  # replaces the time limit
     shallow: bool = False  # new children in place of those that did not succeed
-    budget_usd: float | None = None  # for all tries together; None: as before
-    streamed: bool | None = None  # somebody reads along; None: as before
+    budget_usd: float | None = None  # for all tries together; None: unchanged
+    streamed: bool | None = None  # stream replies of models; None: unchanged
 
     @property
     def reaches_children(self) -> bool:
-        """Whether something may be different in child runs too."""
+        """Whether it may change child runs, too."""
         return self.agent != SAME or self.budget_usd is not None
 
 
@@ -64,16 +64,16 @@ class _Place:
 
     step: int
     frontier: tuple[str, ...]
-    visits: Mapping[str, int]  # by node, those of the frontier included
+    visits: Mapping[str, int]  # by node, the frontier included
     begin: Beginning | None
 
 
 def retry_run(client: ClientCore, run: Run, request: RetryRequest) -> None:
-    """Let a run go on; whether that is on disk is for the caller to see to.
+    """Retry a run; the caller makes it durable.
 
     Raises:
-        RunNotFound: there is not enough of it left.
-        ActionRefused: its status does not allow it, or somebody else was faster.
+        RunNotFound: too little of it is left.
+        ActionRefused: its status does not allow it, or it was retried meanwhile.
         SubmissionRefused, AgentNotFound, InvalidAgent, BundleError: as `prepare_retry`.
     """
     again = prepare_retry(client, run, request)
@@ -91,10 +91,10 @@ def retry_run(client: ClientCore, run: Run, request: RetryRequest) -> None:
 
 
 def _begin_budget(client: ClientCore, run: Run, budget_usd: float) -> None:
-    """Count what a run has used so far towards the budget that it is to have.
+    """Start a run's own budget with what it has used so far.
 
     Raises:
-        SubmissionRefused: that leaves nothing of it.
+        SubmissionRefused: that leaves nothing of the budget.
     """
     usage = run.usage
     used = Used(usage.prompt_tokens + usage.completion_tokens, usage.cost_usd or 0.0)
@@ -109,11 +109,11 @@ def _begin_budget(client: ClientCore, run: Run, budget_usd: float) -> None:
 
 
 def prepare_retry(client: ClientCore, run: Run, request: RetryRequest) -> AnotherTry:
-    """Return how a run is to go on.
+    """Decide how a run continues.
 
     Raises:
-        ActionRefused: it is not over, or did what it was to do; or its parent has to be retried.
-        SubmissionRefused: what is asked for does not do.
+        ActionRefused: it has not ended, or succeeded, or its parent has to be retried instead.
+        SubmissionRefused: the changes are invalid.
         AgentNotFound, InvalidAgent, BundleError: the agent cannot run as it is now.
     """
     require_over(run, request.from_step)
@@ -185,7 +185,7 @@ def _place(client: ClientCore, run: Run, from_step: int | None) -> _Place:
 
 
 def _last_checkpoint(client: ClientCore, run: Run, step: int, changes: Mapping[str, str]) -> str:
-    """Return the checkpoint that a try goes on from, with the changes that were made for it."""
+    """Return the checkpoint before the first step of a try, with the requested changes."""
     (checkpoint,) = islice(client.queries.checkpoints(run.run_id, step), 1)
     return retold(checkpoint, changes)
 
@@ -202,7 +202,7 @@ def _other_agent(run: Run, chosen: ChosenAgent, request: RetryRequest) -> OtherA
 
 
 def _without_refused_answer(run: Run, context: RunContext) -> RunContext:
-    """A context without the answers given ahead to a node that could not take one: it asks."""
+    """Return a context without prepared answers to a node that refused one, so that it asks."""
     if run.failure is None or run.failure.code != _ANSWER_REFUSED:
         return context
     answers = {node: given for node, given in context.answers.items() if node != run.failure.node}
@@ -220,7 +220,7 @@ def _limit_ms(chosen: ChosenAgent, request: RetryRequest) -> str:
 def _children(
     client: ClientCore, run: Run, chosen: ChosenAgent, request: RetryRequest
 ) -> Iterator[OtherAgent]:
-    """What the children of a run that did not succeed go on with, if that is something else."""
+    """Yield the changed agents for the children that did not succeed."""
     for child in client.queries.children(run.run_id):
         if not child.is_final or child.status == Status.SUCCEEDED:
             continue
@@ -236,7 +236,7 @@ def _children(
 
 
 def _other_child(client: ClientCore, child: Run, digest: str, root: RunContext) -> OtherAgent:
-    """Return a child with another form of its agent, or with the one it has."""
+    """Return a child with another version of its agent, or with its own."""
     if digest == child.digest:
         return OtherAgent(child.run_id, digest, child.context)
     graph = client.graph_of(replace(child, digest=digest))

@@ -1,4 +1,4 @@
-"""What differs between two long texts, word by word."""
+"""Word-by-word comparison of two long texts."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from difflib import SequenceMatcher
 from sleipnir.records import dataclass
 
 _WORD = re.compile(r"\s*\S+|\s+$")
-# Of what is the same, this much is shown beside what differs.
+# Words of context shown around a difference.
 _WORDS_AROUND = 5
-# Comparing takes time with the square of that.
+# The time to compare grows with the square of this.
 _MOST_WORDS = 3_000
 
 
 @dataclass(frozen=True, slots=True)
 class WordDiff:
-    """Two texts without most of what they share.
+    """Two texts without most of their common parts.
 
-    `[-…-]` is only in the first, `{+…+}` only in the other.
+    `[-…-]` is only in the first, `{+…+}` only in the second.
     """
 
     inline: str
@@ -28,7 +28,7 @@ class WordDiff:
 
 
 def word_diff(a: str, b: str) -> WordDiff | None:
-    """The words that differ; None if only blanks do, or the texts are too long to compare."""
+    """Return the differing words; None if only blanks differ, or the texts are too long."""
     words = _WORD.findall(a), _WORD.findall(b)
     if max(map(len, words)) > _MOST_WORDS or a.split() == b.split():
         return None
@@ -51,7 +51,7 @@ def word_diff(a: str, b: str) -> WordDiff | None:
 
 
 def _ends(words: Sequence[str], first: int, last: int) -> Iterator[str]:
-    """The first and the last of some words; the start and the end of a text need no context."""
+    """Yield the first and last words of a common part; text ends need no context."""
     if len(words) <= first + last + 1:
         yield from words
         return
