@@ -1,11 +1,13 @@
 """What can go wrong with an agent, before it runs and while it runs.
 
-GraphError, a SleipnirError ├── InvalidAgent        its files contain errors (E…); carries the
-findings ├── AgentNotFound       no such agent in the places searched ├── MissingVariables    a run
-was submitted without values that its agent needs (E215) ├── BundleError         an agent directory
-cannot be packed, or a bundle cannot be unpacked ├── NoFonts             a PNG needs fonts, and this
-machine has none (sleipnir.graphs.drawing) ├── MissingReference    a strict template refers to
-something that does not exist └── NodeFailed          a visit failed with a run-time code (R…)
+GraphError, a SleipnirError
+├── InvalidAgent        its files contain errors (E…); carries the findings
+├── AgentNotFound       no such agent in the places searched
+├── MissingVariables    a run was submitted without values that its agent needs (E215)
+├── BundleError         an agent directory cannot be packed, or a bundle cannot be unpacked
+├── NoFonts             a PNG needs fonts, and this machine has none (sleipnir.graphs.drawing)
+├── MissingReference    a strict template refers to something that does not exist
+└── NodeFailed          a visit failed with a run-time code (R…)
 """
 
 from __future__ import annotations

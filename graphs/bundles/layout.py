@@ -1,17 +1,18 @@
 """The layout of an agent's bundle, which is that of a configuration directory.
 
-agents/<name>/…          the agent agents/.shared/…         what the agents beside it share, if
-anything functions/tools/<file>   the global tools it uses, and their `.env` functions/utils/…
-helpers of tools, if it has any tools functions/skills/<name>/ the skills it may load, a SKILL.md
-each functions/mcp.json       the servers it uses, with the names of secrets, not their values
-knowledge.json           how its knowledge bases are, or are to be, built documents/<node>.jsonl
-documents of a knowledge base that only the submitting machine can read parsed-graph.json        its
-graph at submission, parsed and checked config.yaml              the normal agent, if the
-environment named another file than its own manifest.json            its name, the aliases of tools
-at submission, and what the environment has
-                         changed in a normal agent; for an agent of the engine's own, the name of
-                             its
-                         graph
+agents/<name>/…          the agent
+agents/.shared/…         what the agents beside it share, if anything
+functions/tools/<file>   the global tools it uses, and their `.env`
+functions/utils/…        helpers of tools, if it has any tools
+functions/skills/<name>/ the skills it may load, a SKILL.md each
+functions/mcp.json       the servers it uses, with the names of secrets, not their values
+knowledge.json           how its knowledge bases are, or are to be, built
+documents/<node>.jsonl   documents of a knowledge base that only the submitting machine can read
+parsed-graph.json        its graph at submission, parsed and checked
+config.yaml              the normal agent, if the environment named another file than its own
+manifest.json            its name, the aliases of tools at submission, and what the environment
+                         has changed in a normal agent; for one of the engine's own agents, the
+                         name of its graph
 """
 
 from __future__ import annotations

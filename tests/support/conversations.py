@@ -1,7 +1,8 @@
 """Conversations of several turns with the scripted model server, any number of them concurrently.
 
-converses(server, "Water the plants", calls(("water", {"litres": 2})), says("Done.")) ... assert
-results(server, "Water the plants") == ["DONE"]
+converses(server, "Water the plants", calls(("water", {"litres": 2})), says("Done."))
+...
+assert results(server, "Water the plants") == ["DONE"]
 """
 
 from __future__ import annotations

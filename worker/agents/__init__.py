@@ -1,1 +1,1 @@
-"""What a normal agent is beside its model and its tools: its prompt, its memory, its own tools."""
+"""What normal agents have besides models and tools: their prompt, memory and built-in functions."""

@@ -1,4 +1,4 @@
-"""The instructions of a normal agent, made where somebody sits who may be asked for a line."""
+"""Makes a normal agent's instructions where a person can be asked at the terminal."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def make_instructions(
     workdir: Path,
     run_id: str | None,
 ) -> str:
-    """What `_instructions` of an agent returns, called by this process with its terminal.
+    """Call the agent's `_instructions` in this process, with its terminal, and return the text.
 
     Args:
         reference: names the agent, which has that function.
         given: values of its variables.
         workdir: where the function runs; absolute.
-        run_id: of the run that is to be; None: any.
+        run_id: of the run to be submitted; None: any.
 
     Raises:
         NodeFailed: R602, it failed or returned nothing.

@@ -1,8 +1,8 @@
-"""The children of a normal agent's run, as its model has them: what the turn does about them.
+"""The children of a normal agent's run as its model sees them: what a turn does about them.
 
-A child is a run of its own, which no turn of its parent holds up. What the model knows of it is the
-roster in the run's state, committed with the turn; how many are alive at once is counted where they
-start and end, in the store.
+A child is a run of its own, which does not hold up its parent's turns. What the model knows about
+it is the roster in the run's state, committed with the turn; how many children are alive is counted
+in the store, when they start and end.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST_REMINDERS = 3
 
 
 class Children:
-    """What one turn does about its run's children; the notebook has what it leaves of them."""
+    """What one turn does about its run's children; the roster is in the notebook."""
 
     def __init__(self, visit: Visit[TurnNode], notebook: Notebook, calls: ModelCalls) -> None:
         self._visit = visit
@@ -44,13 +44,14 @@ class Children:
         self._notebook = notebook
         self._children = visit.services.children
         self._collecting: set[str] = set()
-        self.lacks_place = False  # for the last one that was to start
+        self.lacks_place = False  # whether the latest start was refused because too many are alive
 
     def spawn(self, agent: str, prompt: str, key: str) -> dict[str, Any]:
-        """Start a child; what the model is told of it.
+        """Start a child and return the result for the model.
 
         Args:
-            key: the same for every try of this, and for nothing else: so the child starts once.
+            key: the same for every try of this call and for nothing else, so that the child starts
+                once.
         """
         self.lacks_place = False
         unknown = self._unknown(agent)
@@ -90,10 +91,10 @@ class Children:
         }
 
     def has_spawned(self, agent: str, prompt: str, key: str, result: Any) -> None:
-        """Take into the roster what an earlier try of this turn has spawned, by its result."""
+        """Add to the roster what an earlier try of this turn has spawned, given its result."""
         if not isinstance(result, Mapping) or result.get("status") != "ok":
             return
-        # Other children with the same last digits are all that makes it another than the first.
+        # It is not the first id only if other children had the same last digits.
         tried = islice(self._ids(agent, prompt, key), 1 + len(self._notebook.roster.members))
         for run_id in tried:
             if handle(agent, run_id) == result["id"]:
@@ -101,7 +102,7 @@ class Children:
                 return
 
     def _unknown(self, agent: str) -> str | None:
-        """Why there is no agent of that name, if there is none."""
+        """Return why there is no agent of that name; None if there is one."""
         context = self._visit.context
         if agent in context.agents:
             return None
@@ -113,7 +114,7 @@ class Children:
         return f"there is no agent '{agent}'; {hint}"
 
     def _ids(self, agent: str, prompt: str, key: str) -> Iterator[str]:
-        """Run ids for a child, the same at every try, in the order in which they are tried."""
+        """Yield run ids for a child, in the order in which every try attempts them."""
         for number in count():
             text = encode([key, agent, prompt, number])
             run_id = self._visit.run_id[:2] + sha256(text.encode()).hexdigest()[:14]
@@ -121,7 +122,7 @@ class Children:
                 yield run_id
 
     def begin_to_collect(self, name: str) -> Member | dict[str, Any]:
-        """The child to wait for, or why there is none."""
+        """Return the child to wait for, or why there is none."""
         member = self._notebook.roster.find(name)
         if member is None:
             return _refused(f"you have no agent '{name}': unknown, collected or cancelled")
@@ -131,16 +132,16 @@ class Children:
         return member
 
     def collect(self, name: str, end: Mapping[str, Any], key: str) -> tuple[dict[str, Any], Usage]:
-        """Take a child that is over off the list.
+        """Remove a child that has ended from the roster.
 
         Args:
-            key: of the call, which tells a question to a model from others.
+            key: of the call, which distinguishes a question to a model from others.
 
         Returns:
-            Its result, as the model is told; and what it took to shorten that.
+            Its result for the model, and the usage of shortening that.
 
         Raises:
-            MustWait: a limit stands against shortening it now.
+            MustWait: a limit delays the call that shortens it.
         """
         member = self._notebook.roster.find(name)
         agent = member.agent if member is not None else ""
@@ -159,7 +160,7 @@ class Children:
         return result, usage
 
     def _shortened(self, agent: str, output: str, key: str) -> tuple[dict[str, Any], Usage]:
-        """What of a result another one takes the place of, and what a model used for that."""
+        """Return the fields of a summarised result, and what a model used for it."""
         messages = [
             {"role": "system", "content": shortening(agent)},
             {"role": "user", "content": output},
@@ -176,17 +177,17 @@ class Children:
         return {"output": reply.text}, reply.usage
 
     def _output(self, end: Mapping[str, Any]) -> str:
-        """All that the child's model has said; of a graph its output."""
+        """Return everything the child's model has said; for a graph, its output."""
         texts = self._children.texts(end["run_id"])
         return end["output"] if texts is None else texts
 
     def has_taken(self, name: str, result: Any) -> None:
-        """Take a child off the list that an earlier try of this turn has collected or cancelled."""
+        """Remove a child that an earlier try of this turn has collected or cancelled."""
         if isinstance(result, Mapping) and result.get("status") in ("completed", "ok"):
             self._notebook.roster = self._notebook.roster.left_by(name)
 
     def check(self, name: str, key: str) -> tuple[dict[str, Any], Usage]:
-        """A child as it is: as `collect`, if it is over."""
+        """Return a child's status; if it has ended, the result, as `collect` does."""
         member = self.begin_to_collect(name)
         if not isinstance(member, Member):
             return member, NO_USAGE
@@ -198,7 +199,7 @@ class Children:
         return {"status": "pending", "id": name, "message": message}, NO_USAGE
 
     def cancel(self, name: str) -> dict[str, Any]:
-        """Cancel a child and take it off the list."""
+        """Cancel a child and remove it from the roster."""
         member = self._notebook.roster.find(name)
         if member is None:
             return _refused(f"you have no agent '{name}': unknown, collected or cancelled")
@@ -207,7 +208,7 @@ class Children:
         return {"status": "ok", "message": f"{name} is cancelled, with all agents of its own."}
 
     def listed(self) -> dict[str, Any]:
-        """All of them, as the model is shown them."""
+        """Return all children, as shown to the model."""
         alive = {member.id for member in self.alive()}
         return {
             "active_count": len(alive),
@@ -223,12 +224,12 @@ class Children:
         }
 
     def remind(self, escalations: Callable[[], Sequence[Escalation]]) -> str | None:
-        """What the model is told that stops while children go on; None: it may stop.
+        """Return a reminder for a model that stops while children go on; None: it may stop.
 
-        It is told so a few times, then they are cancelled.
+        After a few reminders the children are cancelled.
 
         Args:
-            escalations: asked for what they want to know of it.
+            escalations: returns their questions.
         """
         alive, roster = self.alive(), self._notebook.roster
         if alive and roster.reminded < MOST_REMINDERS:
@@ -243,7 +244,7 @@ class Children:
         return None
 
     def alive(self) -> Sequence[Member]:
-        """Those that are not over."""
+        """Return the children that have not ended."""
         members = self._notebook.roster.members
         if not members:
             return ()

@@ -1,4 +1,4 @@
-"""Compression of sessions: what was said before gives way to a summary once it has grown long."""
+"""Compression of sessions: a long conversation is replaced by a summary."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from sleipnir.worker.visit.context import Visit
 
 
 class Compressed(NamedTuple):
-    """What compression makes of a conversation."""
+    """The result of compressing a conversation."""
 
-    writes: dict[str, Any]  # to what the session remembers
+    writes: dict[str, Any]  # to the session's state
     warnings: tuple[str, ...] = ()
 
 
@@ -31,23 +31,23 @@ def compress(
     added: Sequence[Message],
     todos: TodoList,
 ) -> Compressed:
-    """A summary in the place of all but the last message of the user and its answer.
+    """Replace all but the user's last message and its answer by a summary.
 
-    Of a run without a session, and of one that is short enough, nothing changes. Neither does it if
-    there is no summary to be had.
+    Nothing changes in a run without a session, in one that is short enough, or if there is no
+    summary.
 
     Args:
         added: what this turn adds; ends with the answer.
 
     Raises:
-        MustWait: a limit stands against the call.
+        MustWait: a limit delays the call.
     """
     messages, most = conversation.messages(added), _threshold(visit)
     is_long = visit.context.session is not None and 0 < most < _tokens(visit, calls, messages)
     if not is_long or messages[-1]["role"] != "assistant":
         return Compressed({})
     before: str | None = visit.state.get(SUMMARY)
-    # As a text: not every provider takes calls of tools without these tools.
+    # As text, because some providers refuse calls of tools that are not declared.
     said = "\n\n".join([*([before] if before else []), *_told(messages)])
     asked = [{"role": "system", "content": SUMMARISE}, {"role": "user", "content": said}]
     try:
@@ -64,7 +64,7 @@ def compress(
 
 
 def too_long(visit: Visit[TurnNode], reason: str) -> str:
-    """What is said of a conversation that the model has no room for."""
+    """Return the message about a conversation that exceeds the model's context."""
     text = f"the conversation no longer fits the model's context: {reason}; "
     if visit.context.session is None:
         return (
@@ -78,7 +78,7 @@ def too_long(visit: Visit[TurnNode], reason: str) -> str:
 
 
 def _threshold(visit: Visit[TurnNode]) -> int:
-    """How many tokens a session may have at a stop; 0: any number."""
+    """Return the size of a session, in tokens, above which it is compressed; 0: never."""
     own = visit.node.config.compression_threshold
     return visit.limits.compression_tokens if own is None else own
 
@@ -88,7 +88,7 @@ def _tokens(visit: Visit[TurnNode], calls: ModelCalls, messages: Sequence[Messag
 
 
 def _told(messages: Sequence[Message]) -> Iterator[str]:
-    """The conversation without its prompt, as a text."""
+    """Yield the conversation without its prompt, as text."""
     for message in messages:
         if message["role"] == "system":
             continue
@@ -98,7 +98,7 @@ def _told(messages: Sequence[Message]) -> Iterator[str]:
 
 
 def _prompt_with(first: Message, before: str | None, section: str) -> Message:
-    """The prompt with a summary behind it, in the place of the one before."""
+    """Return the prompt with a summary at its end, in place of an earlier one."""
     prompt = str(first["content"]) if first["role"] == "system" else ""
     if before is not None:
         prompt = prompt.removesuffix(before).rstrip()

@@ -1,4 +1,4 @@
-"""Starts agents for tasks of a run's queue that may be begun."""
+"""Starts agents for the tasks in a run's queue that are due."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sleipnir.worker.visit.outcome import Asked, Awaiting, FreePlace
 
 @dataclass(frozen=True, slots=True)
 class Dispatcher:
-    """What one turn starts by itself; a task whose agent cannot start now stays to be begun."""
+    """Starts agents by itself during a turn; a task whose agent cannot start now remains due."""
 
     visit: Visit[TurnNode]
     notebook: Notebook
@@ -26,10 +26,11 @@ class Dispatcher:
     calls: ModelCalls
 
     def start(self, call: ToolInvocation, tasks: Collection[int]) -> list[dict[str, Any]]:
-        """Start the agents of these tasks, by number, that are due; what came of each.
+        """Start the agents of those of these tasks that are due; return the result of each.
 
         Args:
-            call: which brings it about; where its result is known, what that tells is taken over.
+            call: the call that causes it; if its result is known, agents in it are not started
+                again.
         """
         due = (task for task in self.notebook.tasks.due() if task.number in tasks)
         if call.known is None:
@@ -38,10 +39,10 @@ class Dispatcher:
         return [self._taken_over(task, known[task.id]) for task in due if task.id in known]
 
     def start_refused(self) -> list[dict[str, Any]]:
-        """Try again what could not start earlier; what has started now.
+        """Retry what could not start earlier; return what has started now.
 
-        Nothing records it but the commit of the turn: it is done once the calls that plan and
-        complete tasks are over, and again by whoever takes the turn up.
+        Only the turn's commit records this, so it is done after all calls that plan and complete
+        tasks, and again by a worker that resumes the turn.
         """
         started = []
         for task in self.notebook.tasks.due():
@@ -54,7 +55,9 @@ class Dispatcher:
         return started
 
     def waiting(self, outcome: Asked | Awaiting) -> Asked | Awaiting:
-        """How the turn waits: for a place too, where an agent could not start for lack of one."""
+        """Return what the turn waits for: also for a free place, if an agent could not start for
+        lack of one.
+        """
         if not isinstance(outcome, Awaiting) or not self.notebook.tasks.tasks:
             return outcome
         self.start_refused()
@@ -76,14 +79,16 @@ class Dispatcher:
         return result
 
     def _key(self, task: Task) -> str:
-        """The same whichever part of the turn starts its agent: so that happens once."""
+        """Return the key of a start, which is the same wherever in the turn it happens: it happens
+        once.
+        """
         visit = self.visit
         reply = self.calls.transcript.last_reply
         return f"{visit.idempotency_key}:{visit.attempt}:{reply}:{task.id}"
 
 
 def with_dispatched(result: Any, dispatched: list[dict[str, Any]]) -> Any:
-    """A call's result, with what has been started besides."""
+    """Return a call's result with what has been started in addition."""
     if not dispatched:
         return result
     fields = dict(result) if isinstance(result, Mapping) else {"output": result}

@@ -1,4 +1,4 @@
-"""What the documents of a normal agent say about a user's message."""
+"""Adds what a normal agent's documents say about a user's message."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _LIMIT_S = 120.0
 
 
 def with_documents(visit: Visit[TurnNode], transcript: Transcript, text: str) -> str:
-    """A user's message, with what the agent's documents say about it; searched for once.
+    """Return a user's message with what the agent's documents say about it; searched only once.
 
     Raises:
-        KnowledgeFailed: its knowledge base is to be built first, or cannot be searched.
+        KnowledgeFailed: its knowledge base must be built first, or cannot be searched.
     """
     plan = visit.agent.knowledge.get(NORMAL_AGENT_NODE)
-    if plan is None:  # it has no documents, or they were not built: a warning has said so
+    if plan is None:  # no documents, or not built, about which a warning was given
         return text
     known, searched = transcript.result_of(_SEARCH)
     if not known:
@@ -37,13 +37,13 @@ def with_documents(visit: Visit[TurnNode], transcript: Transcript, text: str) ->
 
 
 def lasting_sources(transcript: Transcript) -> dict[str, Any]:
-    """What a run remembers of the search: where what was found stands."""
+    """Return what the run keeps of the search: the sources found."""
     searched = _searched(transcript)
     return {SOURCES: searched["sources"]} if searched else {}
 
 
 def search_warnings(transcript: Transcript) -> tuple[str, ...]:
-    """What people should know of the search, and of a build that came before it."""
+    """Return the warnings of the search, and of a build before it."""
     return tuple(_searched(transcript).get("warnings", ()))
 
 

@@ -1,4 +1,4 @@
-"""The prompt of a normal agent: its instructions, rendered once and then the same for all turns."""
+"""The prompt of a normal agent: its instructions, rendered once and kept for all turns."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _INSTRUCTIONS = "_instructions"
 
 
 def opening(visit: Visit[TurnNode], toolset: Toolset, transcript: Transcript) -> list[Message]:
-    """What a conversation begins with: the prompt, if there is any, and what the user said.
+    """Return the beginning of a conversation: the prompt, if any, and the user's message.
 
     Raises:
         NodeFailed: R602, `_instructions` failed or returned nothing.
-        KnowledgeFailed: its documents are to be read first, or cannot be searched.
+        KnowledgeFailed: its knowledge base must be built first, or cannot be searched.
     """
     config = visit.node.config
     text = _dynamic(visit, transcript) if config.dynamic_instructions else config.instructions
@@ -42,7 +42,7 @@ def opening(visit: Visit[TurnNode], toolset: Toolset, transcript: Transcript) ->
 
 
 def lasting_instructions(visit: Visit[TurnNode], transcript: Transcript) -> dict[str, Any]:
-    """What a session remembers of `_instructions`, which its next runs do not call again."""
+    """Return what a session keeps of `_instructions`, which its next runs do not call again."""
     if visit.context.session is None or not visit.node.config.dynamic_instructions:
         return {}
     _, text = transcript.result_before_replies(_INSTRUCTIONS)
@@ -60,7 +60,7 @@ def _values(visit: Visit[TurnNode], toolset: Toolset) -> dict[str, str]:
 
 
 def _listed(toolset: Toolset) -> Iterable[str]:
-    """A line for each function."""
+    """Yield one line per function."""
     for number, declaration in enumerate(toolset.declarations, 1):
         function = declaration["function"]
         first_line = str(function.get("description", "")).strip().partition("\n")[0]
@@ -68,7 +68,7 @@ def _listed(toolset: Toolset) -> Iterable[str]:
 
 
 def _dynamic(visit: Visit[TurnNode], transcript: Transcript) -> str:
-    """What `_instructions` returns; it is called once, however often the turn is begun."""
+    """Return the result of `_instructions`, called once, however often the turn is begun."""
     if INSTRUCTIONS in visit.state:
         return str(visit.state[INSTRUCTIONS])
     known, value = transcript.result_before_replies(_INSTRUCTIONS)
@@ -79,7 +79,7 @@ def _dynamic(visit: Visit[TurnNode], transcript: Transcript) -> str:
 
 
 def text_of_instructions(outcome: Completed | NeedsConfirmation) -> str:
-    """The text that `_instructions` has returned; anything but text is shown as JSON.
+    """Return the text that `_instructions` has returned; other values are shown as JSON.
 
     Raises:
         NodeFailed: R602, it failed or returned nothing.

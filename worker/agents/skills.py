@@ -1,6 +1,6 @@
-"""The skills of one conversation: what its model may load, has loaded, and gets of it.
+"""The skills of one conversation: which may be loaded, which are, and what they provide.
 
-A load takes effect with the next turn: what the turn under way is asked with and offered stays.
+Loading takes effect in the next turn: messages and functions of the current one do not change.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ if TYPE_CHECKING:
 
 
 class Skills:
-    """What one model may load; nothing, and at no cost, where skills are not enabled.
+    """The skills that one model may load; none, at no cost, if skills are not enabled.
 
     Args:
         choice: None: skills are not enabled.
-        notebook: has the names of those that are loaded.
+        notebook: has the names of loaded skills.
     """
 
     def __init__(self, visit: Visit[Any], choice: SkillChoice | None, notebook: Notebook) -> None:
         self._visit = visit
         self._choice = choice
-        self._offered: Mapping[str, Any] = {}  # the functions that the model has anyway, by name
+        self._offered: Mapping[str, Any] = {}  # the model's other functions, by name
         self._notebook = notebook
 
     @property
     def loaded(self) -> tuple[str, ...]:
-        """The names of those that are loaded, as the calls of the turn leave it."""
+        """The names of the loaded skills, as the turn's calls leave them."""
         return () if self._choice is None else self._notebook.skills
 
     def tools(self) -> Iterable[ResolvedTool]:
-        """The functions by which the model lists, loads and unloads them."""
+        """Return the functions to list, load and unload skills."""
         return () if self._choice is None else skill_tools(self)
 
     def offered(self, toolset: Toolset) -> Toolset:
-        """All functions for the next turn: those of loaded skills come last.
+        """Return all functions for the next turn, those of loaded skills last.
 
         Args:
-            toolset: what the model has anyway, `tools` included.
+            toolset: the model's other functions, including `tools`.
         """
         self._offered = toolset.tools
         for name in self.loaded:
@@ -57,7 +57,7 @@ class Skills:
         return toolset
 
     def told(self, messages: list[Message]) -> list[Message]:
-        """The conversation with the texts of loaded skills behind its prompt."""
+        """Return the conversation with the texts of loaded skills added to its prompt."""
         bodies = [skill.body for skill in map(self._usable, self.loaded) if skill and skill.body]
         if not bodies:
             return messages
@@ -67,16 +67,16 @@ class Skills:
         return [system, *messages[has_prompt:]]
 
     def answer_completed(self) -> None:
-        """Unload those that are for one answer only."""
+        """Unload the skills that are loaded for one answer only."""
         found = ((name, self._usable(name)) for name in self.loaded)
         self._notebook.skills = tuple(
             name for name, skill in found if skill and not skill.auto_unload
         )
 
-    # ---- what the functions do
+    # ---- called by the functions
 
     def shown(self) -> list[dict[str, Any]]:
-        """What the model is told of the skills that can be loaded, by name."""
+        """Return what the model is told about the skills that it can load, by name."""
         return [
             {
                 "name": skill.name,
@@ -90,10 +90,10 @@ class Skills:
         ]
 
     def load(self, name: str) -> list[str]:
-        """Load a skill, unless it is; returns the names of the functions that it brings.
+        """Load a skill unless it is loaded; return the names of its functions.
 
         Raises:
-            UnusableSkill: it may not, or cannot be loaded.
+            UnusableSkill: it must not or cannot be loaded.
         """
         self._require(name)
         skill, functions = self._visit.agent.skill(name)
@@ -103,7 +103,7 @@ class Skills:
         return [function.name for function in functions]
 
     def unload(self, name: str) -> None:
-        """Unload a skill, if it is loaded.
+        """Unload a skill if it is loaded.
 
         Raises:
             UnusableSkill: there is no such skill.
@@ -129,7 +129,7 @@ class Skills:
         try:
             skill, functions = self._visit.agent.skill(name)
         except UnusableSkill:
-            return Toolset()  # of an edited agent: it could be loaded once
+            return Toolset()  # the agent was edited, and the skill can no longer be loaded
         new = [function for function in functions if function.name not in toolset.tools]
         found = self._visit.services.tools.resolve_more(
             self._visit, new, skill.servers, toolset.tools
@@ -139,7 +139,7 @@ class Skills:
         return found
 
     def _refuse_clashes(self, skill: Skill, functions: Iterable[Function]) -> None:
-        """Two functions of one name; the same function twice is none."""
+        """Refuse two functions of one name, unless they are the same function."""
         agent = self._visit.agent
         others = [function for name in self.loaded for function in self._brought(name)]
         known = {function.name: function.file for function in (*agent.toolbox.functions, *others)}

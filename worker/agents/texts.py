@@ -1,4 +1,4 @@
-"""What the engine says to models by itself: sections of prompts, and messages without a user."""
+"""The engine's own texts for models: sections of prompts, and messages without a user."""
 
 from __future__ import annotations
 
@@ -129,13 +129,13 @@ _SUMMARY_INTRODUCTION = "This is a summary of the conversation so far:"
 
 
 def summary_section(summary: str, todos: TodoList) -> str:
-    """What stands behind a prompt for what was said before."""
+    """Return the section of a prompt that summarises the conversation so far."""
     listed = f"## Todo list as it was\n\n{todos.rendered()}\n\n" if todos.todos else ""
     return f"{listed}{_SUMMARY_INTRODUCTION}\n\n{summary}"
 
 
 def sections(config: NormalAgent) -> Iterator[str]:
-    """What a prompt says of the tools that the engine adds, in their order."""
+    """Yield the sections of a prompt about the engine's functions, in order."""
     if config.auto_continue and config.inject_todo_instructions:
         yield _TODO_SECTION
     if config.can_spawn_agents and config.inject_spawn_instructions:
@@ -147,14 +147,14 @@ def sections(config: NormalAgent) -> Iterator[str]:
 
 
 def skill_section(choice: SkillChoice | None) -> str:
-    """What a prompt says of skills; nothing where there is nothing to say."""
+    """Return the section of a prompt about skills; empty if there is none."""
     if choice is None or not choice.inject:
         return ""
     return _SKILL_SECTION if choice.instructions is None else choice.instructions.strip()
 
 
 def pending(ids: Sequence[str], escalations: Sequence[Escalation]) -> str:
-    """What a model is told that stops while agents of its own go on, and maybe ask something."""
+    """Return the message to a model that stops while its agents go on, with their questions."""
     told = _PENDING.format(count=len(ids), ids=", ".join(ids))
     if not escalations:
         return told
@@ -163,10 +163,10 @@ def pending(ids: Sequence[str], escalations: Sequence[Escalation]) -> str:
 
 
 def shortening(agent: str) -> str:
-    """What a model is told that shortens the output of an agent."""
+    """Return the instructions for shortening an agent's output."""
     return _SHORTENING.format(agent=agent)
 
 
 def continuation(config: NormalAgent, todos: TodoList) -> str:
-    """What a model is told that stops while its list has open items."""
+    """Return the message to a model that stops while its list has open items."""
     return f"{config.continuation_prompt or _CONTINUATION}\n\n{todos.rendered()}"

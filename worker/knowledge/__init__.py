@@ -1,1 +1,1 @@
-"""Knowledge bases, built once and then only searched: alone imports faiss and whoosh."""
+"""Knowledge bases, built once and then searched; only this package imports faiss and whoosh."""

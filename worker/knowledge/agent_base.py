@@ -1,4 +1,4 @@
-"""A knowledge base of an agent's directory, for those who build and look at it by hand."""
+"""A knowledge base in an agent's directory, for commands that build and inspect it."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AgentBase:
-    """One knowledge base, as its agent describes it and as it was built."""
+    """A knowledge base, as its agent describes it and as it was built."""
 
     agent: Agent
     node_id: str
     node: RagNode | None  # None: that of a normal agent
     documents: Sequence[str]
     settings: Settings
-    # What somebody has said of it besides its agent and the settings.
+    # Settings chosen in addition to those of the agent and the engine.
     chosen: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -66,19 +66,19 @@ class AgentBase:
 
     @property
     def reranker_model(self) -> str | None:
-        """What orders the hits of a search; None: their ranks are fused."""
+        """The model that ranks the hits of a search; None: their ranks are fused."""
         return getattr(self.node, "reranker_model", None) or self.settings.rag_reranker_model
 
     @property
     def file(self) -> Path:
-        """Where its pointer is, or would be looked for."""
+        """The file of its pointer, whether or not it exists."""
         return pointer_file(self.agent.directory, self.node_id, data_dir() / "kb")
 
     def pointer(self) -> Pointer | None:
-        """As it was built; None if it was not.
+        """Return the pointer of the knowledge base as it was built; None if it was not.
 
         Raises:
-            KnowledgeFailed: its pointer cannot be used.
+            KnowledgeFailed: its pointer is unusable.
         """
         try:
             return read_pointer(self.file)
@@ -86,10 +86,10 @@ class AgentBase:
             raise KnowledgeFailed(f"{self.file} cannot be used, {error}; build it again") from error
 
     def order(self, run_id: str) -> BuildOrder:
-        """What a run of that id is to build.
+        """Return the order for a build by a run with that id.
 
         Raises:
-            KnowledgeFailed: its settings do not tell.
+            KnowledgeFailed: settings are missing.
         """
         pointer = self._usable_pointer()
         return BuildOrder(
@@ -103,11 +103,11 @@ class AgentBase:
         )
 
     def load(self) -> Loaded:
-        """Its local documents as they are now."""
+        """Load its local documents as they are now."""
         return self._load(self.documents)
 
     def note(self, order: BuildOrder, built: Mapping[str, Any], indexes: Indexes) -> Pointer:
-        """Write down in its directory that it was built.
+        """Record the build in the agent's directory.
 
         Raises:
             KnowledgeFailed: the file cannot be written.
@@ -130,11 +130,11 @@ class AgentBase:
         return pointer
 
     def forget(self, indexes: Indexes) -> None:
-        """Have it count as not built.
+        """Remove the record of the build.
 
         Raises:
             KnowledgeFailed: the file cannot be removed.
-            ArtifactStoreFailed: its index cannot be let go.
+            ArtifactStoreFailed: its index cannot be released.
         """
         pointer = self._usable_pointer()
         try:
@@ -145,7 +145,7 @@ class AgentBase:
             indexes.let_go(pointer.address)
 
     def search(self, indexes: Indexes, models: ModelsByHand, query: str, top_k: int) -> list[Hit]:
-        """The best chunks for a query.
+        """Return the best chunks for a query.
 
         Raises:
             KnowledgeFailed: it was not built, or is no longer stored.
@@ -157,7 +157,7 @@ class AgentBase:
             return searched()
 
     def differences(self, indexes: Indexes) -> tuple[list[str], list[str]]:
-        """The sources that have changed since it was built, and those that are gone."""
+        """Return the sources that have changed since the build, and those that no longer exist."""
         built = {source: content for source, _, content in self._index(indexes).manifest["sources"]}
         pages = {source for source in built if source.startswith(("http://", "https://"))}
         now = {found.source: found.content for found in self.load().documents.hashes}
@@ -166,11 +166,11 @@ class AgentBase:
         return sorted(changed), sorted(source for source in local if source not in now)
 
     def changes(self, pointer: Pointer) -> list[str]:
-        """What would be built otherwise today, but for the files; a sentence each."""
+        """Return what would be built differently today apart from the files, one sentence each."""
         return changes(pointer, wanted(self.node, self._defaults(None)), self.documents)
 
     def files_hash(self) -> str:
-        """One hash of the local documents as they are now."""
+        """Return one hash of the local documents as they are now."""
         return local_files_hash(
             self.agent.directory,
             self.documents,
@@ -180,7 +180,7 @@ class AgentBase:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What nobody has said that it takes to build it."""
+        """The settings that a build lacks."""
         found = effective(self.node, self._defaults(self._usable_pointer()))
         return () if isinstance(found, BuildSettings) else found.missing
 
@@ -191,7 +191,7 @@ class AgentBase:
             return None
 
     def _defaults(self, pointer: Pointer | None) -> dict[str, Any]:
-        """What it is built with where its node does not say; as it was built, if nobody does."""
+        """Return the settings used where the node has none; lastly those it was built with."""
         said = {**rag_defaults(self.settings), **self.chosen}
         built = {} if pointer is None else pointer.settings.to_json()
         return {name: built.get(name) if said[name] is None else said[name] for name in said}
@@ -248,10 +248,10 @@ class AgentBase:
 
 
 def bases_of(agent: Agent, settings: Settings) -> list[AgentBase]:
-    """The knowledge bases of an agent.
+    """Return the knowledge bases of an agent.
 
     Raises:
-        InvalidAgent: its file cannot be used.
+        InvalidAgent: its file is unusable.
     """
     if agent.runnable is None:
         raise InvalidAgent(agent.findings)
@@ -262,10 +262,10 @@ def bases_of(agent: Agent, settings: Settings) -> list[AgentBase]:
 
 
 def base_of(agent: Agent, node_id: str | None, settings: Settings) -> AgentBase:
-    """One knowledge base of an agent; without a node the only one.
+    """Return one knowledge base of an agent; without a node, its only one.
 
     Raises:
-        InvalidAgent: its file cannot be used.
+        InvalidAgent: the agent's file is unusable.
         KnowledgeFailed: it has none, or the node does not tell which.
     """
     found = bases_of(agent, settings)

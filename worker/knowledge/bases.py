@@ -43,7 +43,7 @@ from sleipnir.worker.knowledge.ledger import CallLedger, CallLog, ConversationLe
 from sleipnir.worker.knowledge.reading.reach import reach_elsewhere, reach_here
 from sleipnir.worker.knowledge.reranking import RerankCalls
 
-# They import faiss and whoosh, which most workers do without.
+# Lazy: they import faiss and whoosh, which most workers do not need.
 with lazy_imports():
     from sleipnir.worker.knowledge import cache, index
     from sleipnir.worker.knowledge import search as searching
@@ -65,7 +65,7 @@ _SEARCHES = ThreadPoolExecutor(32, thread_name_prefix="search")
 
 @dataclass(frozen=True, slots=True)
 class FoundPassages:
-    """What a search gave."""
+    """The result of a search."""
 
     hits: Sequence[Hit]
     warnings: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class FoundPassages:
 
 
 class KnowledgeBases:
-    """Those that visits of one worker process search; may be used from many threads."""
+    """The knowledge bases that visits of one worker process search; thread-safe."""
 
     def __init__(self, store: RunStore, models: Models, directory: Path) -> None:
         settings = store.settings
@@ -88,9 +88,9 @@ class KnowledgeBases:
         self._vectors = KeptVectors(store.client)
         self._files = BuildFiles(store.client)
         self._claims = BuildClaims(store.client, settings.lease_s, store.parking.wake)
-        # Of what was searched before, by bundle and node: neither ever changes.
+        # Addresses searched before, by bundle and node; neither ever changes.
         self._addresses: dict[tuple[str, str], str] = {}
-        self._touched: dict[str, float] = {}  # address → when, of the `monotonic` clock
+        self._touched: dict[str, float] = {}  # address → time on the `monotonic` clock
 
     def search(
         self,
@@ -100,16 +100,16 @@ class KnowledgeBases:
         timeout_s: float,
         transcript: Transcript | None = None,
     ) -> FoundPassages:
-        """The best chunks of a knowledge base of the visit's agent.
+        """Return the best chunks of a knowledge base of the visit's agent.
 
         Args:
             timeout_s: for the search alone.
-            transcript: of the conversation that it is made for; None: the visit has none.
+            transcript: of the conversation that searches; None: the visit has none.
 
         Raises:
             KnowledgeFailed: it cannot be searched.
-            NotBuilt: the run is to build it first.
-            NotYet: later, perhaps.
+            NotBuilt: the run must build it first.
+            NotYet: try again later.
         """
         plan = visit.agent.knowledge.get(base.node_id)
         if plan is None:
@@ -158,12 +158,12 @@ class KnowledgeBases:
 
     @cached_property
     def builds(self) -> BuildStages:
-        """What the nodes of builds do."""
+        """The stages that nodes of builds execute."""
         stores = BuildStores(self._indexes, self._files, self._claims, self._vectors)
         return BuildStages(stores, self._models, self._settings, self._cache)
 
     def build(self, visit: Visit[Any]) -> StageDone:
-        """Do what a node of a build is there for; raises as `BuildStages.run`."""
+        """Execute the stage of a build's node; raises as `BuildStages.run`."""
         try:
             return self.builds.run(visit)
         except ArtifactStoreFailed as error:
@@ -177,7 +177,7 @@ class KnowledgeBases:
     def _index(
         self, visit: Visit[Any], base: DescribedBase, plan: KnowledgePlan
     ) -> tuple[Index, tuple[str, ...]]:
-        """The index of a knowledge base, and what there is to warn of."""
+        """Return the index of a knowledge base, and warnings."""
         node = (visit.agent.digest, base.node_id)
         built, warnings = _built_for(visit, plan)
         for address in filter(None, (built, *self._known_addresses(node, plan))):
@@ -200,14 +200,14 @@ class KnowledgeBases:
         raise self._to_be_built(visit, base, plan, loaded, claim)
 
     def _touch(self, address: str) -> None:
-        """Keep an index that is used here from going where it is stored."""
+        """Keep an index that is in use from expiring in the store."""
         now = monotonic()
         if now - self._touched.get(address, -_TOUCHED_EVERY_S) >= _TOUCHED_EVERY_S:
             self._touched[address] = now
             self._indexes.info(address)
 
     def _known_addresses(self, node: tuple[str, str], plan: KnowledgePlan) -> Iterator[str | None]:
-        """Where the index of a node may be, in the order to look."""
+        """Yield the addresses where a node's index may be, in the order to look."""
         yield self._addresses.get(node)
         yield plan.address
         yield self._indexes.address_of(*node)
@@ -237,10 +237,11 @@ class KnowledgeBases:
         return NotBuilt(order, run_id)
 
     def _load(self, visit: Visit[Any], base: DescribedBase, plan: KnowledgePlan) -> Loaded:
-        """The documents that are in its agent's bundle, or on this machine if it is the only one.
+        """Load the documents in the agent's bundle, and those on this machine if it is the only
+        one.
 
         Raises:
-            BuildFailed: some are on the machine of the agent, or the run is over.
+            BuildFailed: some are on the agent's machine, or the run is over.
         """
         settings, entries = self._settings, base.documents
         reach = reach_elsewhere(settings, visit.cancelled)
@@ -264,7 +265,7 @@ class KnowledgeBases:
 
 
 def _built_for(visit: Visit[Any], plan: KnowledgePlan) -> tuple[str | None, tuple[str, ...]]:
-    """The address that the build of this visit gave, if there was one, and its warnings.
+    """Return the address and the warnings of the build that this visit waited for, if it did.
 
     Raises:
         BuildFailed: the build did not succeed.

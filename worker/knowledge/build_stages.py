@@ -31,7 +31,7 @@ from sleipnir.worker.knowledge.errors import (
 from sleipnir.worker.knowledge.ledger import CallLedger
 from sleipnir.worker.knowledge.reading.reach import reach_here
 
-# They import faiss and whoosh, which most workers do without.
+# Lazy: they import faiss and whoosh, which most workers do not need.
 with lazy_imports():
     import numpy
 
@@ -55,7 +55,7 @@ _LOOKED_UP_AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class StageDone:
-    """What a stage made; without targets it goes on as the graph says."""
+    """The result of a stage; without targets the graph says what comes next."""
 
     writes: Mapping[str, Any] = field(default_factory=dict)
     targets: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class StageDone:
 
 @dataclass(frozen=True, slots=True)
 class BuildStores:
-    """Where builds keep what they make."""
+    """The stores for what builds make."""
 
     indexes: Indexes
     files: BuildFiles
@@ -73,11 +73,11 @@ class BuildStores:
 
 
 class _VectorGone(Exception):
-    """A vector that was made is not kept any more."""
+    """A vector that was made has expired."""
 
 
 class BuildStages:
-    """The stages of builds, as one worker process carries them out."""
+    """The stages of builds, as one worker process executes them."""
 
     def __init__(
         self, stores: BuildStores, models: Models, settings: Settings, cache: IndexCache
@@ -88,11 +88,11 @@ class BuildStages:
         self._cache = cache
 
     def run(self, visit: Visit[Any]) -> StageDone:
-        """Do what the node of a visit is there for.
+        """Execute the stage of a visit's node.
 
         Raises:
             BuildFailed, KnowledgeFailed: the knowledge base cannot be built.
-            NotYet: later, perhaps.
+            NotYet: try again later.
         """
         order = BuildOrder.from_json(visit.state[ORDER])
         try:
@@ -128,7 +128,7 @@ class BuildStages:
         return StageDone(writes, ("embed" if batches else "assemble",))
 
     def _documents(self, visit: Visit[Any], order: BuildOrder) -> tuple[Documents, list[str]]:
-        """All documents, and what there is to warn of; kept for the last stage."""
+        """Return all documents, which are kept for the last stage, and warnings."""
         loaded = self._kept(order.documents)
         if loading.has_pages(order.entries):
             reach = reach_here(self._settings, visit.cancelled)
@@ -140,7 +140,7 @@ class BuildStages:
         return loaded.require_whole(), loaded.all_warnings()
 
     def _batches(self, visit: Visit[Any], order: BuildOrder, documents: Documents) -> int:
-        """Keep the texts to embed, a batch in a file; returns how many batches there are."""
+        """Store the texts to embed, one file per batch; return the number of batches."""
         settings, files = order.settings, self._stores.files
         if settings.is_keyword_only or settings.embedding_model == LOCAL:
             return 0
@@ -152,7 +152,7 @@ class BuildStages:
         return number + 1
 
     def _missing(self, order: BuildOrder, documents: Documents) -> Iterator[str]:
-        """The texts of chunks that have no vector yet, each once."""
+        """Yield the texts of chunks that have no vector yet, each once."""
         _, had = self._previous(order)
         seen = set(had)
         for chunks in _in_groups(index.chunks_of(documents, order.settings), _LOOKED_UP_AT_ONCE):
@@ -216,10 +216,10 @@ class BuildStages:
             raise BuildFailed("its documents are no longer kept; start the build again") from gone
 
     def _embed_with(self, order: BuildOrder, digests: list[str]) -> EmbedChunks | None:
-        """What gives chunks the vectors that were made of them; None for keywords only.
+        """Return a function that finds the vectors made for chunks; None for keywords only.
 
         Args:
-            digests: it adds those of the texts whose vectors are kept elsewhere.
+            digests: receives the hashes of the texts whose vectors are in the store.
         """
         settings = order.settings
         if settings.is_keyword_only:
@@ -246,7 +246,9 @@ class BuildStages:
         return embed
 
     def _previous(self, order: BuildOrder) -> tuple[Vectors | None, dict[str, int]]:
-        """The vectors of an earlier index of the same model, and where each text's is."""
+        """Return the vectors of an earlier index with the same model, and the position of each
+        text.
+        """
         found = None if order.previous is None else self._undamaged(order.previous)
         if found is None or found.vectors is None:
             return None, {}
@@ -256,7 +258,7 @@ class BuildStages:
         return found.vectors, {content_hash(text): number for number, text in enumerate(texts)}
 
     def _undamaged(self, address: str) -> Index | None:
-        """An index as it was built before, if it can still be used."""
+        """Return an index that was built before; None if it does not exist or is damaged."""
         try:
             return self._cache.get(address)
         except StoredDamaged:
@@ -265,7 +267,7 @@ class BuildStages:
     def _done(
         self, visit: Visit[Any], order: BuildOrder, address: str, info: Mapping[str, Any]
     ) -> StageDone:
-        """The index is there: others may have it, and nothing else is kept any longer."""
+        """Finish: record the address, remove what the build has stored, and wake those who wait."""
         if order.bundle is not None:
             self._stores.indexes.note_address(order.bundle, order.node, address)
         for name in (order.documents, _documents_name(visit)):
@@ -279,7 +281,7 @@ class BuildStages:
 
 
 def _in_groups(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Items in their order, so many at a time."""
+    """Yield items in order, in groups of that size."""
     rest = iter(items)
     while group := list(islice(rest, size)):
         yield group

@@ -26,15 +26,15 @@ def build(
     embed: EmbedChunks | None,
     limit_bytes: int,
 ) -> PackedIndex:
-    """The index of documents, packed in a file without a name.
+    """Return the index of documents, packed in an unnamed temporary file.
 
     Args:
         hashes: of the documents.
-        embed: as `write_index` has it.
-        limit_bytes: what the packed index may take.
+        embed: as for `write_index`.
+        limit_bytes: limit on the packed index.
 
     Raises:
-        BuildFailed: it cannot be written, or is too large, or its vectors do not fit together.
+        BuildFailed: it cannot be written or is too large, or its vectors do not match.
     """
     try:
         with ExitStack() as opened:
@@ -58,7 +58,7 @@ def build(
 
 
 def _require_unpackable(directory: Path) -> None:
-    """Check that other machines would take it; raises BuildFailed."""
+    """Check that other machines would accept the index; raises BuildFailed."""
     if sum(file.stat().st_size for file in directory.rglob("*")) > UNPACKED_LIMIT_BYTES:
         raise BuildFailed(
             f"the index takes more than {UNPACKED_LIMIT_BYTES / MIB:g} MiB before it is packed: "

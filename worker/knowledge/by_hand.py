@@ -1,4 +1,4 @@
-"""Model calls of a person's command: they wait on the spot."""
+"""Model calls of commands, outside of runs: they wait in place."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sleipnir.worker.llm.models import Models
 
 @dataclass(slots=True)
 class ModelsByHand:
-    """Makes vectors, and orders what was found, outside of any run."""
+    """Embeds and reranks outside of any run."""
 
     store: RunStore
     _caller: Caller = field(init=False)
@@ -36,10 +36,10 @@ class ModelsByHand:
         self._models = Models(self.store, gate)
 
     def embed(self, model: str, dimension: int | None, texts: Sequence[str]) -> Matrix:
-        """The normalised vectors of texts.
+        """Return the normalised vectors of texts.
 
         Raises:
-            KnowledgeFailed: the model failed for good, or its vectors cannot be used.
+            KnowledgeFailed: the model failed for good, or its vectors are unusable.
         """
         kept = KeptVectors(self.store.client)
 
@@ -65,7 +65,7 @@ class ModelsByHand:
     def rerank(
         self, model: str, query: str, texts: Sequence[str], top_n: int
     ) -> Sequence[tuple[int, float]]:
-        """The best texts for a query: the place of each among those given, and its score.
+        """Return the best texts for a query: the position of each, and its score.
 
         Raises:
             KnowledgeFailed: the model failed.

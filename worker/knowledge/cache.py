@@ -1,4 +1,4 @@
-"""The indexes that a worker machine has: on disk by their address, opened ones in memory."""
+"""The indexes on a worker's machine: on disk by address, open ones in memory."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.worker.knowledge.errors import KnowledgeFailed, StoredDamaged
 from sleipnir.worker.knowledge.index import Index, IndexUnusable, require_undamaged
 
-# In an archive: an index is a directory.
+# Name in an archive, as an index is a directory.
 INDEX_DIRECTORY = "index"
-# What opened indexes take in memory, more or less; the last used one may take more.
+# Approximate memory for open indexes; the one used last may take more.
 _OPEN_BYTES = UNPACKED_LIMIT_BYTES
 
 
 class IndexCache:
-    """Indexes by address; may be used from many threads, and by several processes at once."""
+    """Indexes by address; safe for threads and for several processes at once."""
 
     def __init__(self, indexes: Indexes, directory: Path, limit_bytes: int) -> None:
         self._indexes = indexes
@@ -35,10 +35,11 @@ class IndexCache:
         self._lock = Lock()
 
     def get(self, address: str) -> Index | None:
-        """The index at an address, fetched and checked if need be; None if there is none.
+        """Return the index at an address, fetched and checked if need be; None if it does not
+        exist.
 
         Raises:
-            StoredDamaged: it is damaged where it is stored.
+            StoredDamaged: it is damaged in the store.
             KnowledgeFailed: it cannot be unpacked here.
         """
         with self._lock:
@@ -52,7 +53,7 @@ class IndexCache:
             return found
 
     def forget(self, address: str) -> None:
-        """Close and remove a damaged index here, so that the next `get` fetches it anew."""
+        """Close and remove a damaged index, so that the next `get` fetches it anew."""
         with self._lock:
             self._opened.pop(address, None)
             self._remove(self._directory / address)
@@ -61,7 +62,7 @@ class IndexCache:
         target = self._directory / address
         if target.exists():
             try:
-                os.utime(target)  # in use: the least recently used go first
+                os.utime(target)  # in use: the least recently used are removed first
                 require_undamaged(target / INDEX_DIRECTORY)
                 return Index(target / INDEX_DIRECTORY)
             except (OSError, IndexUnusable):
@@ -101,7 +102,7 @@ class IndexCache:
         """Remove the least recently used indexes from the disk, but not the newest."""
         entries = []
         for entry in self._directory.iterdir():
-            # Another process may be at it as well.
+            # Another process may be doing the same.
             with contextlib.suppress(OSError):
                 entries.append((entry.stat().st_mtime, _size(entry), entry))
         total = sum(size for _, size, _ in entries)
@@ -119,7 +120,7 @@ class IndexCache:
 
 
 def _is_from_disk(error: BaseException | None) -> TypeGuard[OSError]:
-    """Whether the machine failed; what gzip says of damaged data has no number."""
+    """Return whether the machine failed: gzip's errors about damaged data have no errno."""
     return isinstance(error, OSError) and error.errno is not None
 
 

@@ -1,4 +1,4 @@
-"""The embedding calls of one visit: counted, limited and repeated as its other model calls."""
+"""The embedding calls of one visit: counted, limited and repeated like its other model calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class EmbeddingCalls:
-    """Asks the embedding model of a node on behalf of one visit."""
+    """Calls a node's embedding model on behalf of one visit."""
 
     def __init__(
         self,
@@ -45,16 +45,16 @@ class EmbeddingCalls:
         self._ledger = ledger
 
     def of_chunks(self, texts: Sequence[str]) -> Matrix:
-        """The normalised vectors of chunks, which are kept.
+        """Return the normalised vectors of chunks, which are stored.
 
         Raises:
-            KnowledgeFailed: the model failed for good, or its vectors cannot be used.
-            NotYet: it may be asked again later.
+            KnowledgeFailed: the model failed for good, or its vectors are unusable.
+            NotYet: it may be called again later.
         """
         return self._embed(texts, None)
 
     def of_query(self, dimension: int, texts: Sequence[str]) -> Matrix:
-        """The normalised vectors of a query's pieces; raises what `of_chunks` does."""
+        """Return the normalised vectors of a query's pieces; raises as `of_chunks`."""
         return self._embed(texts, dimension)
 
     def _embed(self, texts: Sequence[str], dimension: int | None) -> Matrix:
@@ -75,7 +75,7 @@ class EmbeddingCalls:
         return vectors
 
     def _after(self, failed: embedding.BatchFailed) -> KnowledgeFailed:
-        """What becomes of a failed batch: another attempt, after a rest, or the end."""
+        """Return what follows a failed batch: another attempt after a pause, or failure."""
         reason = f"embedding with {self._model} failed: {failed.failure.message}"
         count = self._kept.count_failure(f"{self._visit.idempotency_key}:{failed.batch}")
         if count >= self._attempts or not failed.failure.may_pass:

@@ -1,4 +1,4 @@
-"""Makes vectors of texts with a model, batch by batch, each text once."""
+"""Embeds texts with a model, batch by batch, each text once."""
 
 from __future__ import annotations
 
@@ -20,47 +20,47 @@ _SIDE_BY_SIDE = 4
 
 
 def batch_size(wanted: int | None, input_tokens: int | None, chunk_size: int) -> int:
-    """How many chunks one call embeds.
+    """Return how many chunks one call embeds.
 
     Args:
-        wanted: None: what most models take.
-        input_tokens: what a call of the model takes; None if that is not known.
+        wanted: None: what most models accept.
+        input_tokens: limit of a call to the model; None if unknown.
     """
     most = wanted or BATCH_SIZE
     return most if input_tokens is None else max(1, min(most, input_tokens // chunk_size))
 
 
 class BatchFailed(Exception):
-    """A batch could not be embedded; what was embedded before is kept."""
+    """A batch could not be embedded; vectors of earlier batches are stored."""
 
     def __init__(self, batch: str, failure: ModelCallFailed) -> None:
-        self.batch = batch  # names it: equal when it is tried again
+        self.batch = batch  # names the batch; the same when it is tried again
         self.failure = failure
         super().__init__(str(failure))
 
 
 @dataclass(frozen=True, slots=True)
 class Embedder:
-    """Asks one model.
+    """Embeds with one model.
 
     Args:
-        ask: embeds a batch; raises ModelCallFailed, or what the caller wants to see.
-        embedded: is told of a batch once its vectors are kept.
+        ask: embeds a batch; raises ModelCallFailed, or exceptions of the caller's.
+        embedded: called after each batch whose vectors are stored.
     """
 
     kept: KeptVectors
     model: str
     ask: Callable[[Sequence[str]], Embedded]
     batch_size: int = BATCH_SIZE
-    dimension: int | None = None  # None: what the model gives
+    dimension: int | None = None  # None: the model's default
     embedded: Callable[[Sequence[str], Embedded], None] = lambda _texts, _embedded: None
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """The normalised vectors of texts, in their order.
+        """Return the normalised vectors of texts, in their order.
 
         Raises:
-            BatchFailed: the model could not be asked.
-            KnowledgeFailed: its vectors cannot be used.
+            BatchFailed: the call failed.
+            KnowledgeFailed: its vectors are unusable.
         """
         by_digest = {content_hash(text): text for text in texts}
         known = self.kept.find(self.model, list(by_digest))
@@ -86,7 +86,7 @@ class Embedder:
             ]
             return [future.result() for future in asked]
         finally:
-            # What is under way is waited for: its reply was paid for and is to be kept.
+            # Wait for the calls under way: their replies are paid for and must be stored.
             pool.shutdown(cancel_futures=True)
 
     def _batch(self, digests: Sequence[str], by_digest: dict[str, str]) -> dict[str, bytes]:
@@ -103,7 +103,7 @@ class Embedder:
             digest: vector.tobytes()
             for digest, vector in zip(digests, self._checked(embedded.vectors), strict=True)
         }
-        # Before anything else may fail: it was paid for.
+        # Store them before anything else can fail, as they are paid for.
         self.kept.keep(self.model, made)
         self.embedded(texts, embedded)
         return made

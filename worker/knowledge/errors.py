@@ -3,10 +3,10 @@
 KnowledgeFailed
 ├── BuildFailed    it cannot be built; the text names each document with its reason
 ├── IndexDamaged   its index was damaged on this machine, and is removed there
-├── StoredDamaged  its index is damaged where it is stored
-├── NotBuilt       nobody has built it, or is at it: a run of its own may
-└── NotYet         it can be had later: a limit or a failure passes
-    └── BeingBuilt    another run is at it
+├── StoredDamaged  its index is damaged in the store
+├── NotBuilt       it is neither built nor being built: start a run that builds it
+└── NotYet         it may be available later, once a limit or a failure has passed
+    └── BeingBuilt    another run is building it
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LOOKS_EVERY_S = 30.0
 
 
 class KnowledgeFailed(SleipnirError):
-    """A knowledge base cannot be used; the text says why."""
+    """A knowledge base is unusable; the text says why."""
 
 
 class BuildFailed(KnowledgeFailed):
@@ -26,11 +26,11 @@ class BuildFailed(KnowledgeFailed):
 
 
 class IndexDamaged(KnowledgeFailed):
-    """An index was whole when it came to this machine; once more fetches it anew."""
+    """An index was damaged after it came to this machine; the next try fetches it anew."""
 
 
 class StoredDamaged(KnowledgeFailed):
-    """An index did not arrive whole, twice."""
+    """An index arrived damaged twice."""
 
     def __init__(self, why: str) -> None:
         super().__init__(
@@ -39,7 +39,7 @@ class StoredDamaged(KnowledgeFailed):
 
 
 class NotBuilt(KnowledgeFailed):
-    """A knowledge base is to be built, by a run with the id that has the claim on it."""
+    """A knowledge base must be built, by a run with the id that holds the claim on it."""
 
     def __init__(self, order: BuildOrder, run_id: str) -> None:
         self.order = order
@@ -48,10 +48,10 @@ class NotBuilt(KnowledgeFailed):
 
 
 class NotYet(KnowledgeFailed):
-    """A knowledge base may be there after `delay_s`.
+    """A knowledge base may be available after `delay_s`.
 
     Args:
-        for_person: whether a person ends the wait, and `delay_s` is only until the next look.
+        for_person: whether a person ends the wait, so that `delay_s` is only the polling interval.
     """
 
     def __init__(self, delay_s: float, reason: str, *, for_person: bool = False) -> None:
@@ -61,9 +61,9 @@ class NotYet(KnowledgeFailed):
 
 
 class BeingBuilt(NotYet):
-    """Another run builds it, and wakes the visit when it is there, or will not be.
+    """Another run builds it, and wakes the visit once it is available, or will not be.
 
-    A build that was killed wakes nobody: so the visit looks by itself now and then.
+    A build that was killed wakes nobody, so the visit also polls.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""An index on disk: its chunks, their keywords and vectors, and a manifest that says what of."""
+"""An index on disk: chunks, their keywords and vectors, and a manifest of its inputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHUNKS = "chunks.jsonl"
 _VECTORS = "faiss.index"
 _KEYWORDS = "keywords"
 _EMBEDDED_AT_ONCE = 1000
-# Whoever looks into an index of unknown origin learns what made it.
+# Versions recorded in the manifest, for indexes of unknown origin.
 _TOOLS = ("sleipnir", "faiss-cpu", "whoosh")
 
 
@@ -35,16 +35,16 @@ class Chunk:
     """A piece of a document."""
 
     source: str
-    position: tuple[int, int]  # number of the document, of the chunk in it
+    position: tuple[int, int]  # number of the document, and of the chunk in it
     text: str
 
 
-# Of chunks, their vectors.
+# Returns the vectors of chunks.
 EmbedChunks: TypeAlias = Callable[[Sequence[Chunk]], Matrix]
 
 
 def chunks_of(documents: Iterable[SourceText], settings: BuildSettings) -> Iterator[Chunk]:
-    """All chunks, in order; blank ones are left out."""
+    """Yield all chunks, in order, except blank ones."""
     for number, document in enumerate(documents):
         for place, text in enumerate(split(document.text, document.ext, settings.sizes)):
             if text.strip():
@@ -53,7 +53,7 @@ def chunks_of(documents: Iterable[SourceText], settings: BuildSettings) -> Itera
 
 @dataclass(frozen=True, slots=True)
 class IndexSize:
-    """What an index has."""
+    """The size of an index."""
 
     chunks: int
     dimension: int | None  # of its vectors; None: keywords only
@@ -70,11 +70,11 @@ def write_index(
 
     Args:
         hashes: of the documents.
-        embed: makes normalised vectors, one per chunk; is called with all of them in turn, some
-            at a time. None: for one of keywords only.
+        embed: returns normalised vectors, one per chunk; called with all chunks in order, some at a
+            time. None: for an index with keywords only.
 
     Raises:
-        VectorsUnusable: vectors differ in their dimension.
+        VectorsUnusable: vectors differ in dimension.
     """
     vectors = _ChunkVectors(directory / _VECTORS, embed)
     with (directory / _CHUNKS).open("w", encoding="utf-8", errors="surrogatepass") as file:
@@ -106,7 +106,7 @@ def write_index(
 
 
 class _ChunkVectors:
-    """Has chunks embedded as they come, so many at a time that the rest need not be kept."""
+    """Embeds chunks as they come, a group at a time, so that not all must be in memory."""
 
     def __init__(self, file: Path, embed: EmbedChunks | None) -> None:
         self.chunks = 0
@@ -136,7 +136,7 @@ class _ChunkVectors:
 
 
 def require_undamaged(directory: Path) -> None:
-    """Compare the files of an index with what they were when it was made.
+    """Compare the files of an index with their hashes when it was made.
 
     Raises:
         IndexUnusable: one differs, or cannot be read.
@@ -151,7 +151,7 @@ def require_undamaged(directory: Path) -> None:
 
 
 def _digests(directory: Path) -> dict[str, str]:
-    """The hashes of all files, by their paths."""
+    """Return the hashes of all files, by path."""
     files = sorted(path for path in directory.rglob("*") if path.is_file())
     return {path.relative_to(directory).as_posix(): _digest(path) for path in files}
 
@@ -162,10 +162,10 @@ def _digest(path: Path) -> str:
 
 
 class Index:
-    """An opened index, read-only; may be used from many threads.
+    """An open index, read-only; thread-safe.
 
     Raises:
-        IndexUnusable: it is not whole.
+        IndexUnusable: it is incomplete.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -176,7 +176,7 @@ class Index:
             file = directory / _VECTORS
             self.vectors = Vectors(file) if self.dimension is not None else None
             counts = {len(self._lines), self.manifest["chunks"], self.keywords.count}
-        except Exception as error:  # whoosh and faiss have many of their own
+        except Exception as error:  # whoosh and faiss raise many exceptions of their own
             raise IndexUnusable(f"the index is damaged: {error}") from error
         dimensions = {self.dimension}
         if self.vectors is not None:
@@ -187,7 +187,7 @@ class Index:
 
     @property
     def dimension(self) -> int | None:
-        """Of its vectors; None: keywords only."""
+        """Dimension of its vectors; None: keywords only."""
         return None if self.manifest["dimension"] is None else int(self.manifest["dimension"])
 
     @property
@@ -196,12 +196,12 @@ class Index:
 
     @property
     def bytes(self) -> int:
-        """About what it takes in memory."""
+        """Approximate size in memory."""
         vectors = 4 * (self.dimension or 0) * len(self._lines)
         return vectors + sum(map(len, self._lines))
 
     def chunk(self, number: int) -> Chunk:
-        """One chunk, by its position among all; raises IndexUnusable."""
+        """Return one chunk, by its position among all; raises IndexUnusable."""
         try:
             source, document, place, text = json.loads(self._lines[number])
         except (ValueError, TypeError, RecursionError) as error:
@@ -209,15 +209,15 @@ class Index:
         return Chunk(source, (document, place), text)
 
     def by_words(self, query: str, top_k: int) -> list[tuple[int, float]]:
-        """The positions that a query's words find best; raises IndexUnusable."""
+        """Return the positions that best match a query's words; raises IndexUnusable."""
         try:
             return self.keywords.search(query, top_k)
-        except Exception as error:  # whoosh has many of its own
+        except Exception as error:  # whoosh raises many exceptions of its own
             raise IndexUnusable(f"the index is damaged: {error}") from error
 
     def rarity(self, word: str) -> float:
-        """How rare a word is in it, 0 of one that does not count; raises IndexUnusable."""
+        """Return how rare a word is in the index, 0 if it does not count; raises IndexUnusable."""
         try:
             return self.keywords.rarity(word)
-        except Exception as error:  # whoosh has many of its own
+        except Exception as error:  # whoosh raises many exceptions of its own
             raise IndexUnusable(f"the index is damaged: {error}") from error

@@ -1,4 +1,4 @@
-"""The keyword index of a knowledge base: BM25 over stemmed English words, kept by whoosh."""
+"""The keyword index of a knowledge base: BM25 over stemmed English words, stored by whoosh."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 with warnings.catch_warnings():
-    # Of its source text, while it is compiled: older than what Python allows by now.
+    # Compiling its source, which is older than current Python, gives warnings.
     warnings.simplefilter("ignore")
-    import whoosh.codec.whoosh3  # noqa: F401  (imported in the middle of its first use else)
+    import whoosh.codec.whoosh3  # noqa: F401 (otherwise imported during its first use)
     from whoosh.analysis import (
         STOP_WORDS,
         IDTokenizer,
@@ -35,24 +35,24 @@ with warnings.catch_warnings():
 
 unpickling.restrict()
 
-# Words that say nothing of what a text is about.
+# Words that say nothing about the topic of a text.
 COMMON_WORDS: frozenset[str] = STOP_WORDS
 
-_Scored: TypeAlias = "tuple[NDArray[np.int64], NDArray[np.float64]]"  # positions, their scores
+_Scored: TypeAlias = "tuple[NDArray[np.int64], NDArray[np.float64]]"  # positions, and their scores
 
 _K1, _B = 1.5, 0.75
 _FIELD = "text"
 _MEMORY_MB = 64
 _WORD = re.compile(r"\w+")
 _MOST_STEMS = 100_000
-# Words of a question beyond these say nothing more about it.
+# Further words of a question say nothing more about it.
 _MOST_WORDS = 1000
-# Scores kept of words that were asked for, 16 bytes each.
+# Cached scores of words, 16 bytes each.
 _MOST_KEPT = 4_000_000
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text that count, by their stems; `ConnectTimeout` also by its parts."""
+    """Return the stems of the words that count in a text; `ConnectTimeout` also counts by parts."""
     return [stem for word in _WORD.findall(text) for stem in _stems(word)]
 
 
@@ -66,15 +66,15 @@ _ANALYZER = _chain()
 
 @lru_cache(_MOST_STEMS)
 def _stems(word: str) -> tuple[str, ...]:
-    """What a word counts as; most words of a text have been seen before."""
+    """Return the stems that a word counts as; cached, as most words of a text repeat."""
     return tuple(token.text for token in _ANALYZER(word))
 
 
 def write_keywords(directory: Path, texts: Iterable[str]) -> None:
-    """Make an index of texts in an empty directory of its own; the texts' order numbers them."""
+    """Write an index of texts into an empty directory of its own; texts are numbered in order."""
     schema = Schema(**{_FIELD: TEXT(analyzer=IDTokenizer(), phrase=False, stored=False)})
     index = FileStorage(str(directory)).create_index(schema)
-    # One process, one commit: one segment, whose numbers are the positions.
+    # One process and one commit make one segment, whose numbers are the positions.
     writer = index.writer(limitmb=_MEMORY_MB)
     for text in texts:
         writer.add_document(**{_FIELD: words_of(text)})
@@ -83,31 +83,31 @@ def write_keywords(directory: Path, texts: Iterable[str]) -> None:
 
 
 class Keywords:
-    """An opened keyword index; may be used from many threads.
+    """An open keyword index; thread-safe.
 
-    Whoosh keeps the postings, and scores them one by one in Python. Here they are scored as arrays,
-    by the same formula: of 10,000 texts in a tenth of the time.
+    Whoosh stores the postings, and scores them one by one in Python. Here they are scored as
+    arrays, by the same formula: in a tenth of the time for 10,000 texts.
     """
 
     def __init__(self, directory: Path) -> None:
         storage = FileStorage(str(directory), readonly=True)
-        # Its own schema would be unpickled.
+        # A given schema, as the index's own would be unpickled.
         self._index = storage.open_index(schema=Schema(**{_FIELD: TEXT(phrase=False)}))
         self._reader = self._index.reader()
         self._count = int(self._reader.doc_count_all())
         lengths = map(self._length, range(self._count))
         self._norms = _norms(np.fromiter(lengths, np.float64, self._count), self._mean_length())
         self._scored: OrderedDict[str, _Scored] = OrderedDict()
-        self._kept = 0  # scores in it
-        self._lock = Lock()  # its reader is not made for several threads
+        self._kept = 0  # number of scores in it
+        self._lock = Lock()  # its reader is not thread-safe
 
     @property
     def count(self) -> int:
-        """How many texts there are."""
+        """The number of texts."""
         return self._count
 
     def search(self, query: str, top_k: int) -> list[tuple[int, float]]:
-        """The best positions with their scores, best first, equal ones by position."""
+        """Return the best positions with their scores, best first, equal ones by position."""
         words = list(dict.fromkeys(words_of(query)))[:_MOST_WORDS]
         with self._lock:
             found = [self._scores_of(word) for word in words]
@@ -117,17 +117,17 @@ class Keywords:
         return _best(totals, top_k)
 
     def rarity(self, word: str) -> float:
-        """How rare a word is in the texts; 0 of one that does not count, else more than 0."""
+        """Return how rare a word is in the texts; 0 if it does not count, otherwise more than 0."""
         with self._lock:
             frequencies = [len(self._scores_of(stem)[0]) for stem in _stems(word)]
         return max(map(self._idf, frequencies), default=0.0)
 
     def _idf(self, texts: int) -> float:
-        """The weight of a word that so many texts have."""
+        """Return the weight of a word that occurs in so many texts."""
         return log(self._count / (texts + 1)) + 1
 
     def _scores_of(self, word: str) -> _Scored:
-        """What a word gives to the texts that have it; the last used ones are kept."""
+        """Return a word's scores in the texts that contain it; those used last are cached."""
         if (known := self._scored.get(word)) is not None:
             self._scored.move_to_end(word)
             return known
@@ -142,7 +142,7 @@ class Keywords:
         return scored
 
     def _postings(self, word: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The texts that have a word, and how often each has it."""
+        """Return the texts that contain a word, and how often each does."""
         positions: list[int] = []
         frequencies: list[float] = []
         if (_FIELD, word) in self._reader:
@@ -161,14 +161,14 @@ class Keywords:
 
 
 def _norms(lengths: NDArray[np.float64], mean: float) -> NDArray[np.float64]:
-    """How much the length of each text dampens what its words count."""
+    """Return how much the length of each text reduces its words' weight."""
     if not mean:
         return np.full(len(lengths), _K1)
     return _K1 * ((1 - _B) + _B * lengths / mean)
 
 
 def _best(totals: NDArray[np.float64], top_k: int) -> list[tuple[int, float]]:
-    """The positions of the greatest totals, greatest first, equal ones by position."""
+    """Return the positions of the greatest totals, greatest first, equal ones by position."""
     if top_k < len(totals):
         least = np.partition(totals, -top_k)[-top_k]
         positions = np.flatnonzero((totals >= least) & (totals > 0))

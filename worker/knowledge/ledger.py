@@ -1,4 +1,4 @@
-"""What the model calls of one visit used, written down as they are made."""
+"""Records the model calls that one visit makes, and their usage."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 
 class CallLog(Protocol):
-    """Where the calls of one visit are written down."""
+    """Where the calls of one visit are recorded."""
 
     @property
     def usage(self) -> Usage:
-        """Of this try."""
+        """Usage of this try."""
 
     def find(self, name: str, value: str) -> Mapping[str, Any] | None:
-        """The entry that has a field of this value, from an earlier try too."""
+        """Return the entry with a field of this value, also from an earlier try; else None."""
 
     def add(self, entry: Mapping[str, Any], usage: Usage) -> None:
-        """Write down a call, and what it used."""
+        """Record a call and its usage."""
 
 
 class ConversationLedger:
-    """The calls are notes in the conversation that they are made for."""
+    """Records calls as notes in the conversation that makes them."""
 
     def __init__(self, transcript: Transcript) -> None:
         self._transcript = transcript
@@ -37,19 +37,19 @@ class ConversationLedger:
         self.usage = NO_USAGE
 
     def find(self, name: str, value: str) -> Mapping[str, Any] | None:
-        """The entry that has a field of this value, from an earlier try too."""
+        """Return the entry with a field of this value, also from an earlier try; else None."""
         notes = list(self._transcript.notes)
         return next((note for note in notes if note.get(name) == value), None)
 
     def add(self, entry: Mapping[str, Any], usage: Usage) -> None:
-        """Write down a call, and what it used."""
+        """Record a call and its usage."""
         self._transcript.note(entry, usage)
         with self._lock:
             self.usage += usage
 
 
 class CallLedger:
-    """Counts at once what was used: the visit may rest or be lost before its end."""
+    """Counts usage at once, as the visit may be deferred or lost before its end."""
 
     def __init__(self, visit: Visit[Any]) -> None:
         self._conversation = visit.services.conversation
@@ -58,12 +58,12 @@ class CallLedger:
         self.usage = NO_USAGE  # of this try
 
     def find(self, name: str, value: str) -> Mapping[str, Any] | None:
-        """The entry that has a field of this value, from an earlier try too."""
+        """Return the entry with a field of this value, also from an earlier try; else None."""
         with self._lock:
             return next((entry for entry in self._read() if entry.get(name) == value), None)
 
     def add(self, entry: Mapping[str, Any], usage: Usage) -> None:
-        """Write down a call, and what it used."""
+        """Record a call and its usage."""
         with self._lock:
             entries = self._read()
             entry = {**entry, "usage": usage.to_list()}
@@ -78,7 +78,7 @@ class CallLedger:
 
 
 def caller_of(visit: Visit[Any], call: str) -> Caller:
-    """On whose behalf a visit asks a model; `call` tells its calls apart."""
+    """Return on whose behalf a visit calls a model; `call` distinguishes its calls."""
     return Caller(
         run_id=visit.run_id,
         root=visit.context.root or visit.run_id,

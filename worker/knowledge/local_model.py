@@ -1,9 +1,9 @@
 """The static word embeddings of the extra `local`: without a network, a key or usage.
 
-The vector of a text is the mean of its tokens' vectors, but for those of common words and marks:
-they would draw all texts towards each other. In a query, words count the more the rarer they are in
-the knowledge base that is searched. Weights and tokenizer are data of the
-`wordllama` package, which is not imported itself: it would configure logging and load much else.
+The vector of a text is the mean of its tokens' vectors, except those of common words and marks,
+which would make all texts similar. In a query, rare words in the searched knowledge base count
+more. Weights and tokenizer are data of the `wordllama` package, which is not imported itself: it
+would configure logging and load much else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sleipnir.worker.knowledge.errors import KnowledgeFailed
 from sleipnir.worker.knowledge.keywords import COMMON_WORDS
 from sleipnir.worker.knowledge.vectors import Matrix, normalised
 
-# Of the extra: they may be missing.
+# Lazy: parts of the extra, which may be missing.
 with lazy_imports():
     import tokenizers
     from safetensors import numpy as safetensors
@@ -35,20 +35,20 @@ _WEIGHTS = Path("weights", "l2_supercat_256.safetensors")
 _TOKENIZER = Path("tokenizers", "l2_supercat_tokenizer_config.json")
 _TENSOR = "embedding.weight"
 _WORD = re.compile(r"\w+")
-_BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # of a character that has no token
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # of a character without a token
 _MISSING = f"{LOCAL_MISSING}: {LOCAL_REMEDY}"
 
 
 def embed(texts: Sequence[str]) -> Matrix:
-    """The vectors of texts, of length 1; zero of a text without a word that says anything.
+    """Return the vectors of texts, of length 1; zero for a text without a meaningful word.
 
     Raises:
-        KnowledgeFailed: the extra is not installed, or not whole.
+        KnowledgeFailed: the extra is missing or incomplete.
     """
     tokenizer, weights, telling = _model()
     vectors = np.zeros((len(texts), weights.shape[1]), np.float32)
     for row, text in zip(vectors, texts, strict=True):
-        # One by one: its batches would use threads of their own.
+        # One by one: batches would start threads of the library's.
         ids = np.asarray(tokenizer.encode(_encodable(text), add_special_tokens=False).ids, np.intp)
         if len(ids := ids[telling[ids]]):
             weights[ids].mean(axis=0, dtype=np.float32, out=row)
@@ -56,10 +56,10 @@ def embed(texts: Sequence[str]) -> Matrix:
 
 
 def embed_query(texts: Sequence[str], rarity: Callable[[str], float]) -> Matrix:
-    """The vectors of the pieces of a query; raises what `embed` does.
+    """Return the vectors of a query's pieces; raises as `embed`.
 
     Args:
-        rarity: of a word in what is searched, from 0 on.
+        rarity: of a word in what is searched, at least 0.
     """
     tokenizer, weights, telling = _model()
     vectors = np.zeros((len(texts), weights.shape[1]), np.float32)
@@ -75,10 +75,10 @@ def embed_query(texts: Sequence[str], rarity: Callable[[str], float]) -> Matrix:
 def _counts(
     text: str, spans: Sequence[tuple[int, int]], rarity: Callable[[str], float]
 ) -> NDArray[np.float64]:
-    """What each token of a text counts: the square of what its rarest word does.
+    """Return the weight of each token of a text: the square of its rarest word's rarity.
 
-    The vectors of what is searched count all words alike; so this stands for the rarity of a word
-    in both.
+    The vectors that are searched weight all words equally, so this has to stand for the rarity of a
+    word in both.
     """
     of_characters = np.zeros(len(text))
     for word in _WORD.finditer(text):
@@ -88,7 +88,7 @@ def _counts(
 
 @cache
 def _model() -> tuple[Any, NDArray[np.float16], NDArray[np.bool_]]:
-    """The tokenizer, a vector for each of its tokens, and whether that one tells anything."""
+    """Return the tokenizer, a vector for each token, and whether the token is meaningful."""
     found = find_spec("wordllama")
     if found is None or not found.submodule_search_locations:
         raise KnowledgeFailed(_MISSING)
@@ -98,17 +98,17 @@ def _model() -> tuple[Any, NDArray[np.float16], NDArray[np.bool_]]:
         tokenizer = tokenizers.Tokenizer.from_file(str(directory / _TOKENIZER))
     except ImportError as error:
         raise KnowledgeFailed(_MISSING) from error
-    except Exception as error:  # tokenizers raises nothing narrower
+    except Exception as error:  # tokenizers raises nothing more specific
         raise KnowledgeFailed(f"the model of the extra 'local' cannot be read: {error}") from error
     tells = [_tells(tokenizer.id_to_token(number) or "") for number in range(len(weights))]
     return tokenizer, weights, np.array(tells)
 
 
 def _tells(token: str) -> bool:
-    word = token.strip("\N{LOWER ONE EIGHTH BLOCK}").lower()  # a space, to this tokenizer
+    word = token.strip("\N{LOWER ONE EIGHTH BLOCK}").lower()  # this tokenizer's blank
     return any(map(str.isalnum, word)) and word not in COMMON_WORDS and not _BYTE.fullmatch(token)
 
 
 def _encodable(text: str) -> str:
-    """A text without what UTF-8 does not have: half a surrogate pair."""
+    """Return a text without lone surrogates, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""The reranker of a search: a model that orders what was found."""
+"""The reranker of a search: a model that ranks what was found."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CALL = "reranked"
 
 @dataclass(frozen=True, slots=True)
 class RerankCalls:
-    """Asks a reranker on behalf of one visit; what was paid for is not asked again."""
+    """Calls a reranker on behalf of one visit; a call that was paid for is not repeated."""
 
     visit: Visit[Any]
     model: str
@@ -30,11 +30,11 @@ class RerankCalls:
     ledger: CallLog
 
     def order(self, query: str, texts: Sequence[str], top_n: int) -> Sequence[tuple[int, float]]:
-        """The best texts: the place of each among those given, and its score.
+        """Return the best texts: the position of each, and its score.
 
         Raises:
             KnowledgeFailed: the model failed.
-            NotYet: it may be asked later.
+            NotYet: it may be called later.
         """
         call = content_hash(json.dumps([self.model, query, *texts, top_n]))
         known = self.ledger.find(_CALL, call)
@@ -55,5 +55,5 @@ class RerankCalls:
 
 
 def rerank_failed(model: str, failure: ModelCallFailed) -> KnowledgeFailed:
-    """What becomes of a search whose reranker failed."""
+    """Return the failure of a search whose reranker failed."""
     return KnowledgeFailed(f"rerank with {model} failed: {failure.message}")

@@ -1,4 +1,4 @@
-"""Builds that a person's command starts: root runs, whose local documents the command reads."""
+"""Builds that a command starts: root runs, whose local documents the command reads."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def submit_build(client: Client, order: BuildOrder, loaded: Loaded, run_id: str) -> None:
-    """Accept the run of a build.
+    """Submit the run of a build.
 
     Args:
         loaded: the local documents.
 
     Raises:
-        SubmissionRefused: nothing is left to spend.
-        NotKept: it was stored, and may be lost.
+        SubmissionRefused: the budget is exhausted.
+        NotKept: it was stored but may be lost.
     """
     client.budget_check.require_budget(None)
     BuildFiles(client.store.client).put(order.documents, loaded.lines())
@@ -40,7 +40,7 @@ def submit_build(client: Client, order: BuildOrder, loaded: Loaded, run_id: str)
 
 
 def result_of(run: Run) -> dict[str, Any]:
-    """What a build that is over has made: address, files, chunks, dimension, warnings.
+    """Return the result of a finished build: address, files, chunks, dimension, warnings.
 
     Raises:
         BuildFailed: it did not succeed.

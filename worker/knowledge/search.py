@@ -1,4 +1,4 @@
-"""Searches an index by meaning and by words side by side, and makes one order of both."""
+"""Searches an index by meaning and by keywords in parallel, and merges both orders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sleipnir.worker.knowledge.vectors import Matrix
 _LEGS = ThreadPoolExecutor(16, thread_name_prefix="knowledge")
 
 Embed = Callable[[Sequence[str]], Matrix]
-# Of a query, texts and how many of them: their places, best first, with the scores.
+# From a query, texts and a number: positions of so many texts, best first, with scores.
 Rerank = Callable[[str, Sequence[str], int], Sequence[tuple[int, float]]]
 
 
@@ -49,15 +49,15 @@ class Hit:
 def search(
     index: Index, query: str, top_k: int, embed: Embed | None = None, rerank: Rerank | None = None
 ) -> list[Hit]:
-    """The best chunks, best first.
+    """Return the best chunks, best first.
 
     Args:
-        embed: makes normalised vectors of texts; None if the index has none, or those of the local
-            model, which searches ask by themselves.
-        rerank: orders what was found; None: the ranks are fused.
+        embed: returns normalised vectors of texts; None if the index has none, or those of the
+            local model, which searches call themselves.
+        rerank: ranks what was found; None: the ranks are fused.
 
     Raises:
-        IndexUnusable: a part of the index that is needed cannot be read.
+        IndexUnusable: a needed part of the index cannot be read.
     """
     if not query.strip():
         return []
@@ -84,7 +84,7 @@ def search(
 
 
 def output_of(hits: Sequence[Hit]) -> dict[str, Any]:
-    """What a `rag` node makes of them: the context, and the distinct sources."""
+    """Return the output of a `rag` node: the context, and the distinct sources."""
     chunks = [hit.chunk for hit in hits]
     return {
         "context": "\n\n".join(f"[Source: {chunk.source}]\n{chunk.text}" for chunk in chunks),
@@ -95,7 +95,7 @@ def output_of(hits: Sequence[Hit]) -> dict[str, Any]:
 def by_meaning(
     index: Index, query: str, top_k: int, embed: Embed | None = None
 ) -> list[tuple[int, float]]:
-    """The positions nearest to the pieces of a query, best first; raises what `search` does."""
+    """Return the positions nearest to the pieces of a query, best first; raises as `search`."""
     if index.settings.embedding_model == LOCAL:
         embed = partial(local_model.embed_query, rarity=index.rarity)
     if index.vectors is None or embed is None:

@@ -1,7 +1,7 @@
-"""Keeps whoosh from unpickling more than its own data: indexes come from wherever Redis is.
+"""Restricts what whoosh unpickles to its own data, as indexes come from wherever Redis is.
 
-Its files hold pickles, and a pickle may call anything. Those of an index need five names; schemas,
-which would need many, are given to it instead of read.
+Its files contain pickles, and a pickle may call anything. Those of an index need five names;
+schemas, which would need many, are passed to whoosh rather than read.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def _loads(data: bytes) -> Any:
 
 
 def restrict() -> None:
-    """Have whoosh unpickle nothing else from now on, in this process."""
+    """Restrict whoosh's unpickling in this process from now on."""
     for module in (whoosh.codec.whoosh3, whoosh.columns, whoosh.formats):
         module.loads = _loads
     whoosh.filedb.structfile.load_pickle = _load
     whoosh.index.pickle = SimpleNamespace(**{**vars(pickle), "loads": _loads})
-    # Forms of old versions, with unpicklers of their own.
+    # Formats of old versions, with unpicklers of their own.
     whoosh.index.toc_loaders = {}

@@ -1,4 +1,4 @@
-"""The vector index of a knowledge base: nearest by cosine, kept by faiss."""
+"""The vector index of a knowledge base: nearest neighbours by cosine, stored by faiss."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 Matrix = NDArray[np.float32]
 
-# Above this an exact search takes longer than people wait.
+# Above this size an exact search takes longer than people wait.
 _EXACT_UP_TO = 200_000
 _HNSW_LINKS = 32
 _HNSW_BUILD = 200
@@ -22,22 +22,22 @@ _ADDED_AT_ONCE = 1000
 
 
 class VectorsUnusable(Exception):
-    """Vectors are not what an index can hold; the text says why."""
+    """Vectors cannot be stored in an index; the text says why."""
 
 
 def _use_one_thread() -> None:
-    """Keep the library, for this thread, from starting more of them.
+    """Keep faiss from starting more threads for this thread.
 
-    They would fight with those of the worker; and what is made in another order differs.
+    They would compete with the worker's; and an index built in another order would differ.
     """
     faiss.omp_set_num_threads(1)
 
 
 def normalised(vectors: Sequence[Sequence[float]] | Matrix, dimension: int | None = None) -> Matrix:
-    """Vectors of length 1.
+    """Scale vectors to length 1.
 
     Raises:
-        VectorsUnusable: they differ in dimension, or have numbers that are none.
+        VectorsUnusable: they differ in dimension, or have values that are not finite.
     """
     if len({len(vector) for vector in vectors}) > 1:
         raise VectorsUnusable("the vectors have different dimensions")
@@ -54,13 +54,13 @@ def normalised(vectors: Sequence[Sequence[float]] | Matrix, dimension: int | Non
 
 
 class VectorWriter:
-    """Makes an index of normalised vectors; the order in which they come numbers them.
+    """Makes an index of normalised vectors, numbered in the order in which they are added.
 
-    They wait in a file until all are there, so that the index gets its memory in one piece: one
-    that grows is copied again and again, and takes up to three times as much.
+    Vectors wait in a file until all are there, so that the index's memory is allocated at once: one
+    that grows is copied repeatedly, and takes up to three times as much.
 
     Args:
-        file: what it writes.
+        file: the file of the index.
     """
 
     def __init__(self, file: Path) -> None:
@@ -70,10 +70,10 @@ class VectorWriter:
         self._count = 0
 
     def add(self, vectors: Matrix) -> None:
-        """Add some more.
+        """Add vectors.
 
         Raises:
-            VectorsUnusable: their dimension is another one.
+            VectorsUnusable: they differ in dimension from those before.
             OSError: they cannot be written.
         """
         count, dimension = vectors.shape
@@ -85,7 +85,7 @@ class VectorWriter:
             waiting.write(vectors.astype(np.float32).tobytes())
 
     def write(self) -> None:
-        """Write them down, if there are any.
+        """Write the index, if there are any vectors.
 
         Raises:
             OSError: it cannot be written.
@@ -100,12 +100,12 @@ class VectorWriter:
         self._waiting.unlink()
         try:
             faiss.write_index(index, str(self._file))
-        except RuntimeError as error:  # it does not say why the file could not be written
+        except RuntimeError as error:  # faiss does not say why the file could not be written
             raise OSError("no room for its vectors") from error
 
 
 def _empty_index(dimension: int, count: int) -> Any:
-    """An index with room for so many vectors."""
+    """Return an index with memory for so many vectors."""
     index: Any = faiss.IndexFlatIP(dimension)
     flat = index
     if count > _EXACT_UP_TO:
@@ -113,14 +113,14 @@ def _empty_index(dimension: int, count: int) -> Any:
         index.hnsw.efConstruction = _HNSW_BUILD
         index.hnsw.efSearch = _HNSW_SEARCH
         flat = faiss.downcast_index(index.storage)
-    # Its memory cannot be reserved otherwise: what is taken away again stays with it.
+    # Memory cannot be reserved in any other way: a vector that shrinks keeps its memory.
     flat.codes.resize(count * dimension * _NUMBER_BYTES)
     flat.codes.resize(0)
     return index
 
 
 class Vectors:
-    """An opened vector index; may be used from many threads."""
+    """An open vector index; thread-safe."""
 
     def __init__(self, file: Path) -> None:
         self._index: Any = faiss.read_index(str(file))
@@ -134,7 +134,7 @@ class Vectors:
         return int(self._index.d)
 
     def search(self, queries: Matrix, top_k: int) -> list[tuple[int, float]]:
-        """All positions near to any of the queries with their best scores, best first."""
+        """Return all positions near to any of the queries with their best scores, best first."""
         _use_one_thread()
         scores, positions = self._index.search(queries, min(top_k, self.count))
         best: dict[int, float] = {}
@@ -146,6 +146,6 @@ class Vectors:
         return sorted(best.items(), key=lambda hit: (-hit[1], hit[0]))
 
     def vector(self, position: int) -> Matrix:
-        """A vector itself."""
+        """Return the vector at a position."""
         found: Matrix = self._index.reconstruct(position)
         return found

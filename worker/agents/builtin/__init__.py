@@ -1,1 +1,1 @@
-"""The functions that the engine itself offers to normal agents, one file a group."""
+"""The functions that the engine itself offers to normal agents, one file per group."""

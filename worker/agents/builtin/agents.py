@@ -1,4 +1,4 @@
-"""The children of a run: its model spawns, checks, collects and cancels them."""
+"""Functions for the children of a run: spawn, check, collect and cancel them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ASKED = "It is not done yet: first reply to pending_escalations, then collect i
 def agent_tools(
     visit: Visit[TurnNode], notebook: Notebook, calls: ModelCalls
 ) -> Iterator[ResolvedTool]:
-    """The functions, for one turn."""
+    """Yield the functions for one turn."""
     children = Children(visit, notebook, calls)
     dispatcher = Dispatcher(visit, notebook, children, calls)
     escalations = cache(partial(open_escalations, visit, notebook))
@@ -85,12 +85,14 @@ def agent_tools(
 
 @dataclass(frozen=True, slots=True)
 class _Acts:
-    """In a turn that is taken up a call whose result is known changes the roster alone."""
+    """What the functions do. When a turn is resumed, a call with a known result only updates the
+    roster.
+    """
 
     visit: Visit[TurnNode]
     notebook: Notebook
     children: Children
-    # As found once a try: what is asked later wakes the visit.
+    # Read once per try: questions asked later wake the visit.
     escalations: Callable[[], Sequence[Escalation]]
 
     def spawn(self, call: ToolInvocation) -> Completed:
@@ -103,7 +105,7 @@ class _Acts:
         return Completed(self._claiming(call.arguments.get("task_id"), result))
 
     def _claiming(self, task_id: str | None, result: dict[str, Any]) -> dict[str, Any]:
-        """The result of a spawn, its task claimed; a task that cannot be is a warning."""
+        """Return the result of a spawn after claiming its task; with a warning if that fails."""
         if task_id is None or result.get("status") != "ok":
             return result
         try:
@@ -129,7 +131,7 @@ class _Acts:
             end = json.loads(call.arrived)
             found, usage = self.children.collect(name, end, call.key)
             return self._kept(found, usage)
-        if self.escalations():  # it has to know of these, and cannot as long as it waits
+        if self.escalations():  # the model must learn of these first, and cannot while it waits
             return self.check(call)
         member = self.children.begin_to_collect(name)
         if isinstance(member, Member):
@@ -137,7 +139,7 @@ class _Acts:
         return Completed(member)
 
     def _kept(self, result: dict[str, Any], usage: Usage) -> CallOutcome:
-        """A result that is recorded with what a model used for it."""
+        """Return the result, recorded together with what a model used for it."""
         if not usage:
             return Completed(result)
         conversation = self.visit.services.conversation

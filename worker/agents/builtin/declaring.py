@@ -1,4 +1,4 @@
-"""What a function of the engine's own is made of: its parameters, checked, and what it does."""
+"""Declares the engine's own functions: their parameters, checked, and what they do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TYPES: Mapping[str, type] = {"string": str, "array": list}
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter: a text, a whole number, or a list of texts."""
+    """One parameter: a string, an integer, or a list of strings."""
 
     kind: Literal["string", "integer", "array"]
     description: str
@@ -29,7 +29,7 @@ class Parameter:
         return {"type": self.kind, "description": self.description, **items}
 
     def problem(self, value: Any) -> str | None:
-        """Why a value is not one for this parameter; the function looks at integers itself."""
+        """Return why a value is invalid; functions check integers themselves."""
         wanted = _TYPES.get(self.kind)
         if wanted is not None and not isinstance(value, wanted):
             return f"must be {'a string' if self.kind == 'string' else 'an array of strings'}"
@@ -46,7 +46,7 @@ def builtin(
     *,
     in_commit: bool = False,
 ) -> ResolvedTool:
-    """A function whose result is what `act` makes of arguments that fit, at once and of itself."""
+    """Return a function that returns at once what `act` makes of valid arguments."""
 
     def call(invocation: ToolInvocation) -> Completed:
         return Completed(act(invocation.arguments))
@@ -63,7 +63,7 @@ def checked(
     *,
     in_commit: bool = False,
 ) -> ResolvedTool:
-    """A function that does `act` where its arguments fit."""
+    """Return a function that calls `act` if its arguments are valid."""
 
     def call(invocation: ToolInvocation) -> CallOutcome:
         problems = misfits(parameters, invocation.arguments)
@@ -75,7 +75,7 @@ def checked(
 
 
 def declare(name: str, description: str, parameters: Mapping[str, Parameter]) -> dict[str, Any]:
-    """The function as chat models are told of it."""
+    """Return a function's declaration for chat models."""
     properties = {key: parameter.schema() for key, parameter in parameters.items()}
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     required = [key for key, parameter in parameters.items() if parameter.required]
@@ -85,7 +85,7 @@ def declare(name: str, description: str, parameters: Mapping[str, Parameter]) ->
 
 
 def misfits(parameters: Mapping[str, Parameter], arguments: Arguments) -> list[str]:
-    """What is wrong with arguments; those that are not known are passed over."""
+    """Return what is wrong with arguments; unknown ones are ignored."""
     found = []
     for key, parameter in parameters.items():
         if arguments.get(key) is None:

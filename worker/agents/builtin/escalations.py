@@ -1,4 +1,4 @@
-"""Questions of agents below a root: its model is told of them, and may answer."""
+"""Questions of runs below a root: its model is told of them, and may answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REPLY = "agent__reply_escalation"
 
 
 def escalation_tool(visit: Visit[TurnNode]) -> ResolvedTool:
-    """The function by which the root's model answers."""
+    """Return the function with which the root's model answers."""
     return checked(
         REPLY,
         "Answer a question of an agent that works for you, one of the pending_escalations.",
@@ -40,14 +40,14 @@ def escalation_tool(visit: Visit[TurnNode]) -> ResolvedTool:
 
 
 def open_escalations(visit: Visit[TurnNode], notebook: Notebook) -> Sequence[Escalation]:
-    """What the model of a root may answer now; without agents nobody asks it."""
+    """Return the questions that a root's model may answer now; none without agents of its own."""
     if visit.context.depth or not notebook.roster.members:
         return ()
     return visit.services.team.escalations()
 
 
 def told(visit: Visit[TurnNode], notebook: Notebook, result: Any) -> Any:
-    """The last result of a turn, as the model is shown it: with what is open."""
+    """Return the last result of a turn with the open questions added, as the model gets it."""
     return notified(result, open_escalations(visit, notebook))
 
 

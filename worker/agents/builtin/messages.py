@@ -1,4 +1,4 @@
-"""Messages between agents of one tree: neither sending nor looking waits for anybody."""
+"""Functions for messages between the agents of a tree: neither sending nor reading waits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CHECK = "agent__check_inbox"
 
 
 def message_tools(visit: Visit[TurnNode], notebook: Notebook) -> Iterator[ResolvedTool]:
-    """The functions, for one turn."""
+    """Yield the functions for one turn."""
     acts = _Acts(visit, notebook)
     yield checked(
         SEND,
@@ -87,7 +87,7 @@ class _Acts:
         return record
 
     def check(self, invocation: ToolInvocation) -> Completed:
-        """What is new; in a turn that is taken up, what was new when it was recorded."""
+        """Return new messages; when a turn is resumed, those that were new when it was recorded."""
         result = invocation.known
         if result is None:
             result = delivered(self.visit.services.team.messages(self.notebook.messages_read))
@@ -95,7 +95,7 @@ class _Acts:
         return Completed(result)
 
     def _own_name(self) -> str:
-        """What teammates know this run by; nobody can write to a root."""
+        """Return the name that teammates know this run by; nobody can write to a root."""
         context = self.visit.context
         own_id = context.handle or self.visit.run_id
         return own_id if context.depth else self.visit.graph.name

@@ -1,4 +1,4 @@
-"""The functions by which a model lists, loads and unloads skills. Errors never end a run."""
+"""Functions to list, load and unload skills. Errors never end a run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Loading(Protocol):
 
 
 def skill_tools(skills: Loading) -> Iterator[ResolvedTool]:
-    """The functions; what they change lies in the commit of the turn."""
+    """Yield the functions; what they change takes effect with the turn's commit."""
 
     def load(arguments: Arguments) -> dict[str, Any]:
         name = arguments["name"]

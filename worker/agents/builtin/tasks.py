@@ -1,4 +1,4 @@
-"""The task queue of a run: its model plans work for its agents, which start when it may begin."""
+"""Functions for a run's task queue: the model plans work, and agents start once a task is due."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NEW_TASK = {
 
 
 def task_tools(notebook: Notebook, dispatcher: Dispatcher) -> Iterator[ResolvedTool]:
-    """The functions, for one turn."""
+    """Yield the functions for one turn."""
     acts = _Acts(notebook, dispatcher)
     yield checked(CREATE, "Put a task into the queue.", _NEW_TASK, acts.create, in_commit=True)
     yield checked("agent__task_list", "List all tasks of the queue.", {}, acts.show)

@@ -1,4 +1,4 @@
-"""The todo list of a run: what its model notes down for itself. Errors never end a run."""
+"""Functions for a run's todo list, on which the model plans its work. Errors never end a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sleipnir.worker.conversation.tool_set import ResolvedTool
 
 
 def todo_tools(notebook: Notebook) -> Iterator[ResolvedTool]:
-    """The functions, on one turn's notebook."""
+    """Yield the functions, which change one turn's notebook."""
     acts = _Acts(notebook)
     goal = {"goal": Parameter("string", "What is reached when everything is done.")}
     task = {"task": Parameter("string", "One thing to do.")}
@@ -64,7 +64,7 @@ class _Acts:
 
 
 def _number(value: Any) -> int:
-    """A whole number, or a text that holds one."""
+    """Return an integer, given as such or as a string."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         if isinstance(value, float) and value.is_integer():
             return int(value)

@@ -1,4 +1,4 @@
-"""Questions of a model to people: a call waits for its answer, and holds no worker meanwhile."""
+"""Functions that ask a person; a call waits for its answer without holding a worker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sleipnir.worker.tools.call import Completed
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Asked
 
-# A newer name, which prompts of others use.
+# An alias that prompts of other tools use.
 ALIASES = {f"{PREFIX}select": f"{PREFIX}ask"}
 
 _QUESTION = Parameter("string", "What the person is asked.")
@@ -37,7 +37,9 @@ _DESCRIPTIONS: dict[AskKind, str] = {
 
 
 def user_tools(visit: Visit[TurnNode], before: Sequence[Message]) -> Iterator[ResolvedTool]:
-    """The functions; `before` is the conversation, by which answers given ahead are counted."""
+    """Yield the functions; `before`, the conversation, tells which of the answers submitted in
+    advance are used up.
+    """
     earlier = Counter(
         ALIASES.get(call["function"]["name"], call["function"]["name"])
         for message in (before if visit.context.answers else ())
@@ -57,7 +59,7 @@ class _UserTool:
     visit: Visit[TurnNode]
     kind: AskKind
     parameters: dict[str, Parameter]
-    earlier: int  # calls of it in the turns before
+    earlier: int  # calls of the function in earlier turns
 
     def call(self, invocation: ToolInvocation) -> Completed | Waits:
         arguments = _with_list(invocation.arguments)
@@ -85,19 +87,19 @@ class _UserTool:
         return answered(self.kind, options, json.loads(arrived)["answer"])
 
     def _ahead(self, invocation: ToolInvocation) -> str | None:
-        """The answer given at submission: the n-th call of a function takes the n-th."""
+        """Return an answer submitted in advance: the n-th call of a function takes the n-th."""
         given = self.visit.context.answers.get(invocation.name, ())
         place = self.earlier + invocation.place
         return given[place - 1] if place <= len(given) else None
 
 
 def asking_limit_s(visit: Visit[TurnNode]) -> float | None:
-    """How long a question of the run stays open: of a child run not for ever."""
+    """Return how long the run's questions stay open; None: forever, for a root."""
     return visit.node.config.escalation_timeout if visit.context.depth else None
 
 
 def _with_list(arguments: Arguments) -> Arguments:
-    """The arguments with options as a list, where they are a text that holds one."""
+    """Parse `options` if they are a string that contains a list."""
     options = arguments.get("options")
     if not isinstance(options, str):
         return arguments

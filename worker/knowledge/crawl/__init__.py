@@ -1,1 +1,1 @@
-"""Sites as documents: the pages below a URL, and what is read of GitHub in another way."""
+"""Sites as documents: the pages below a URL, and special handling for GitHub."""

@@ -27,14 +27,14 @@ with lazy_imports():
     import protego
 
 _AT_ONCE = 5
-# What a host is spared between two requests.
+# Pause between two requests to a host.
 _BETWEEN_REQUESTS_S = 0.1
 _INDEX = "index.html"
 
 
 @dataclass(slots=True)
 class Crawled:
-    """The pages of a site, in the order in which they were found, and what there is to say."""
+    """The pages of a site in the order in which they were found, and warnings."""
 
     documents: list[SourceText] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Crawled:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """What one request gave: a text, links to follow, or the reason of neither."""
+    """The result of one request: a text, links to follow, or why there is neither."""
 
     url: str
     document: SourceText | None = None
@@ -54,8 +54,8 @@ def crawl(url: str, reach: Reach, stopped: Callable[[], bool]) -> Crawled:
     """Read the pages below a URL, breadth first, each once.
 
     Args:
-        url: the pages below its last `/` are read; of GitHub a wiki, or the files of a tree.
-        stopped: whether nobody wants them any more; then some are missing.
+        url: the pages below its last `/` are read; on GitHub a wiki, or the files of a tree.
+        stopped: whether they are no longer needed; then some are missing.
 
     Raises:
         SourceError: there is no page, or robots.txt cannot be read.
@@ -103,10 +103,10 @@ class _Crawler:
         return crawled
 
     def _robots(self) -> Any:
-        """What the site allows.
+        """Return the site's rules for crawlers.
 
         Raises:
-            SourceError: that cannot be told, or not even the first page is allowed.
+            SourceError: they cannot be read, or do not even allow the first page.
         """
         start = next(iter(self._scope.first), self._scope.start)
         url = urljoin(start, "/robots.txt")
@@ -148,7 +148,7 @@ class _Crawler:
 
 
 class _Pace:
-    """Keeps requests to one host apart, from however many threads they come."""
+    """Keeps a pause between requests to one host, from whichever threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -163,7 +163,7 @@ class _Pace:
 
 
 class _Links(PageParser):
-    """Collects where the links of a page lead to."""
+    """Collects the targets of a page's links."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -179,7 +179,7 @@ class _Links(PageParser):
 
 
 def _links_of(response: Response) -> Iterator[str]:
-    """The links of a page, absolute and in one form."""
+    """Yield the links of a page, absolute and normalised."""
     links = _Links()
     links.feed_page(response.text)
     try:
@@ -194,7 +194,7 @@ def _links_of(response: Response) -> Iterator[str]:
 
 
 def _without_fragment(url: str) -> str:
-    """One form for what is one page."""
+    """Normalise the URL of a page."""
     parts = urlsplit(url)
     path = parts.path.removesuffix(_INDEX) if parts.path.endswith(f"/{_INDEX}") else parts.path
     return parts._replace(path=path or "/", fragment="").geturl()

@@ -1,4 +1,4 @@
-"""What is read of GitHub where pages hold much else: wikis, and the Markdown files of a tree."""
+"""What is read from GitHub in place of its pages: wikis, and the Markdown files of a tree."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _WIKI = re.compile(r"([^/?#]+/[^/?#]+/wiki)(?:/[^?#]*)?")
 _TREE = re.compile(r"([^/?#]+/[^/?#]+)/tree/([^/?#]+)/?([^?#]*)")
 _WIKI_BODY = "wiki-body"
 _HISTORY = "/_history"
-# What tells of the past, or of rights.
+# Files about the past, or about rights.
 _LEFT_OUT = frozenset(("changelog", "changes", "license"))
 
 
 def scope_of(url: str, reach: Reach, wait: Callable[[], None]) -> CrawlScope | None:
-    """What a URL stands for on GitHub, if that is more than its pages.
+    """Return what a URL means on GitHub, if that is more than its page.
 
     Args:
         wait: called before each request.
 
     Raises:
-        SourceError: GitHub does not say which files there are.
+        SourceError: GitHub does not list the files.
     """
     if not url.startswith(SITE):
         return None
@@ -73,7 +73,7 @@ class _Wiki(CrawlScope):
 
 
 class _Tree(CrawlScope):
-    """Files, as their repository has them."""
+    """Raw files of a repository."""
 
     follows_links = False
 
@@ -93,7 +93,7 @@ class _Tree(CrawlScope):
 
 
 def _files(repository: str, branch: str, directory: str, reach: Reach) -> list[str]:
-    """The Markdown files below a directory, sorted."""
+    """Return the Markdown files below a directory, sorted."""
     response = fetch_page(f"{API}repos/{repository}/git/trees/{branch}?recursive=1", reach)
     try:
         entries = json.loads(response.body)["tree"]
@@ -110,18 +110,18 @@ def _files(repository: str, branch: str, directory: str, reach: Reach) -> list[s
 
 
 class _Element(PageParser):
-    """Cuts one element out of a page."""
+    """Extracts one element from a page."""
 
     def __init__(self, element_id: str) -> None:
         super().__init__(convert_charrefs=False)
         self._id = element_id
         self._parts: list[str] = []
         self._tag = ""
-        self._depth = 0  # of elements of its kind; 0 outside of it
+        self._depth = 0  # nesting of elements of its kind; 0 outside of it
 
     @property
     def html(self) -> str:
-        """The element; empty if the page has none of that id."""
+        """Return the element; empty if the page has none with that id."""
         return "".join(self._parts)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

@@ -1,4 +1,4 @@
-"""What a crawl begins with, keeps to, and takes of a page."""
+"""Where a crawl begins, which pages belong to it, and what it takes from a page."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class CrawlScope:
 
     @property
     def first(self) -> Sequence[str]:
-        """The pages that a crawl begins with."""
+        """The pages with which a crawl begins."""
         return (self.start,)
 
     def has(self, url: str) -> bool:
-        """Whether a page belongs to it."""
+        """Return whether a page belongs to the crawl."""
         return url.startswith(self.start)
 
     def document(self, source: str, response: Response, reach: Reach) -> SourceText:
-        """The text of a page; raises SourceError if it has none."""
+        """Return the text of a page; raises SourceError if it has none."""
         return text_of_page(source, response, reach)

@@ -1,1 +1,1 @@
-"""The documents of knowledge bases, read: files, pages, what commands make of others."""
+"""Reads the documents of knowledge bases: files, pages, and what commands make of others."""

@@ -1,4 +1,4 @@
-"""The documents of a knowledge base as texts: many of them are kept in a file, not in memory."""
+"""The documents of a knowledge base as texts; many are kept in a file rather than in memory."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _MOST_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """A text to find things in."""
+    """A text to be searched."""
 
-    source: str  # what answers call it
-    ext: str  # decides where it is cut
+    source: str  # its name in answers
+    ext: str  # decides where it is split
     text: str
 
     @property
@@ -33,9 +33,9 @@ class SourceText:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Where the text of a document is."""
+    """Where the text of a document is stored."""
 
-    entry: int  # of `documents`, that it came with
+    entry: int  # number of its entry in `documents`
     hash: DocumentHash
     is_blank: bool
     start: int
@@ -43,7 +43,7 @@ class _Kept:
 
 
 class _Texts:
-    """Texts one after the other; in a file without a name once they are many."""
+    """Texts one after the other, in an unnamed file once there are many."""
 
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115
@@ -51,7 +51,7 @@ class _Texts:
         self._end = 0
 
     def add(self, text: str) -> tuple[int, int]:
-        """Keep a text; returns its start and its length.
+        """Store a text; return its start and length.
 
         Raises:
             BuildFailed: there is no room.
@@ -73,12 +73,12 @@ class _Texts:
 
 
 def _close(file: IO[bytes]) -> None:
-    with contextlib.suppress(OSError):  # no room for its end: that was told already
+    with contextlib.suppress(OSError):  # no room for its end, which was reported already
         file.close()
 
 
 class Documents(Sequence[SourceText]):
-    """Documents in their order; each is read when it is asked for."""
+    """Documents in order; each is read when it is accessed."""
 
     def __init__(self, kept: Sequence[_Kept], texts: _Texts) -> None:
         self._kept = kept
@@ -103,12 +103,12 @@ class Documents(Sequence[SourceText]):
 
     @property
     def blank(self) -> list[str]:
-        """The sources of those without any text."""
+        """The sources of documents without text."""
         return [kept.hash.source for kept in self._kept if kept.is_blank]
 
 
 class Loaded:
-    """The documents of some entries, and those that could not be read, with the reason."""
+    """The documents of some entries, and those that could not be read, with reasons."""
 
     def __init__(self) -> None:
         self.failed: list[tuple[int, str, str]] = []  # number of the entry, source, reason
@@ -118,7 +118,7 @@ class Loaded:
         self._texts = _Texts()
 
     def add(self, entry: int, document: SourceText) -> None:
-        """One more document, of the entry with that number.
+        """Add a document of the entry with that number.
 
         Raises:
             BuildFailed: there is no room for it.
@@ -129,7 +129,7 @@ class Loaded:
 
     @property
     def documents(self) -> Documents:
-        """In the order of the entries, each source once."""
+        """The documents in the order of the entries, each source once."""
         kept: dict[str, _Kept] = {}
         for each in sorted(self._kept, key=lambda found: found.entry):
             kept.setdefault(each.hash.source, each)
@@ -141,19 +141,19 @@ class Loaded:
         return [(source, why) for _, source, why in sorted(self.failed)]
 
     def all_warnings(self) -> list[str]:
-        """What people should know though nothing failed."""
+        """Return warnings about documents that were read."""
         blank = self.documents.blank
         return [*self.warnings, *(f"{source}: the document is empty" for source in blank)]
 
     def leave_out(self, sources: Collection[str]) -> None:
-        """Go on without these, if they could not be read."""
+        """Leave out these documents if they could not be read."""
         self.failed = [failed for failed in self.failed if failed[1] not in sources]
 
     def require_readable(self) -> None:
-        """Check that each document could be read.
+        """Check that all documents could be read.
 
         Raises:
-            BuildFailed: it names those that could not.
+            BuildFailed: naming those that could not.
         """
         failures = self.failures
         if failures:
@@ -163,10 +163,10 @@ class Loaded:
             raise BuildFailed("documents cannot be read: " + "; ".join(lines))
 
     def require_whole(self) -> Documents:
-        """The documents.
+        """Return the documents.
 
         Raises:
-            BuildFailed: one could not be read, or there is none with any text.
+            BuildFailed: one could not be read, or none has any text.
         """
         self.require_readable()
         documents = self.documents
@@ -175,10 +175,10 @@ class Loaded:
         return documents
 
     def lines(self, entries: Collection[int] | None = None) -> Iterator[bytes]:
-        """As it is handed on: JSON lines, the documents last.
+        """Yield the content as JSON lines, documents last.
 
         Args:
-            entries: only what came with these; None: all.
+            entries: only documents of these; None: all.
         """
         chosen = self.read if entries is None else self.read.intersection(entries)
         failed = [each for each in self.failed if each[0] in chosen]
@@ -190,7 +190,7 @@ class Loaded:
 
     @classmethod
     def from_lines(cls, lines: Iterable[bytes]) -> Loaded:
-        """What `lines` gave.
+        """Restore what `lines` yielded.
 
         Raises:
             BuildFailed: there is no room for it.
@@ -211,7 +211,7 @@ def _line(value: object) -> bytes:
 
 
 def lines_in(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines of a content that comes in blocks."""
+    """Yield the lines of a content that arrives in blocks."""
     rest: list[bytes] = []
     for block in blocks:
         *ended, last = block.split(b"\n")

@@ -1,4 +1,4 @@
-"""Commands that make text of documents: those of the settings, and ours for PDF and DOCX."""
+"""Commands that convert documents to text: those in the settings, and ours for PDF and DOCX."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from sleipnir.worker.visit.cancellation import Cancellation
 
 _INPUT, _OUTPUT = "$1", "$2"
 _STDERR_SHOWN = 500
-# In a process of its own: a document may make a library hang.
+# In a process of its own, as a document may make a library hang.
 _OURS = (sys.executable, "-m", "sleipnir.worker.knowledge.reading.plain_text")
 
 
 @dataclass(frozen=True, slots=True)
 class LoaderText:
-    """One text that a loader made; `path` is None where it made only one."""
+    """A text made by a loader; `path` is None if it made only one."""
 
     path: str | None
     text: str
@@ -48,7 +48,7 @@ class Loaders:
         return frozenset(self.commands) | BUILT_IN_LOADERS
 
     def text_of(self, name: str, target: str) -> str:
-        """What the loader of that name makes of a path or URL.
+        """Return what a loader makes of a path or URL.
 
         Raises:
             SourceError: it fails, takes too long, or makes too much.
@@ -69,13 +69,13 @@ class Loaders:
                 ) from error
 
     def texts_of(self, name: str, target: str) -> list[LoaderText]:
-        """The same, or several texts if it makes a JSON array of `{"path", "contents"}`."""
+        """Likewise; several texts if the loader makes a JSON array of `{"path", "contents"}`."""
         text = self.text_of(name, target)
         found = _texts_in(text, "contents")
         return [LoaderText(None, text)] if found is None else _some(found, name)
 
     def pages_of(self, name: str, target: str) -> list[LoaderText]:
-        """The pages that the loader finds below a URL; raises what `text_of` does."""
+        """Return the pages that the loader finds below a URL; raises as `text_of`."""
         found = _texts_in(self.text_of(name, target), "text")
         if found is None:
             wanted = '[{"path": …, "text": …}, …]'
@@ -98,7 +98,7 @@ class Loaders:
             resolved = [self.settings.secrets.resolve(word) for word in words]
         except (SecretsMissing, SecretsUnusable) as error:
             raise SourceError(f"document_loaders.{name}: {error}") from error
-        # In one pass: a path may hold a "$2".
+        # In one pass, as a path may contain "$2".
         return [_replaced(word, {_INPUT: target, _OUTPUT: str(output)}) for word in resolved]
 
     def _run(self, name: str, command: Sequence[str], directory: Path) -> bytes:
@@ -125,12 +125,12 @@ class Loaders:
 
 
 def loaders_here(settings: Settings, cancellation: Cancellation | None = None) -> Loaders:
-    """All that this machine's settings name."""
+    """Return the loaders in this machine's settings, and ours."""
     return Loaders(settings, settings.document_loaders, cancellation or Cancellation())
 
 
 def own_loaders(settings: Settings, cancellation: Cancellation) -> Loaders:
-    """Those that are the same on every machine."""
+    """Return the loaders that are the same on every machine."""
     return Loaders(settings, {}, cancellation)
 
 
@@ -155,7 +155,9 @@ def _decoded(printed: bytes, name: str) -> str:
 
 
 def _texts_in(text: str, field: str) -> list[LoaderText] | None:
-    """The texts of a JSON array of objects with a path and that field; None if it is none."""
+    """Return the texts in a JSON array of objects with a path and that field; None if it is not
+    one.
+    """
     if not text.lstrip().startswith("["):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Reads the documents of a knowledge base: files of the agent's directory, and pages."""
+"""Reads the documents of a knowledge base: files in the agent's directory, and pages."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from sleipnir.worker.knowledge.reading.documents import Loaded, SourceText
 from sleipnir.worker.knowledge.reading.pages import fetch_page, plain, text_of_page
 from sleipnir.worker.knowledge.reading.reach import Reach
 
-# The kinds of entries that any worker can read.
+# Kinds of entries that any worker can read.
 _PAGES = ("url", "crawl")
-# Loaders that read pages instead of us, where they are configured.
+# Loaders that read pages in place of our fetcher, if configured.
 _LOADERS_OF_PAGES: Mapping[str, str] = {"url": "url", "crawl": "recursive_url"}
-# A source, and how to read it.
+# A source, and a function that reads it.
 _Document: TypeAlias = tuple[str, Callable[[], SourceText]]
 
 
@@ -40,11 +40,11 @@ def load_local(
     stopped: Callable[[], bool],
     loaded: Loaded | None = None,
 ) -> Loaded:
-    """Read what only the machine has that the agent is on, each document once.
+    """Read what only the agent's machine has, each document once.
 
     Args:
-        directory: of the agent, links resolved.
-        stopped: whether nobody wants them any more; then some are missing.
+        directory: the agent's, links resolved.
+        stopped: whether they are no longer needed; then some are missing.
         loaded: what was read already, to which the rest is added.
 
     Raises:
@@ -76,14 +76,14 @@ def load_pages(
 
 
 def has_pages(entries: Sequence[str]) -> bool:
-    """Whether some of the documents are pages."""
+    """Return whether any of the documents are pages."""
     return any(classify(entry).kind in _PAGES for entry in entries)
 
 
 def only_here(directory: Path, entries: Sequence[str], reach: Reach) -> set[int]:
-    """The numbers of those entries that only the machine of the agent can read.
+    """Return the numbers of those entries that only the agent's machine can read.
 
-    The others are files that go with the agent, and pages.
+    The others are pages, and files that are packed with the agent.
     """
     commands = reach.settings.document_loaders
 
@@ -148,7 +148,7 @@ def _page(url: str, reach: Reach) -> SourceText:
 
 
 def _loaded(directory: Path, entry: Entry, reach: Reach) -> Iterator[_Document]:
-    """The documents that a loader makes of what stands behind its name."""
+    """Yield the documents that a loader makes of the target after its name."""
     target, name = entry.target, entry.loader
     reach.require_loader(name)
     if entry.is_local:
@@ -162,7 +162,7 @@ def _loaded(directory: Path, entry: Entry, reach: Reach) -> Iterator[_Document]:
 
 
 def _pages_of(loader: str, entry: Entry, reach: Reach) -> Iterator[_Document]:
-    """The documents that a loader makes of a URL: one text, or the pages below it."""
+    """Yield the documents that a loader makes of a URL: one text, or the pages below it."""
     reach.require_loader(loader)
     if entry.kind == "url":
         text = reach.loaders.text_of(loader, entry.target)
@@ -204,7 +204,7 @@ def _file(directory: Path, file: Path, reach: Reach) -> SourceText:
 
 
 def _converted(source: str, file: Path, name: str, reach: Reach) -> SourceText:
-    """What a loader makes of a file."""
+    """Convert a file with a loader."""
     reach.require_loader(name)
     try:
         size = file.stat().st_size

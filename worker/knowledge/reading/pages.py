@@ -1,4 +1,4 @@
-"""Pages as documents: fetched, and made text of by their content type."""
+"""Pages as documents: fetched, and converted to text by their content type."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sleipnir.graphs.knowledge.sources import SourceError, extension_of
 from sleipnir.worker.knowledge.reading.documents import SourceText
 from sleipnir.worker.knowledge.reading.reach import Reach
 
-# What servers, and their robots.txt, know us as.
+# Our name to servers and in robots.txt.
 USER_AGENT = "sleipnir"
 PAGE_TIME_S = 16.0
 _PAGE_BYTES = 32 * MIB
-# What stands around the text of a page.
+# Elements around the text of a page.
 _CHROME = frozenset(("nav", "footer"))
 _MEDIA = ("image/", "audio/", "video/")
-# What is text inside an archive, or none at all.
+# Content types that a loader must convert.
 _FORMATS = {
     "application/pdf": "pdf",
     "application/rtf": "rtf",
@@ -36,7 +36,7 @@ _SUBTYPES = {"plain": "txt", "javascript": "js", "markdown": "md", "x-python": "
 
 
 def plain(document: SourceText) -> SourceText:
-    """The document, if it is text.
+    """Return the document, if it is text.
 
     Raises:
         SourceError: it is not.
@@ -47,7 +47,7 @@ def plain(document: SourceText) -> SourceText:
 
 
 def fetch_page(url: str, reach: Reach) -> Response:
-    """What the server says, if it says that there is something.
+    """Fetch a page whose server answers with success.
 
     Raises:
         SourceError: it cannot be fetched.
@@ -68,7 +68,7 @@ def fetch_page(url: str, reach: Reach) -> Response:
 
 
 def text_of_page(source: str, response: Response, reach: Reach) -> SourceText:
-    """The text of a page, by the type that its server names.
+    """Return the text of a page, by the content type that its server names.
 
     Raises:
         SourceError: it has none.
@@ -84,7 +84,7 @@ def text_of_page(source: str, response: Response, reach: Reach) -> SourceText:
 
 
 def _download(source: str, name: str, content: bytes, reach: Reach) -> SourceText:
-    """What a loader makes of a page that is a file of another format."""
+    """Convert a page that is a file of another format, with a loader."""
     if name not in reach.loaders.names:
         raise SourceError(f"it is {name}: configure a loader for it, document_loaders.{name}")
     with tempfile.TemporaryDirectory(prefix="sleipnir-page-") as directory:

@@ -1,4 +1,6 @@
-"""The text of a PDF or DOCX file, in a process of its own: `plain_text FORMAT FILE LIMIT_BYTES`."""
+"""Prints the text of a PDF or DOCX file, in a process of its own: `plain_text FORMAT FILE
+LIMIT_BYTES`.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +12,21 @@ from pathlib import Path
 
 from sleipnir.lazy import lazy_imports
 
-# Of an extra, and one of them is needed.
+# Lazy: parts of an extra, of which only one is needed.
 with lazy_imports():
     import mammoth
     import pypdf
 
-# One that is compressed a thousand times is no document.
+# A file that expands much more than this is not a document.
 _MOST_UNPACKED = 20
 
 
 class _Unreadable(Exception):
-    """There is no text to be had; says why."""
+    """No text can be extracted; says why."""
 
 
 def _pdf(file: Path, _limit_bytes: int) -> Iterator[str]:
-    # It warns of every flaw that it can live with.
+    # It warns about every flaw that it can handle.
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     reader = pypdf.PdfReader(file)
     if reader.is_encrypted and not reader.decrypt(""):
@@ -46,7 +48,7 @@ _FORMATS: Mapping[str, Callable[[Path, int], Iterator[str]]] = {"pdf": _pdf, "do
 
 
 def main(name: str, file: str, limit: str) -> int:
-    """Print the text of a file; the exit code."""
+    """Print the text of a file; return the exit code."""
     try:
         for text in _FORMATS[name](Path(file), int(limit)):
             sys.stdout.write(text.encode("utf-8", "replace").decode())
@@ -55,7 +57,7 @@ def main(name: str, file: str, limit: str) -> int:
             f"{name} needs the extra: `pip install 'sleipnir[documents]'`; or name a command "
             f"of your own in document_loaders.{name}"
         )
-    except Exception as error:  # the libraries have many of their own
+    except Exception as error:  # the libraries raise many exceptions of their own
         why = f"it cannot be read as {name}: {error or type(error).__name__}"
     else:
         return 0

@@ -1,4 +1,4 @@
-"""What may be read for a knowledge base, and with which commands."""
+"""Which documents may be read for a knowledge base, and with which commands."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from sleipnir.worker.visit.cancellation import Cancellation
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What documents may be read, and with which commands."""
+    """Which documents may be read, and with which commands."""
 
     settings: Settings
     loaders: Loaders
-    is_here: bool  # on the machine that the agent is on
+    is_here: bool  # on the agent's machine
 
     @property
     def document_bytes(self) -> int:
@@ -26,14 +26,14 @@ class Reach:
         return self.is_here and self.settings.rag_absolute_paths
 
     def classify(self, entry: str) -> Entry:
-        """An entry of `documents`, by the loaders that its machine is configured with."""
+        """Classify an entry of `documents`, by the loaders configured on its machine."""
         return classify(entry, loader_names(self.settings.document_loaders))
 
     def require_loader(self, name: str) -> None:
         """Check that a command may be run here.
 
         Raises:
-            SourceError: only the machine of the agent may.
+            SourceError: only the agent's machine may run it.
         """
         if name not in self.loaders.names:
             raise SourceError(
@@ -43,10 +43,10 @@ class Reach:
 
 
 def reach_here(settings: Settings, cancellation: Cancellation | None = None) -> Reach:
-    """What may be read on the machine that the agent is on."""
+    """Return what may be read on the agent's machine."""
     return Reach(settings, loaders_here(settings, cancellation), is_here=True)
 
 
 def reach_elsewhere(settings: Settings, cancellation: Cancellation) -> Reach:
-    """What a worker may read, wherever it runs."""
+    """Return what a worker may read, wherever it runs."""
     return Reach(settings, own_loaders(settings, cancellation), is_here=False)

@@ -1,4 +1,4 @@
-"""Documents that a bundle takes along, since only the machine that submits can read them."""
+"""Documents packed into a bundle because only the submitting machine can read them."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def read_ahead(
     """Read what workers could not, and write it to a file if there is any.
 
     Args:
-        directory: of the agent, links resolved.
-        leaves_out: asks whether to go on without documents, given their sources and the reasons;
-            all local documents are tried for it. None: nobody can be asked.
+        directory: the agent's, links resolved.
+        leaves_out: asks whether to go on without documents, given their sources and reasons; then
+            all local documents are tried. None: nobody can be asked.
 
     Returns:
-        The sources of the documents that are to be left out.
+        The sources of the documents to leave out.
 
     Raises:
-        BuildFailed: documents cannot be read, and are not to be left out; or there is no room.
+        BuildFailed: documents cannot be read and must not be left out, or there is no room.
     """
     reach = reach_here(settings)
     here = only_here(directory, entries, reach)
@@ -53,7 +53,7 @@ def read_ahead(
 def _agreed(
     loaded: Loaded, leaves_out: Callable[[Sequence[tuple[str, str]]], bool] | None
 ) -> tuple[str, ...]:
-    """The sources of documents that somebody agrees to leave out."""
+    """Return the sources of documents that the user agrees to leave out."""
     failures = loaded.failures
     if not failures or leaves_out is None:
         return ()
@@ -65,7 +65,7 @@ def _agreed(
 
 
 def brought(root: Path, node: str) -> Loaded:
-    """The documents that an unpacked bundle brings for a knowledge base.
+    """Return the documents that an unpacked bundle contains for a knowledge base.
 
     Raises:
         BuildFailed: there is no room for them.
