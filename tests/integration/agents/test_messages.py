@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
+from sleipnir.scheduler.agents.roster import handle
 from sleipnir.scheduler.store.keys import run_key
 from tests.support.conversations import converses, results
 from tests.support.dying import LOST_S, survives
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
 from tests.support.keys import leaked_keys
-from tests.support.model_server import ModelServer, calls, says
+from tests.support.model_server import ModelServer, Reply, Request, calls, says
+from tests.support.supervising import agents_in, collects_all, spawns
 
 GRAPH = """
 start: s
@@ -85,6 +88,40 @@ def test_nobody_else_can_be_told(engine: Engine, server: ModelServer) -> None:
     assert empty["count"] == 0
     assert engine.redis.exists(run_key("messages", run_id), run_key("messages", left)) == 0
     assert_consistent(engine.redis, runs=3)
+
+
+def test_an_agent_is_told_things_by_who_started_it_and_by_who_works_beside_it(
+    engine: Engine, server: ModelServer
+) -> None:
+    def tells_all(request: Request) -> Reply:
+        return calls(*(tell(name, "From above.") for name in agents_in(request)), CHECK)
+
+    def tells_the_other(request: Request) -> Reply:
+        (name,) = re.findall(r"agent_worker_\w+", request.messages[-1]["content"])
+        return calls(tell(name, "From beside."))
+
+    wait = calls(("user__input", {"question": "?"}))
+    converses(server, "Lead.", spawns("Dig.", "Plant."), tells_all, collects_all, wait)
+    converses(server, "Dig.", wait, calls(CHECK), says("Dug."))
+    converses(server, "Plant.", calls(tell("talker")), tells_the_other, says("Planted."))
+    engine.write_normal("worker", "instructions: You work.\n")
+
+    run_id = engine.submit_normal("model: openai:m\ncan_spawn_agents: true\n", prompt="Lead.")
+    engine.drive()
+    digging, planting = engine.queries.children(run_id)
+    engine.client.answer(digging.run_id, "go on")
+    engine.drive()
+
+    to_parent, to_other = told(server, "Plant.")
+    assert to_parent["status"] == "error"
+    assert f"you can reach {handle('worker', digging.run_id)} (worker)" in to_parent["message"]
+    assert to_other["status"] == "ok"
+    found = [
+        (each["from"], each["payload"]["content"]) for each in told(server, "Dig.")[1]["messages"]
+    ]
+    expected = {("talker", "From above."), (handle("worker", planting.run_id), "From beside.")}
+    assert set(found) == expected
+    assert told(server, "Lead.")[4]["count"] == 0
 
 
 @pytest.mark.parametrize("place", ["before.send", "after.send", "before.advance"])

@@ -304,6 +304,60 @@ def test_a_third_equal_call_in_a_row_is_refused(engine: Engine, server: ModelSer
     assert others == ["3", "2"]
 
 
+def test_equal_calls_of_one_reply_are_compared_with_those_before_it(
+    engine: Engine, server: ModelServer
+) -> None:
+    gone, unreadable = ("gone", {}), ("gone", "[")
+    server.script.add(
+        calls(*[("add", {"a": 1, "b": 1})] * 5),
+        calls(("add", {"b": 1, "a": 1}), unreadable),
+        calls(gone, unreadable),
+        calls(gone),
+        calls(gone, unreadable),
+        says("I give up."),
+    )
+
+    engine.submit_normal(CONFIG, {"tools.py": TOOLS})
+    engine.drive()
+
+    assert results(server)[:5] == ["2"] * 5
+    later = ["tool_call_loop_alert" in result for result in results(server)[5:]]
+    assert later == [True, False, False, False, False, True, False]
+
+
+def test_a_function_that_is_not_offered_is_no_way_around_its_switch(
+    engine: Engine, server: ModelServer
+) -> None:
+    builtin = ("todo__add", "agent__spawn", "agent__task_list", "skill__load", "_instructions")
+    server.script.add(calls(*((name, {}) for name in builtin)), says("I see."))
+
+    run_id = engine.submit_normal(CONFIG)
+    engine.drive()
+
+    assert engine.run(run_id).output == "I see."
+    errors = [json.loads(result)["tool_call_error"] for result in results(server)]
+    assert errors == [
+        f"there is no tool '{name}'; use only the tools that are listed" for name in builtin
+    ]
+
+
+def test_a_node_of_a_graph_neither_asks_nor_leads_by_functions(
+    engine: Engine, server: ModelServer
+) -> None:
+    graph = """
+    start: a
+    nodes:
+      a: {type: llm, model: "openai:m", prompt: p, tools: [], next: z}
+      z: {type: end, output: ok}
+    """
+    builtin = ("user__ask", "user__select", "agent__send_message", "todo__add", "agent__spawn")
+    server.script.add(calls(*((name, {"question": "?"}) for name in builtin)), says("I see."))
+
+    assert engine.finish(graph).output == "ok"
+    assert all("there is no tool" in result for result in results(server))
+    assert "tools" not in server.requests[0].body
+
+
 def test_a_passing_failure_is_tried_again_and_holds_no_worker(
     engine: Engine, server: ModelServer
 ) -> None:
@@ -382,7 +436,7 @@ def test_what_was_said_cannot_be_changed(engine: Engine, server: ModelServer) ->
         partial(engine.client.fork, run_id, step=1, prompt="Bye."),
         partial(engine.client.retry, run_id, state={"a": 1}),
     ):
-        with pytest.raises(SubmissionRefused, match="what was said"):
+        with pytest.raises(SubmissionRefused, match="its conversation cannot be changed"):
             refused()
     fork = engine.client.fork(run_id, step=0, prompt="Bye.").run_id
     engine.drive()

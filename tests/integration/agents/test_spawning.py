@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from tests.support.conversations import converses, results, turn_of
 from tests.support.dying import LOST_S, survives
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
-from tests.support.model_server import ModelServer, calls, fails, says
+from tests.support.model_server import ModelServer, Reply, Request, calls, fails, says
 from tests.support.supervising import collects_all, does, spawns
 
 BOSS = """
@@ -143,7 +144,8 @@ def test_a_run_that_waits_for_its_children_says_what_it_is(
 
 def test_what_a_child_cannot_do_is_a_result(engine: Engine, server: ModelServer) -> None:
     engine.write("asker", ASKER)
-    named = (("worker", "Fail."), ("asker", "Ask."))
+    engine.write("late", ASKER.replace("start: i", "start: i\nsettings: {timeout: 30}"))
+    named = (("worker", "Fail."), ("asker", "Ask."), ("late", "Ask."))
     both = (("agent__spawn", {"agent": agent, "prompt": prompt}) for agent, prompt in named)
     converses(server, "Lead.", calls(*both), collects_all, says("Well."))
     converses(server, "Fail.", fails(400, "bad request"))
@@ -152,13 +154,16 @@ def test_what_a_child_cannot_do_is_a_result(engine: Engine, server: ModelServer)
     engine.drive()
     asking = children(engine, run_id)[1].run_id
     engine.client.cancel(asking)
+    engine.clock.move(31)
+    engine.tick()
     engine.drive()
 
     assert engine.run(run_id).output == "Well."
-    failed, cancelled = told(server)[2:]
+    failed, cancelled, late = told(server)[3:]
+    assert late["exit_status"].startswith('Failed("R005: ')
     assert failed["exit_status"].startswith('Failed("R601: the model call failed')
     assert cancelled["exit_status"].startswith('Failed("cancelled')
-    assert [failed["output"], cancelled["output"]] == ["", ""]
+    assert [failed["output"], cancelled["output"], late["output"]] == ["", "", ""]
 
 
 def test_graphs_are_spawned_too(engine: Engine, server: ModelServer) -> None:
@@ -188,6 +193,54 @@ def test_only_so_many_are_alive_at_once(engine: Engine, server: ModelServer) -> 
     assert [each["status"] for each in told(server)] == ["ok", "ok", "error", "completed",
         "completed", "ok", "completed"]  # fmt: skip
     assert len(children(engine, run_id)) == 3
+
+
+def test_who_is_done_takes_no_place_and_is_listed(engine: Engine, server: ModelServer) -> None:
+    def works_meanwhile(_: Request) -> Reply:
+        while engine.work_once():
+            pass
+        another = ("agent__spawn", {"agent": "worker", "prompt": "Two."})
+        return calls(("agent__list", {}), another, ("agent__list", {}))
+
+    look = does("agent__check")
+    converses(server, "Lead.", spawns("One."), works_meanwhile, look, collects_all, says("Done."))
+    converses(server, ".", says("Did it."))
+
+    submit(engine, BOSS + "max_concurrent_agents: 1\n")
+    engine.drive()
+
+    _, first, another, both, checked, collected = told(server)
+    assert (first["active_count"], first["agents"][0]["status"]) == (0, "finished")
+    assert another["status"] == "ok"
+    assert [each["status"] for each in both["agents"]] == ["finished", "running"]
+    assert (checked["status"], checked["output"]) == ("completed", "Did it.")
+    assert collected["id"] == another["id"]
+
+
+def test_a_child_has_from_its_parent_what_it_is_to_have(
+    engine: Engine, server: ModelServer, tmp_path: Path
+) -> None:
+    who = "{name: who, description: d, default: nobody}"
+    own = "{name: own, description: d, default: mine}"
+    converses(server, "Lead.", spawns("Dig."), collects_all, says("Done."))
+    converses(server, "Dig.", says("A hole."))
+
+    run_id = submit(
+        engine,
+        BOSS + f"variables: [{who}]\ntemperature: 0.5\nescalation_timeout: 1\n",
+        f"instructions: '{{{{who}}}} {{{{own}}}} {{{{__cwd__}}}}'\nvariables: [{who}, {own}]\n",
+        variables={"who": "Ann"},
+        workdir=str(tmp_path),
+    )
+    engine.drive()
+
+    (child,) = children(engine, run_id)
+    asked = next(each for each in server.requests if "Dig." in each.text)
+    assert asked.messages[0]["content"].startswith(f"Ann mine {tmp_path}\n\n## Teammates")
+    assert (asked.body["model"], asked.body.get("temperature")) == ("m", None)
+    assert [message["role"] for message in asked.messages] == ["system", "user"]
+    assert "agent__spawn" not in [tool["function"]["name"] for tool in asked.body["tools"]]
+    assert child.context.machine == engine.run(run_id).context.machine
 
 
 def test_only_so_deep(engine: Engine, server: ModelServer) -> None:
@@ -388,6 +441,21 @@ def test_a_model_that_forgets_its_agents_is_reminded(engine: Engine, server: Mod
     assert_consistent(engine.redis, runs=2)
 
 
+def test_an_agent_that_is_cancelled_needs_no_reminder(engine: Engine, server: ModelServer) -> None:
+    engine.write("asker", ASKER)
+    lead = spawns("Dig.", agent="asker")
+    cancels = does("agent__cancel")
+    stops = [says(f"I will wait, {number}.") for number in range(6)]
+    converses(server, "Lead.", lead, *stops[:2], cancels, lead, *stops[2:])
+
+    run_id = submit(engine)
+    engine.drive()
+
+    assert engine.run(run_id).output == "I will wait, 5."
+    reminders = [each for each in server.requests[-1].messages if each["role"] == "user"][1:]
+    assert len(reminders) == 2 + 3
+
+
 def test_an_agent_that_is_collected_needs_no_reminder(engine: Engine, server: ModelServer) -> None:
     engine.write("asker", ASKER)
     lead = spawns("Dig.", agent="asker")
@@ -407,7 +475,7 @@ def test_a_long_result_is_shortened(engine: Engine, server: ModelServer) -> None
     boss = BOSS + "summarization_threshold: 20\nsummarization_model: openai:short\n"
     converses(server, "Lead.", spawns("Long.", "Short.", "Odd."), collects_all, says("Done."))
     converses(server, "Long.", says("A hole, " * 9))
-    converses(server, "Short.", says("A hole, and no mor."))
+    converses(server, "Short.", says("ö" * 20))
     converses(server, "Odd.", says("An odd hole, " * 9))
     server.script.when(lambda request: "An odd hole" in request.prompt, fails(400, "no"))
     server.script.when(lambda request: request.body["model"] == "short", says("A hole, in short."))
@@ -418,7 +486,7 @@ def test_a_long_result_is_shortened(engine: Engine, server: ModelServer) -> None
     long, short, odd = told(server)[3:]
     assert long["output"] == "A hole, in short."
     assert "summarized" not in long
-    assert short["output"] == "A hole, and no mor."
+    assert short["output"] == "ö" * 20  # characters, not bytes
     assert odd["output"] == "An odd hole, " * 9
     assert odd["summarized"] is False
     assert "HTTP 400" in odd["warning"]

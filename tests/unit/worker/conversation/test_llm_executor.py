@@ -258,6 +258,7 @@ def test_a_map_invocation_answers_without_a_route(server: ModelServer) -> None:
         (fails(429, "slow down"), "HTTP 429: slow down"),
         (fails(503, "Rate Limit of the account"), "HTTP 503: Rate Limit of the account"),
         (fails(504, "upstream timed out"), "HTTP 504: upstream timed out"),
+        (fails(502, "connection REFUSED by upstream"), "HTTP 502: connection REFUSED"),
         (RESETS, "Connection reset at "),
         (says(" \n"), "produced no output"),
     ],
