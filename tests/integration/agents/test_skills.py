@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,67 @@ def test_a_loaded_skill_is_there_from_the_next_turn_until_it_is_unloaded(
     # The end of the answer unloads what is for one answer only.
     kept = [each.writes.get("skills") for each in skilled.queries.checkpoints(run_id)]
     assert kept == [None, ["poetry"], ["poetry", "sums"], None, ["sums"], []]
+
+
+def test_functions_and_sections_of_a_prompt_have_an_order(
+    skilled: Engine, server: ModelServer
+) -> None:
+    config = CONFIG.replace("mcp_servers: [other]", "mcp_servers: [tested]")
+    server.script.add(calls(load("poetry")), says("Done."))
+
+    skilled.submit_normal(
+        f"{config}auto_continue: true\ncan_spawn_agents: true\nmax_auto_continues: 0\n",
+        {"tools.py": 'def own() -> str:\n    "Is its own."\n    return ""\n'},
+    )
+    skilled.drive()
+
+    before, after = (
+        [tool["function"]["name"] for tool in request.body["tools"]] for request in server.requests
+    )
+    supervising = (
+        "spawn",
+        "check",
+        "collect",
+        "list",
+        "cancel",
+        "task_create",
+        "task_list",
+        "task_complete",
+        "task_fail",
+        "reply_escalation",
+    )
+    assert before == [
+        *("shout", "own", "mcp_search_tested", "mcp_describe_tested", "mcp_invoke_tested"),
+        *("skill__list", "skill__load", "skill__unload"),
+        *(f"todo__{name}" for name in ("init", "add", "done", "list", "clear")),
+        *(f"agent__{name}" for name in supervising),
+        *("agent__send_message", "agent__check_inbox"),
+        *(f"user__{name}" for name in ("ask", "confirm", "input", "checkbox")),
+    ]
+    assert after == [*before, "rhyme"]
+    titles = re.findall(r"^## (.*)$", system(server.requests[0]), re.MULTILINE)
+    assert titles == [
+        *("Todo list", "Leading other agents", "Skills", "Teammates", "Asking the user"),
+    ]
+
+
+def test_loaded_skills_stay_with_a_session_but_for_those_of_one_answer(
+    skilled: Engine, server: ModelServer
+) -> None:
+    server.script.add(calls(load("poetry"), load("sums")), says("Done."), says("Again."))
+    quiet = CONFIG + "inject_skill_instructions: false\nskill_instructions: Not this.\n"
+
+    skilled.submit_normal(quiet, session="ada")
+    skilled.drive()
+    skilled.submit_normal(quiet, session="ada")
+    skilled.drive()
+
+    assert "## Skills" not in server.requests[0].text
+    assert "Not this." not in server.requests[0].text
+    assert "Body of sums." in system(server.requests[1])
+    assert "Four {{lines}}." in system(server.requests[2])
+    assert "Body of sums." not in system(server.requests[2])
+    assert "rhyme" in names(server.requests[2])
 
 
 def test_what_cannot_be_loaded_is_refused_by_name(skilled: Engine, server: ModelServer) -> None:
