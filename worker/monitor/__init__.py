@@ -1,1 +1,1 @@
-"""Flower on our workers."""
+"""The monitor: our own pages and API, with Flower behind them."""

@@ -1,4 +1,4 @@
-"""Who looks at the monitor, and what they may do there."""
+"""Who uses the monitor, and what they may do there."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.config.monitor_users import API_PREFIX, MonitorUsers
 from sleipnir.worker.monitor.admission.tickets import Tickets
 
-# Of one user: a proxy that adds its header to one that was sent gives two with a comma between.
+# One user only: if a proxy adds its header to one that was sent, the two are joined by a comma.
 _NAME = re.compile(r"[!-+\--~]{1,128}")
 
 
 class Role(IntEnum):
-    """What somebody may do; each includes those before it."""
+    """What a visitor may do; each role includes those before it."""
 
-    NONE = 0  # is known, and that is all
-    LOCAL = 1  # is on this machine, and has not shown anything
+    NONE = 0  # known, but nothing more
+    LOCAL = 1  # on this machine, without any credentials
     READ = 2
     ANSWER = 3  # answer questions
     OPERATE = 4  # submit, cancel, retry
@@ -31,12 +31,12 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who sent a request."""
+    """The sender of a request."""
 
     name: str
     role: Role
     via: Literal["nothing", "link", "key", "password", "proxy", "oauth"]
-    # What acts have to carry; "" where the browser adds nothing to requests by itself.
+    # Required for acts; "" if the browser does not send credentials by itself.
     form_token: str = ""
 
 
@@ -45,32 +45,32 @@ STRANGER = Visitor("somebody", Role.LOCAL, "nothing")
 
 @dataclass(frozen=True, slots=True)
 class NamedUsers:
-    """Users whom a proxy names in a header; `Proxies` takes it out of all other requests."""
+    """Users named by a proxy in a header, which `Proxies` removes from all other requests."""
 
     header: str
     role_of: Callable[[str], Role]
-    secret: str  # tokens of forms are made of it
+    secret: str  # key for the tokens of forms
 
     def visitor(self, headers: Mapping[str, str]) -> Visitor | None:
-        """Who is named, if somebody is, and only one."""
+        """Return the user that is named, if there is exactly one."""
         name = headers.get(self.header, "")
         if not _NAME.fullmatch(name):
             return None
-        # The browser adds by itself whatever the proxy knows them by.
+        # A form token is needed, as the browser sends by itself what the proxy knows users by.
         token = _derived(self.secret.encode(), f"form {name}")
         return Visitor(name, self.role_of(name), "proxy", token)
 
 
 @dataclass(frozen=True, slots=True)
 class SignedInUsers:
-    """Users whom an OAuth provider has named; a signed cookie says so."""
+    """Users named by an OAuth provider and remembered by a signed cookie."""
 
     allows: Callable[[str], bool]
     role_of: Callable[[str], Role]
-    secret: str  # tokens of forms are made of it
+    secret: str  # key for the tokens of forms
 
     def visitor(self, name: str) -> Visitor | None:
-        """Who signed in, if they still may."""
+        """Return the signed-in user, if still allowed."""
         if not self.allows(name):
             return None
         token = _derived(self.secret.encode(), f"form {name}")
@@ -78,14 +78,14 @@ class SignedInUsers:
 
 
 class Access:
-    """Knows visitors by the key of the link, by a password, a file of users, or a proxy's word.
+    """Identifies visitors by the link's key, a password, a file of users, or a proxy.
 
     Args:
-        key: of the link; whoever has none is a stranger, and may see what a stranger may.
-        password: `USER:PASSWORD`; whoever does not know it sees nothing.
-        users: the same with a role for each.
-        named: whom a proxy names.
-        signed_in: whom an OAuth provider names.
+        key: of the link; visitors without it are strangers, with a stranger's role.
+        password: `USER:PASSWORD`; without it nothing is shown.
+        users: passwords with a role for each user.
+        named: users named by a proxy.
+        signed_in: users named by an OAuth provider.
     """
 
     def __init__(
@@ -111,17 +111,17 @@ class Access:
 
     @property
     def has_sign_in(self) -> bool:
-        """Whether there is a page to sign in."""
+        """Whether there is a sign-in page."""
         return self._signed_in is not None
 
     def visitor(
         self, headers: Mapping[str, str], cookie: str | None, signed: str | None = None
     ) -> Visitor | None:
-        """Who sent a request; None if nobody we know. May take as long as a password's check.
+        """Return the sender of a request; None if unknown. May take as long as checking a password.
 
         Args:
             cookie: that of the link.
-            signed: the name in the cookie of who has signed in.
+            signed: the name in the cookie of a signed-in user.
         """
         if self._named is not None and (found := self._named.visitor(headers)):
             return found
@@ -138,7 +138,7 @@ class Access:
         return STRANGER
 
     def opens(self, key: str | None, ticket: str | None) -> bool:
-        """Whether a link has the right key, or a ticket that is good."""
+        """Return whether a link has the right key, or a valid ticket."""
         if self._key is None:
             return False
         if ticket is not None:
@@ -147,7 +147,7 @@ class Access:
 
     @property
     def cookie(self) -> str:
-        """What the browser keeps of the link: not the key, which would open other doors."""
+        """The cookie for the link: not its key, which would also work elsewhere."""
         return self._derived("cookie")
 
     def _by_password(self, scheme: str, credentials: str) -> Visitor | None:
@@ -179,7 +179,7 @@ def _derived(key: bytes, purpose: str) -> str:
 
 
 def comes_from_elsewhere(headers: Mapping[str, str], host: str) -> bool:
-    """Whether a page of another site has sent a request, as far as its browser tells."""
+    """Return whether a page of another site has sent a request, as far as the browser tells."""
     site = headers.get("Sec-Fetch-Site")
     if site is not None:
         return site != "same-origin"
@@ -188,7 +188,7 @@ def comes_from_elsewhere(headers: Mapping[str, str], host: str) -> bool:
 
 
 def comes_from_here(headers: Mapping[str, str], host: str) -> bool:
-    """Whether a browser says that a page of ours has sent a request."""
+    """Return whether the browser confirms that one of our pages has sent a request."""
     says = "Sec-Fetch-Site" in headers or "Origin" in headers
     return says and not comes_from_elsewhere(headers, host)
 

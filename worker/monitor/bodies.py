@@ -1,4 +1,4 @@
-"""What acts of the API take: the JSON object of each, checked."""
+"""Bodies of the API's acts: a JSON object each, validated."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Acts on many runs: one run after the other, on a thread of their own.
+"""Acts on many runs, one run after the other, on a thread of their own.
 
-They end with the monitor: what was done is in the audit log, and whoever selects again finds the
-rest.
+They end with the monitor: the audit log says what was done, and selecting again finds the rest.
 """
 
 from __future__ import annotations
@@ -22,27 +21,27 @@ from sleipnir.scheduler.views.grouping import pattern_of
 from sleipnir.worker.monitor.problems import problem_of
 
 ActName = Literal["cancel", "retry"]
-# Acts whose progress is told, and reasons of one for which runs were refused.
+# Limits on acts whose progress is kept, and on reasons for refused runs per act.
 _MOST_KNOWN = 100
 _MOST_REASONS = 20
 
-Note = Callable[[str, str], None]  # takes a run's id and what came of it
+Note = Callable[[str, str], None]  # called with a run's id and the outcome
 
 
 @dataclass(slots=True)
 class BulkAct:
-    """An act on many runs, and how far it is."""
+    """An act on many runs, and its progress."""
 
     bulk_id: str
     act: ActName
     total: int
     done: int = 0
-    refused: Counter[str] = field(default_factory=Counter)  # runs by the reason
+    refused: Counter[str] = field(default_factory=Counter)  # number of runs by reason
     is_over: bool = False
     problem: str | None = None  # why it ended early
 
     def to_json(self) -> dict[str, Any]:
-        """The document of the API."""
+        """Return the API's document about it."""
         return {
             "bulk_id": self.bulk_id,
             "act": self.act,
@@ -59,7 +58,7 @@ class BulkAct:
 
 
 class BulkActs:
-    """Those of this monitor, the latest ones."""
+    """The latest bulk acts of this monitor."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -67,7 +66,7 @@ class BulkActs:
         self._thread = ThreadPoolExecutor(1, "bulk")
 
     def start(self, act: ActName, run_ids: Sequence[str], reason: str, note: Note) -> BulkAct:
-        """Begin; those that were begun before are finished first."""
+        """Start an act; those started before are finished first."""
         begun = BulkAct(secrets.token_hex(8), act, len(run_ids))
         self._known[begun.bulk_id] = begun
         for oldest in list(self._known)[:-_MOST_KNOWN]:
@@ -76,11 +75,11 @@ class BulkActs:
         return begun
 
     def find(self, bulk_id: str) -> BulkAct | None:
-        """The act of an id; None if it is not known any more."""
+        """Return the act with an id; None if it is no longer known."""
         return self._known.get(bulk_id)
 
     def close(self) -> None:
-        """Begin no other one."""
+        """Accept no further acts."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _carry_out(self, begun: BulkAct, run_ids: Sequence[str], reason: str, note: Note) -> None:
@@ -97,7 +96,7 @@ class BulkActs:
                 else:
                     begun.refused[pattern_of(outcome)] += 1
                 note(result.run_id, outcome)
-        except Exception as error:  # the thread's edge: what ends it is told on the page
+        except Exception as error:  # the thread's boundary: the page shows what ended it
             begun.problem = problem_of(error).message
         begun.is_over = True
 

@@ -1,4 +1,4 @@
-"""What comes with a request, checked by a pydantic model: one refusal for all that does not fit."""
+"""Validates requests by pydantic models, with one kind of refusal."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class CheckedModel(BaseModel):
 
     @classmethod
     def of(cls: type[T], document: Mapping[str, Any]) -> T:
-        """What a request was sent with.
+        """Validate a request's values.
 
         Raises:
-            Refused: it is not of this form.
+            Refused: they are invalid.
         """
         try:
             return cls.model_validate(document)

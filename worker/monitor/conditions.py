@@ -1,4 +1,4 @@
-"""Which runs a list or an act is for: the names of queries and bodies, and the filter they mean."""
+"""Conditions on runs in queries and bodies, and the filter that they mean."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class RunConditions(CheckedModel):
 
     @property
     def is_empty(self) -> bool:
-        """Whether every run fits."""
+        """Whether every run matches."""
         return not self.model_dump(exclude={"children"}, exclude_defaults=True)
 
     def filter(self, now_ms: int) -> RunFilter:
-        """What they mean now.
+        """Return the filter that the conditions mean now.
 
         Raises:
-            Refused: one of them means nothing.
+            Refused: one of them is invalid.
         """
         labels = [text.partition("=") for text in self.label]
         if any(not separator for _, separator, _ in labels):
@@ -65,10 +65,10 @@ class RunConditions(CheckedModel):
 
 
 def instant_of(name: str, text: str | None, now_ms: int) -> int | None:
-    """The instant in ms that a parameter means.
+    """Return a parameter's instant in ms; None if it is not given.
 
     Raises:
-        Refused: it means none.
+        Refused: it is not a time.
     """
     try:
         return None if text is None else parse_time_bound(text).at(now_ms)
@@ -77,10 +77,10 @@ def instant_of(name: str, text: str | None, now_ms: int) -> int | None:
 
 
 def number_of(name: str, text: str) -> float:
-    """The number that a parameter means, 0 or more.
+    """Return a parameter's number, 0 or more.
 
     Raises:
-        Refused: it means none.
+        Refused: it is not a number.
     """
     if not _NUMBER.fullmatch(text):
         raise bad_request(f"{name} must be a number, such as 0.5")

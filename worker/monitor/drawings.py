@@ -1,6 +1,6 @@
 """Drawings of agents' versions: laid out once each, for all their runs.
 
-Nodes in a row of a graph too large to be overlooked are one box, which tells of all of them.
+In a graph too large to take in, nodes in a row become one box with the state of all of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.views.documents import Document
 
 _KEPT = 200
-# What a row tells of its nodes: the first of these states that one of them has.
+# A row has the first of these states that any of its nodes has.
 _TELLING: Final = ("failed", "timed_out", "waiting", "running", "queued", "cancelled", "tolerated")
 _SUMMED: Final = ("visits", "failed", "total_s", "waited_s", "parked_s")
 
@@ -33,10 +33,10 @@ class Drawing:
     graph: Graph
     outline: Outline  # of all nodes
     picture: Picture
-    rows: Rows  # what is drawn as one box
+    rows: Rows  # nodes that are drawn as one box
 
     def boxes(self, nodes: Iterable[Document]) -> list[Document]:
-        """The nodes of a `graph_document` as they are drawn; a row names the one `worth_a_look`."""
+        """Return the nodes of a `graph_document` as drawn; a row names the one `worth_a_look`."""
         by_id = {node["id"]: node for node in nodes}
         inner = {node for row in self.rows.values() for node in row[1:]}
         return [
@@ -46,23 +46,23 @@ class Drawing:
         ]
 
     def taken(self, arrows: Iterable[Document]) -> Counter[tuple[str, str]]:
-        """How often the way between two boxes was taken."""
+        """Return how often the edge between two boxes was taken."""
         box_of = {node: first for first, row in self.rows.items() for node in row}
         taken: Counter[tuple[str, str]] = Counter()
         for arrow in arrows:
             ends: tuple[str, str] = arrow["from"], arrow["to"]
             source, target = (box_of.get(end, end) for end in ends)
-            if source != target or target == ends[1]:  # else it is within a row
+            if source != target or target == ends[1]:  # otherwise within a row
                 taken[source, target] += arrow["taken"]
         return taken
 
     def row_of(self, node: str) -> Sequence[str]:
-        """All nodes of the row that a node is drawn in; none if it has a box of its own."""
+        """Return all nodes of the row that contains a node; none if it has a box of its own."""
         return next((row for row in self.rows.values() if node in row), ())
 
 
 def _row(nodes: Sequence[Document]) -> Document:
-    """A row as if it were a node."""
+    """Return a row in the form of a node."""
     states = [node["state"] for node in nodes]
     telling = next((state for state in _TELLING if state in states), states[0])
     done = sum(state in ("done", "tolerated") for state in states)
@@ -82,7 +82,7 @@ def _row(nodes: Sequence[Document]) -> Document:
 
 
 class Drawings:
-    """The newest that were looked at."""
+    """The drawings viewed last."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -90,15 +90,15 @@ class Drawings:
         self._lock = threading.Lock()
 
     def of(self, run: Run) -> Drawing:
-        """The drawing of a run's agent as it was submitted; takes a while the first time.
+        """Return the drawing of a run's agent as submitted; slow the first time.
 
         Raises:
-            BundleError: the agent is not kept any more.
+            BundleError: the agent is no longer stored.
         """
         return self._of(run.digest, lambda: self._client.graph_of(run))
 
     def of_version(self, digest: str, graph: Graph) -> Drawing:
-        """The drawing of an agent's version."""
+        """Return the drawing of an agent's version."""
         return self._of(digest, lambda: graph)
 
     def _of(self, digest: str, load: Callable[[], Graph]) -> Drawing:

@@ -1,4 +1,4 @@
-"""Flower's pages with a way back to ours."""
+"""Flower's pages with a link back to ours."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _CONTROLS_FOR_SOME = "{% if handler.may_operate %}"
 
 
 class FlowerTemplates(PrefixedTemplates):
-    """Flower's templates: its bar begins with a link to our first page, controls are for some."""
+    """Flower's templates, with a link to our first page in the bar, and controls only for
+    operators.
+    """
 
     def changed(self, name: str, text: str) -> str:
         if name == _BAR:

@@ -1,4 +1,4 @@
-"""How pages write states, times, amounts."""
+"""Formats states, times and amounts for pages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMES: Final = "\N{MULTIPLICATION SIGN}"
 
 @dataclass(frozen=True, slots=True)
 class StateLook:
-    """A state is told by a sign and a word; the colour of the style sheet only repeats it."""
+    """A sign and a word for a state; colours only repeat it."""
 
     glyph: str
     word: str
@@ -39,21 +39,21 @@ _UNITS: Final = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
 def glyph(state: str) -> str:
-    """The sign of a state."""
+    """Return the sign of a state."""
     return LOOKS[state].glyph if state in LOOKS else "·"
 
 
 def word(state: str) -> str:
-    """The word for a state."""
+    """Return the word for a state."""
     return LOOKS[state].word if state in LOOKS else state
 
 
 def node_line(node: Mapping[str, Any]) -> str:
-    """What a drawing says of a node of `graph_document`, in a line."""
+    """Return a drawing's line about a node of `graph_document`."""
     text = f"{glyph(node['state'])} {word(node['state'])}"
     if node["items"] is not None:
         done = f"{node['items']['done']}/{node['items']['total']}"
-        # A box is narrow: how many failed stands for the word.
+        # A box is narrow, so the number of failures replaces the word.
         if node["failed"]:
             return f"{glyph(node['state'])} {done} ✕{node['failed']:,}"
         return f"{text} {done}"
@@ -61,7 +61,7 @@ def node_line(node: Mapping[str, Any]) -> str:
 
 
 def span(seconds: float | None) -> str:
-    """A time span as people say it: `0.08 s`, `12 s`, `3 min`, `2.5 h`."""
+    """Format a duration: `0.08 s`, `12 s`, `3 min`, `2.5 h`."""
     if seconds is None:
         return NONE
     for length, unit in _UNITS:
@@ -71,52 +71,52 @@ def span(seconds: float | None) -> str:
 
 
 def within(seconds: float | None, of: int) -> str:
-    """A bound that so many durations were within; a dash if there were none."""
+    """Format an upper bound on so many durations; a dash if there were none."""
     if not of:
         return NONE
     return "> 1 d" if seconds is None else f"≤ {span(seconds)}"
 
 
 def share(part: int, whole: int) -> str:
-    """A part in per cent."""
+    """Format a part as a percentage."""
     return f"{100 * part / whole:.3g} %" if whole else NONE
 
 
 def count(number: int) -> str:
-    """A number of things; a dash for none."""
+    """Format a count; a dash for zero."""
     return f"{number:,}" if number else NONE
 
 
 def usd(cost: float | None) -> str:
-    """A cost; a dash for none, a question mark where a price is not known."""
+    """Format a cost; a dash for zero, a question mark if a price is unknown."""
     if cost is None:
         return "?"
     return dollars(cost) if cost else NONE
 
 
 def megabytes(number: int) -> str:
-    """An amount of memory."""
+    """Format an amount of memory."""
     return f"{number / 1_048_576:,.0f} MiB"
 
 
 def instant(rfc3339: str | None) -> str:
-    """An instant without what is finer than a second."""
+    """Format an instant, down to seconds."""
     return NONE if rfc3339 is None else f"{rfc3339[:10]} {rfc3339[11:19]} UTC"
 
 
 def short(run_id: str) -> str:
-    """As many digits of an id as tell runs apart."""
+    """Return enough digits of an id to tell runs apart."""
     return run_id[:8]
 
 
 def first_line(text: str | None, width: int = 120) -> str:
-    """The beginning of a text, on one line."""
+    """Return the beginning of a text, on one line."""
     line = ((text or "").strip().splitlines() or [""])[0]
     return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
 def visible(text: str) -> str:
-    """A text whose control characters can be seen."""
+    """Make a text's control characters visible."""
     if text.isprintable():
         return text
     return "".join(
@@ -126,7 +126,7 @@ def visible(text: str) -> str:
 
 
 def pretty(value: Any) -> str:
-    """A value of the state: a text as it is, all else as JSON with a line each."""
+    """Format a value of the state: a string as it is, anything else as indented JSON."""
     if isinstance(value, str):
         return visible(value)
     return visible(json.dumps(value, ensure_ascii=False, indent=2))

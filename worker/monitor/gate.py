@@ -1,4 +1,4 @@
-"""What every request passes before a handler has it, whether of ours or of Flower's."""
+"""Checks that every request passes before a handler, ours or Flower's, gets it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sleipnir.worker.monitor.refusals import (
 )
 from sleipnir.worker.monitor.site import Site
 
-# For one request, as Tornado's server takes them; who sends slowly holds nothing for long.
+# Limits of Tornado's server per request, so that a slow sender holds nothing for long.
 SERVER_LIMITS = {
     "max_body_size": MOST_BODY_BYTES,
     "idle_connection_timeout": 60.0,  # s, until the headers have come
@@ -34,13 +34,13 @@ _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 class GatedApplication(web.Application):  # type: ignore[misc]  # no stubs
-    """An application that answers to its own names only, and lets nobody past our checks."""
+    """An application that answers only to its own names, and applies our checks everywhere."""
 
     site: Site
     hosts: Hosts
     proxies: Proxies
     value_bytes: int  # the setting `value_limit_bytes`
-    instead: Mapping[type[Any], type[Any]] = MappingProxyType({})  # handlers that are replaced
+    instead: Mapping[type[Any], type[Any]] = MappingProxyType({})  # replacements for handlers
 
     def find_handler(self, request: Any, **arguments: Any) -> Any:
         self.proxies.read(request)
@@ -56,7 +56,7 @@ class GatedApplication(web.Application):  # type: ignore[misc]  # no stubs
         target_kwargs: dict[str, Any] | None = None,
         **arguments: Any,
     ) -> Any:
-        """The handler that was found; one that does not ask who is there is made to."""
+        """Return the handler found; one without our checks is wrapped to have them."""
         known = dict(target_kwargs or {})
         target_class = self.instead.get(target_class, target_class)
         if target_class is web.ErrorHandler:
@@ -78,10 +78,10 @@ class GatedApplication(web.Application):  # type: ignore[misc]  # no stubs
         return super().get_handler_delegate(request, RefusalHandler, {"refusal": refusal})
 
     def _refusal_of(self, request: Any) -> Refusal | None:
-        """Why a request gets no further, whatever it is for."""
+        """Return why a request is refused, whatever its target; None if it is not."""
         stream = request.connection.stream.socket
         local = stream.getsockname()[0] if stream is not None else None
-        # That which a proxy was asked for, and that which it asked us for.
+        # The name that a proxy was asked for, and the one it used.
         names = (request.host, request.headers.get("Host"))
         if not all(self.hosts.include(name, local) for name in names):
             return OTHER_HOST

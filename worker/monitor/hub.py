@@ -1,9 +1,8 @@
-"""What has changed, for pages that are open: read once, however many look at it.
+"""Changes for open pages, read once however many pages watch them.
 
-Nobody watching, nothing is read; a topic is looked at when something of it has changed. A frame is
-made once for each topic, and handed to everybody who watches it; who cannot keep up is told to
-load the page again. While Redis is away everybody is told so, and to load the page again when it
-is back.
+Without watchers nothing is read; a topic is read when something in it has changed. A frame is made
+once per topic and sent to all its watchers; a watcher that cannot keep up is told to reload its
+page. While Redis is unavailable all watchers are told so, and to reload once it is back.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from sleipnir.worker.monitor.problems import Problem, Refused, problem_of
 
 log = logging.getLogger(__name__)
 
-# Streams that are served at once, and topics of one.
+# Limits on streams served at once, and on topics per stream.
 MOST_STREAMS = 400
 MOST_TOPICS = 20
-# Frames that wait for one watcher; with more it loads its page again.
+# Limit on frames waiting for one watcher; beyond it, the watcher reloads its page.
 _MOST_WAITING = 64
-# Before the next look after an error of Redis.
+# Pause after an error of Redis.
 _AFTER_ERROR_S = 2.0
-# The least time between two looks, and how many times as long as a look took.
+# The minimum time between two looks, and the same as a multiple of the time that a look takes.
 _LEAST_S = 0.1
 _TIMES_A_LOOK = 4.0
-# What nobody tells of, such as that a run was removed, is seen after that.
+# Changes that are not announced, such as the removal of a run, are seen after this time.
 AGAIN_S = 30.0
 
 Frame = tuple[str, str]  # event and data of a server-sent event
@@ -41,18 +40,18 @@ Frame = tuple[str, str]  # event and data of a server-sent event
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What somebody found who looked at a topic."""
+    """The result of looking at a topic."""
 
     version: str  # differs if anything has changed
     document: Any
     is_final: bool = False  # nothing will change any more
-    again_s: float | None = None  # when to look again if nothing tells of a change; None: AGAIN_S
+    again_s: float | None = None  # when to look again if no change is announced; None: AGAIN_S
 
 
 CLOSED: Frame = ("closed", "")
 _RESYNC: Frame = ("resync", "{}")
-Looking = Callable[[str], Awaitable[Look]]  # takes the version that is known; "" at first
-Following = Callable[[Collection[str]], None]  # takes the topics that somebody watches now
+Looking = Callable[[str], Awaitable[Look]]  # takes the known version, "" at first
+Following = Callable[[Collection[str]], None]  # called with the topics that are being watched
 
 
 @dataclass(eq=False, slots=True)
@@ -63,7 +62,7 @@ class Watcher:
     frames: asyncio.Queue[Frame] = field(default_factory=lambda: asyncio.Queue(_MOST_WAITING))
 
     def give(self, frame: Frame) -> None:
-        """Put a frame in its queue; when that is full everything in it is void."""
+        """Queue a frame; if the queue is full, discard it all and have the page reloaded."""
         try:
             self.frames.put_nowait(frame)
         except asyncio.QueueFull:
@@ -73,11 +72,11 @@ class Watcher:
 
 
 class Hub:
-    """Looks at topics that somebody watches.
+    """Looks at topics that are being watched.
 
     Args:
-        look_at: how to look at a topic.
-        follow: has `changed` called for topics that somebody watches.
+        look_at: returns the function that looks at a topic.
+        follow: arranges that `changed` is called for these topics.
     """
 
     def __init__(self, look_at: Callable[[str], Looking], follow: Following) -> None:
@@ -87,18 +86,18 @@ class Hub:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._changed: dict[str, asyncio.Event] = {}
         self._newest: dict[str, Frame] = {}
-        self._away: dict[str, Frame] = {}  # of topics that cannot be looked at
+        self._away: dict[str, Frame] = {}  # for topics that cannot be read
 
     @property
     def streams(self) -> int:
-        """How many are open."""
+        """The number of open streams."""
         return len({watcher for watchers in self._watchers.values() for watcher in watchers})
 
     def watch(self, topics: Sequence[str]) -> Watcher:
-        """Begin to watch; what is known of the topics already is given at once.
+        """Start watching; what is known about the topics already is sent at once.
 
         Raises:
-            Refused: too many do.
+            Refused: there are too many streams.
         """
         if self.streams >= MOST_STREAMS:
             raise Refused(Problem(503, "streams", f"{MOST_STREAMS} pages are already open"))
@@ -115,13 +114,13 @@ class Hub:
         return watcher
 
     def changed(self, touches: Callable[[str], bool]) -> None:
-        """Look again at the topics that a change touches."""
+        """Look again at the topics that a change affects."""
         for topic, event in self._changed.items():
             if touches(topic):
                 event.set()
 
     def leave(self, watcher: Watcher) -> None:
-        """Stop watching; a topic that nobody watches any more is not looked at."""
+        """Stop watching; a topic without watchers is no longer read."""
         watcher.give(CLOSED)
         for topic in watcher.topics:
             watchers = self._watchers.get(topic, set())
@@ -136,7 +135,7 @@ class Hub:
         self._follow_topics(self._tasks.keys())
 
     async def close(self) -> None:
-        """Stop looking."""
+        """Stop reading."""
         tasks = list(self._tasks.values())
         self._tasks.clear()
         for task in tasks:

@@ -1,4 +1,4 @@
-"""What is shown of a run: without the values of its secret variables and of this machine's keys."""
+"""Masks, in what is shown of a run, its secret variables and this machine's keys."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sleipnir.worker.masking import masker
 
 
 def masked(value: Any, run: Run) -> Any:
-    """JSON of any depth without secrets."""
+    """Mask secrets in JSON of any depth."""
     secrets = [run.context.variables.get(name, "") for name in run.context.secrets]
-    # Documents of many rows say the same again and again.
+    # Cached, as documents with many rows repeat the same texts.
     return _without(value, cache(masker(secrets)))
 
 
 def masked_texts(value: Any) -> Any:
-    """The same of what belongs to no run."""
+    """Likewise for texts that belong to no run."""
     return _without(value, cache(masker(())))
 
 

@@ -1,7 +1,7 @@
-"""Our figures for Prometheus, beside Flower's.
+"""Our metrics for Prometheus, in addition to Flower's.
 
-Sums over runs are of those that are stored: they fall when finished runs are removed, so they are
-gauges. No label holds a run, a batch, a node, or what somebody wrote.
+Sums over runs cover the stored ones: they fall when finished runs are removed, so they are gauges.
+No label contains a run, a batch, a node, or text that a user wrote.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Reading:
 
 
 class EngineMetrics(Collector):
-    """Reads the engine when somebody asks, once in some seconds."""
+    """Reads the engine when the metrics are scraped, at most once in some seconds."""
 
     def __init__(self, store: RunStore, settings: Settings) -> None:
         self._queries = RunQueries(store.client, store.clock)
@@ -51,11 +51,11 @@ class EngineMetrics(Collector):
         self._latest: tuple[float, list[Metric]] = (-_KEPT_S, [])
 
     def describe(self) -> list[Metric]:
-        """Nothing: whoever registers this does not want it read."""
+        """Return nothing, so that registering does not read the engine."""
         return []
 
     def collect(self) -> list[Metric]:
-        """All of them; of a Redis that is away only that it is."""
+        """Return all metrics; if Redis is unavailable, only that."""
         with self._lock:
             read_at, families = self._latest
             if monotonic() - read_at >= _KEPT_S:
@@ -123,7 +123,7 @@ def _of_runs(state: EngineState) -> Iterator[Metric]:
 def _by_agent(
     tally: Mapping[str, int],
 ) -> tuple[Counter[tuple[str, str]], dict[str, Counter[str]], Counter[tuple[str, str]]]:
-    """By agent: runs by status, runs by what they took at most, what they used."""
+    """Return by agent: runs by status, runs by duration class, and usage."""
     fields = [(name.split(" ", 2), count) for name, count in tally.items()]
     ended = [
         (parts, count) for parts, count in fields if len(parts) == 3 and parts[1] in _DURATIONS

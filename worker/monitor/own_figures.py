@@ -1,4 +1,4 @@
-"""Figures of the monitor itself: how late its event loop is, its streams, what its answers take."""
+"""Metrics of the monitor itself: event loop lag, streams, response times."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 _EVERY_S = 0.25
-_KEPT = 240  # a minute
+_KEPT = 240  # samples of one minute
 _SECONDS = (0.03, 0.1, 0.3, 1.0, 5.0)
 
 
 class LoopLag:
-    """How late the event loop comes to what is due."""
+    """Measures the lag of the event loop."""
 
     def __init__(self) -> None:
         self._lags: deque[float] = deque([0.0], _KEPT)
         self._is_watched = False
 
     def watch(self) -> None:
-        """Measure from now on; called on the loop, and does nothing the second time."""
+        """Start measuring; must be called on the loop, and does nothing the second time."""
         if not self._is_watched:
             self._is_watched = True
             self._wait(asyncio.get_running_loop())
 
     def note(self, seconds: float) -> None:
-        """That it has been so late."""
+        """Record a lag."""
         self._lags.append(seconds)
 
     @property
@@ -38,7 +38,7 @@ class LoopLag:
 
     @property
     def worst_s(self) -> float:
-        """Of the last minute."""
+        """The greatest lag of the last minute."""
         return max(tuple(self._lags))
 
     def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -51,10 +51,10 @@ class LoopLag:
 
 
 class OwnFigures(Collector):
-    """Those of one site.
+    """The metrics of one site.
 
     Args:
-        streams: how many are open.
+        streams: returns the number of open streams.
     """
 
     def __init__(self, streams: Callable[[], int]) -> None:
@@ -69,15 +69,15 @@ class OwnFigures(Collector):
         )
 
     def count(self, path: str, seconds: float) -> None:
-        """Count an answer to a request of a route."""
+        """Count a response, by route."""
         self._requests.labels(path).observe(seconds)
 
     def describe(self) -> list[Metric]:
-        """Nothing: whoever registers this does not want it read."""
+        """Return nothing, so that registering does not read anything."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """All of them."""
+        """Yield all metrics."""
         streams = "Open pages that receive updates"
         yield GaugeMetricFamily("sleipnir_monitor_streams", streams, value=self._streams())
         yield GaugeMetricFamily(

@@ -1,4 +1,4 @@
-"""Templates of pages that may lie below a prefix."""
+"""Templates for pages that may be served below a prefix."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from pathlib import Path
 
 from tornado.template import Loader, Template
 
-# Addresses of this site in a template; those that expressions make have the prefix already.
+# Addresses of this site in templates; those made by expressions have the prefix already.
 _ADDRESS = re.compile(r'\b(href|action|src)="/')
 
 
 class PrefixedTemplates(Loader):  # type: ignore[misc]  # no stubs
-    """Templates that name addresses as if the site began at `/`.
+    """Templates written as if the site began at `/`.
 
     Args:
-        directory: where they are.
-        prefix: where it begins; "" or a path such as `/sleipnir`.
+        directory: of the templates.
+        prefix: "" or a path such as `/sleipnir`.
     """
 
     def __init__(self, directory: str | Path, prefix: str) -> None:
@@ -28,5 +28,5 @@ class PrefixedTemplates(Loader):  # type: ignore[misc]  # no stubs
         return Template(_ADDRESS.sub(rf'\1="{self.prefix}/', text), name=name, loader=self)
 
     def changed(self, name: str, text: str) -> str:
-        """A template's text as it is to be used."""
+        """Return a template's text as it will be used."""
         return text

@@ -1,4 +1,4 @@
-"""What a request of the monitor is refused for: a status, a code and a message."""
+"""Why the monitor refuses a request: a status, a code and a message."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What to tell whoever sent the request."""
+    """What to tell the sender of a request."""
 
     status: int
     code: str
@@ -48,7 +48,7 @@ class Problem:
 
 
 class Refused(HTTPError):  # type: ignore[misc]  # no stubs
-    """A request is not carried out; says why."""
+    """A request is refused; says why."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.status)
@@ -56,12 +56,12 @@ class Refused(HTTPError):  # type: ignore[misc]  # no stubs
 
 
 def bad_request(message: str) -> Refused:
-    """A parameter or a body that cannot be used."""
+    """Return the refusal for an invalid parameter or body."""
     return Refused(Problem(400, "bad_request", message))
 
 
 _OF_STATUS = {400: "bad_request", 404: "not_found", 405: "method", 413: "too_large"}
-# The first that fits.
+# The first match applies.
 _OF_ERRORS: tuple[tuple[type[SleipnirError], int, str], ...] = (
     (RunNotFound, 404, "not_found"),
     (NoSuchMap, 404, "not_found"),
@@ -83,7 +83,7 @@ _OF_ERRORS: tuple[tuple[type[SleipnirError], int, str], ...] = (
 
 
 def problem_of(error: BaseException | None) -> Problem:
-    """How to tell of what a handler raised; what nobody has thought of is logged with an id."""
+    """Return how to report a handler's exception; unexpected ones are logged with an id."""
     if isinstance(error, Refused):
         return error.problem
     if isinstance(error, HTTPError):

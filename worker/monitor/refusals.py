@@ -1,4 +1,4 @@
-"""Answers to requests that reach no page: plain text, before anything is looked at."""
+"""Refusals of requests before any handler: plain text, and nothing is read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sleipnir.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A status and why."""
+    """A status and the reason."""
 
     status: int
     text: str
@@ -24,15 +24,15 @@ OTHER_SITE = Refusal(403, "A page of another site sent this.\n")
 TOO_LARGE = Refusal(413, "This is larger than the monitor takes.\n")
 
 
-@web.stream_request_body  # it is not waited for
+@web.stream_request_body  # do not wait for it
 class RefusalHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
-    """Answers so to every method."""
+    """Refuses every method."""
 
     def initialize(self, refusal: Refusal) -> None:
         self.refusal = refusal
 
     def check_xsrf_cookie(self) -> None:
-        """Nothing is done here."""
+        """Do nothing: no act is carried out here."""
 
     def prepare(self) -> None:
         self.set_status(self.refusal.status)
@@ -40,4 +40,4 @@ class RefusalHandler(web.RequestHandler):  # type: ignore[misc]  # no stubs
         self.finish(self.refusal.text)
 
     def data_received(self, chunk: bytes) -> None:
-        """Nothing is done with it."""
+        """Ignore the body."""

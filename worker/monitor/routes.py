@@ -1,4 +1,4 @@
-"""Which handler answers what, and who may ask it: every route names a role for every method."""
+"""The handler of every route, and the role needed for every method."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ from sleipnir.worker.monitor.handlers.runs import RunsPage
 from sleipnir.worker.monitor.handlers.stream import StreamHandler
 from sleipnir.worker.monitor.site import Site
 
-# What may stand for the parts of a path.
+# What the parts of a path match.
 _ID = r"([0-9a-f]{16})"
 _PARTS = {
     "run_id": _ID,
@@ -79,9 +79,9 @@ _PARTS = {
 
 @dataclass(frozen=True, slots=True)
 class SiteRoute:
-    """Addresses, and who may use them by which method; None: anybody from anywhere.
+    """A path, and the role needed for each method; None: anyone, from anywhere.
 
-    A path has its parts in braces; what is in brackets may be left out.
+    Parts of the path are in braces; what is in brackets is optional.
     """
 
     path: str
@@ -90,7 +90,7 @@ class SiteRoute:
 
     @property
     def pattern(self) -> str:
-        """The same as a regular expression."""
+        """The path as a regular expression."""
         optional = self.path.replace("[", "(?:").replace("]", ")?")
         return re.sub(r"\{(\w+)\}", lambda part: _PARTS[part[1]], optional)
 
@@ -144,7 +144,7 @@ ROUTES = (
 
 
 def rules(site: Site) -> Iterator[tuple[str, type[Any], dict[str, Any]]]:
-    """The routes as Tornado takes them."""
+    """Yield the routes in Tornado's form."""
     prefix = re.escape(site.prefix)
     for route in ROUTES:
         arguments = {"site": site, "needs": route.needs, "route": route.path}

@@ -1,10 +1,9 @@
 """The monitor's process: Flower on our workers, with our own pages in front of it.
 
-`python -m sleipnir.worker.monitor.server` is what `sleipnir monitor` becomes. Flower reads its
-options from a file in the current directory, from the environment and from the command line when
-its own command starts it. Here they are set in one place, so none of those can open what is
-closed: without authentication it serves the loopback interface only, and shows without changing
-anything.
+`sleipnir monitor` runs it as `python -m sleipnir.worker.monitor.server`. Flower's own command would
+read options from a file in the current directory, from the environment and from the command line.
+Here all options are set in one place, so that none of these can open what must stay closed: without
+authentication it serves the loopback interface only, and is read-only.
 """
 
 from __future__ import annotations
@@ -50,14 +49,14 @@ from sleipnir.worker.monitor.sign_in import SignIn
 from sleipnir.worker.monitor.site import Site
 from sleipnir.worker.monitor.task_events import TaskEvents
 
-# They read the command line's definitions when they are imported.
+# Lazy: importing them parses definitions of command-line options.
 with lazy_imports():
     from flower import app, urls
     from flower import options as flower_options
     from flower.views import auth, monitor
     from tornado import httpserver, netutil, web  # type: ignore[attr-defined]  # no stubs
 
-# Not an argument: everybody can read command lines.
+# Not an argument, as everybody can read command lines.
 AUTH_VARIABLE = "SLEIPNIR_MONITOR_AUTH"
 
 # Flower keeps what it has seen in memory; our history is in Redis.
@@ -80,7 +79,7 @@ def main() -> int:
     logging.basicConfig(
         level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    # Visitors without a password, and asking for workers when there are none, are no events.
+    # Hide messages about visitors without a password and about missing workers.
     for chatty in ("tornado.access", "tornado.general", "flower.inspector"):
         logging.getLogger(chatty).setLevel(logging.ERROR)
     password = os.environ.get(AUTH_VARIABLE)
@@ -90,7 +89,7 @@ def main() -> int:
         if problem := _exposure(arguments.address, password, has_users=any(known)):
             return _refuse(problem, 2)
         assert settings.redis_url is not None
-        connect(settings.redis_url)  # Flower itself would try for ever
+        connect(settings.redis_url)  # Flower itself would retry forever
         place = _place(settings, arguments)
         access = _access(settings, place.sign_in, password, arguments.users)
         acceptances = Acceptances.of_engine(data_dir(), settings.redis_url, settings.retention_s)
@@ -103,13 +102,13 @@ def main() -> int:
 
 @dataclass(frozen=True, slots=True)
 class ListenPlace:
-    """Where the monitor listens, and what stands in front of it."""
+    """Where the monitor listens, and what is in front of it."""
 
     address: str
-    port: int  # 0: any that is free
+    port: int  # 0: any free port
     proxies: Proxies
     sign_in: SignIn | None
-    has_task_events: bool  # workers report tasks to Flower's pages all the time
+    has_task_events: bool  # workers always report tasks to Flower's pages
 
 
 def serve(
@@ -143,13 +142,13 @@ def serve(
         _open(of_site(ticket=ticket))
     flower.start()
     task_events.close()
-    # Its threads wait for events of workers; none of them has anything to finish.
+    # Its threads wait for workers' events; none of them has anything to finish.
     logging.shutdown()
     os._exit(0)
 
 
 def _open(address: str) -> None:
-    """Show a page in a browser; some take the terminal until they end."""
+    """Open a page in a browser; some browsers occupy the terminal until they are closed."""
 
     def show() -> None:
         if not webbrowser.open(address):
@@ -166,14 +165,14 @@ def _flower(settings: Settings, place: ListenPlace, figures: EngineMetrics, site
     options = flower_options.options
     options.address = place.address
     options.port = place.port
-    # Who may do what is decided before Flower is asked.
+    # Roles are checked before Flower gets the request.
     options.basic_auth, options.read_only = [], False
     options.enable_events = place.has_task_events
     options.max_tasks = _TASKS_IN_MEMORY
     options.url_prefix = site.prefix
     broker_url = settings.broker_url or settings.redis_url
     assert broker_url is not None
-    # Flower's own way to open its API to everybody.
+    # Flower's own way of opening its API to everyone.
     os.environ.pop("FLOWER_UNAUTHENTICATED_API", None)
     celery = make_app(broker_url, settings.concurrency)
     sign_in = {} if place.sign_in is None else _sign_in_settings(place.sign_in)
@@ -197,13 +196,13 @@ def _flower(settings: Settings, place: ListenPlace, figures: EngineMetrics, site
 
 
 def _sign_in_settings(sign_in: SignIn) -> dict[str, Any]:
-    """What Flower's handlers need for it; who has signed in stays so when the monitor restarts."""
+    """Return settings of Flower's handlers; users stay signed in when the monitor restarts."""
     secret = hmac.new(monitor_key(data_dir()).encode(), b"sign-in", "sha256").hexdigest()
     return {"cookie_secret": secret, "oauth": dict(sign_in.credentials)}
 
 
 def _gated(figures: EngineMetrics, sign_in: SignIn | None) -> type[Any]:
-    """Flower with its handlers behind our checks, and our figures among its own."""
+    """Return Flower with its handlers behind our checks, and our metrics among its own."""
     pages = {auth.LoginHandler: web.ErrorHandler, auth.LogoutHandler: web.ErrorHandler}
     if sign_in is not None:
         pages = {auth.LoginHandler: sign_in.handler}
@@ -228,7 +227,7 @@ def _gated(figures: EngineMetrics, sign_in: SignIn | None) -> type[Any]:
 
 
 def _place(settings: Settings, arguments: argparse.Namespace) -> ListenPlace:
-    """Where to listen; raises SettingInvalid."""
+    """Return where to listen; raises SettingInvalid."""
     proxies = Proxies(settings.monitor_proxies, settings.monitor_user_header)
     sign_in = None
     if arguments.auth or arguments.auth_provider:
@@ -240,10 +239,10 @@ def _place(settings: Settings, arguments: argparse.Namespace) -> ListenPlace:
 def _access(
     settings: Settings, sign_in: SignIn | None, password: str | None, users_file: Path | None
 ) -> Access:
-    """Who may come in.
+    """Return who has access.
 
     Raises:
-        SettingInvalid: what is set does not go together, or a file cannot be used.
+        SettingInvalid: settings contradict each other, or a file is unusable.
     """
     header, roles = settings.monitor_user_header, settings.monitor_roles
     vouched = header is not None or sign_in is not None
@@ -266,7 +265,7 @@ def _access(
 
 
 def _exposure(address: str, password: str | None, *, has_users: bool) -> str | None:
-    """Why this address must not be served, if so."""
+    """Return why this address must not be served; None if it may."""
     if password is not None and not all(password.partition(":")):
         return "--basic-auth takes USER:PASSWORD"
     if password is None and not has_users and not is_loopback(address):

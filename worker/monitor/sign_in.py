@@ -1,4 +1,4 @@
-"""Signing in with an OAuth provider: Flower's handlers do it, its options say with whom."""
+"""Signing in with an OAuth provider, by Flower's handlers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HANDLERS = {
     "gitlab": "GitLabLoginHandler",
     "okta": "OktaLoginHandler",
 }
-# Flower's names for what the provider gave out; not arguments, everybody can read those.
+# Flower's names for the provider's credentials; not arguments, as everybody can read those.
 _VARIABLES = {
     "key": "FLOWER_OAUTH2_KEY",
     "secret": "FLOWER_OAUTH2_SECRET",
@@ -30,7 +30,7 @@ _VARIABLES = {
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """A provider, and who may come in by it.
+    """A provider, and the addresses that may sign in with it.
 
     Args:
         pattern: e-mail addresses: one, several with `|` between, or `.*@example.org`.
@@ -42,10 +42,10 @@ class SignIn:
 
     @classmethod
     def of(cls, provider: str, pattern: str) -> SignIn:
-        """With what the environment has of it.
+        """Return it with the credentials from the environment.
 
         Raises:
-            SettingInvalid: something is missing or cannot be used.
+            SettingInvalid: something is missing or invalid.
         """
         missing = [name for name in _VARIABLES.values() if not os.environ.get(name)]
         if missing:
@@ -59,11 +59,11 @@ class SignIn:
         return cls(provider, pattern, found)
 
     def allows(self, name: str) -> bool:
-        """Whether an address fits the pattern."""
+        """Return whether an address matches the pattern."""
         return bool(authentication.authenticate(self.pattern, name))
 
     @property
     def handler(self) -> type[Any]:
-        """What serves the page to sign in."""
+        """The handler of the sign-in page."""
         found: type[Any] = getattr(auth, _HANDLERS[self.provider])
         return found

@@ -1,4 +1,4 @@
-"""What all handlers of the monitor share."""
+"""Shared by all handlers of the monitor."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _HERE = Path(__file__).parent
-# Reads of Redis that are under way at once; Flower has threads of its own.
+# Concurrent reads of Redis; Flower has threads of its own.
 _THREADS = 4
 
 
 class TooOften(Exception):
-    """Somebody has tried too many wrong keys or passwords; says for how many seconds to wait."""
+    """Too many wrong keys or passwords were tried; says how many seconds to wait."""
 
     def __init__(self, wait_s: float) -> None:
         super().__init__(wait_s)
@@ -50,8 +50,8 @@ class Site:
     """Our pages over one Redis.
 
     Args:
-        redis_url: its address, to be told of changes there.
-        prefix: where addresses begin; "" or a path such as `/sleipnir`.
+        redis_url: its address, to subscribe to changes.
+        prefix: "" or a path such as `/sleipnir`.
     """
 
     def __init__(self, client: Client, access: Access, redis_url: str, prefix: str = "") -> None:
@@ -67,7 +67,7 @@ class Site:
         self.acts = VisitorRates(ACTS)
         self.failed_sign_ins = VisitorRates(FAILED_SIGN_INS)
         self.topics = Topics(self, redis_url)
-        self.task_events: TaskEvents | None = None  # of Flower, where it is served beside our pages
+        self.task_events: TaskEvents | None = None  # Flower's, if it is served beside our pages
         self.hub = Hub(self.topics.look_at, self.topics.follow)
         self.figures = OwnFigures(lambda: self.hub.streams)
         self._threads = ThreadPoolExecutor(_THREADS, "monitor")
@@ -79,40 +79,41 @@ class Site:
         address: str,
         signed: str | None = None,
     ) -> Visitor | None:
-        """Who sent a request, as `Access.visitor`; wrong keys and passwords are counted.
+        """Return the sender of a request, as `Access.visitor`; wrong keys and passwords are
+        counted.
 
         Raises:
             TooOften: too many came from that address.
         """
         shows_something = "Authorization" in headers
         source = source_of(address)
-        # Before a password is checked: that takes time on purpose.
+        # Before the password is checked, which is slow on purpose.
         if shows_something and (wait_s := self.failed_sign_ins.wait_s(source)):
             raise TooOften(wait_s)
         found = self.access.visitor(headers, cookie, signed)
-        if found is STRANGER and not is_loopback(address):  # a proxy has passed them on
+        if found is STRANGER and not is_loopback(address):  # passed on by a proxy
             found = None
         if shows_something and (found is None or found.via == "nothing"):
             self.failed_sign_ins.take(source)
         return found
 
     def asset(self, name: str) -> str:
-        """The address of a static file."""
+        """Return the address of a static file."""
         if name not in assets():
             raise KeyError(name)
         return f"{self.prefix}/assets/{assets_version()}/{name}"
 
     async def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """What a function returns that reads Redis or computes for long: a thread calls it."""
+        """Call a function that reads Redis or computes for long, on a thread."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, lambda: function(*args, **kwargs))
 
     def begin(self, function: Callable[P, None], /, *args: P.args, **kwargs: P.kwargs) -> None:
-        """As `call`, and nobody waits for it."""
+        """Likewise, without waiting for it."""
         self._threads.submit(function, *args, **kwargs)
 
     async def close(self) -> None:
-        """Look at nothing any more, and let its threads go."""
+        """Stop watching, and release its threads."""
         await self.hub.close()
         await self.topics.close()
         self._threads.shutdown(wait=False)
@@ -121,12 +122,14 @@ class Site:
 
 @cache
 def assets() -> Mapping[str, bytes]:
-    """The static files by name."""
+    """Return the static files by name."""
     files = (file for file in (_HERE / "static").rglob("*.*") if file.is_file())
     return {file.name: file.read_bytes() for file in files}
 
 
 @cache
 def assets_version() -> str:
-    """Changes with any of them: they name each other, so all have it in their address."""
+    """Return a version that changes with any static file; all have it in their address, as they
+    refer to each other.
+    """
     return sha256(repr(sorted(assets().items())).encode()).hexdigest()[:16]

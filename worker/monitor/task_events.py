@@ -1,7 +1,7 @@
-"""What workers report of single tasks, for Flower's page of them: only while somebody watches.
+"""Switches workers' events about single tasks, for Flower's page, on while somebody watches.
 
-Reports take workers time: each message then goes Celery's way (worker/strategy.py). Our own pages
-need none.
+Events cost workers time, as each message then takes Celery's way (worker/strategy.py). Our own
+pages do not need them.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ import threading
 from typing import Any
 
 WATCHED_S = 600.0
-# At the monitor's end, for Redis to hand on that nobody watches any more.
+# At the monitor's exit, time for Redis to pass on that nobody watches any more.
 _GOODBYE_S = 2.0
 
 
 class TaskEvents:
-    """Switches reports of all workers on and off.
+    """Switches the events of all workers on and off.
 
     Args:
         flower: the application whose page shows them.
-        always: they stay on as long as it runs.
+        always: keep them on while it runs.
     """
 
     def __init__(self, flower: Any, *, always: bool) -> None:
         self._flower = flower
         self.always = always
-        self.ends_at_ms: int | None = None  # of the watch that is under way
+        self.ends_at_ms: int | None = None  # of the current watch
         self._end: asyncio.TimerHandle | None = None
 
     async def watch(self, now_ms: int) -> None:
-        """Have workers report tasks for 10 minutes from now on, those too that start meanwhile."""
+        """Have all workers, also new ones, report tasks for the next 10 minutes."""
         self._forget()
         self.ends_at_ms = now_ms + round(1000 * WATCHED_S)
         loop = asyncio.get_running_loop()
@@ -39,7 +39,7 @@ class TaskEvents:
         await self._flower.events.on_enable_events()
 
     async def stop(self) -> None:
-        """Have them stop."""
+        """Stop the reports."""
         self._forget()
         await asyncio.to_thread(self._flower.capp.control.disable_events)
 

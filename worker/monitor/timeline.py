@@ -1,4 +1,4 @@
-"""A run's visits as bars over time; long pauses between them are folded."""
+"""A run's visits as bars over time, with long pauses folded."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sleipnir.graphs.drawing.text import shortened
 from sleipnir.records import dataclass
 from sleipnir.worker.monitor.formats import span, word
 
-# Pauses that are longer take as much room as this one.
+# Longer pauses take no more room than this one.
 _LONGEST_PAUSE_MS: Final = 60_000
-_FOLDED_SHARE: Final = 0.04  # of the whole width, for a pause that is folded
+_FOLDED_SHARE: Final = 0.04  # width of a folded pause, as a fraction of the whole
 _NAMES: Final = 190
 _BARS: Final = 760
 _ROW: Final = 22
 _TOP: Final = 24
-_THIN: Final = 0.5  # what is narrower is left out
+_THIN: Final = 0.5  # narrower bars are left out
 _PATTERNS: Final = (
     '<defs><pattern id="waits" class="hatched" width="6" height="6" patternUnits="userSpaceOnUse">'
     '<path d="M0 6L6 0"/></pattern>'
@@ -28,7 +28,7 @@ _PATTERNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A part of the time, and where on the page it lies."""
+    """A stretch of time, and its place on the page."""
 
     begin: int  # ms
     end: int
@@ -38,11 +38,11 @@ class Stretch:
 
 
 def stretches(bars: Sequence[tuple[int, int]], width: float) -> list[Stretch]:
-    """The time from the first bar's beginning to the last one's end, left to right.
+    """Return the time from the first bar's beginning to the last one's end, left to right.
 
     Args:
         bars: begin and end in ms.
-        width: of all of it.
+        width: of the whole.
     """
     busy: list[tuple[int, int]] = []
     for begin, end in sorted(bars):
@@ -66,7 +66,7 @@ def stretches(bars: Sequence[tuple[int, int]], width: float) -> list[Stretch]:
 
 
 def place(at: int, found: Sequence[Stretch]) -> float:
-    """Where an instant lies."""
+    """Return the place of an instant."""
     for stretch in found:
         if at <= stretch.end:
             length = stretch.end - stretch.begin
@@ -76,7 +76,7 @@ def place(at: int, found: Sequence[Stretch]) -> float:
 
 
 def timeline_svg(rows: Sequence[Mapping[str, Any]], now_ms: int) -> str:
-    """The rows of a timeline document as an SVG element."""
+    """Return the rows of a timeline document as an SVG element."""
     if not rows:
         return ""
     bars = [_instants(row, now_ms) for row in rows]
@@ -96,7 +96,7 @@ def timeline_svg(rows: Sequence[Mapping[str, Any]], now_ms: int) -> str:
 
 
 def _instants(row: Mapping[str, Any], now_ms: int) -> tuple[int, int, int, int]:
-    """When its step began, it began, it was parked, it ended: as if it was parked but once."""
+    """Return when its step began, it began, was parked and ended, as if it was parked only once."""
     began = row["began_ms"]
     end = now_ms if row["took_ms"] is None else began + row["took_ms"]
     return began - row["waited_ms"], began, end - row["parked_ms"], end

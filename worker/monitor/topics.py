@@ -1,7 +1,7 @@
-"""What can be watched: runs, lists of them, questions, batches, workers, limits, acts on many runs.
+"""The topics that can be watched: runs, lists, questions, batches, workers, limits, bulk acts.
 
-Runs and lists are looked at when Redis tells of a change. Of workers and limits nothing tells, as
-what they are made of changes with every call: these are looked at every few seconds, for everybody.
+Runs and lists are read when Redis announces a change. Changes of workers and limits are not
+announced, as every call changes them: these are read every few seconds, for all watchers.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 _RUN = re.compile(r"run:([0-9a-f]{16})")
 _BULK = re.compile(r"bulk:([0-9a-f]{16})")
-_BATCH = re.compile(r"batch:(.+)")  # its name as in an address: topics have commas between
-# Between two looks at what nothing tells of.
+_BATCH = re.compile(r"batch:(.+)")  # the name as in an address, as commas separate topics
+# Between two looks at what is not announced.
 _ENGINE_S = 5.0
 _BULK_S = 0.5
 _LISTS = ("runs", "batch:", "inbox")
-# How the topics begin that a change touches, but for an event of one run.
+# Prefixes of the topics that a change affects, except for an event of one run.
 _TOUCHED: Mapping[ChangeKind, tuple[str, ...]] = {
     "run": ("runs", "batch:"),
     "question": ("inbox",),
@@ -45,25 +45,25 @@ _TOUCHED: Mapping[ChangeKind, tuple[str, ...]] = {
 
 
 def batch_topic(name: str) -> str:
-    """The topic of a batch."""
+    """Return the topic of a batch."""
     return f"batch:{quote(name, safe='')}"
 
 
 class Topics:
-    """How to look at each."""
+    """Knows how to look at each topic."""
 
     def __init__(self, site: Site, redis_url: str) -> None:
         self._site = site
         self._feed = ChangeFeed(redis_url, self._told)
 
     def follow(self, topics: Collection[str]) -> None:
-        """Be told of changes of these topics from now on."""
+        """Subscribe to changes of these topics from now on."""
         runs = [match[1] for topic in topics if (match := _RUN.fullmatch(topic))]
         lists = any(topic.startswith(_LISTS) for topic in topics)
         self._feed.follow(runs, lists=lists)
 
     async def close(self) -> None:
-        """Be told of nothing."""
+        """Unsubscribe from all changes."""
         await self._feed.close()
 
     def _told(self, kind: ChangeKind, run_id: str) -> None:
@@ -73,7 +73,7 @@ class Topics:
             self._site.hub.changed(lambda topic: topic.startswith(_TOUCHED[kind]))
 
     def look_at(self, topic: str) -> Looking:
-        """The way to look at a topic.
+        """Return the function that looks at a topic.
 
         Raises:
             Refused: there is no such topic.
@@ -131,17 +131,17 @@ class Topics:
 
 
 class RunTopic:
-    """One run: its status, and what its drawing says of each node."""
+    """One run: its status, and what its drawing shows on each node."""
 
     def __init__(self, site: Site, run_id: str) -> None:
         self._site = site
         self._run_id = run_id
 
     async def look(self, version: str) -> Look:
-        """How the run stands now.
+        """Return the run's current state.
 
         Raises:
-            RunNotFound: it is not stored any more.
+            RunNotFound: it is no longer stored.
         """
         return await self._site.call(self._read, version)
 
@@ -164,7 +164,7 @@ class RunTopic:
         return Look(now, masked(document, run), is_final=run.is_final)
 
     def _nodes(self, run: Run) -> dict[str, list[str]]:
-        """By node its state, the line that tells of it, and how much of its items is done."""
+        """Return each node's state, its line in the drawing, and the progress of its items."""
         if run.context.converses:
             return {}
         try:

@@ -1,4 +1,4 @@
-"""All items of a map at a glance: a square each, in rows."""
+"""All items of a map at a glance, as rows of squares."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from itertools import groupby
 _ROW = 100
 _SIDE = 8
 _GAP = 2
-# The first letter of an item's state, and the class of its squares.
+# First letter of an item's state → class of its squares.
 _CLASSES = {"d": "done", "f": "failed", "o": "queued", "l": "cancelled"}
 
 
 def wall_svg(states: str, label: str) -> str:
-    """An SVG element with one path for each state; items of one state that are neighbours are one
-    dashed line, so that ten thousand are little to send and to draw.
+    """Return an SVG element with one path per state.
+
+    Neighbouring items of one state are one dashed line, so that ten thousand items are little to
+    send and to draw.
 
     Args:
         states: the first letter of each item's state.
-        label: what it shows, without characters that would need escaping.
+        label: its meaning, without characters that need escaping.
     """
     if not states:
         return ""

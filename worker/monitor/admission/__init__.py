@@ -1,1 +1,1 @@
-"""What decides who is let in, and how often: by host, proxy, role, rate and ticket."""
+"""Who is admitted, and how often: by host, proxy, role, rate and ticket."""

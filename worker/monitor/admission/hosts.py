@@ -1,7 +1,7 @@
-"""The names that the monitor answers to: a page of a site whose name leads here gets nothing.
+"""The host names that the monitor answers to, to prevent DNS rebinding.
 
-A browser lets such a page read what "its own" server says (DNS rebinding), so the name it asked
-for decides.
+A browser lets a page of a site whose name resolves to this server read its responses, so requests
+for other names are refused.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:@/\s]+))(?::[0-9]*)?")
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """Who the monitor is.
+    """The names of the monitor.
 
     Args:
-        address: where it was told to listen.
+        address: the address it listens on.
         names: the setting `monitor_hosts`.
     """
 
@@ -29,11 +29,11 @@ class Hosts:
     names: Collection[str] = ()
 
     def include(self, host: str | None, local: str | None) -> bool:
-        """Whether to answer a request.
+        """Return whether to answer a request.
 
         Args:
             host: its `Host` header.
-            local: the address of ours that it came in on.
+            local: our address on which it arrived.
         """
         found = _HOST.fullmatch(host or "")
         if found is None:
@@ -48,7 +48,7 @@ class Hosts:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address or a name is only this machine's own."""
+    """Return whether an address or name is this machine's loopback."""
     if address == "localhost":
         return True
     try:
@@ -58,7 +58,7 @@ def is_loopback(address: str) -> bool:
 
 
 def _plain(name: str) -> str:
-    """One form for all spellings of a name or address."""
+    """Normalise the spelling of a name or address."""
     name = name.lower().removesuffix(".").removeprefix("[").removesuffix("]")
     try:
         address = ipaddress.ip_address(name.partition("%")[0])

@@ -1,4 +1,4 @@
-"""What trusted proxies say of the requests that they pass on; nobody else is believed."""
+"""Headers that trusted proxies add to requests; they are removed from all other requests."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Proxies:
 
     Args:
         trusted: their addresses and networks, the setting `monitor_proxies`.
-        user_header: in which they say who asks, the setting `monitor_user_header`.
+        user_header: the header in which they name the user, the setting `monitor_user_header`.
 
     Raises:
-        SettingInvalid: one of these cannot be used.
+        SettingInvalid: one of these is invalid.
     """
 
     def __init__(self, trusted: Collection[str] = (), user_header: str | None = None) -> None:
@@ -31,7 +31,9 @@ class Proxies:
         self._names = (_FOR, _PROTO, _HOST, *([] if user_header is None else [user_header]))
 
     def read(self, request: Any) -> None:
-        """Put who asks, and how, into a request; take out what anybody could have said."""
+        """Set a request's sender and protocol from its headers; remove headers that anyone could
+        send.
+        """
         headers = request.headers
         if not self._trusts(request.remote_ip):
             for name in self._names:
@@ -44,7 +46,7 @@ class Proxies:
         request.host = _last(headers.get(_HOST, "")) or request.host
 
     def _sender(self, forwarded: str, sender: str) -> str:
-        """Whom the outermost proxy that is trusted had it from."""
+        """Return the address from which the outermost trusted proxy got the request."""
         for text in reversed(forwarded.split(",")):
             if _address(text.strip()) is None or not self._trusts(sender):
                 break
@@ -75,5 +77,5 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def _last(text: str) -> str:
-    """What the nearest proxy has put to the others'."""
+    """Return the last value, added by the nearest proxy."""
     return text.rpartition(",")[2].strip().lower()

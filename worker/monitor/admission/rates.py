@@ -1,4 +1,4 @@
-"""How often one visitor may ask."""
+"""Limits how often one visitor may send requests."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from time import monotonic
 
 from sleipnir.records import dataclass
 
-# Visitors who are remembered; the oldest is forgotten first.
+# Limit on visitors remembered; the oldest is forgotten first.
 _REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedRate:
-    """So many in a time, and as many at once."""
+    """So many per time, and as many at once."""
 
     count: int
     seconds: float
@@ -27,7 +27,7 @@ FAILED_SIGN_INS = AllowedRate(5, 60.0)
 
 
 def source_of(address: str) -> str:
-    """Whose guesses count together: who has an IPv6 address has the whole network around it."""
+    """Return what guesses are counted by: an address, or the /64 network of an IPv6 address."""
     try:
         found = ip_address(address)
     except ValueError:
@@ -36,15 +36,16 @@ def source_of(address: str) -> str:
 
 
 class VisitorRates:
-    """Counts what visitors do, by name."""
+    """Counts requests by visitors' names."""
 
     def __init__(self, allowed: AllowedRate, clock: Callable[[], float] = monotonic) -> None:
         self._allowed = allowed
         self._clock = clock
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # how many, as of when
+        # how many, and since when
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, name: str) -> float:
-        """Count one more; 0, or after how many seconds it would be allowed."""
+        """Count one request; return 0, or the seconds until it would be allowed."""
         left = self._now(name)
         if left < 1:
             return (1 - left) * self._allowed.seconds / self._allowed.count
@@ -55,7 +56,7 @@ class VisitorRates:
         return 0.0
 
     def wait_s(self, name: str) -> float:
-        """The same without counting."""
+        """Likewise, without counting."""
         left = self._now(name)
         return 0.0 if left >= 1 else (1 - left) * self._allowed.seconds / self._allowed.count
 

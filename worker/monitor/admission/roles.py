@@ -1,4 +1,4 @@
-"""Which role somebody has whose name another server vouches for."""
+"""Roles of users whose names another server vouches for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RoleRules:
         ]
 
     def role_of(self, name: str) -> Role:
-        """The highest of those whose pattern the whole name fits."""
+        """Return the highest role with a pattern that matches the whole name."""
         fits = (role for role, pattern in self._rules if pattern.fullmatch(name))
         return max(fits, default=Role.NONE)
 

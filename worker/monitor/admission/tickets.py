@@ -1,6 +1,6 @@
-"""Tickets for the monitor: each opens the pages once.
+"""Tickets for the monitor, each of which opens the pages once.
 
-A browser's command line shows in the list of processes, where the key of the link would stay good.
+A browser's command line is visible in the list of processes, where the link's key would stay valid.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ _BYTES = 32
 
 
 class Tickets:
-    """Those that nobody has used yet."""
+    """Tickets that were not used yet."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._good_until: dict[str, float] = {}
 
     def issue(self) -> str:
-        """A new one, good for a minute."""
+        """Issue a ticket that is valid for a minute."""
         ticket = secrets.token_urlsafe(_BYTES)
         self._good_until[ticket] = self._clock() + _GOOD_S
         return ticket
 
     def redeem(self, ticket: str) -> bool:
-        """Whether one is good; it is not any more after that."""
+        """Use up a ticket; return whether it was valid."""
         return self._good_until.pop(ticket, 0.0) > self._clock()

@@ -1,1 +1,1 @@
-"""What the API takes and gives: models, operations, and the OpenAPI document made of them."""
+"""The API's requests and responses: models, operations, and the OpenAPI document made from them."""

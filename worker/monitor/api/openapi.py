@@ -19,7 +19,7 @@ _JSON = "application/json"
 
 @cache
 def openapi_document() -> dict[str, Any]:
-    """The document, as OpenAPI 3.1 has it."""
+    """Return the document, in OpenAPI 3.1."""
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)

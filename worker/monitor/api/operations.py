@@ -1,4 +1,4 @@
-"""Every operation of the API: its address, what it takes and what it gives."""
+"""Every operation of the API: its path, parameters and response."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ _PAGE = {"limit": "entries per page", "cursor": "`next` of the previous page"}
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One address and method."""
+    """One path and method."""
 
     method: str
     path: str
     about: str
-    gives: type[records.AnswerDocument] | str  # a model, or the type of a body that is not JSON
-    query: Mapping[str, str] = field(default_factory=dict)  # parameters, each with what it is
+    # a model, or the content type of a body that is not JSON
+    gives: type[records.AnswerDocument] | str
+    query: Mapping[str, str] = field(default_factory=dict)  # parameters with their descriptions
     takes: type[BaseModel] | None = None
     statuses: tuple[int, ...] = (200,)
 

@@ -1,4 +1,4 @@
-"""Models of what several answers of the API have in common."""
+"""Models that several of the API's responses have in common."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What answers requests: pages, the API, static files."""
+"""Handlers of requests: pages, the API, static files."""

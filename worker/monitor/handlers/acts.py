@@ -1,4 +1,4 @@
-"""Acts: who did what is noted, whatever came of it."""
+"""Acts, which are recorded in the audit log whatever their outcome."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST = 1_000
 
 
 class ActingHandler(MonitorHandler):
-    """A handler whose acts are noted."""
+    """A handler whose acts are recorded."""
 
     async def act(
         self,
@@ -31,7 +31,7 @@ class ActingHandler(MonitorHandler):
         detail: str = "",
         waited_s: float | None = None,
     ) -> T:
-        """Call a function that changes something; note what came of it."""
+        """Call a function that changes something, and record its outcome."""
         outcome = DONE
         try:
             return await self.site.call(function, *arguments)
@@ -42,7 +42,7 @@ class ActingHandler(MonitorHandler):
             await self.site.call(self.noting(name, detail, waited_s), target, outcome)
 
     async def note(self, name: str, target: str, detail: str, outcome: str) -> None:
-        """Note an act, and what came of it."""
+        """Record an act and its outcome."""
         await self.site.call(self.noting(name, detail), target, outcome)
 
 
@@ -71,7 +71,7 @@ class SteerApi(SteerHandler):
 
 
 class AuditHandler(MonitorHandler):
-    """What was done, newest first."""
+    """The audit log, newest first."""
 
     async def get(self) -> None:
         document = await self.site.call(

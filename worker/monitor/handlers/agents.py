@@ -1,4 +1,4 @@
-"""Agents: which there are, what one is and does, and submitting it."""
+"""Agents: the list, one agent's page, and submitting runs."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class AgentsApi(AgentsHandler):
 
 
 class SubmittingHandler(ActingHandler):
-    """What submitting by page and by API have in common."""
+    """Shared by submitting from pages and by the API."""
 
     takes_values = True
 
     async def submit(self, wanted: WantedRun) -> AcceptedRun:
-        """Accept a run, and note who submitted it."""
+        """Submit a run, and record who did."""
         assert self.visitor is not None
         try:
             accepted = await self.site.call(
@@ -92,7 +92,7 @@ class ForkApi(ActingHandler):
 
 @dataclass(frozen=True, slots=True)
 class FilledForm:
-    """What somebody has entered into the form, and what came of it."""
+    """What a user has entered into the form, and the outcome."""
 
     prompt: str = ""
     state: str = ""
@@ -107,7 +107,7 @@ class AgentReader(MonitorHandler):
     """Reads agents by name, `NAME` or `NAME@DIGEST`."""
 
     async def shown(self, reference: str) -> tuple[Document, Graph | None]:
-        """The agent's document, and the graph to draw."""
+        """Return the agent's document, and the graph to draw."""
         name, _, digest = reference.partition("@")
         document, graph = await self.site.call(
             versions.agent_document, self.site.client, name, digest or None
@@ -141,7 +141,7 @@ class AgentPage(AgentReader, SubmittingHandler):
         await self._show(reference, FilledForm(prompt=self.text_argument("prompt") or ""))
 
     async def _as_before(self, reference: str, run_id: str) -> FilledForm:
-        """What a run of the agent was submitted with, without its secrets."""
+        """Return what a run of the agent was submitted with, without its secrets."""
         client = self.site.client
         run = await self.site.call(client.queries.run, run_id)
         if run.agent != reference.partition("@")[0]:
@@ -156,7 +156,7 @@ class AgentPage(AgentReader, SubmittingHandler):
         declared = document["variables"]
         hidden = frozenset(each["name"] for each in declared if each["secret"])
         variables = {n: text for n, text in filled.variables.items() if n not in hidden}
-        # Secrets are given anew each time: no page ever has them.
+        # Secrets must be entered again: no page ever contains them.
         put_back = replace(filled, variables=variables)
         try:
             wanted = self._wanted(name, filled)
@@ -183,7 +183,7 @@ class AgentPage(AgentReader, SubmittingHandler):
             prompt=text("prompt"),
             state=text("state"),
             workdir=text("workdir").strip(),
-            # An empty field is one that was not filled in.
+            # An empty field counts as not filled in.
             variables={name: value for name, value in variables.items() if value},
             key=text("key"),
         )
@@ -227,7 +227,7 @@ class AgentPage(AgentReader, SubmittingHandler):
             svg=svg,
             filled=filled,
             again=again,
-            # Sending the form twice submits once.
+            # With this key, sending the form twice submits only once.
             key=filled.key or secrets.token_hex(16),
             budget=next((each for each in budgets if each["name"] == "day"), None),
             against=self.text_argument("against"),

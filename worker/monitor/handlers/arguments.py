@@ -1,4 +1,4 @@
-"""What a request was sent with, checked."""
+"""Reads and validates what requests are sent with."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from sleipnir.worker.monitor.problems import bad_request
 
 
 class ArgumentReader(web.RequestHandler):  # type: ignore[misc]  # no stubs
-    """A handler that reads parameters and bodies; what cannot be read is refused with 400."""
+    """A handler that reads parameters and bodies; invalid ones are refused with 400."""
 
     def json_body(self) -> dict[str, Any]:
-        """The JSON object that an act was sent with."""
+        """Return the JSON object that an act was sent with."""
         try:
             document = json.loads(self.request.body)
-            json.dumps(document, ensure_ascii=False).encode()  # lone surrogates are no text
+            # refuse lone surrogates, which cannot be encoded
+            json.dumps(document, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
             document = None
         if not isinstance(document, dict):
@@ -25,12 +26,12 @@ class ArgumentReader(web.RequestHandler):  # type: ignore[misc]  # no stubs
         return document
 
     def text_argument(self, name: str) -> str | None:
-        """A query parameter; None if it is absent or empty."""
+        """Return a query parameter; None if it is absent or empty."""
         value: str = self.get_query_argument(name, "")
         return value or None
 
     def number_argument(self, name: str, default: int, most: int) -> int:
-        """A whole number from 1 to `most`."""
+        """Return an integer from 1 to `most`."""
         text = self.text_argument(name)
         if text is None:
             return default
@@ -39,7 +40,7 @@ class ArgumentReader(web.RequestHandler):  # type: ignore[misc]  # no stubs
         return int(text)
 
     def step_argument(self, name: str = "step") -> int | None:
-        """The number of a super-step."""
+        """Return the number of a super-step; None if it is not given."""
         text = self.text_argument(name)
         if text is not None and not (text.isascii() and text.isdigit() and len(text) < 10):
             raise bad_request(f"{name} must be the number of a super-step")

@@ -1,4 +1,4 @@
-"""What every handler of ours does: who asks, may they, and how to say no."""
+"""The base of all our handlers: identifies visitors, checks their role, and reports errors."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from sleipnir.worker.monitor.problems import Problem, Refused, bad_request, prob
 from sleipnir.worker.monitor.site import Site, TooOften
 
 COOKIE = "sleipnir_monitor"
-# Flower's names.
+# The same names as Flower's.
 SIGN_IN, SIGN_IN_COOKIE = "/login", "user"
 TOKEN_FIELD = "_token"
 TOKEN_HEADER = "X-Form-Token"
-# Nothing but our own files, and no script or style inside a page.
+# Allows our own files only, and no inline scripts or styles.
 _POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -49,18 +49,18 @@ class MonitorHandler(ArgumentReader):
     """A handler of one route.
 
     Args:
-        site: what all of them share.
-        needs: by method the least role; None: not even that of being on this machine.
-        route: its path, for figures.
+        site: shared by all handlers.
+        needs: the lowest role by method; None: anyone, even from other machines.
+        route: its path, for metrics.
     """
 
     gives_json: ClassVar[bool] = False
-    # Whether what it is sent may be as large as a value of a state.
+    # Whether requests may be as large as a value of a state.
     takes_values: ClassVar[bool] = False
     is_timed: ClassVar[bool] = True
     visitor: Visitor | None = None
     outcome: str = "done"
-    is_noted: bool = False  # in the audit log
+    is_noted: bool = False  # whether the act is in the audit log
 
     def initialize(self, site: Site, needs: Needs, route: str = "other") -> None:
         self.site = site
@@ -75,7 +75,7 @@ class MonitorHandler(ArgumentReader):
         self.set_header("Cache-Control", "no-store")
 
     def check_xsrf_cookie(self) -> None:
-        """`prepare` checks where acts come from, with or without a password."""
+        """Do nothing: `prepare` checks the origin of acts, with or without a password."""
 
     def prepare(self) -> None:
         self.site.figures.loop_lag.watch()
@@ -93,7 +93,7 @@ class MonitorHandler(ArgumentReader):
             self.require_own_page()
 
     def _signed(self) -> str | None:
-        """The name in the cookie of who has signed in."""
+        """Return the name in a signed-in user's cookie."""
         if not self.site.access.has_sign_in:
             return None
         value = self.get_signed_cookie(SIGN_IN_COOKIE)
@@ -123,7 +123,9 @@ class MonitorHandler(ArgumentReader):
             raise Refused(Problem(403, "role", f"this requires the role {role.name.lower()}"))
 
     def require_own_page(self) -> None:
-        """Acts come from our own pages, or from programs that show who they are themselves."""
+        """Check that an act comes from one of our pages, or from a program with credentials of its
+        own.
+        """
         if comes_from_elsewhere(self.request.headers, self.request.host):
             raise Refused(Problem(403, "origin", "a page of another site sent this"))
         expected = "" if self.visitor is None else self.visitor.form_token
@@ -132,7 +134,7 @@ class MonitorHandler(ArgumentReader):
             raise Refused(Problem(403, "origin", "the form is out of date; load its page again"))
 
     def _require_rate(self, method: str) -> None:
-        """Nobody keeps others from being served."""
+        """Apply the visitor's rate limit."""
         if self.visitor is None:
             return
         rates = self.site.reads if method in _READS else self.site.acts
@@ -141,23 +143,23 @@ class MonitorHandler(ArgumentReader):
             self.refuse_for(wait_s)
 
     def refuse_for(self, wait_s: float) -> NoReturn:
-        """Say that it was too often."""
+        """Refuse a request as too frequent."""
         details = {"retry_after_s": ceil(wait_s)}
         message = f"too many requests; try again in {wait_s:.1f} s"
         raise Refused(Problem(429, "rate", message, details=details))
 
     def redirect(self, url: str, *arguments: Any, **named: Any) -> None:
-        """Lead to another address of this site."""
+        """Redirect to another path of this site."""
         super().redirect(f"{self.site.prefix}{url}", *arguments, **named)
 
     def head(self, *arguments: Any) -> Any:
-        """As GET; what it would answer with is left out."""
+        """Answer like GET, without the body."""
         return self.get(*arguments)
 
     # ---- acts
 
     def act_of_request(self) -> tuple[str, str] | None:
-        """What is done by this request and to what, if the handler has not noted it itself."""
+        """Return this request's act and its target, unless the handler has recorded it itself."""
         if self.get_status() != 403:
             return None
         return "refused", self.request.path.removeprefix(self.site.prefix)
@@ -165,7 +167,9 @@ class MonitorHandler(ArgumentReader):
     def noting(
         self, name: str, detail: str = "", waited_s: float | None = None
     ) -> Callable[[str, str], None]:
-        """Notes acts of this visitor: takes the target of each and what came of it."""
+        """Return a function that records acts of this visitor: takes the target of each and its
+        outcome.
+        """
         assert self.visitor is not None
         self.is_noted = True
         act = Act(
@@ -181,16 +185,16 @@ class MonitorHandler(ArgumentReader):
         )
 
         def note(target: str, outcome: str) -> None:
-            # A Redis that is full keeps nobody from cancelling.
+            # A full Redis must not keep anyone from cancelling runs.
             with suppress(RedisError):
                 self.site.audit.add(replace(act, target=target, outcome=outcome))
 
         return note
 
     def on_finish(self) -> None:
-        """Count the answer; note acts that were refused before they began.
+        """Count the response; record acts that were refused before they began.
 
-        Those of strangers would fill the log.
+        Those of strangers are not recorded, as they could fill the log.
         """
         if self.is_timed:
             self.site.figures.count(self.route, self.request.request_time())
@@ -202,7 +206,7 @@ class MonitorHandler(ArgumentReader):
             name, target = act
             self.site.begin(self.noting(name), target, self.outcome)
 
-    # ---- answers
+    # ---- responses
 
     @property
     def wants(self) -> str:
@@ -215,22 +219,22 @@ class MonitorHandler(ArgumentReader):
         return next((order[kind] for kind in kinds if kind in order), "html")
 
     def give_json(self, document: Any) -> None:
-        """Answer with a JSON document."""
+        """Respond with a JSON document."""
         self.set_header("Content-Type", "application/json")
         self.finish(json.dumps(document, ensure_ascii=False) + "\n")
 
     def give_text(self, text: str) -> None:
-        """Answer with plain text."""
+        """Respond with plain text."""
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.finish(text)
 
     def give_page(self, template: str, **values: Any) -> None:
-        """Answer with a page."""
+        """Respond with a page."""
         self.set_header("Content-Type", "text/html; charset=utf-8")
         self.finish(self.page(template, **values))
 
     def page(self, template: str, **values: Any) -> bytes:
-        """A page, or the part of one, with what templates use."""
+        """Render a page, or part of one, with the names that templates use."""
         names = {
             **formats.NAMES,
             "asset": self.site.asset,
@@ -245,7 +249,7 @@ class MonitorHandler(ArgumentReader):
         return bytes(self.site.templates.load(template).generate(**names))
 
     def with_query(self, **changes: str | None) -> str:
-        """This page's address with other filters: None takes one away."""
+        """Return this page's address with other filters; None removes one."""
         kept = [
             (name, self.decode_argument(value))
             for name, values in self.request.query_arguments.items()
@@ -257,7 +261,7 @@ class MonitorHandler(ArgumentReader):
         return f"?{query}" if query else self.request.path
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Say what is wrong, never how that came about."""
+        """Report what is wrong, never a traceback."""
         error = kwargs.get("exc_info", (None, None))[1]
         problem = hidden_in(problem_of(error or web.HTTPError(status_code)))
         self.set_status(problem.status)
@@ -278,16 +282,16 @@ class MonitorHandler(ArgumentReader):
 
     @property
     def _can_sign_in(self) -> bool:
-        """Whether a browser asks for a page, and there is one to sign in."""
+        """Whether a browser asks for a page, and there is a sign-in page."""
         is_browser = self.wants == "html" and "Authorization" not in self.request.headers
         return self.site.access.has_sign_in and self.request.method == "GET" and is_browser
 
     def log_exception(self, kind: Any, value: Any, trace: Any) -> None:
-        """`problem_of` logs what nobody has thought of; all else is the visitor's to know."""
+        """Log nothing: `problem_of` logs unexpected errors, all others are for the visitor."""
 
 
 def hidden_in(problem: Problem) -> Problem:
-    """The same without secrets of this machine."""
+    """Return a problem without secrets of this machine."""
     return Problem(
         problem.status, problem.code, hidden(problem.message), problem.hint, problem.details
     )

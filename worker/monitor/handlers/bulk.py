@@ -1,4 +1,4 @@
-"""Acts on many runs: those that are marked, or all that a filter finds."""
+"""Acts on many runs: those selected, or all that a filter matches."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.handlers.runs import RunsHandler
 from sleipnir.worker.monitor.problems import Problem, Refused
 
-# With more runs their number has to be typed.
+# With more runs, the user has to type their number.
 _MANY = 100
-# That part of the runs expected may be there more or less.
+# How far the number of runs may differ from the expected one, as a fraction.
 _TOLERANCE = 0.05
 
 
 class BulkActHandler(ActingHandler, RunsHandler):
-    """What the page and the API have in common."""
+    """Shared by the page and the API."""
 
     async def matching(self, act: ActName, conditions: RunConditions) -> RunSelection:
-        """The runs that fit, and to which that can be done.
+        """Return the matching runs to which the act can be applied.
 
         Raises:
-            Refused: every run fits, or too many do.
+            Refused: there is no condition, or too many runs match.
         """
         if conditions.is_empty:
             raise bad_request("an act on all that match takes at least one condition")
@@ -46,7 +46,7 @@ class BulkActHandler(ActingHandler, RunsHandler):
         return found
 
     def begin(self, act: ActName, run_ids: Sequence[str], reason: str) -> BulkAct:
-        """Begin; each run is noted with what came of it."""
+        """Start the act; each run is recorded with its outcome."""
         if not run_ids:
             raise bad_request("no run is selected, or none matches")
         note = self.noting(act, reason)
@@ -54,10 +54,10 @@ class BulkActHandler(ActingHandler, RunsHandler):
 
 
 def require_expected(found: int, expected: int) -> None:
-    """Whether as many match as somebody has seen.
+    """Check that as many runs match as the user has seen.
 
     Raises:
-        Refused: they are considerably more, or fewer.
+        Refused: considerably more or fewer match.
     """
     if abs(found - expected) > _TOLERANCE * expected:
         message = f"{found:,} runs match now, not {expected:,}"
@@ -84,9 +84,9 @@ class BulkApi(BulkActHandler):
 
 
 class BulkPage(BulkActHandler):
-    """POST /bulk: says which runs it would touch, and begins once that is confirmed.
+    """POST /bulk: shows the runs it would affect, and starts once that is confirmed.
 
-    `act` is for the runs that are marked; `all` for those that the query's filter finds.
+    `act` is for the selected runs; `all` for those that the query's filter matches.
     """
 
     async def post(self) -> None:
@@ -135,7 +135,7 @@ class BulkPage(BulkActHandler):
 
 
 class BulkProgressHandler(MonitorHandler):
-    """How far an act on many runs is."""
+    """The progress of an act on many runs."""
 
     async def get(self, bulk_id: str) -> None:
         found = self.site.bulk.find(bulk_id)

@@ -1,4 +1,4 @@
-"""Two runs beside each other."""
+"""Compares two runs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from sleipnir.scheduler.views.documents import Document
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.masked import masked
 
-# Of one value; the API gives all of it.
+# Limit for one value; the API returns all of it.
 _MOST_CHARACTERS = 4_000
-# Rows of a table; the API gives all of them.
+# Limit on rows of a table; the API returns all of them.
 _MOST_ROWS = 200
-# Texts that are longer are compared by word.
+# Longer texts are compared word by word.
 _SHORT = 80
 
 
 class CompareHandler(MonitorHandler):
-    """`a` and `b` are two runs, or the beginnings of their ids; `step` one that both have taken."""
+    """`a` and `b` are two runs, or prefixes of their ids; `step` is a step that both have taken."""
 
     async def get(self) -> None:
         a, b = self.text_argument("a"), self.text_argument("b")
@@ -58,7 +58,7 @@ class CompareApi(CompareHandler):
 
 
 def _beside(pair: Document) -> tuple[str, str]:
-    """Two values as they are shown: of long texts mostly what differs."""
+    """Return two values for display; of long texts mostly the differences."""
     a, b = pair["a"], pair["b"]
     if isinstance(a, str) and isinstance(b, str) and max(len(a), len(b)) > _SHORT:
         words = word_diff(a, b)

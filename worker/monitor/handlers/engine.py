@@ -1,4 +1,4 @@
-"""Pages of everything that is not one run: now, batches, workers."""
+"""Pages about everything but single runs: now, batches, workers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DocumentHandler(MonitorHandler):
     title: ClassVar[str]
 
     def give(self, document: Document, **values: Any) -> None:
-        """Answer with it, in the form that is wanted."""
+        """Respond with a document, in the requested form."""
         if self.wants == "json":
             self.give_json(document)
             return

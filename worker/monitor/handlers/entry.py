@@ -1,4 +1,4 @@
-"""Where visitors come in, and what needs nobody to come in."""
+"""The entry page, and paths that need no credentials."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from sleipnir.worker.monitor.site import assets, assets_version
 
 _COOKIE_DAYS = 30
 _YEAR_S = 365 * 86_400
-# An event loop that is later than that does not serve anybody.
+# An event loop with a longer lag cannot serve anyone.
 _MOST_LAG_S = 5.0
 _REDIS_S = 1.0
 
 
 class EntryHandler(MonitorHandler):
-    """The first page. What opens the pages becomes a cookie and leaves the address."""
+    """The entry page. Credentials in the address are moved to a cookie."""
 
     def get(self) -> None:
         key, ticket = self.text_argument("key"), self.text_argument("ticket")
@@ -55,7 +55,7 @@ class EntryHandler(MonitorHandler):
 
 
 class AssetHandler(MonitorHandler):
-    """Style sheets and scripts; their names change with their contents."""
+    """Style sheets and scripts; their addresses change with their content."""
 
     def get(self, version: str, name: str) -> None:
         data = assets().get(name)
@@ -68,7 +68,7 @@ class AssetHandler(MonitorHandler):
 
 
 class MissingHandler(MonitorHandler):
-    """What is not there."""
+    """Paths that do not exist."""
 
     def prepare(self) -> None:
         super().prepare()
@@ -76,7 +76,7 @@ class MissingHandler(MonitorHandler):
 
 
 class AliveHandler(MonitorHandler):
-    """Whether the event loop turns: it says so."""
+    """Liveness: answers if the event loop runs."""
 
     def get(self) -> None:
         lag_s = self.site.figures.loop_lag.latest_s
@@ -86,7 +86,7 @@ class AliveHandler(MonitorHandler):
 
 
 class ReadyHandler(MonitorHandler):
-    """Whether pages can be made and acts be noted: 503 with the reason if not."""
+    """Readiness: whether pages can be made and acts be recorded; if not, 503 with the reason."""
 
     async def get(self) -> None:
         store = self.site.client.store
@@ -101,7 +101,7 @@ class ReadyHandler(MonitorHandler):
 
 
 class MeHandler(MonitorHandler):
-    """Who the visitor is."""
+    """The visitor's identity."""
 
     gives_json = True
 
@@ -112,7 +112,7 @@ class MeHandler(MonitorHandler):
 
 
 class OpenApiHandler(MonitorHandler):
-    """What the API takes and gives, for programs."""
+    """The OpenAPI document, for programs."""
 
     gives_json = True
 

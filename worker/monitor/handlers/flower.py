@@ -1,4 +1,4 @@
-"""Flower's pages and API behind our checks: who asks, how often, and whether they may."""
+"""Flower's pages and API behind our checks of identity, role and rate."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from sleipnir.worker.monitor.access import Role, comes_from_elsewhere, comes_fro
 from sleipnir.worker.monitor.handlers.base import SIGN_IN, MonitorHandler, Needs
 from sleipnir.worker.monitor.problems import Problem, Refused
 
-# What says nothing but that the monitor is alive, and what lets people in and out.
+# Paths for liveness, and for signing in and out.
 _OPEN = ("/healthcheck", SIGN_IN, f"{SIGN_IN}/", "/logout")
 _API = "/api/"
 _ACTS = ("POST", "PUT", "PATCH", "DELETE")
-# As on our pages, but for the scripts and styles that Flower has inside of its own.
+# As for our pages, but allows the inline scripts and styles of Flower's.
 _POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -30,23 +30,23 @@ _POLICY = "; ".join(
 
 
 def needs_of(path: str) -> Needs:
-    """Who may use an address of Flower's by which method."""
+    """Return the roles needed for one of Flower's paths, by method."""
     if path in _OPEN:
         return {"GET": None}
     reads = Role.READ if path.startswith(_API) else Role.LOCAL
-    # Tables of tasks are asked for by either method.
+    # Tables of tasks are requested by either method.
     table = {"POST": reads} if path == "/tasks/datatable" else {}
     return {"GET": reads, **dict.fromkeys(_ACTS, Role.OPERATE), **table}
 
 
 @cache
 def guarded(handler: type[Any]) -> type[Any]:
-    """The same handler for those who may use it."""
+    """Return a subclass of the handler with our checks."""
     return type(handler.__name__, (FlowerHandler, handler), {})
 
 
 class FlowerHandler(MonitorHandler):
-    """Comes before a handler of Flower's; its own checks are never asked."""
+    """Base that precedes a handler of Flower's; Flower's own checks are not used."""
 
     def initialize(self, site: Any, needs: Needs, route: str = "other", **own: Any) -> None:
         super().initialize(site, needs, route)
@@ -61,15 +61,15 @@ class FlowerHandler(MonitorHandler):
 
     @property
     def may_operate(self) -> bool:
-        """Whether to show what changes something."""
+        """Return whether to show controls that change something."""
         return self.visitor is not None and self.visitor.role >= Role.OPERATE
 
     def redirect(self, url: str, *arguments: Any, **named: Any) -> None:
-        """Flower's addresses have the prefix already."""
+        """Redirect without adding the prefix, which Flower's addresses have already."""
         super(MonitorHandler, self).redirect(url, *arguments, **named)
 
     def set_secure_cookie(self, name: str, value: str, *arguments: Any, **attributes: Any) -> None:
-        """Not `Strict`: a page of the provider's leads back here."""
+        """Set a cookie; not `Strict`, as a page of the provider's redirects back here."""
         attributes |= {"path": self.site.prefix or "/", "samesite": "Lax", "httponly": True}
         attributes["secure"] = self.request.protocol == "https"
         super(MonitorHandler, self).set_secure_cookie(name, value, *arguments, **attributes)
@@ -78,7 +78,9 @@ class FlowerHandler(MonitorHandler):
         super().clear_cookie(name, **{**attributes, "path": self.site.prefix or "/"})
 
     def require_own_page(self) -> None:
-        """Flower's scripts know nothing of our forms' token: the browser has to vouch for them."""
+        """Check the origin by the browser's headers, as Flower's scripts do not send our form
+        token.
+        """
         headers, host = self.request.headers, self.request.host
         by_cookie = self.visitor is not None and self.visitor.form_token
         if comes_from_elsewhere(headers, host) or (
@@ -87,7 +89,9 @@ class FlowerHandler(MonitorHandler):
             raise Refused(Problem(403, "origin", "a page of another site sent this"))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Flower says itself what it refuses; of failures it would show how they came about."""
+        """Let Flower report its refusals, but not its failures, for which it would show a
+        traceback.
+        """
         error = kwargs.get("exc_info", (None, None))[1]
         fails = status_code >= 500 and not isinstance(error, AuthError)
         if fails or isinstance(error, Refused):

@@ -1,4 +1,4 @@
-"""What people are asked, and their answers."""
+"""Questions to people, and their answers."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from sleipnir.worker.monitor.problems import Problem, Refused, problem_of
 
 _LIMIT = 50
 _MOST = 200
-# Nodes that are told as asking the same several times.
+# Limit on nodes reported as asking the same question several times.
 _MOST_GROUPS = 5
 
 
 class AnswerHandler(ActingHandler):
-    """What answering on pages and by the API have in common."""
+    """Shared by answering on pages and by the API."""
 
     async def answer(self, run_id: str, visit: str, fields: Mapping[str, Any]) -> Question:
-        """Answer a question; nothing is answered in its place if it is not open any more."""
+        """Answer a question; if it is no longer open, no other one is answered instead."""
         question = await self._open(run_id, visit)
         assert self.visitor is not None
         text, by = _text_of(question, fields), self.visitor.name
@@ -56,7 +56,7 @@ class AnswerHandler(ActingHandler):
         return found
 
     async def _answered(self, run_id: str, visit: str) -> Refused:
-        """Why there is nothing to answer: who was faster, as far as that is told."""
+        """Return the refusal for a question no longer open, with who answered it if known."""
         client = self.site.client
         run = await self.site.call(client.queries.run, run_id)
         told = await self.site.call(inbox.answered_document, client, run, place_of(visit))
@@ -68,7 +68,7 @@ class AnswerHandler(ActingHandler):
 
 
 class InboxHandler(AnswerHandler):
-    """Open questions, oldest first; those that are marked are answered alike."""
+    """Open questions, oldest first; those selected get the same answer."""
 
     async def post(self) -> None:
         marked = list(dict.fromkeys(self.get_body_arguments("question", strip=False)))[:_MOST]
@@ -143,7 +143,7 @@ class InboxApi(InboxHandler):
 
 
 class AnsweredHandler(MonitorHandler):
-    """Answers that counted, newest first: whose, by what, after how long."""
+    """Answers that were accepted, newest first: by whom, how, and after what time."""
 
     async def get(self) -> None:
         document = await self.site.call(

@@ -1,4 +1,4 @@
-"""Limits, pauses and budgets: how they stand, and changing them."""
+"""Limits, pauses and budgets: their state, and changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sleipnir.worker.monitor.problems import problem_of
 
 
 class LimitsHandler(ActingHandler):
-    """The page; a change is shown with whom it touches before it is made."""
+    """The page; before a change is made, it shows what the change affects."""
 
     async def get(self) -> None:
         await self._show()
@@ -40,7 +40,7 @@ class LimitsHandler(ActingHandler):
         self.redirect("/limits", status=303)
 
     async def change(self, act: LimitAct) -> None:
-        """Do it, and note what it changed."""
+        """Make a change, and record it."""
         commands = LimitCommands(self.site.client.store)
         detail = await self.site.call(limits.told, commands, act)
         await self.act("limits", act.name, limits.perform, commands, act, detail=detail)

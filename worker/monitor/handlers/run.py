@@ -1,4 +1,4 @@
-"""One run: its page and what the API gives of it."""
+"""One run: its page, and its parts in the API."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ _LOG_LINES = 200
 _ITEMS = 100
 _VISITS = 50
 _VISIT_ROWS = 300
-# What is read of a run by the method of the same name.
+# Parts of a run, each returned by the method of that name.
 _PARTS = frozenset(
     {"agent", "children", "events", "history", "logs", "model", "state", "submitted", "timeline"}
 )
 
 
 class RunHandler(MonitorHandler):
-    """Reads of one run; every text of it is shown without its secrets."""
+    """Reads one run; all its texts are shown without its secrets."""
 
     async def found(self, run_id: str) -> Run:
-        """The run of an id."""
+        """Return the run with an id."""
         return await self.site.call(self.site.client.queries.run, run_id)
 
     async def shown(
         self, function: Callable[..., Document], of: Run, *arguments: Any, **named: Any
     ) -> Document:
-        """What a view says of a run."""
+        """Return a view of a run, without its secrets."""
 
         def read() -> Document:
             document: Document = masked(function(self.site.client, of, *arguments, **named), of)
@@ -54,15 +54,15 @@ class RunHandler(MonitorHandler):
             raise Refused(Problem(404, "not_found", str(error))) from error
 
     async def headline(self, of: Run) -> Document:
-        """What stands above everything, with what is usual for the agent."""
+        """Return the head of the page, with typical values of the agent."""
         head = await self.shown(run.headline_document, of)
         return {**head, "typical": await self.site.call(self.site.typical.of, of.agent)}
 
     async def graph(self, of: Run, step: int | None) -> Document:
-        """How far the run is in its graph.
+        """Return the run's progress in its graph.
 
         Raises:
-            BundleError: the agent is not kept any more, or has no graph.
+            BundleError: the agent is no longer stored, or has no graph.
         """
         if of.context.converses:
             raise BundleError("a normal agent has no graph")
@@ -234,7 +234,7 @@ class RunPage(RunHandler):
             return {"agent": None, "why": str(error)}
 
     async def _items_tab(self, of: Run) -> dict[str, Any]:
-        """Of the map that is named, else of the first that has begun."""
+        """Return the items of the map that is named, else of the first that has begun."""
         try:
             nodes = (await self.site.call(self.site.drawings.of, of)).graph.nodes
         except BundleError:
@@ -289,7 +289,7 @@ class RunPage(RunHandler):
 
 
 def _heat(node: Document) -> dict[str, str]:
-    """What a node has cost and how long it was worked on, for colours and in words."""
+    """Return what a node cost and how long it worked, for colours and in words."""
     cost, worked_s = node["usage"]["cost_usd"], node["total_s"] - node["parked_s"]
     return {
         "cost": str(cost or 0),
@@ -300,7 +300,7 @@ def _heat(node: Document) -> dict[str, str]:
 
 
 def _worth_a_look(head: Document) -> str | None:
-    """The node that a page opens on: the one that failed, else the one that asks."""
+    """Return the node that a page opens on: the one that failed, else the one that asks."""
     if head["error"] is not None and head["error"]["node"]:
         return str(head["error"]["node"])
     if head["questions"]:

@@ -18,10 +18,10 @@ _ID_PREFIX = re.compile("[0-9a-f]{4,16}")
 
 
 class RunsHandler(MonitorHandler):
-    """What pages and API share: the filters are the query's parameters."""
+    """Shared by pages and API; the filters are query parameters."""
 
     async def documents(self) -> Document:
-        """The page of the list that the query asks for."""
+        """Return the page of the list that the query asks for."""
         return await self.site.call(
             runs_overview,
             self.site.client,
@@ -32,7 +32,7 @@ class RunsHandler(MonitorHandler):
 
     @property
     def conditions(self) -> RunConditions:
-        """Those of the query's parameters."""
+        """The conditions in the query's parameters."""
 
         def several(name: str) -> list[str]:
             return list(filter(None, self.get_query_arguments(name)))
@@ -53,12 +53,12 @@ class RunsHandler(MonitorHandler):
         return RunConditions.of(fields)
 
     async def wanted(self) -> RunFilter:
-        """The filter that they mean now."""
+        """Return the filter that the conditions mean now."""
         return self.conditions.filter(await self.site.call(self.site.client.queries.now_ms))
 
 
 class RunsPage(RunsHandler):
-    """The page; a search for the beginning of an id leads to its run."""
+    """The list of runs; searching for a prefix of an id leads to its run."""
 
     async def get(self) -> None:
         if run_id := await self._named():
@@ -85,7 +85,7 @@ class RunsPage(RunsHandler):
         )
 
     async def _named(self) -> str | None:
-        """The run whose id begins with what is searched, if it is the only one."""
+        """Return the run whose id begins with the search text, if there is exactly one."""
         text = self.text_argument("q")
         if text is None or not _ID_PREFIX.fullmatch(text.strip()):
             return None
@@ -96,7 +96,7 @@ class RunsPage(RunsHandler):
         return str(found)
 
     def _status_query(self, status: str) -> str:
-        """This list with a status more, or without it."""
+        """Return this list's address with a status added or removed."""
         chosen = self.get_query_arguments("status")
         is_on = chosen == [status]
         return self.with_query(status=None if is_on else status, cursor=None)

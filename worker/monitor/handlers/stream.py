@@ -1,4 +1,4 @@
-"""Server-sent events: what changes while a page is open."""
+"""Server-sent events about changes while a page is open."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.hub import CLOSED, MOST_TOPICS, Watcher
 
 _PING_S = 15.0
-# Browsers try again after so many ms when the monitor was away.
+# Interval, in ms, at which browsers reconnect.
 _RETRY_MS = 3_000
 
 
 class StreamHandler(MonitorHandler):
     """GET /api/v1/stream?topics=run:ID,runs,inbox"""
 
-    is_timed = False  # it lasts as long as its page is open
+    is_timed = False  # lasts as long as its page is open
     watcher: Watcher | None = None
 
     async def get(self) -> None:
@@ -29,7 +29,7 @@ class StreamHandler(MonitorHandler):
         self.watcher = self.site.hub.watch(topics)
         self.set_header("Content-Type", "text/event-stream")
         self.set_header("X-Accel-Buffering", "no")
-        # Packing takes 256 KiB a stream, and frames are short.
+        # Compression takes 256 KiB per stream, and frames are short.
         self.set_header("Content-Encoding", "identity")
         try:
             await self._send(f"retry: {_RETRY_MS}\n\n")
@@ -40,7 +40,7 @@ class StreamHandler(MonitorHandler):
             self._leave()
 
     async def _serve(self, watcher: Watcher) -> None:
-        """Until nothing will change any more, or nobody listens."""
+        """Send frames until nothing will change any more, or the client has disconnected."""
         unfinished = len(watcher.topics)
         while unfinished:
             try:
