@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
-from sleipnir.graphs.state import decode
+from sleipnir.graphs.state import decode, encode
 from sleipnir.scheduler.runs.consent import consent
 
 AskKind: TypeAlias = Literal["ask", "confirm", "input", "checkbox"]
@@ -16,10 +16,19 @@ FUNCTIONS: tuple[str, ...] = tuple(
     f"{PREFIX}{kind}" for kind in ("ask", "confirm", "input", "checkbox")
 )
 
+# Of a question and its options: the model of a root is told of all that are open at once.
+LARGEST_BYTES = 64 * 1024
+TOO_LARGE = f"the question and its options are larger than {LARGEST_BYTES // 1024} KiB"
+
 _GUIDANCE = (
     "No person is available. Decide by a sensible default and go on, or stop and say what you "
     "would need to know."
 )
+
+
+def is_too_large(question: str, options: Sequence[str] = ()) -> bool:
+    """Whether people, and the model of a root, are not asked this."""
+    return len(encode([question, *options]).encode()) > LARGEST_BYTES
 
 
 def answered(kind: AskKind, options: Sequence[str], answer: str) -> dict[str, Any]:

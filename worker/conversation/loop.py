@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from sleipnir.graphs.state import encode
+from sleipnir.scheduler.agents.asking import TOO_LARGE, is_too_large
 from sleipnir.scheduler.agents.loop_check import Bounds
 from sleipnir.scheduler.runs.events import ToolCalled
 from sleipnir.worker.conversation.arguments import parse_arguments
@@ -209,7 +210,9 @@ class _Turn:
         for call in calls:
             began = monotonic()
             outcome = self._call(call)
-            if isinstance(outcome, NeedsConfirmation) and self._visit.context.is_unattended:
+            if isinstance(outcome, NeedsConfirmation) and is_too_large(outcome.question):
+                outcome = _refused(f"{call.name}: declined, {TOO_LARGE}")
+            elif isinstance(outcome, NeedsConfirmation) and self._visit.context.is_unattended:
                 outcome = _refused(
                     f"{call.name}: declined, no person is available: {outcome.question}"
                 )

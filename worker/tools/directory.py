@@ -80,7 +80,7 @@ class CallDirectory:
             asked = json.loads(
                 _read(self.guard, limit_bytes).decode(errors="replace"), strict=False
             )
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         question = asked.get("question") if isinstance(asked, dict) else None
         return question if isinstance(question, str) else None

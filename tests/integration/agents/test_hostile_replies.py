@@ -11,6 +11,7 @@ import pytest
 from sleipnir.scheduler.agents.messages import LARGEST_BYTES, MOST_UNREAD
 from sleipnir.scheduler.agents.tasks import MOST_TASKS, Task, TaskQueue
 from sleipnir.scheduler.agents.todo import MOST_TODOS, Todo, TodoList
+from sleipnir.scheduler.runs.submit import Request as RunRequest
 from sleipnir.scheduler.store.keys import run_key
 from tests.support.conversations import converses, results
 from tests.support.engine import Engine
@@ -188,6 +189,35 @@ def test_an_inbox_takes_so_much_and_no_more(engine: Engine, server: ModelServer)
     assert inbox["count"] == MOST_UNREAD
     assert inbox["messages"][0]["payload"]["content"] == largest
     assert engine.redis.llen(run_key("messages", child.run_id)) == MOST_UNREAD + 1
+
+
+def test_nobody_is_asked_what_is_too_long_to_read(engine: Engine, server: ModelServer) -> None:
+    long = "x" * 70_000
+    wipe = '''
+def wipe(what: str) -> str:
+    """Remove something."""
+    from sleipnir.tool import guard
+
+    guard(f"Really wipe {what}?")
+    return "wiped"
+'''
+    converses(server, "Job", calls(
+        ("user__ask", {"question": long, "options": []}),
+        ("user__checkbox", {"question": "?", "options": ["x"] * 20_000}),
+        ("user__input", {"question": "\x1b" * 20_000}),
+        ("wipe", {"what": long}),
+    ), DONE)  # fmt: skip
+
+    engine.write_normal("worker", "model: openai:m\n", {"tools.py": wipe})
+    engine.client.submit(engine.client.prepare("worker"), RunRequest(prompt="Job."))
+    engine.drive()
+
+    errors = [json.loads(result)["tool_call_error"] for result in results(server, "Job")]
+    assert all(error.endswith("are larger than 64 KiB") for error in errors)
+    assert [error.partition(":")[0] for error in errors] == [
+        *("user__ask", "user__checkbox", "user__input", "wipe"),
+    ]
+    assert engine.inbox() == []
 
 
 def test_what_is_repeated_at_length_is_not_repeated_by_the_engine(

@@ -12,8 +12,10 @@ from sleipnir.graphs.state import decode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.asking import (
     PREFIX,
+    TOO_LARGE,
     AskKind,
     answered,
+    is_too_large,
     no_person,
     timed_out,
 )
@@ -69,6 +71,8 @@ class _UserTool:
         question, options = arguments["question"], tuple(arguments.get("options") or ())
         if "options" not in self.parameters:
             options = ()
+        if is_too_large(question, options):
+            return Completed({"tool_call_error": f"{invocation.name}: {TOO_LARGE}"})
         if invocation.arrived is not None:
             return Completed(self._result(question, options, invocation.arrived))
         ahead = self._ahead(invocation)
