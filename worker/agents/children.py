@@ -33,6 +33,8 @@ from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.services import SpawnOrder
 
 MOST_REMINDERS = 3
+# Of a child's output that its parent's conversation takes: more is in no model's context anyway.
+MOST_CHARACTERS = 1_000_000
 
 
 class Children:
@@ -156,6 +158,12 @@ class Children:
         if len(result["output"]) > self._visit.node.config.summarization_threshold:
             shorter, usage = self._shortened(agent, result["output"], key)
             result |= shorter
+        if len(result["output"]) > MOST_CHARACTERS:
+            cut = (
+                f"it is cut after {MOST_CHARACTERS:,} characters; run {end['run_id']} has the rest"
+            )
+            warnings = [*filter(None, [result.get("warning")]), cut]
+            result |= {"output": result["output"][:MOST_CHARACTERS], "warning": "; ".join(warnings)}
         self._notebook.roster = self._notebook.roster.left_by(name)
         return result, usage
 

@@ -16,8 +16,8 @@ from sleipnir.scheduler.store.keys import run_key
 from tests.support.conversations import converses, results
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
-from tests.support.model_server import ModelServer, Reply, Request, calls, says
-from tests.support.supervising import agents_in, spawns
+from tests.support.model_server import ModelServer, Reply, Request, calls, fails, says
+from tests.support.supervising import agents_in, collects_all, spawns
 
 CONFIG = """
 model: openai:m
@@ -189,6 +189,26 @@ def test_an_inbox_takes_so_much_and_no_more(engine: Engine, server: ModelServer)
     assert inbox["count"] == MOST_UNREAD
     assert inbox["messages"][0]["payload"]["content"] == largest
     assert engine.redis.llen(run_key("messages", child.run_id)) == MOST_UNREAD + 1
+
+
+def test_the_outputs_of_children_do_not_end_who_collects_them(
+    engine: Engine, server: ModelServer
+) -> None:
+    jobs = ("Job 1.", "Job 2.", "Job 3.")
+    converses(server, "Lead.", spawns(*jobs), collects_all, DONE)
+    converses(server, "Job", says("x" * 3_000_000))
+    server.script.when(lambda request: "x" * 100 in request.prompt, fails(400, "too long"))
+
+    run_id = lead(engine)
+    engine.drive()
+
+    assert engine.run(run_id).output == "Done."
+    *_, collected = told(server)
+    (*_, child) = engine.queries.children(run_id)
+    assert len(collected["output"]) == 1_000_000
+    assert "too long; it is cut after 1,000,000 characters; run " in collected["warning"]
+    assert collected["warning"].endswith(f"run {child.run_id} has the rest")
+    assert len(child.output or "") == 3_000_000
 
 
 def test_nobody_is_asked_what_is_too_long_to_read(engine: Engine, server: ModelServer) -> None:
