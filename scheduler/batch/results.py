@@ -40,6 +40,7 @@ def result_document(finished: FinishedLine) -> dict[str, Any]:
         "failures": failure_documents(failures),
         "usage": run.usage.to_json(),
         "elapsed_s": (ended - started) / 1000 if started and ended else 0.0,
+        "try": run.tries,
         **more,
     }
 

@@ -152,9 +152,10 @@ def final_lines(
     if progress.over_budget:
         yield f"the budget is spent: {progress.left} lines were not started; raise it"
     if progress.waiting:
+        waiting = progress.waiting
+        wait, them = ("1 run waits", "it") if waiting == 1 else (f"{waiting} runs wait", "them")
         yield (
-            f"{progress.waiting} runs wait for a person: answer them (sleipnir inbox), "
-            "then run the same command again"
+            f"{wait} for a person: answer {them} (sleipnir inbox), then run the same command again"
         )
     if progress.failed:
         yield "--retry-failed continues the runs of failed lines where they stopped"

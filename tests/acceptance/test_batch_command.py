@@ -71,7 +71,8 @@ def test_results_are_json_lines_on_standard_output(sleipnir: Sleipnir, tmp_path:
     assert done.returncode == 0
     first, second = lines_of(done.stdout)
     assert (first["id"], first["status"], first["output"]) == ("a", "succeeded", "ONE?")
-    assert first.keys() >= {"run_id", "error", "usage", "elapsed_s"}
+    assert first.keys() >= {"run_id", "error", "usage", "elapsed_s", "failures"}
+    assert first["try"] == 1
     assert (second["id"], second["output"]) == ("b", "X?")
     assert "2 of 2 lines finished" in done.stderr
 
@@ -230,7 +231,7 @@ def test_lines_that_wait_for_a_person_end_the_command_with_1(
     finished = sleipnir(*command)
 
     assert (waiting.returncode, waiting.stdout) == (1, "")
-    assert "1 runs wait for a person" in waiting.stderr
+    assert "1 run waits for a person: answer it (sleipnir inbox)" in waiting.stderr
     assert lines_of(finished.stdout)[0]["output"] == "fine"
 
 
