@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from math import isfinite
@@ -40,7 +41,9 @@ def decode(text: str) -> Any:
     """
     too_deep = f"it is nested more than {DEEPEST} levels deep"
     try:
-        value = json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
+        value = json.loads(
+            text, parse_constant=_refuse_number, parse_float=_finite, parse_int=_storable
+        )
     except RecursionError:
         raise ValueError(too_deep) from None
     if text.count("[") + text.count("{") > DEEPEST and _is_too_deep(value):
@@ -55,6 +58,14 @@ def _refuse_number(text: str) -> NoReturn:
 def _finite(text: str) -> float:
     number = float(text)
     return number if isfinite(number) else _refuse_number(text)
+
+
+def _storable(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        limit = sys.get_int_max_str_digits()
+        raise ValueError(f"it has an integer of more than {limit:,} digits") from None
 
 
 def _is_too_deep(value: Any) -> bool:

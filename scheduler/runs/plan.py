@@ -199,4 +199,8 @@ def _reduced(name: str, key: str, current: str | None, incoming: Mapping[str, st
             value = reduce_value(name, key, value, json.loads(text))
         except NodeFailed as error:
             raise Unmergeable(error.code, error.message, node_id) from error
-    return encode(value)
+    try:
+        return encode(value)
+    except ValueError as error:
+        message = f"reducer '{name}' on key '{key}': the result has too many digits"
+        raise Unmergeable("R009", message) from error

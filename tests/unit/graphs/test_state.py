@@ -76,6 +76,14 @@ def test_numbers_that_json_cannot_hold_are_not_read(text: str) -> None:
         decode(text)
 
 
+def test_integers_are_read_as_long_as_they_can_be_written() -> None:
+    longest = "9" * 4_300
+
+    assert encode(decode(f"[{longest},-{longest}]")) == f"[{longest},-{longest}]"
+    with pytest.raises(ValueError, match="an integer of more than 4,300 digits"):
+        decode(f"[{longest}9]")
+
+
 @pytest.mark.parametrize("text", ["", "{", "5 6", "'a'"])
 def test_what_is_not_json_is_not_read(text: str) -> None:
     with pytest.raises(json.JSONDecodeError):

@@ -91,6 +91,17 @@ def test_a_value_its_reducer_cannot_take_is_refused() -> None:
     assert failure(plan(graph(k="merge"), a=wrote("z", k=1))).code == "R009"
 
 
+def test_a_sum_that_is_too_long_to_be_stored_is_refused() -> None:
+    longest = 10**4_300 - 1
+
+    found = failure(plan(graph(k="sum"), {"k": longest}, a=wrote("z", k=longest)))
+
+    assert (found.code, found.message) == (
+        "R009",
+        "reducer 'sum' on key 'k': the result has too many digits",
+    )
+
+
 def test_errors_of_failed_scripts_are_joined_in_id_order() -> None:
     found = plan(
         b=wrote("z", tolerated="2", error="second"), a=wrote("z", tolerated="1", error="first")
