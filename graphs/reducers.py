@@ -26,8 +26,11 @@ def reduce_value(name: str, key: str, current: Any, incoming: Any) -> Any:
     """Return the new value of `key`, from its current one (or `ABSENT`) and one write.
 
     Raises:
-        NodeFailed: R009, if a value has the wrong type or the result is not finite.
+        NodeFailed: R009, if there is no such reducer, a value has the wrong type, or the result
+            is not finite.
     """
+    if name not in _REDUCERS:  # of a graph that was not validated
+        raise NodeFailed("R009", f"reducer '{name}' on key '{key}': there is no such reducer")
     current_type, incoming_type, combine, alone = _REDUCERS[name]
     if not isinstance(current, Absent):
         _require(name, key, "current", current, current_type)

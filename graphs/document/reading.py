@@ -43,13 +43,22 @@ class Reading:
             **self._version(),
             **self._settings(),
             **self._variables(),
-            **self._reducers(),
             **self._nodes(),
         }
+        unknown_reducers = self._unknown_reducers()
+        if unknown_reducers:
+            ready["reducers"] = {
+                key: name
+                for key, name in self._data["reducers"].items()
+                if key not in unknown_reducers
+            }
         self._check_start()
         graph = self._shape(
             Graph, (), ready=ready, fallback={"name": self._directory_name, "start": ""}
         )
+        if graph and unknown_reducers:
+            # Of a graph that is not validated, the first write to their keys fails.
+            graph = replace(graph, reducers={**graph.reducers, **unknown_reducers})
         return graph if self._data.get("nodes") else None
 
     def normal_agent(self) -> NormalAgent | None:
@@ -128,7 +137,7 @@ class Reading:
         ]
         return {"variables": [variable for variable in shaped if variable]}
 
-    def _reducers(self) -> dict[str, Any]:
+    def _unknown_reducers(self) -> dict[str, Any]:
         reducers = self._data.get("reducers")
         if not isinstance(reducers, dict):
             return {}
@@ -138,7 +147,7 @@ class Reading:
         for key, name in unknown.items():
             message = f"unknown reducer '{name}' for key '{key}'"
             self._report("E306", message, "reducers", key, hint=f"one of {', '.join(names)}")
-        return {"reducers": {k: v for k, v in reducers.items() if k not in unknown}}
+        return unknown
 
     def _check_start(self) -> None:
         start, nodes = self._data.get("start"), self._data.get("nodes")

@@ -231,6 +231,24 @@ def test_a_node_without_next_fails_before_it_does_anything(engine: Engine) -> No
     assert engine.inbox() == []
 
 
+def test_a_write_to_a_key_of_an_unknown_reducer_fails(engine: Engine) -> None:
+    graph = """
+        settings: {validate_before_run: false}
+        reducers: {k: appendd, other: append}
+        start: s
+        nodes: {s: {type: script, script: s.sh, next: z}, z: {type: end}}
+        """
+
+    run = engine.finish(graph, {"s.sh": "echo '{\"k\": 1}'"})
+
+    failure = engine.failure(run.run_id)
+    assert (failure.code, failure.message, failure.node) == (
+        "R009",
+        "reducer 'appendd' on key 'k': there is no such reducer",
+        "s",
+    )
+
+
 def test_a_loop_ends_at_the_visit_cap(engine: Engine) -> None:
     graph = """
         settings: {max_loop_iterations: 3}

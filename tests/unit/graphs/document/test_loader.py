@@ -444,7 +444,8 @@ def test_reducers_have_names(tmp_path: Path) -> None:
         "one of append, extend, concat, sum, max, min, merge, overwrite"
     )
     assert agent.graph is not None
-    assert agent.graph.reducers == {"a": "sum"}
+    # If the graph is run nevertheless, the first write to b fails.
+    assert agent.graph.reducers == {"a": "sum", "b": "add"}
 
 
 def test_an_output_schema_that_is_no_mapping_has_its_own_code(tmp_path: Path) -> None:
