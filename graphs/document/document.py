@@ -163,7 +163,7 @@ def read_document(file: Path) -> tuple[Document | None, list[Finding]]:
         text = _read_text(file)
     except _Unreadable as error:
         message = f"cannot read {file.name}: {error}"
-        return None, [_finding(file, "E003", message, (), (1, 1))]
+        return None, [_finding(file, "E003", message, (), (error.line, 1))]
     return parse_document(file, text)
 
 
@@ -179,6 +179,10 @@ def parse_document(file: Path, text: str) -> tuple[Document | None, list[Finding
 
 class _Unreadable(Exception):
     """The file is not text that we accept."""
+
+    def __init__(self, why: str, line: int = 1) -> None:
+        self.line = line
+        super().__init__(why)
 
 
 class _GivenUp(Exception):
@@ -196,7 +200,7 @@ def _read_text(file: Path) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise _Unreadable(f"line {line} is not UTF-8") from error
+        raise _Unreadable(f"line {line} is not UTF-8", line) from error
 
 
 class _Reader:

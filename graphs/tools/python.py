@@ -67,13 +67,14 @@ def _function(source: Source, node: Definition, name: str, needs: BashDetails) -
 
 def _parameters(source: Source, node: Definition, docstring: Docstring) -> Iterator[Parameter]:
     arguments = node.args
-    for argument, kind in (
-        *((argument, "positional-only parameter") for argument in arguments.posonlyargs),
-        (arguments.vararg, "parameter '*'"),
-        (arguments.kwarg, "parameter '**'"),
+    for argument, kind, stars in (
+        *((argument, "positional-only parameter", "") for argument in arguments.posonlyargs),
+        (arguments.vararg, "parameter", "*"),
+        (arguments.kwarg, "parameter", "**"),
     ):
         if argument is not None:
-            message = f"function '{node.name}': {kind} '{argument.arg}' is not supported"
+            shown = f"{kind} '{stars}{argument.arg}'"
+            message = f"function '{node.name}': {shown} is not supported"
             source.report("E605", message, argument.lineno)
     # Defaults belong to the last positional parameters.
     first_default = len(arguments.args) - len(arguments.defaults)

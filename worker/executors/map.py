@@ -76,7 +76,7 @@ def _collect(visit: Visit[MapNode], fields: dict[str, str]) -> Wrote:
             )
         if node.on_error == "collect":
             results.append({"error": result["error"], "item": result["item"]})
-    warnings = (f"map '{visit.node_id}': {count} items failed",) if count else ()
+    warnings = (_failed_items(visit.node_id, count),) if count else ()
     return Wrote(
         {node.collect_into: results},
         node.targets,
@@ -84,3 +84,7 @@ def _collect(visit: Visit[MapNode], fields: dict[str, str]) -> Wrote:
         failed_count=count,
         warnings=warnings,
     )
+
+
+def _failed_items(node_id: str, count: int) -> str:
+    return f"map '{node_id}': {count} {'item' if count == 1 else 'items'} failed"

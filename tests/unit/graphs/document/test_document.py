@@ -77,7 +77,7 @@ def test_plain_aliases_repeat_a_value(file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "column"),
     [
-        (b"a: 1\nb: \xff\n", 1, 1),
+        (b"a: 1\nb: \xff\n", 2, 1),
         (b"\xff\xfea\x00", 1, 1),
         (b"a: [1\nb: 2\n", 2, 2),
         (b"a: 1\nb: x\x07y\n", 2, 5),

@@ -169,8 +169,8 @@ def test_the_description_ends_at_the_first_header(header: str, tmp_path: Path) -
             'def f(a, /,\n      *b, **c):\n    "Do."\n',
             [
                 "1: E605 function 'f': positional-only parameter 'a' is not supported",
-                "2: E605 function 'f': parameter '*' 'b' is not supported",
-                "2: E605 function 'f': parameter '**' 'c' is not supported",
+                "2: E605 function 'f': parameter '*b' is not supported",
+                "2: E605 function 'f': parameter '**c' is not supported",
             ],
         ),
         (
