@@ -245,8 +245,7 @@ def main() -> None:
     hear_termination()
     try:
         with minding_readers():
-            code = _call()
-            sys.stdout.flush()
+            code = _written(_call())
     except Terminated as ended:
         end_by(ended.number)
     leave(code)
@@ -267,6 +266,22 @@ def _call() -> int:
         return exit_codes.ExitCode.INTERRUPTED
     except SystemExit as ended:  # click's own, with completions
         return int(ended.code or 0)
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # a help page that cannot be written
+        return exit_codes.report(error, json="--json" in sys.argv)
+
+
+def _written(code: int) -> int:
+    """Write what is left to be written; returns the exit code."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # the disk is full
+        if code == exit_codes.ExitCode.SUCCEEDED:  # else it has been reported
+            return exit_codes.report(error, json="--json" in sys.argv)
+    return code
 
 
 def _have_standard_streams() -> None:

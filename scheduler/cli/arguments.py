@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -176,9 +177,14 @@ def piped_text() -> str:
     """What comes in on standard input.
 
     Raises:
-        click.UsageError: it is more than anybody could use.
+        click.UsageError: it is more than anybody could use, or is not text.
     """
-    text = sys.stdin.read(_PIPED_LIMIT_CHARS + 1)
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="strict")
+    try:
+        text = sys.stdin.read(_PIPED_LIMIT_CHARS + 1)
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"standard input is not {error.encoding.upper()} text") from error
     if len(text) > _PIPED_LIMIT_CHARS:
         limit = _PIPED_LIMIT_CHARS // MIB
         raise click.UsageError(f"standard input is larger than {limit} MiB")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from json import dumps
+from pathlib import Path
 
 import click
 
@@ -144,6 +145,9 @@ def judge(error: BaseException) -> ErrorReport:
             return _told(code, _name_of(error), str(error))
     if of_redis := _judge_redis(error):
         return _told(ExitCode.UNREACHABLE, "redis", of_redis)
+    if isinstance(error, FileNotFoundError) and not _has_current_directory():
+        message, hint = "the current directory does not exist any more", "change to another one"
+        return ErrorReport(ExitCode.USAGE, "usage", message, hint)
     if isinstance(error, OSError) and error.strerror:
         # The machine's: no room, no rights, too many open files.
         place = f"{error.filename}: " if error.filename else ""
@@ -151,6 +155,13 @@ def judge(error: BaseException) -> ErrorReport:
         return ErrorReport(ExitCode.FAILED, "system", message, hint)
     message, hint = f"{type(error).__name__}: {error}", "this is a bug; use -vv for the traceback"
     return ErrorReport(ExitCode.FAILED, "internal", message, hint)
+
+
+def _has_current_directory() -> bool:
+    try:
+        return bool(Path.cwd())
+    except FileNotFoundError:
+        return False
 
 
 def _judge_use(error: click.ClickException) -> ErrorReport:

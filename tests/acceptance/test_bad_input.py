@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,7 +16,7 @@ import pytest
 import redis
 
 from sleipnir.scheduler.store.keys import BUNDLES, bundle_key
-from tests.support.command_line import Sleipnir
+from tests.support.command_line import COMMAND, Sleipnir
 from tests.support.redis_server import RedisServer
 from tests.support.services import Fleet
 
@@ -200,6 +201,20 @@ def test_a_prompt_that_is_not_utf_8_is_taken_as_it_is(sleipnir: Sleipnir) -> Non
 
     # On the terminal, what UTF-8 cannot hold is shown as an escape.
     assert (done.returncode, done.stdout) == (0, "a\\udcffb\n")
+
+
+def test_standard_input_that_is_no_text_is_refused(sleipnir: Sleipnir) -> None:
+    done = subprocess.run(
+        [*COMMAND, "run", "copy", "-"],
+        cwd=sleipnir.project,
+        env=sleipnir.environment,
+        input=b"caf\xe9",
+        capture_output=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(b"error: standard input is not UTF-8 text")
 
 
 def test_a_prompt_of_a_megabyte_comes_back(sleipnir: Sleipnir) -> None:

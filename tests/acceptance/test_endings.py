@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -114,3 +115,43 @@ def test_a_pipe_that_nobody_reads_ends_it_silently(sleipnir: Sleipnir, call: str
 
     assert called.returncode == -signal.SIGPIPE
     assert not called.stderr
+
+
+@pytest.mark.parametrize("call", ["--help", "schema", "run sleeper -q", "ps --json"])
+def test_a_full_disk_is_reported_in_one_line(sleipnir: Sleipnir, call: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        called = subprocess.run(
+            [*COMMAND, *call.split()],
+            cwd=sleipnir.project,
+            env=sleipnir.environment,
+            timeout=TIME_LIMIT_S,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert called.returncode == 1
+    assert "No space left on device" in called.stderr
+    assert len(called.stderr.splitlines()) == 1
+
+
+def test_a_current_directory_that_is_gone_is_named(sleipnir: Sleipnir, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = f'rmdir "$PWD"; {shlex.join(COMMAND)} run sleeper'
+
+    called = subprocess.run(
+        ["bash", "-c", command],
+        cwd=gone,
+        env=sleipnir.environment,
+        timeout=TIME_LIMIT_S,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (called.returncode, called.stderr) == (
+        2,
+        "error: the current directory does not exist any more; change to another one\n",
+    )
