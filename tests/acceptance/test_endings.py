@@ -69,7 +69,7 @@ def test_watch_says_that_the_run_goes_on(sleipnir: Sleipnir, tmp_path: Path) -> 
     gate.touch()
 
     assert watcher.returncode == -signal.SIGTERM
-    assert f"terminated: run {run_id} goes on" in said
+    assert f"terminated: run {run_id} continues" in said
     assert sleipnir("watch", run_id).returncode == 0
 
 
