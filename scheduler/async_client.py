@@ -1,8 +1,8 @@
-"""The Python client on asyncio: the same engine, the same methods, awaited.
+"""The Python client on asyncio: the same engine and methods, awaited.
 
-What Redis answers is awaited on `redis.asyncio`, so that thousands of runs can be followed at once.
-What reads files or computes (preparing agents, second chances, waiting for the disk of the embedded
-engine) runs in a thread, by the client that it is the twin of.
+Reads and transitions are awaited on `redis.asyncio`, so that thousands of runs can be followed at
+once. File access and computation (preparing agents, second chances, syncing the embedded engine to
+disk) run in threads, on the synchronous client that this one wraps.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sleipnir.scheduler.store.queries.records import run_of
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# How long one look for news waits: less where others wait for their turn.
+# How long one blocking read of news waits; less when others are queued.
 _LOOK_MS = 5_000
 _SHORTEST_LOOK_MS = 20
 
@@ -38,7 +38,7 @@ _SHORTEST_LOOK_MS = 20
 def _in_thread(
     method: Callable[Concatenate[Client, P], T],
 ) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
-    """The same method, awaited while a thread carries it out."""
+    """Return the method as a coroutine that runs it in a thread."""
 
     async def call(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
         client, _ = await self._opened()
@@ -48,15 +48,14 @@ def _in_thread(
 
 
 class AsyncClient:
-    """`Client` on asyncio; opened by `async with`, or by its first use.
+    """`Client` on asyncio; opened by `async with` or by its first use.
 
         async with AsyncClient() as client:
             run_id = await client.submit("welcome", Request(prompt="Ada"))
             async for entry in client.events(run_id):
                 print(entry.event)
 
-    It belongs to the event loop that it was first used on. Arguments and errors are those of
-    `Client`.
+    It belongs to the event loop of its first use. Arguments and errors are those of `Client`.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class AsyncClient:
 
     @classmethod
     def over(cls, client: Client) -> Self:
-        """Return a twin of a client that is there already; closing it closes that one too."""
+        """Return an async client over an existing client, which it closes with itself."""
         twin = cls()
         twin._open = lambda: client
         return twin
@@ -87,7 +86,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of the engine; the embedded one stops if nobody else uses it."""
+        """Leave the engine; an embedded one stops if nobody else uses it."""
         if self._parts is not None:
             (client, store), self._parts = self._parts, None
             await store.close()
@@ -107,14 +106,14 @@ class AsyncClient:
     prepare = _in_thread(Client.prepare)
 
     async def submit(self, agent: str | PreparedAgent, request: Request | None = None) -> str:
-        """Accept a run and return its id; as `Client.submit`."""
+        """Accept a run and return its id, as `Client.submit` does."""
         (run_id,) = await self.submit_many(agent, [request or Request()])
         return run_id
 
     async def submit_many(
         self, agent: str | PreparedAgent, requests: Iterable[Request]
     ) -> list[str]:
-        """Accept runs of one agent, many in a round trip; returns their ids in the same order.
+        """Accept runs of one agent, many per round trip; return their ids in the same order.
 
         Raises:
             SubmissionRefused: nothing was stored.
@@ -138,12 +137,12 @@ class AsyncClient:
     # ---- look
 
     async def run(self, run_id: str) -> Run:
-        """Return a run as it is now; as `Client.run`."""
+        """Return a run as it is now, as `Client.run` does."""
         _, store = await self._opened()
         return await store.read(run_of(run_id))
 
     async def state(self, run_id: str, step: int | None = None) -> dict[str, Any]:
-        """Return the state of a run as last committed, or after a step; as `Client.state`."""
+        """Return the state as last committed, or after a step, as `Client.state` does."""
         client, store = await self._opened()
         if step is not None:
             return await asyncio.to_thread(client.state, run_id, step)
@@ -151,7 +150,7 @@ class AsyncClient:
         return await store.read(state_of(run_id))
 
     async def events(self, run_id: str, after: str = "0") -> AsyncIterator[NarrationEntry]:
-        """What is told of a run, to its end; as `Client.events`."""
+        """Yield the events of a run until its end, as `Client.events` does."""
         is_open = False
         while True:
             news = await self._news(run_id, after, is_open)
@@ -163,7 +162,7 @@ class AsyncClient:
             after = news.entries[-1].event_id if news.entries else after
 
     async def wait(self, run_id: str, timeout_s: float | None = None) -> Run:
-        """Wait until the run is over; as `Client.wait`."""
+        """Wait until the run has ended, as `Client.wait` does."""
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._ended(run_id)
@@ -189,14 +188,14 @@ class AsyncClient:
         return await store.look(news_of(run_id, after, wait_ms, is_open=is_open))
 
     async def open_question(self, run_id: str, node: str | None = None) -> Question:
-        """Return the open question of a run or its children; as `Client.open_question`."""
+        """Return the open question of a run or its children, as `Client.open_question` does."""
         question = chosen(run_id, await self.open_questions(run_id), node)
         if question is None:
             raise none_open(await self.run(run_id), node)
         return question
 
     async def open_questions(self, run_id: str) -> list[Question]:
-        """Return the open questions of a run, or else those of its child runs at any depth."""
+        """Return a run's open questions, or else those of its child runs at any depth."""
         _, store = await self._opened()
         await store.read(run_of(run_id))
         return await store.read(questions_of(run_id)) or await store.read(questions_of_tree(run_id))
@@ -204,7 +203,7 @@ class AsyncClient:
     # ---- steer
 
     async def answer(self, run_id: str, text: str, node: str | None = None) -> Question:
-        """Answer the open question of a run or its children; as `Client.answer`."""
+        """Answer the open question of a run or its children, as `Client.answer` does."""
         client, store = await self._opened()
         question = await self.open_question(run_id, node)
         text = accepted(question, text, client.store.settings.value_limit_bytes)
@@ -220,7 +219,7 @@ class AsyncClient:
         return question
 
     async def cancel(self, run_id: str, reason: str = "cancelled by its user") -> bool:
-        """Cancel a run with its children; False if it was over already."""
+        """Cancel a run with its children; return False if it had ended."""
         client, store = await self._opened()
         await store.read(run_of(run_id))
         failure = Failure("cancelled", reason, None)

@@ -1,6 +1,6 @@
 """The Python client: submit agents, follow and answer their runs, cancel them.
 
-The command line is built on it. Its twin on asyncio is `sleipnir.scheduler.async_client`.
+The command line is built on it. `sleipnir.scheduler.async_client` is its asyncio version.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.temporary import OwnDirectory
 
-# Most clients only look at runs: what reads, checks and packs agents comes when it is needed.
+# Most clients only read runs; preparing agents imports these when needed.
 with lazy_imports():
     from sleipnir.graphs.bundles import archive, packed
     from sleipnir.scheduler.config import settings as configuration
@@ -54,22 +54,22 @@ if TYPE_CHECKING:
 class Client(Preparing, Following, Steering, Sessions, SecondChances):
     """Submits runs, follows them, answers their questions, steers and compares them.
 
-    It finds its engine as the commands do: the Redis that is named here or configured, or else the
-    embedded engine, started if none runs. That one stops when its last user closes or ends.
-    Threads may share a client.
+    It finds its engine as commands do: the given or configured Redis, or else the embedded engine,
+    which is started if necessary, and stops when its last user closes or exits. Threads may share a
+    client.
 
         with Client() as client:
             run = client.wait(client.submit("welcome", Request(prompt="Ada")))
 
     Args:
         redis_url: overrides the configured one.
-        agents_dir: directories of agents to look into before the configured ones.
-        workers: whether the embedded engine is to execute nodes meanwhile.
+        agents_dir: directories of agents, searched before the configured ones.
+        workers: whether the embedded engine should execute nodes meanwhile.
 
     Raises:
-        SettingInvalid: the configuration cannot be used.
-        EngineUnreachable: there is no engine, and none can be started. So does every method when
-            Redis fails it.
+        SettingInvalid: the configuration is invalid.
+        EngineUnreachable: there is no engine, and none can be started. All methods raise it
+            when Redis fails.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Client(Preparing, Following, Steering, Sessions, SecondChances):
     def over(
         cls, store: RunStore, search: AgentSearch, acceptances: Acceptances | None = None
     ) -> Self:
-        """Return a client of a store that is there already."""
+        """Return a client of an existing store."""
         client = cls.__new__(cls)
         client._held = ExitStack()
         client._use(store, search, acceptances)
@@ -107,7 +107,7 @@ class Client(Preparing, Following, Steering, Sessions, SecondChances):
 
     def _use(self, store: RunStore, search: AgentSearch, acceptances: Acceptances | None) -> None:
         self.store = store
-        # Of the embedded engine; what another Redis keeps is between it and its operator.
+        # Only for the embedded engine; durability of another Redis is up to its operator.
         self.acceptances = acceptances
         self.queries = RunQueries(store.client, store.clock)
         self.search = search
@@ -117,15 +117,15 @@ class Client(Preparing, Following, Steering, Sessions, SecondChances):
     def connect(
         cls, settings: Settings, search: AgentSearch, acceptances: Acceptances | None = None
     ) -> Self:
-        """Return a client of the Redis that the settings name.
+        """Return a client of the configured Redis.
 
         Raises:
-            EngineUnreachable: nothing usable answers there.
+            EngineUnreachable: no usable Redis answers.
         """
         return cls.over(_store(_connected(settings), settings), search, acceptances)
 
     def close(self) -> None:
-        """Let go of the engine; the embedded one stops if nobody else uses it."""
+        """Leave the engine; an embedded one stops if nobody else uses it."""
         self._held.close()
 
     def __enter__(self) -> Self:
@@ -136,15 +136,15 @@ class Client(Preparing, Following, Steering, Sessions, SecondChances):
 
     @cached_property
     def budget_check(self) -> BudgetCheck:
-        """Whether something is left to spend."""
+        """The check whether any budget is left."""
         return budget_check.BudgetCheck(self.store)
 
     # ---- submit
 
     def machine_with_files(self) -> str | None:
-        """Return the name of this machine, if only runs that are pinned to it would find its files.
+        """Return this machine's name if runs must be pinned to it to find its files.
 
-        None where all workers run on it, and where none does.
+        None if all workers run on it, or if none does.
         """
         settings = self.store.settings
         if settings.redis_url is None or is_private(settings.redis_url):
@@ -155,17 +155,17 @@ class Client(Preparing, Following, Steering, Sessions, SecondChances):
     def submit(
         self, agent: str | PreparedAgent, request: Request | None = None, *, keep: bool = True
     ) -> str:
-        """Accept a run and return its id; from here on it is never lost.
+        """Accept a run and return its id; from then on it is never lost.
 
         Args:
-            agent: its name, its path, or what `prepare` made of that.
-            keep: wait until it is on disk, on the embedded engine; else call `keep` afterwards.
+            agent: its name, its path, or the result of `prepare`.
+            keep: with the embedded engine, wait until it is on disk; else call `keep` later.
 
         Raises:
             SubmissionRefused: nothing was stored.
-            SessionInUse: likewise, for a run of the same session goes on.
+            SessionInUse: likewise; another run of the session has not ended.
             AgentNotFound, InvalidAgent, BundleError: as `prepare`.
-            NotKept: it was stored, and may be lost.
+            NotKept: it was stored, but may get lost.
         """
         prepared = self.prepare(agent) if isinstance(agent, str) else agent
         request = request or submission.Request()
@@ -173,7 +173,7 @@ class Client(Preparing, Following, Steering, Sessions, SecondChances):
         while not is_accepted:
             run = self.new_run(prepared, request)
             self.budget_check.require_budget(run.batch)
-            with suppress(NotOver):  # its session has gone on meanwhile
+            with suppress(NotOver):  # the session was continued meanwhile
                 self.store.runs.submit(run)
                 is_accepted = True
         if keep:
@@ -181,10 +181,10 @@ class Client(Preparing, Following, Steering, Sessions, SecondChances):
         return run.run_id
 
     def submit_many(self, agent: str | PreparedAgent, requests: Iterable[Request]) -> list[str]:
-        """Accept runs of one agent; returns their ids in the same order.
+        """Accept runs of one agent; return their ids in the same order.
 
         Raises:
-            SubmissionRefused: by the first that is refused; those before it are accepted.
+            SubmissionRefused: for the first refused one; those before it are accepted.
             AgentNotFound, InvalidAgent, BundleError, NotKept: as `submit`.
         """
         prepared = self.prepare(agent) if isinstance(agent, str) else agent
@@ -197,10 +197,10 @@ class Client(Preparing, Following, Steering, Sessions, SecondChances):
         return run_ids
 
     def keep(self, run_ids: Sequence[str]) -> None:
-        """Return once these runs are on disk, if that is ours to see to.
+        """Wait until these runs are on disk, if this client is responsible for that.
 
         Raises:
-            NotKept: they are in the memory of Redis, and cannot be put on disk.
+            NotKept: Redis has them in memory, but cannot write them to disk.
         """
         if self.acceptances is None or not run_ids:
             return
@@ -214,10 +214,10 @@ class Client(Preparing, Following, Steering, Sessions, SecondChances):
         self.acceptances.tidy(self.queries.left_ms, now_ms)
 
     def graph_of(self, run: Run) -> Graph:
-        """Return the graph that a run executes, as it was submitted.
+        """Return the graph of a run, as it was submitted.
 
         Raises:
-            BundleError: it is not kept any more.
+            BundleError: it is no longer stored.
         """
         with self._unpacked(run) as bundle:
             graph, _ = packed.packed_agent(bundle)
@@ -225,13 +225,13 @@ class Client(Preparing, Following, Steering, Sessions, SecondChances):
         return graph
 
     def node_types(self, run: Run) -> dict[str, str]:
-        """Of each node of that graph its type, read without the rest; raises as `graph_of`."""
+        """Return the type of each node of that graph, read on its own; raises as `graph_of`."""
         with self._unpacked(run) as bundle:
             return packed.node_types(bundle)
 
     @contextmanager
     def _unpacked(self, run: Run) -> Iterator[Path]:
-        """The files that a run was submitted with, for the time of a `with` block."""
+        """Unpack the files that a run was submitted with, for the duration of a `with` block."""
         data = self.store.bundles.get(run.digest)
         if data is None:
             raise BundleError(f"the files of agent '{run.agent}' are no longer stored")

@@ -1,4 +1,4 @@
-"""What can go wrong with a run, its store or its engine; the tree callers catch by.
+"""The errors of runs, the store and the engine; the tree that callers catch by.
 
 SleipnirError
 ├── GraphError            something is wrong with an agent (sleipnir.graphs.errors)
@@ -8,30 +8,30 @@ SleipnirError
 ├── EngineUnreachable     no usable Redis, or none that can be started
 │   ├── EngineUnfit       a Redis answers but may lose or evict what it is given
 │   └── NotKept           what Redis has acknowledged cannot be put on disk
-├── ArtifactStoreFailed   the place for indexes that the settings name cannot be used
-├── RunLost               a run that was accepted here is not in Redis any more
+├── ArtifactStoreFailed   the configured store for indexes cannot be used
+├── RunLost               an accepted run is no longer in Redis
 ├── SubmissionRefused     a run was not accepted; nothing was stored
-│   └── BudgetUsedUp      a budget that stops submissions has nothing left
-├── StillRunning          a run was not over in the time its caller had for it
+│   └── BudgetUsedUp      a budget with `on_excess: stop` is used up
+├── StillRunning          a run had not ended when its caller's time was up
 ├── RunNotFound           no run with that id or prefix
 ├── AmbiguousRun          a prefix names several runs
-├── BadCursor             a cursor that no page of that list has given
-├── SessionInUse          a run of the session goes on
-├── AnswerRefused         no such open question, or somebody was faster
+├── BadCursor             a cursor is not from a page of that list
+├── SessionInUse          another run of the session has not ended
+├── AnswerRefused         no such open question, or already answered
 │   └── AnswerInvalid     not what the question asks for; it stays open
 ├── ActionRefused         the run's status does not allow it
-├── TransitionBroken      a transition failed at what it found or was given; nothing was written
+├── TransitionBroken      a transition failed on its data; nothing was written
 └── TransitionRefused     the store refused a transition; the caller's view is out of date
     ├── RunClosed         the run already reached a final status
-    ├── StaleVisit        the visit is not open (any more), or another delivery owns it
-    ├── StaleStep         somebody else advanced this step
-    ├── NotOver           the run goes on, or has gone on since the caller looked
-    ├── RunGone           nothing is left of the run, or not enough to go on with
+        ├── StaleVisit        the visit is not open, or another delivery owns it
+        ├── StaleStep         another delivery advanced this step
+        ├── NotOver           the run has not ended, or was continued since the caller looked
+        ├── RunGone           too little is left of the run to continue it
     ├── IdTaken           another child of the run has an id with the same last digits
-    ├── NotReachable      a message is addressed to a run that this one may not write to
-    ├── NotOpen           a message is addressed to a run that is over
+        ├── NotReachable      this run may not send messages to that one
+        ├── NotOpen           the recipient of a message has ended
     ├── InboxFull         a message is addressed to a run that has many to read already
-    ├── NotWaiting        the visit does not wait for that (any more)
+        ├── NotWaiting        the visit does not wait for that, or no longer does
     ├── StepFailing       a sibling failed for good; this visit must not park any more
     └── StateTooLarge     the state would exceed its limit; nothing was written
 """
@@ -44,7 +44,7 @@ from sleipnir.errors import SleipnirError as SleipnirError
 
 
 class Terminated(BaseException):
-    """A command is to end at once, by the signal `number`; as KeyboardInterrupt, no error."""
+    """A command must exit because of signal `number`; like KeyboardInterrupt, not an error."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -52,18 +52,18 @@ class Terminated(BaseException):
 
 
 class ArtifactStoreFailed(SleipnirError):
-    """Where indexes of knowledge bases are kept outside of Redis cannot be used; says why."""
+    """The store for indexes outside of Redis cannot be used; says why."""
 
 
 class SettingInvalid(SleipnirError):
-    """A setting cannot be used; names it, its source and the remedy."""
+    """A setting is invalid; names it, its source and the remedy."""
 
 
 class WrongValue(SleipnirError):
     """A value is not what its setting takes.
 
     Args:
-        path: where within the setting, if it is a mapping.
+        path: the place within the setting, if it is a mapping.
         problem: what is wrong, without the place.
     """
 
@@ -74,7 +74,7 @@ class WrongValue(SleipnirError):
 
 
 class SecretsUnusable(SleipnirError):
-    """The secrets file cannot be read, or must not be because other users could do so."""
+    """The secrets file cannot be read, or is readable by other users."""
 
 
 class SecretsMissing(SleipnirError):
@@ -89,7 +89,7 @@ class SecretsMissing(SleipnirError):
 
 
 class EngineUnreachable(SleipnirError):
-    """There is no engine to talk to; the message says where we looked and what to do."""
+    """No engine can be reached; the message says where we looked and what to do."""
 
 
 class EngineUnfit(EngineUnreachable):
@@ -97,11 +97,11 @@ class EngineUnfit(EngineUnreachable):
 
 
 class NotKept(EngineUnreachable):
-    """The embedded engine has something in memory that it cannot put on disk."""
+    """The embedded engine cannot write what it has in memory to disk."""
 
 
 class RunLost(SleipnirError):
-    """The embedded engine accepted this run, and its Redis does not have it any more."""
+    """The embedded engine accepted this run, but its Redis no longer has it."""
 
     def __init__(self, run_id: str, cause: str) -> None:
         self.run_id = run_id
@@ -125,7 +125,7 @@ class BudgetUsedUp(SubmissionRefused):
 
 
 class StillRunning(SleipnirError, TimeoutError):
-    """The run was not over in time; it goes on."""
+    """The run had not ended in time; it continues."""
 
     def __init__(self, run_id: str, timeout_s: float) -> None:
         self.run_id = run_id
@@ -152,7 +152,7 @@ class AmbiguousRun(SleipnirError):
 
 
 class BadCursor(SleipnirError):
-    """No page of that list gave this cursor."""
+    """The cursor is not from a page of that list."""
 
     def __init__(self, kind: str, cursor: str) -> None:
         self.cursor = cursor
@@ -164,7 +164,7 @@ class BadCursor(SleipnirError):
 
 
 class SessionInUse(SleipnirError):
-    """A session has one run at a time, and `run_id` goes on."""
+    """A session has one run at a time, and `run_id` has not ended."""
 
     def __init__(self, session: str, run_id: str, status: str) -> None:
         self.run_id = run_id
@@ -188,9 +188,9 @@ class ActionRefused(SleipnirError):
 
 
 class TransitionBroken(SleipnirError):
-    """A transition failed at what it found in Redis or was given; nothing was written.
+    """A transition failed on its arguments or on what it found in Redis; nothing was written.
 
-    It would fail again.
+    Retrying it would fail again.
     """
 
     def __init__(self, transition: str, reason: str) -> None:
@@ -208,7 +208,7 @@ class RunClosed(TransitionRefused):
 
 
 class NotOver(TransitionRefused):
-    """The run goes on, or has done so since the caller looked."""
+    """The run has not ended, or was continued since the caller looked."""
 
 
 class RunGone(TransitionRefused):
@@ -224,19 +224,19 @@ class StaleVisit(TransitionRefused):
 
 
 class StaleStep(TransitionRefused):
-    """Somebody else advanced this step already."""
+    """Another delivery has already advanced this step."""
 
 
 class NotWaiting(TransitionRefused):
-    """The visit does not wait for what it was given, or somebody was faster."""
+    """The visit does not wait for this, or no longer does."""
 
 
 class NotReachable(TransitionRefused):
-    """The run may not write to that one."""
+    """The run may not send messages to that one."""
 
 
 class NotOpen(TransitionRefused):
-    """The run that is written to is over."""
+    """The recipient of the message has ended."""
 
 
 class InboxFull(TransitionRefused):
@@ -244,7 +244,7 @@ class InboxFull(TransitionRefused):
 
 
 class StepFailing(TransitionRefused):
-    """A sibling failed for good; what this visit produced is to be discarded."""
+    """A sibling failed for good; the result of this visit must be discarded."""
 
 
 class StateTooLarge(TransitionRefused):

@@ -1,4 +1,4 @@
-"""Faults on request, for tests of what happens when a process dies or stalls at an exact place.
+"""Failpoints: faults on request, to test processes that die or stall at an exact place.
 
     SLEIPNIR_FAILPOINT=<when>.<function>:<action>[:<n>]
 
@@ -6,9 +6,9 @@ when      before | after (it has returned) | amid (0.1 s after it was called)
 function  a method of a part of RunStore; in a worker also `execute`, which runs a node's body
 action    kill (SIGKILL to itself) | stop (SIGSTOP) | raise (as if the connection were lost) |
           freeze (hold the interpreter, as a search with a bad pattern does)
-n         strikes the n-th time only; without it every time
+n         only the n-th call; every call by default
 
-A process looks once, when it starts; without the variable nothing is wrapped.
+A process reads the variable once, at start; without it nothing is wrapped.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _FORM = re.compile(r"(before|after|amid)\.(\w+):(kill|stop|raise|freeze)(?::([1-
 
 
 def install_requested(*owners: Any) -> None:
-    """Install the failpoint that the environment asks for, if it does; see `install`."""
+    """Install the failpoint requested by the environment, if any; see `install`."""
     requested = os.environ.get(VARIABLE)
     if requested:
         install(requested, *owners)
 
 
 def install(requested: str, *owners: Any) -> None:
-    """Wrap the function of one of `owners`, classes or modules, that a failpoint names.
+    """Wrap the function that a failpoint names, in one of `owners`, classes or modules.
 
     Raises:
-        SettingInvalid: it is no failpoint, or no owner has such a function.
+        SettingInvalid: it is not a failpoint, or no owner has such a function.
     """
     form = _FORM.fullmatch(requested)
     if form is None:
@@ -76,7 +76,7 @@ def _wrapped(
 
 
 def _nth(number: int, strike: Callable[[], None]) -> Callable[[], None]:
-    reached = itertools.count(1)  # its `next` is safe in threads
+    reached = itertools.count(1)  # its `next` is thread-safe
 
     def strike_once() -> None:
         if next(reached) == number:
@@ -98,7 +98,7 @@ def _raise() -> None:
 
 
 def _freeze() -> None:
-    # Code in C that takes for ever and lets no other thread run.
+    # C code that never ends and lets no other thread run.
     sum(itertools.repeat(0))
 
 

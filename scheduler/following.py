@@ -21,12 +21,12 @@ with lazy_imports():
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.events import NarrationEntry
 
-# How long one look for news waits.
+# How long one blocking read of news waits.
 _LOOK_S = 5.0
 
 
 class HasStore(Protocol):
-    """What the rest of a client has for this part."""
+    """What this part needs of the rest of a client."""
 
     store: RunStore
     queries: RunQueries
@@ -37,7 +37,7 @@ class HasStore(Protocol):
 
 
 class Following:
-    """Looks at runs."""
+    """Reads and follows runs."""
 
     def run(self: HasStore, run_id: str) -> Run:
         """Return a run as it is now.
@@ -48,11 +48,11 @@ class Following:
         return self.queries.run(run_id)
 
     def state(self: HasStore, run_id: str, step: int | None = None) -> dict[str, Any]:
-        """Return the state of a run as last committed, or after a step; 0 is before the first node.
+        """Return the state as last committed, or after a step; step 0 is before the first node.
 
         Raises:
             RunNotFound: there is none of that id.
-            IndexError: that step was not committed, or is not kept by itself any more.
+            IndexError: that step was not committed, or was folded into a later one.
         """
         self.queries.run(run_id)
         if step is not None:
@@ -60,10 +60,10 @@ class Following:
         return self.queries.state(run_id)
 
     def events(self: HasStore, run_id: str, after: str = "0") -> Iterator[NarrationEntry]:
-        """What is told of a run, to its end, waiting for what is still to come.
+        """Yield the events of a run until its end, waiting for new ones.
 
         Args:
-            after: the `event_id` of the last entry that was seen; begins after that.
+            after: the `event_id` of the last entry already seen.
 
         Raises:
             RunNotFound: there is none of that id, or no more.
@@ -79,11 +79,11 @@ class Following:
             after = news.entries[-1].event_id if news.entries else after
 
     def wait(self: HasStore, run_id: str, timeout_s: float | None = None) -> Run:
-        """Wait until the run is over; one that waits for a person is not.
+        """Wait until the run has ended; waiting for a person does not count as an end.
 
         Raises:
             RunNotFound: there is none of that id, or no more.
-            StillRunning: it was not over within `timeout_s`; it goes on.
+            StillRunning: it had not ended within `timeout_s`; it continues.
         """
         end = None if timeout_s is None else monotonic() + timeout_s
         newest = self.queries.newest_entry(run_id)
@@ -104,7 +104,7 @@ class Following:
 
         Raises:
             RunNotFound: there is no run of that id.
-            AnswerRefused: there is none, or `node` does not say which of several.
+            AnswerRefused: there is none, or several and `node` does not single one out.
         """
         question = answers.chosen(run_id, self.open_questions(run_id), node)
         if question is None:
@@ -112,16 +112,16 @@ class Following:
         return question
 
     def open_questions(self: HasStore, run_id: str) -> list[Question]:
-        """Return the open questions of a run, or else those of its child runs at any depth."""
+        """Return a run's open questions, or else those of its child runs at any depth."""
         return self.queries.questions(run_id) or self.queries.questions_of_tree(run_id)
 
     def deserted_machines(self: HasStore, runs: Iterable[Run | RunRow]) -> set[str]:
-        """Machines that some of the runs are pinned to, and that have no worker now."""
+        """Return machines that some of the runs are pinned to, but that have no worker now."""
         pinned = (run.machine for run in runs if not run.is_final)
         return Machines(self.store.client).without_worker(pinned)
 
     def waits_for(self: HasStore, runs: Sequence[Run | RunRow]) -> dict[str, str]:
-        """What those of the runs wait for that a person has to see to, by run id."""
+        """Return by run id what a person has to do for it to continue."""
         open_runs = [run for run in runs if not run.is_final]
         deserted = self.deserted_machines(open_runs)
         without_worker = {

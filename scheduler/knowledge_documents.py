@@ -1,7 +1,7 @@
-"""Has documents read on the machine that submits, where workers cannot read them.
+"""Has documents read on the submitting machine if workers cannot read them.
 
-What reads them runs commands, and belongs to the worker. It is found by its name, as verbs are, so
-nothing here imports it.
+The code that reads them runs commands and belongs to the worker. It is located by name, as verbs
+are, so nothing here imports it.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ def take_along(
     choose: ChooseBuild | None,
     scratch: Path,
 ) -> tuple[dict[str, KnowledgePlan], list[Part]]:
-    """Read the documents of an agent's unbuilt knowledge bases that workers could not.
+    """Read the documents of an agent's unbuilt knowledge bases that workers could not read.
 
     Args:
-        choose: asks about documents that cannot be read; None: nobody does.
+        choose: asks about unreadable documents; None: nobody is asked.
         scratch: an empty directory to write them to.
 
     Returns:
-        The plans, and what else the bundle is to have.
+        The plans, and additional parts of the bundle.
 
     Raises:
-        SleipnirError: documents cannot be read, and the person asked does not go on without.
+        SleipnirError: documents cannot be read, and nobody agreed to do without them.
     """
     found, parts = dict(plans), []
     for base in bases_of(agent):

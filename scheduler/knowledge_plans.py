@@ -1,4 +1,4 @@
-"""What runs are told of the knowledge bases of their agent, and what they are built with."""
+"""Plans of an agent's knowledge bases: what its runs know of them, and how to build them."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.knowledge_pointers import BuiltBase, UnbuiltBase
 
-# What somebody has said of knowledge bases that their agents and the settings do not describe in
-# full: by the agent's directory and the node's id.
+# A person's choices for knowledge bases that agent and settings do not fully describe: by the
+# agent's directory and the node's id.
 BuildChoices: TypeAlias = Mapping[tuple[Path, str], Mapping[str, Any]]
 
 
 class ChooseBuild(Protocol):
-    """Asks somebody about knowledge bases that are to be built."""
+    """Asks a person about knowledge bases to be built."""
 
     def __call__(
         self, agent: str, base: DescribedBase, defaults: Mapping[str, Any]
     ) -> Mapping[str, Any] | None:
-        """What is missing to build one; None: it is not to be built."""
+        """Return the missing settings to build it; None: don't build it."""
 
     def leaves_out(
         self, agent: str, base: DescribedBase, failures: Sequence[tuple[str, str]]
     ) -> bool:
-        """Whether to go on without documents, given their sources and why they cannot be read."""
+        """Return whether to continue without documents, given as (source, reason) pairs."""
 
 
 def rag_defaults(settings: Settings) -> dict[str, Any]:
-    """What knowledge bases are built with where their nodes do not say."""
+    """Return the build settings for knowledge bases whose nodes do not specify them."""
     return {
         "embedding_model": settings.rag_embedding_model,
         "chunk_size": settings.rag_chunk_size,
@@ -53,9 +53,9 @@ def rag_defaults(settings: Settings) -> dict[str, Any]:
 def plans_of(
     agent: Agent, settings: Settings, choices: BuildChoices | None = None
 ) -> dict[str, KnowledgePlan]:
-    """What runs need to know of the agent's knowledge bases, by the names of their pointers.
+    """Return the plans of the agent's knowledge bases, by the names of their pointers.
 
-    Of those that cannot be built there is none.
+    Those that cannot be built are left out.
     """
     plans: dict[str, KnowledgePlan] = {}
     for base in bases_of(agent):
@@ -79,7 +79,7 @@ def plans_of(
 def unbuilt_bases(
     agent: Agent, settings: Settings, plans: Mapping[str, KnowledgePlan], digest: str
 ) -> Iterator[UnbuiltBase]:
-    """Yield the knowledge bases that runs of a bundle are to build, if nobody has built them."""
+    """Yield the knowledge bases that runs of a bundle have to build if nobody has yet."""
     loaders = loader_names(settings.document_loaders)
     for base in bases_of(agent):
         plan = plans.get(base.node_id)
@@ -97,7 +97,7 @@ def unbuilt_bases(
 
 
 def built_bases(plans: Mapping[str, KnowledgePlan], digest: str) -> Iterator[BuiltBase]:
-    """Yield the knowledge bases that runs of a bundle find built."""
+    """Yield the knowledge bases that are already built for runs of a bundle."""
     for node_id, plan in plans.items():
         if plan.address is not None:
             yield BuiltBase(node_id, digest, plan.address)
@@ -106,7 +106,7 @@ def built_bases(plans: Mapping[str, KnowledgePlan], digest: str) -> Iterator[Bui
 def choices_for(
     agent: Agent, settings: Settings, choose: ChooseBuild
 ) -> dict[tuple[Path, str], Mapping[str, Any]]:
-    """Ask about each knowledge base that was not built, and cannot be built unasked."""
+    """Ask about each unbuilt knowledge base that lacks settings."""
     chosen: dict[tuple[Path, str], Mapping[str, Any]] = {}
     defaults = rag_defaults(settings)
     for base in bases_of(agent):
@@ -122,7 +122,7 @@ def _is_unbuilt(agent: Agent, base: DescribedBase) -> bool:
     try:
         return _pointer(agent, base) is None
     except UnusablePointer:
-        return False  # a finding says so
+        return False  # reported as a finding
 
 
 def _pointer(agent: Agent, base: DescribedBase) -> Pointer | None:

@@ -1,4 +1,4 @@
-"""Notes, beside agents, of knowledge bases that were built; and what they keep."""
+"""Writes pointers, beside agents, to the knowledge bases that their runs have built."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UnbuiltBase:
-    """A knowledge base of an agent that runs were submitted of before it was built."""
+    """A knowledge base that was unbuilt when runs of its agent were submitted."""
 
-    directory: Path  # of the agent
+    directory: Path  # the agent's directory
     node_id: str
     bundle: str
     settings: BuildSettings
@@ -40,7 +40,7 @@ class UnbuiltBase:
 
 @dataclass(frozen=True, slots=True)
 class BuiltBase:
-    """A knowledge base of an agent that has a pointer."""
+    """A knowledge base of an agent, with its pointer."""
 
     node_id: str
     bundle: str
@@ -48,14 +48,14 @@ class BuiltBase:
 
 
 class KnowledgeNotes:
-    """Those of the agents that one client has prepared."""
+    """The unbuilt knowledge bases of agents prepared by one client."""
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
         self._unbuilt: list[UnbuiltBase] = []
 
     def add(self, unbuilt: Iterable[UnbuiltBase], built: Iterable[BuiltBase]) -> None:
-        """Look after more of them; earlier runs may have built them."""
+        """Add more of them; earlier runs may have built them already."""
         self._unbuilt += unbuilt
         self.write()
         for base in built:
@@ -64,7 +64,7 @@ class KnowledgeNotes:
                 self._indexes.point_at(base.address)
 
     def write(self) -> None:
-        """Write down which of them have been built by now."""
+        """Write pointers to those that have been built by now."""
         if self._unbuilt:
             self._unbuilt = [base for base in self._unbuilt if not _noted(base, self._indexes)]
 
@@ -76,7 +76,7 @@ class KnowledgeNotes:
 def _noted(base: UnbuiltBase, indexes: Indexes) -> bool:
     address = indexes.address_of(base.bundle, base.node_id)
     info = None
-    with suppress(ArtifactStoreFailed):  # nothing is lost: a run will say so
+    with suppress(ArtifactStoreFailed):  # no harm: runs report it
         info = indexes.info(address) if address is not None else None
     if address is None or info is None:
         return False
@@ -90,19 +90,19 @@ def _noted(base: UnbuiltBase, indexes: Indexes) -> bool:
         files_hash=base.files_hash,
         built_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
-    with suppress(OSError, ArtifactStoreFailed):  # without it the next run looks again
+    with suppress(OSError, ArtifactStoreFailed):  # the next run tries again
         write_pointer(base.directory, base.node_id, built)
         indexes.point_at(address)
     return True
 
 
 def write_pointer(directory: Path, node_id: str, built: Pointer) -> None:
-    """Put the pointer of a knowledge base beside its agent, at once and as a whole.
+    """Write the pointer of a knowledge base beside its agent, atomically.
 
-    Where that directory is shipped or cannot be written it goes into the data directory.
+    If that directory is shipped or not writable, it goes into the data directory.
 
     Raises:
-        OSError: it cannot be written, `filename` says where.
+        OSError: it cannot be written; `filename` says where.
     """
     file = directory / f"{node_id}.yaml"
     if pointer.is_kept_elsewhere(directory):

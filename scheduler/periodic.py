@@ -1,4 +1,4 @@
-"""Pauses, and work that is done again and again on a thread of its own."""
+"""Pauses, and periodic work on a thread of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ logger = logging.getLogger("sleipnir")
 
 
 def pause(seconds: float) -> None:
-    """Do nothing for a while."""
+    """Sleep for some seconds."""
     threading.Event().wait(seconds)  # never set: its wait is the pause
 
 
@@ -21,14 +21,14 @@ def repeat(
     *,
     when: Callable[[], object] = lambda: None,
 ) -> threading.Thread:
-    """Do some work on a thread of its own, for the life of this process.
+    """Repeat some work on a daemon thread for the life of this process.
 
-    Whatever it raises is logged, and the work is done again.
+    Exceptions are logged, and the work is repeated.
 
     Args:
-        every_s: the pause before each time, the first one too.
-        name: of the thread.
-        when: waits until there is something to do, before the pause.
+        every_s: the pause before each run, including the first.
+        name: the thread's name.
+        when: blocks until there is something to do, before the pause.
     """
 
     def loop() -> None:

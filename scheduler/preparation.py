@@ -1,6 +1,6 @@
-"""Makes an agent ready to be run: finds it, validates it, packs it with the agents it may spawn.
+"""Prepares an agent for runs: finds, validates and packs it, with the agents it may spawn.
 
-From then on a run needs no file of the submitting machine.
+From then on, runs need no files of the submitting machine.
 """
 
 from __future__ import annotations
@@ -51,34 +51,34 @@ from sleipnir.scheduler.knowledge_pointers import BuiltBase, UnbuiltBase
 with lazy_imports():
     from sleipnir.scheduler import knowledge_documents
 
-# The error that somebody at a terminal may be asked about.
+# The error that a person at a terminal can resolve.
 _NOT_BUILT = "E208"
-_DESCRIPTION_CHARACTERS = 200  # that models are told of each other's
+_DESCRIPTION_CHARACTERS = 200  # of an agent, as shown to models
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedAgent:
-    """An agent that was validated and whose bundles are in the store."""
+    """A validated agent whose bundles are in the store."""
 
     name: str
     graph: Graph
     digest: str
-    agents: Mapping[str, str]  # bundle digests of what it may spawn, by name
-    unavailable: Mapping[str, str]  # why others of those cannot start, by name
+    agents: Mapping[str, str]  # bundle digests of the agents it may spawn, by name
+    unavailable: Mapping[str, str]  # why other such agents cannot start, by name
     warnings: tuple[Finding, ...]
-    converses: bool = False  # it, or what it may spawn, is a normal agent
-    directory: str = ""  # of agents that models may start: a line for each
-    unbuilt: tuple[UnbuiltBase, ...] = ()  # knowledge bases that its runs are to build
+    converses: bool = False  # it, or an agent it may spawn, is a normal agent
+    directory: str = ""  # the agents that models may start, a line each
+    unbuilt: tuple[UnbuiltBase, ...] = ()  # knowledge bases that its runs have to build
     built: tuple[BuiltBase, ...] = ()  # others of its bundles
 
 
 class Preparation:
-    """Of one agent; used once.
+    """The preparation of one agent; used once.
 
     Args:
         put_bundle: stores a bundle, given its digest and its bytes.
-        workdir: of its runs, with skills of its own; None: the current directory.
-        choose: asks what to build a knowledge base with; None: nobody can be asked.
+        workdir: the working directory of its runs, which may have skills; None: the current one.
+        choose: asks for missing settings of knowledge bases; None: nobody is asked.
     """
 
     def __init__(
@@ -103,13 +103,13 @@ class Preparation:
             rag_choices=self._choices,
         )
         self._library = self._resources.library()
-        self._digests: dict[Path, str] = {}  # of the bundles stored so far, by directory
-        self._sizes: dict[str, int] = {}  # of these, bytes, by agent
+        self._digests: dict[Path, str] = {}  # digests of stored bundles, by directory
+        self._sizes: dict[str, int] = {}  # their sizes in bytes, by agent
         self._descriptions: dict[str, str] = {}  # likewise
         self._agents: dict[str, str] = {}
         self._unavailable: dict[str, str] = {}
         self._converses = False
-        self._supervises = False  # one of them starts agents that its model names
+        self._supervises = False  # one of them starts agents named by its model
         self._unbuilt: list[UnbuiltBase] = []
         self._built: list[BuiltBase] = []
 
@@ -117,18 +117,18 @@ class Preparation:
         """Find, validate and pack the agent, and store its bundles.
 
         Raises:
-            AgentNotFound, InvalidAgent, BundleError: it cannot run as it is.
-            SubmissionRefused: its agents have names that mean several.
+            AgentNotFound, InvalidAgent, BundleError: the agent is unusable.
+            SubmissionRefused: a name means different agents in different places.
         """
         agent = load_agent(self._search.find(reference), os.environ)
         warnings = self._require_valid(agent)
         if agent.normal is not None:
             self._require_model(agent, agent.normal)
         digest = self._pack(agent)
-        unbuilt = tuple(self._unbuilt)  # of agents that may be named nobody builds any ahead
+        unbuilt = tuple(self._unbuilt)  # agents that models may name are not built ahead
         if self._supervises:
-            self._choose = None  # nor is anybody asked about them, …
-            self._reads_documents = False  # … or are their commands run
+            self._choose = None  # nobody is asked about them, …
+            self._reads_documents = False  # … and their commands are not run
             self._pack_named()
         graph = agent.runnable
         assert graph is not None, "an agent without errors can be run"
@@ -146,7 +146,7 @@ class Preparation:
         )
 
     def _require_model(self, agent: Agent, normal: NormalAgent) -> None:
-        """Check that somebody names a model for an agent whose runs have no parent to say it."""
+        """Check that a model is set for an agent whose runs have no parent to provide one."""
         if not normal.model and not self._settings.model:
             message = (
                 "no model set here or as engine default: set 'model' in config.yaml, or "
@@ -155,7 +155,7 @@ class Preparation:
             raise InvalidAgent([agent.document.finding("E212", message, "model")])
 
     def _pack(self, agent: Agent) -> str:
-        """Store the bundle of an agent and of all it may spawn; returns its digest."""
+        """Store the bundles of an agent and of all it may spawn; return its digest."""
         plans = plans_of(agent, self._settings, self._choices)
         bundle = self._bundle(agent, plans)
         self._put_bundle(bundle.digest, bundle.data)
@@ -190,13 +190,13 @@ class Preparation:
                 raise BundleError(f"{error}; {first}") from error
 
     def _pack_spawned(self, name: str, directory: Path) -> None:
-        """Pack what an agent in that directory spawns by that name, unless that was done."""
+        """Pack the agent of this name as seen from a directory, unless that was done."""
         try:
             child = load_agent(self._search.find(name, directory), os.environ)
             if child.directory not in self._digests:
                 self._require_valid(child)
         except (AgentNotFound, InvalidAgent, SubmissionRefused) as error:
-            # It fails the run that comes to start it; many never do.
+            # Only runs that try to start it fail; many never do.
             self._unavailable[name] = _first_error(error)
             return
         digest = self._digests.get(child.directory) or self._pack(child)
@@ -206,10 +206,10 @@ class Preparation:
             )
 
     def _pack_named(self) -> None:
-        """Pack every agent that a model may name: all that references can reach here.
+        """Pack every agent that a model may name: all that can be found here.
 
         Raises:
-            SubmissionRefused: they are too many, or too large.
+            SubmissionRefused: there are too many, or they are too large.
         """
         most, most_bytes = (
             self._settings.spawn_bundle_limit,
@@ -236,7 +236,7 @@ class Preparation:
         return "\n".join(lines)
 
     def _require_valid(self, agent: Agent) -> tuple[Finding, ...]:
-        """What there is to warn of.
+        """Validate an agent; return the warnings.
 
         Raises:
             InvalidAgent: there are errors.
@@ -269,10 +269,10 @@ def parts_of(
     skills: SkillLibrary,
     plans: Mapping[str, KnowledgePlan] | None = None,
 ) -> list[Part]:
-    """What goes into the bundle of an agent.
+    """Return the parts of an agent's bundle.
 
     Args:
-        plans: of its knowledge bases; None: as its files and the settings say.
+        plans: plans of its knowledge bases; None: from its files and the settings.
     """
     graph = agent.runnable
     skill_files = skills.chosen(choices_in(graph)) if graph is not None else {}
@@ -283,7 +283,7 @@ def parts_of(
 
 
 def skill_directories(workdir: Path | None = None) -> tuple[Path, ...]:
-    """Return where skills are looked for; `workdir` is the current directory unless given."""
+    """Return the directories of skills; `workdir` is the current directory by default."""
     here = (workdir or Path()).absolute()
     return (here / ".sleipnir" / "skills", config_dir() / "skills", SHIPPED_SKILLS)
 
@@ -296,7 +296,7 @@ def resources_of(
     workdir: Path | None = None,
     rag_choices: BuildChoices | None = None,
 ) -> Resources:
-    """What agents are validated against under these settings."""
+    """Return the resources that agents are validated against."""
     mcp, mcp_findings = configured_servers(settings)
     return Resources(
         search=search,

@@ -1,4 +1,4 @@
-"""The part of the client that makes agents ready to be run."""
+"""The part of the Python client that prepares agents and new runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.knowledge_pointers import KnowledgeNotes
 
-# Most clients only look at runs.
+# Most clients only read runs.
 with lazy_imports():
     from sleipnir.graphs.document import finding as findings
     from sleipnir.scheduler import preparation, sessions
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class NewRuns(Protocol):
-    """What the rest of a client has for new runs."""
+    """What this part needs of the rest of a client."""
 
     store: RunStore
 
@@ -39,7 +39,7 @@ class NewRuns(Protocol):
 
 
 class Preparing:
-    """Finds agents for a client, and notes what knowledge bases their runs have built."""
+    """Prepares agents, and writes pointers to the knowledge bases that their runs have built."""
 
     store: RunStore
     search: AgentSearch
@@ -50,12 +50,13 @@ class Preparing:
         """Find, validate and pack an agent, and store its bundles.
 
         Args:
-            workdir: of its runs, where skills of their own may be; None: the current directory.
-            choose: asks what to build a knowledge base with that was not built; None: nobody does.
+            workdir: the working directory of its runs, which may have skills; None: the current
+            one.
+            choose: asks for missing settings of unbuilt knowledge bases; None: nobody is asked.
 
         Raises:
-            AgentNotFound, InvalidAgent, BundleError: it cannot run as it is.
-            SubmissionRefused: its agents have names that mean several.
+            AgentNotFound, InvalidAgent, BundleError: the agent is unusable.
+            SubmissionRefused: a name means different agents in different places.
         """
         settings, put = self.store.settings, self.store.bundles.put
         preparing = preparation.Preparation(settings, self.search, put, workdir, choose)
@@ -65,11 +66,11 @@ class Preparing:
 
     @cached_property
     def knowledge_notes(self) -> KnowledgeNotes:
-        """The knowledge bases of agents prepared here."""
+        """The unbuilt knowledge bases of agents prepared here."""
         return KnowledgeNotes(self.store)
 
     def check(self: NewRuns, agent: PreparedAgent, request: Request) -> None:
-        """Find out whether `submit` would accept this, without asking Redis but for its session.
+        """Check that `submit` would accept this; Redis is only read for a session.
 
         Raises:
             SubmissionRefused: it would not.
@@ -77,7 +78,7 @@ class Preparing:
         self.new_run(agent, request)
 
     def new_run(self: NewRuns, agent: PreparedAgent, request: Request) -> NewRun:
-        """Return the run that a request makes of an agent; nothing is stored.
+        """Return the run for a request to an agent, without storing it.
 
         Raises:
             SubmissionRefused, SessionInUse: it would not be accepted.
@@ -108,7 +109,7 @@ class Preparing:
 
 
 def _facts_for(agent: PreparedAgent) -> dict[str, str]:
-    """What prompts of its normal agents may say of this machine."""
+    """Return the facts about this machine for prompts of its normal agents."""
     if not agent.converses:
         return {}
     facts = machine_facts.machine_facts()

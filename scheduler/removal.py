@@ -1,4 +1,4 @@
-"""Finished runs that are removed before their retention is over: which they are, and how."""
+"""Removes finished runs before the end of their retention time."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.embedded.acceptances import Acceptances
     from sleipnir.scheduler.store.queries.filters import RunFilter
 
-# Of one selection; whoever has more selects again once these are gone.
+# Per selection; with more runs, select again after removing these.
 MOST_SELECTED = 10_000
 _PAGE = 200
 _AT_ONCE = 100
 
 
 class RemovingClient(Protocol):
-    """What of a client is needed here."""
+    """What this module needs of a client."""
 
     store: RunStore
     queries: RunQueries
@@ -32,17 +32,17 @@ class RemovingClient(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RemovableRuns:
-    """Finished runs that may be removed together."""
+    """Finished runs selected for removal."""
 
     run_ids: tuple[str, ...]  # newest first
     counts: Mapping[tuple[Status, str], int]  # by status and agent
     ended_before_ms: int | None
-    is_whole: bool  # False: there are more of them
+    is_whole: bool  # False: there are more
 
 
 def select(queries: RunQueries, wanted: RunFilter) -> RemovableRuns:
-    """The finished runs wanted, `MOST_SELECTED` at most; `until_ms` is of their ends here."""
-    # What ended before an instant was created before it.
+    """Return matching finished runs, `MOST_SELECTED` at most; `until_ms` bounds their ends."""
+    # Runs that ended before an instant were created before it.
     wanted = replace(wanted, statuses=wanted.statuses or FINAL, children=False)
     run_ids: list[str] = []
     counts: Counter[tuple[Status, str]] = Counter()
@@ -59,9 +59,9 @@ def select(queries: RunQueries, wanted: RunFilter) -> RemovableRuns:
 
 
 def remove(client: RemovingClient, runs: RemovableRuns) -> Generator[bool, None, None]:
-    """Remove runs with their child runs, one after the other; of each, whether it was removed.
+    """Remove runs with their child runs one by one; yield for each whether it was removed.
 
-    One that goes on by now stays. What is not asked for any more stays, too.
+    Runs continued meanwhile stay, and so do those not reached when the iteration stops.
     """
     for first in range(0, len(runs.run_ids), _AT_ONCE):
         some = client.queries.runs(runs.run_ids[first : first + _AT_ONCE])
@@ -86,7 +86,7 @@ def _is_over(run: Run, ended_before_ms: int | None) -> bool:
 
 
 def _remove(client: RemovingClient, run: Run) -> bool:
-    # The run goes first: until then it may be retried, which takes up its child runs.
+    # The run first: until then it may be retried, which continues its children.
     children = client.queries.children(run.run_id)
     if not client.store.runs.purge(run.run_id, run.digest):
         return False
@@ -96,6 +96,6 @@ def _remove(client: RemovingClient, run: Run) -> bool:
 
 
 def _forget(client: RemovingClient, run_ids: Sequence[str]) -> None:
-    """Have the embedded engine not take removed runs for lost ones."""
+    """Keep the embedded engine from reporting removed runs as lost."""
     if client.acceptances is not None and run_ids:
         client.acceptances.forget(run_ids)

@@ -1,4 +1,4 @@
-"""The part of the Python client that knows the sessions of normal agents."""
+"""The part of the Python client for sessions of normal agents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SessionClient(Protocol):
-    """What the rest of a client has for this part."""
+    """What this part needs of the rest of a client."""
 
     store: RunStore
     queries: RunQueries
@@ -33,10 +33,10 @@ class Sessions:
     """Finds, lists and removes sessions."""
 
     def session_for(self: SessionClient, agent: PreparedAgent, request: Request) -> Session | None:
-        """Return the session that a run of an agent is to go on with; None for none.
+        """Return the session that a run of an agent continues; None for none.
 
         Raises:
-            SubmissionRefused: the agent can have none, or its name cannot be one.
+            SubmissionRefused: the agent cannot have sessions, or the name is invalid.
         """
         if request.session == sessions.TEMPORARY:
             return None
@@ -58,10 +58,10 @@ class Sessions:
         return self.session(agent.name, name)
 
     def session(self: SessionClient, agent: str, name: str) -> Session:
-        """Return a session as it is now; without a run if there is none of that name yet.
+        """Return a session as it is now; without a run if it does not exist yet.
 
         Raises:
-            SubmissionRefused: no session can have that name.
+            SubmissionRefused: the name is invalid.
         """
         sessions.require_session_name(name)
         last = self.queries.last_run_of_session(sessions.place_of_session(agent, name))
@@ -72,15 +72,15 @@ class Sessions:
         return sessions.Session(agent, name, last, run, state)
 
     def sessions(self: SessionClient, agent: str | None = None) -> list[SessionRow]:
-        """All sessions, of one agent if one is named; those that were used last come first."""
+        """Return all sessions, or those of one agent, the most recently used first."""
         rows = self.queries.list_sessions()
         return [row for row in rows if agent in (None, row.agent)]
 
     def remove_session(self: SessionClient, agent: str, name: str) -> None:
-        """Forget a session; its runs stay until their retention is over.
+        """Remove a session; its runs stay for their retention time.
 
         Raises:
-            SessionInUse: a run of it goes on.
+            SessionInUse: its last run has not ended.
             SubmissionRefused: there is none of that name.
         """
         while True:
@@ -93,14 +93,14 @@ class Sessions:
             try:
                 return self.store.runs.forget_session(found.place, found.last_run)
             except NotOver:
-                continue  # it has gone on meanwhile
+                continue  # it was continued meanwhile
 
 
 def require_idle(session: Session) -> None:
-    """Check that no run of a session goes on.
+    """Check that the last run of a session has ended.
 
     Raises:
-        SessionInUse: one does.
+        SessionInUse: it has not.
     """
     if session.run is not None and not session.run.is_final:
         raise SessionInUse(session.name, session.run.run_id, session.run.status)

@@ -1,4 +1,4 @@
-"""The part of the Python client that answers runs, and ends them."""
+"""The part of the Python client that answers and cancels runs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.following import HasStore
 from sleipnir.scheduler.runs.model import Failure, Question
 
-# Most clients only look at runs.
+# Most clients only read runs.
 with lazy_imports():
     from sleipnir.scheduler.runs import answers, events
 
 
 class CanSteer(HasStore, Protocol):
-    """What the rest of a client has for this part."""
+    """What this part needs of the rest of a client."""
 
     def open_question(self, run_id: str, node: str | None = None) -> Question: ...
 
@@ -24,7 +24,7 @@ class CanSteer(HasStore, Protocol):
 
 
 class Steering:
-    """Acts on runs that go on."""
+    """Acts on open runs."""
 
     def answer(
         self: CanSteer,
@@ -35,14 +35,14 @@ class Steering:
         by: str | None = None,
         via: str | None = None,
     ) -> Question:
-        """Answer the open question of a run or its children, that of `node` if it has several.
+        """Answer the open question of a run or its children, that of `node` if there are several.
 
         Args:
-            by: who answers, and `via` what (cli, page, api), for the run's narration.
+            by: who answers; `via`: through what (cli, page, api), for the run's narration.
 
         Raises:
-            AnswerRefused: none is open there, somebody was faster, or the text is too large or not
-                what the question asks for (AnswerInvalid); then it stays open.
+            AnswerRefused: there is no such open question, it was answered meanwhile, or the text is
+                invalid (AnswerInvalid), which leaves it open.
         """
         question = self.open_question(run_id, node)
         self.answer_question(question, text, by=by, via=via)
@@ -63,7 +63,7 @@ class Steering:
         self.store.parking.answer(question.run_id, visit, text, call=call, event=event)
 
     def cancel(self: HasStore, run_id: str, reason: str = "cancelled by its user") -> bool:
-        """Cancel a run with its children; False if it was over already.
+        """Cancel a run with its children; return False if it had ended.
 
         Raises:
             RunNotFound: there is none of that id.

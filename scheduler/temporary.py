@@ -1,8 +1,7 @@
-"""Temporary directories that do not outlast their process for long, however that ends.
+"""Temporary directories that are cleaned up even if their process is killed.
 
-Each is locked by its process for as long as that lives. One that nobody has locked was left by a
-process that was killed, and the next one removes it. Cleaners of temporary files leave locked
-directories alone.
+Each is locked by its process while that lives. An unlocked one was left by a killed process, and
+the next process removes it. Cleaners of temporary files skip locked directories.
 """
 
 from __future__ import annotations
@@ -23,24 +22,24 @@ _PREFIX = "sleipnir-tmp-"
 
 
 class OwnDirectory:
-    """A directory of this process, removed by `close`, at the latest by who comes next."""
+    """A directory of this process, removed by `close`, or else by a later process."""
 
     def __init__(self) -> None:
-        """Make it, and remove those that others left.
+        """Create it, and remove abandoned ones.
 
         Raises:
-            OSError: it cannot be made: no room, no rights.
+            OSError: it cannot be created, for lack of space or permission.
         """
         _remove_abandoned(Path(tempfile.gettempdir()))
         while True:
             self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))
             lock = _locked(self.path, wait=True)
-            if lock is not None:  # else somebody was faster, and took it for abandoned
+            if lock is not None:  # else another process has taken it for abandoned
                 self._lock = lock
                 return
 
     def close(self) -> None:
-        """Remove it with all that is in it."""
+        """Remove it with its contents."""
         _remove(self.path)
         os.close(self._lock)
 
@@ -57,7 +56,7 @@ class OwnDirectory:
 
 
 def keep_temporary_files() -> OwnDirectory:
-    """From now on all temporary files of this process are made in a directory of its own.
+    """Create all further temporary files of this process in a directory of its own.
 
     Raises:
         OSError: it cannot be made.
@@ -68,22 +67,22 @@ def keep_temporary_files() -> OwnDirectory:
 
 
 def make_temporary_files_in(directory: Path) -> None:
-    """From now on, in this process; whoever has made the directory removes it."""
+    """Create further temporary files of this process in a directory that its creator removes."""
     tempfile.tempdir = str(directory)
 
 
 def scratch(purpose: str) -> tempfile.TemporaryDirectory[str]:
-    """Return a directory for one use.
+    """Return a temporary directory for one use.
 
     Raises:
         OSError: it cannot be made.
     """
-    # What used it may still be cleaning up in it, or have closed parts of it to everybody.
+    # Its user may still be cleaning up in it, or have made parts of it inaccessible.
     prefix = f"sleipnir-{purpose}-"
     try:
         return tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
     except FileNotFoundError:
-        tempfile.tempdir = None  # somebody has removed ours: the system's will do
+        tempfile.tempdir = None  # ours was removed: use the system's
         return tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
 
 
@@ -98,7 +97,7 @@ def _remove_abandoned(place: Path) -> None:
 
 
 def _locked(path: Path, *, wait: bool) -> int | None:
-    """Lock a directory of our user; None if that cannot be done, or it is gone by then."""
+    """Lock a directory of our user; None if it is locked, gone, or not ours."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -108,7 +107,7 @@ def _locked(path: Path, *, wait: bool) -> int | None:
         found = os.fstat(descriptor)
         if found.st_uid == os.geteuid() and os.path.samestat(found, path.stat()):
             return descriptor
-    except OSError:  # somebody lives in it, or has removed it
+    except OSError:  # in use, or removed
         pass
     os.close(descriptor)
     return None

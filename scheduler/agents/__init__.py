@@ -1,1 +1,1 @@
-"""What is decided of the runs of normal agents: pure, from records to records."""
+"""Decisions about runs of normal agents: pure, from records to records."""

@@ -1,4 +1,4 @@
-"""What a model asks people, and what it is told of their answers."""
+"""Questions of models to people, and the results that models get for the answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def is_too_large(question: str, options: Sequence[str] = ()) -> bool:
 
 
 def answered(kind: AskKind, options: Sequence[str], answer: str) -> dict[str, Any]:
-    """Return the result of a call that was answered."""
+    """Return the result of an answered call."""
     if kind == "checkbox":
         return {"answers": chosen(options, answer)}
     if kind == "confirm":
@@ -41,9 +41,9 @@ def answered(kind: AskKind, options: Sequence[str], answer: str) -> dict[str, An
 
 
 def chosen(options: Sequence[str], answer: str) -> list[str]:
-    """Which options an answer means: a JSON array, one option, or several with commas between.
+    """Return the chosen options: a JSON array, one option, or several separated by commas.
 
-    Anything else is one choice of the person's own.
+    Any other answer is a single choice of the person's own.
     """
     found = _json_array(answer)
     if found is not None:
@@ -64,7 +64,7 @@ def _json_array(text: str) -> list[str] | None:
 
 
 def no_person(kind: AskKind, question: str, options: Sequence[str]) -> dict[str, Any]:
-    """Return the result of a call in a run that was submitted without a person to ask."""
+    """Return the result of a call in a run that has no person to ask."""
     return {
         "needs_human": True,
         "action": kind,
@@ -75,7 +75,7 @@ def no_person(kind: AskKind, question: str, options: Sequence[str]) -> dict[str,
 
 
 def timed_out(after_s: float) -> dict[str, Any]:
-    """Return the result of a call that nobody has answered in time."""
+    """Return the result of a call that was not answered in time."""
     return {
         "error": f"nobody answered within {after_s:g} seconds",
         "fallback": "Decide by your own judgement and go on.",

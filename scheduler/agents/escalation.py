@@ -1,4 +1,4 @@
-"""Questions of child runs to the model of their root, and what that is told of them."""
+"""Questions of child runs that are escalated to the model of their root."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Escalation:
     run_id: str
     visit: str
     call: str
-    asker: str  # what models call the run
+    asker: str  # the run's handle
     agent: str
     node: str
     kind: str
@@ -31,12 +31,12 @@ class Escalation:
 
     @property
     def escalation_id(self) -> str:
-        """By which the root's model names it: `esc_<8 hex>`."""
+        """The id of the question for the root's model: `esc_<8 hex>`."""
         place = f"{self.run_id} {self.visit} {self.call}"
         return f"esc_{hashlib.sha256(place.encode()).hexdigest()[:8]}"
 
     def shown(self) -> dict[str, Any]:
-        """As the root's model sees it."""
+        """Return the question as shown to the root's model."""
         options = {"options": list(self.options)} if self.options else {}
         return {
             "escalation_id": self.escalation_id,
@@ -47,17 +47,17 @@ class Escalation:
         }
 
     def answer(self, reply: str) -> str:
-        """What the run is answered by a reply."""
+        """Return the answer that a reply means."""
         return (consent(reply) or reply) if self.kind == "confirm" else reply
 
 
 def pending(escalations: Sequence[Escalation]) -> dict[str, Any]:
-    """What a result gets in addition while questions are open; nothing while none is."""
+    """Return the fields added to results while questions are open; empty if none is."""
     return {"pending_escalations": [each.shown() for each in escalations]} if escalations else {}
 
 
 def notified(result: Any, escalations: Sequence[Escalation]) -> Any:
-    """Return the result of a turn's last call, with what the root's model has to know."""
+    """Return the result of a turn's last call, with the open questions added."""
     if not escalations:
         return result
     fields = dict(result) if isinstance(result, Mapping) else {"output": result}

@@ -1,4 +1,4 @@
-"""Whether a model goes round in circles: the same call again and again."""
+"""Detects models that loop: the same call again and again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sleipnir.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a function as far as its repetition goes."""
+    """A function call, reduced to what counts as a repetition."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -19,14 +19,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much repetition is borne, and how much of it is shown to the model."""
+    """How much repetition is allowed, and how much of it is shown to the model."""
 
     repeats: int  # equal calls in a row before the next one is refused
     shown: int
 
     @property
     def window(self) -> int:
-        """How many of the last calls have to be known."""
+        """The number of last calls to consider."""
         return self.repeats * self.shown
 
 
@@ -35,7 +35,7 @@ OF_CHILD = Bounds(repeats=4, shown=10)
 
 
 def bounds_at(depth: int) -> Bounds:
-    """Return those of a run so many levels below its root."""
+    """Return the bounds for a run at this depth below its root."""
     return OF_CHILD if depth else OF_ROOT
 
 
@@ -49,10 +49,10 @@ _HINT = (
 
 
 def alert(call: Call, recorded: Sequence[Call], bounds: Bounds) -> dict[str, Any] | None:
-    """What a call gets for a result that repeats the last ones; None if it is to be carried out.
+    """Return the alert given as the result of a repeated call; None if it may be carried out.
 
     Args:
-        recorded: the calls of the turns before, oldest first; refused ones too.
+        recorded: the calls of earlier turns, oldest first, including refused ones.
     """
     last = recorded[-bounds.repeats :]
     if len(last) < bounds.repeats or any(earlier != call for earlier in last):

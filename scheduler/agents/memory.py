@@ -1,22 +1,22 @@
-"""What a run of a normal agent remembers: it lies in the run's state, a key for each turn.
+"""The memory of a normal agent's run, kept in the run's state with a key per turn.
 
-A turn writes what it adds to the conversation and nothing else, so that the last one costs what
-the first did; history, forks and retries see it as they see any state.
+A turn writes only what it adds to the conversation, so the last one costs as much as the first;
+history, forks and retries treat it like any state.
 
-    initial_prompt   what the user said
-    turn <n>         the messages that turn n has added, from 1; the first begins with the prompt.
-                     Those of the session's runs before are numbered from 0 down, without a prompt
-    todos            the todo list, once there is one
-    messages_read    how many of the messages in its inbox it has read, once that is any
-    skills           the names of the skills that are loaded, once one was
-    instructions     what `_instructions` has returned, of a session or where it was submitted
-    summary          of a session: what stands for all that was said before its first turn here; the
+    initial_prompt   the user's message
+    turn <n>         the messages added by turn n, from 1; the first turn begins with the prompt.
+                     Those of earlier runs of the session are numbered from 0 down, without prompt
+    todos            the todo list, if any
+    messages_read    how many messages of its inbox the run has read, if any
+    skills           the names of the loaded skills, if any
+    instructions     the result of `_instructions`, in sessions or if called at submission
+    summary          in a session: the summary of everything before the first turn here; the
                      prompt ends with it
-    sources          of what its documents said about the prompt, once they were searched
-    tasks            the task queue, once there is one
-    agents           the children that its model knows of, once there were any
-    all texts        at the end of a child's run all that its model has said, if that is more than
-                     its result
+    sources          the sources found for the prompt in its documents, if searched
+    tasks            the task queue, if any
+    agents           the children that its model knows of, if any
+    all texts        at the end of a child's run, everything its model has said, if that is more
+                     than its result
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ SKILLS = "skills"
 INSTRUCTIONS = "instructions"
 SUMMARY = "summary"
 SOURCES = "sources"
-# What a session's next run takes over as it is.
+# Copied unchanged into a session's next run.
 _LASTING = (SKILLS, INSTRUCTIONS, SUMMARY)
 TASKS = "tasks"
 AGENTS = "agents"
 TEXTS = "all texts"
-# All that a turn may look at besides the conversation.
+# All keys that a turn may read besides the conversation.
 BESIDES = (
     *(PROMPT, TODOS, MESSAGES_READ, SKILLS, INSTRUCTIONS),
     *(SUMMARY, SOURCES, TASKS, AGENTS, TEXTS),
@@ -52,39 +52,39 @@ _TURN = "turn "
 
 
 def turn_key(number: int) -> str:
-    """Return where a turn's messages are."""
+    """Return the state key of a turn's messages."""
     return f"{_TURN}{number}"
 
 
 def is_turn(key: str) -> bool:
-    """Return whether a turn's messages are there."""
+    """Return whether a key holds a turn's messages."""
     return key.startswith(_TURN)
 
 
 def turn_number(key: str) -> int:
-    """The number of the turn whose messages are there; of a session's runs before it is below 1."""
+    """Return the turn number of a key; below 1 for earlier runs of a session."""
     return int(key.removeprefix(_TURN))
 
 
 class Conversation(NamedTuple):
-    """What has been said."""
+    """The conversation so far."""
 
-    earlier: Sequence[Message]  # in runs of the same session before
-    own: Sequence[Message]  # in this one; the prompt, if there is any, stands first
+    earlier: Sequence[Message]  # from earlier runs of the session
+    own: Sequence[Message]  # from this run; begins with the prompt, if there is one
     turns: Sequence[int] = ()  # the numbers of all turns, in order
 
     def messages(self, added: Sequence[Message] = ()) -> list[Message]:
-        """All of it in order, the prompt first.
+        """Return all messages in order, beginning with the prompt.
 
         Args:
-            added: what is said now.
+            added: messages of the current turn.
         """
         own = [*self.own, *added]
         prompt = 1 if own and own[0]["role"] == "system" else 0
         return [*own[:prompt], *self.earlier, *own[prompt:]] if self.earlier else own
 
     def followed_by(self, state: Snapshot) -> Conversation:
-        """It, and the turns in a state that come after it."""
+        """Return the conversation extended by the later turns of a state."""
         after = self.turns[-1] if self.turns else None
         turns = [number for number in _turns_in(state) if after is None or number > after]
         first = next((place for place, number in enumerate(turns) if number > 0), len(turns))
@@ -96,7 +96,7 @@ class Conversation(NamedTuple):
 
 
 class Recalled(Snapshot):
-    """A state without the turns that are known already: the conversation is whole all the same."""
+    """A state from which known turns are left out; its conversation is complete all the same."""
 
     __slots__ = ("conversation",)
 
@@ -122,7 +122,7 @@ def _turns_in(keys: Iterable[str]) -> list[int]:
 
 
 def carried_over(state: Mapping[str, Any]) -> dict[str, Any]:
-    """What the next run of a session begins with, where this is what the last one remembers."""
+    """Return the first state of a session's next run, given the memory of its last one."""
     found = {key: state[key] for key in _LASTING if key in state}
     if TODOS in state:
         found[TODOS] = todos_of(state).not_continued().to_json()
@@ -136,7 +136,7 @@ def _without_prompt(turn: Sequence[Message]) -> list[Message]:
 
 
 def summary_of(state: Mapping[str, Any]) -> dict[str, Any]:
-    """What people are shown of a conversation in the place of a state."""
+    """Return a summary of a conversation, shown to people in place of the state."""
     todos = todos_of(state).shown()["todos"]
     messages = sum(len(state[turn_key(number)]) for number in _turns_in(state))
     shown = {"messages": messages, "todos": todos, "tasks": tasks_of(state).shown()}
@@ -159,13 +159,13 @@ def roster_of(state: Mapping[str, Any], run_id: str) -> Roster:
 
 
 def texts_of(messages: Sequence[Message]) -> list[str]:
-    """Return all that the model said, without what is empty."""
+    """Return everything that the model said, without empty texts."""
     said = (each.get("content") for each in messages if each["role"] == "assistant")
     return [text for text in said if isinstance(text, str) and text.strip()]
 
 
 def last_text(messages: Sequence[Message]) -> str:
-    """What the model said last, if anything."""
+    """Return the model's last text, "" if there is none."""
     for message in reversed(messages):
         text: Any = message.get("content")
         if message["role"] == "assistant" and isinstance(text, str) and text.strip():

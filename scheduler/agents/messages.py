@@ -1,4 +1,4 @@
-"""What agents tell each other, and what each is told of that."""
+"""Messages between agents, and the results that their models get."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LARGEST_BYTES = 32 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A message on its way: `to` is the run that gets it, `sender` what that is told of us."""
+    """A message to be sent: `to` is the recipient's run id, `sender` our name for it."""
 
     to: str
     sender: str
@@ -32,24 +32,24 @@ class Teammate:
     """A run that another one may send messages to."""
 
     run_id: str
-    name: str  # what models call it
+    name: str  # its handle
     agent: str
     is_over: bool
 
 
 def addressed(name: str, teammates: Iterable[Teammate]) -> str:
-    """Return the run that a model means; what it said, if that is none of them."""
+    """Return the run id for a name given by a model; the name itself if unknown."""
     return next((each.run_id for each in teammates if each.name == name), name)
 
 
 def unreachable(name: str, teammates: Iterable[Teammate]) -> str:
-    """What a model is told that writes to somebody else."""
+    """Return the error for a message to an unknown recipient."""
     open_now = [f"{each.name} ({each.agent})" for each in teammates if not each.is_over]
     known = f"you can reach {', '.join(open_now)}" if open_now else "you have no teammates now"
     return f"there is no teammate '{name}'; {known}"
 
 
 def delivered(messages: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return the result of looking into an inbox that had these, oldest first."""
+    """Return the result of reading an inbox with these messages, oldest first."""
     found = list(messages)
     return {"messages": found, "count": len(found)}

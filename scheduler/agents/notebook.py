@@ -1,4 +1,4 @@
-"""What the calls of one turn change of what their run remembers, one after the other."""
+"""Changes that the calls of one turn make to their run's memory, one after the other."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from sleipnir.scheduler.agents.todo import TodoList
 
 @dataclass(slots=True)
 class Notebook:
-    """What the run remembers besides the conversation: children, todos, messages, skills, tasks."""
+    """A run's memory besides the conversation: children, todos, messages, skills, tasks."""
 
     todos: TodoList = field(default_factory=TodoList)
-    messages_read: int = 0  # how many
+    messages_read: int = 0  # a count
     skills: tuple[str, ...] = ()  # by name, in the order of loading
     tasks: TaskQueue = field(default_factory=TaskQueue)
     roster: Roster = NOBODY  # of its children
 
     @classmethod
     def of(cls, state: Mapping[str, Any], run_id: str) -> Notebook:
-        """As the turn finds it."""
+        """Return the memory at the start of the turn."""
         return cls(
             todos_of(state),
             state.get(MESSAGES_READ, 0),
@@ -44,7 +44,7 @@ class Notebook:
         )
 
     def changes(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """What is to be written of it; what is as it was is no change."""
+        """Return the state writes for what has changed."""
         before, writes = Notebook.of(state, self.roster.of), dict[str, Any]()
         if self.todos != before.todos:
             writes[TODOS] = self.todos.to_json()

@@ -1,4 +1,4 @@
-"""Prompts and other texts of normal agents, with values in the place of `{{name}}`."""
+"""Renders prompts and other texts of normal agents, replacing `{{name}}` by values."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Sessions of normal agents: conversations with a name, which one run after the other goes on with.
+"""Sessions of normal agents: named conversations that runs continue one after the other.
 
-A session is nothing but the name of its last run: the next one begins with what that one remembers.
-So each run is whole in itself, to be shown, retried and forked like any other.
+A session is only a name for its last run: the next one starts with that run's memory. So each
+run is complete in itself, and can be shown, retried and forked like any other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sleipnir.scheduler.agents.memory import TODOS, carried_over
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.model import Run
 
-# The name of what is not kept.
+# The name that means no session.
 TEMPORARY = "temp"
 _NAME = re.compile(r"[\w.@+-]{1,64}")
 
@@ -25,27 +25,27 @@ _NAME = re.compile(r"[\w.@+-]{1,64}")
 class Session:
     """A session as a new run finds it."""
 
-    agent: str  # its directory's name
+    agent: str  # the name of its directory
     name: str
-    last_run: str | None = None  # None: it begins
-    run: Run | None = None  # that run, if it is still there
-    state: Mapping[str, Any] | None = None  # what that one remembers, by key
+    last_run: str | None = None  # None: it is new
+    run: Run | None = None  # that run, if it still exists
+    state: Mapping[str, Any] | None = None  # the memory of that run, by key
 
     @property
     def place(self) -> str:
-        """What it is stored by."""
+        """The name it is stored under."""
         return place_of_session(self.agent, self.name)
 
     def seeds(self, *, without_todos: bool) -> dict[str, Any]:
-        """What the state of the next run begins with, besides what its user says."""
+        """Return the first state of the next run, besides the user's message."""
         seeds = carried_over(self.state or {})
         return {key: seeds[key] for key in seeds if not (without_todos and key == TODOS)}
 
     def submitted_vars(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Return the values that were given for the next run, now or before.
+        """Return the variables given for the next run, now or earlier.
 
         Raises:
-            SubmissionRefused: now it is another one than before.
+            SubmissionRefused: a value differs from the earlier one.
         """
         before = self.run.context.submitted_vars if self.run is not None else {}
         kept = self.variables(given)
@@ -58,7 +58,7 @@ class Session:
         return {**given, **before}
 
     def variables(self, values: Mapping[str, str]) -> dict[str, str]:
-        """The same variables, with the values that the session began with."""
+        """Return the variables with the values that the session began with."""
         kept = self.run.context.variables if self.run is not None else {}
         return {name: kept.get(name, value) for name, value in values.items()}
 
@@ -68,10 +68,10 @@ def place_of_session(agent: str, name: str) -> str:
 
 
 def require_session_name(name: str) -> None:
-    """Check a name that somebody gives to a session.
+    """Check the name of a session.
 
     Raises:
-        SubmissionRefused: it cannot be one.
+        SubmissionRefused: it is invalid.
     """
     if not _NAME.fullmatch(name):
         raise SubmissionRefused(

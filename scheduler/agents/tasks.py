@@ -1,4 +1,4 @@
-"""The task queue of a run: what its model plans for its agents, in which order, and for whom."""
+"""The task queue of a run: what its model plans for its agents, in which order and for whom."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _ID = re.compile(r"(?:task_)?(\d{1,9})")
 
 
 class TaskRefused(Exception):
-    """There is no such task, or it is over; the text is for the model."""
+    """The task is unknown or has ended; the text is for the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One task: `pending` may be begun, `blocked` waits for the others of `blocked_by`."""
+    """A task: a `pending` one may begin, a `blocked` one waits for those in `blocked_by`."""
 
     number: int
     subject: str
@@ -33,8 +33,8 @@ class Task:
     status: TaskStatus = "pending"
     owner: str | None = None
     blocked_by: tuple[int, ...] = ()
-    agent: str | None = None  # to start as soon as it may be begun
-    prompt: str | None = None  # what that is told
+    agent: str | None = None  # the agent to start as soon as the task may begin
+    prompt: str | None = None  # the prompt for that agent
 
     @property
     def id(self) -> str:
@@ -42,11 +42,11 @@ class Task:
 
     @property
     def is_due(self) -> bool:
-        """Whether an agent is to be started for it."""
+        """Whether an agent should be started for it now."""
         return self.status == "pending" and self.agent is not None
 
     def announced(self) -> dict[str, Any]:
-        """As a model is told that it may be begun."""
+        """Return the notice to a model that the task may begin."""
         return {
             "id": self.id,
             "subject": self.subject,
@@ -57,13 +57,13 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class TaskQueue:
-    """All tasks, by number. Each waits for earlier ones only, so there are no cycles."""
+    """All tasks by number; each waits only for earlier ones, so there are no cycles."""
 
     tasks: tuple[Task, ...] = ()
 
     @classmethod
     def from_json(cls, fields: Iterable[Mapping[str, Any]]) -> TaskQueue:
-        """Return the reverse of `to_json`."""
+        """Parse the result of `to_json`."""
         tasks = (Task(**{**each, "blocked_by": tuple(each["blocked_by"])}) for each in fields)
         return cls(tuple(tasks))
 
@@ -71,7 +71,7 @@ class TaskQueue:
         return [asdict(task) for task in self.tasks]
 
     def shown(self) -> list[dict[str, Any]]:
-        """As models and people see it."""
+        """Return the queue as shown to models and people."""
         blocks = defaultdict[int, list[str]](list)
         for task in self.tasks:
             for number in task.blocked_by:
@@ -91,10 +91,10 @@ class TaskQueue:
         ]
 
     def with_task(self, task: Task, blocked_by: Sequence[str] = ()) -> tuple[TaskQueue, list[str]]:
-        """The queue with one more task, and what of `blocked_by`, task ids, is left out, and why.
+        """Return the queue with a task added, and why some of `blocked_by` (task ids) is ignored.
 
         Args:
-            task: its number and status follow from the queue.
+            task: its number and status are set by the queue.
 
         Raises:
             TaskRefused: there are too many already.
@@ -119,7 +119,7 @@ class TaskQueue:
         return TaskQueue((*self.tasks, task)), warnings
 
     def with_completed(self, name: str) -> tuple[TaskQueue, list[Task]]:
-        """Return the queue once a task is done, and those that may be begun now.
+        """Return the queue with a task completed, and the tasks that may begin now.
 
         Raises:
             TaskRefused: it is unknown, or over.
@@ -138,7 +138,7 @@ class TaskQueue:
         return TaskQueue(tuple(tasks)), runnable
 
     def with_failed(self, name: str) -> tuple[TaskQueue, list[Task]]:
-        """Return the queue once a task has failed, and those that wait for it, which stay blocked.
+        """Return the queue with a task failed, and its dependents, which stay blocked.
 
         Raises:
             TaskRefused: it is unknown, or over.
@@ -147,10 +147,10 @@ class TaskQueue:
         return self._with(replace(failed, status="failed")), self._dependents(failed)
 
     def claimed(self, name: str, owner: str) -> TaskQueue:
-        """Return the queue once somebody works on a task.
+        """Return the queue with a task claimed by an owner.
 
         Raises:
-            TaskRefused: it is unknown, or cannot be begun now.
+            TaskRefused: it is unknown, or cannot begin now.
         """
         task = self._find(name)
         if task is None:
@@ -161,7 +161,7 @@ class TaskQueue:
         return self._with(replace(task, status="in_progress", owner=owner))
 
     def due(self) -> list[Task]:
-        """Return those for which an agent is to be started."""
+        """Return the tasks for which an agent should be started."""
         return [task for task in self.tasks if task.is_due]
 
     def _with(self, task: Task) -> TaskQueue:
@@ -184,16 +184,16 @@ class TaskQueue:
 
 
 def task_id(number: int) -> str:
-    """What models call a task."""
+    """Return the id of a task for models."""
     return f"task_{number}"
 
 
 def canonical(name: str) -> str:
-    """Return the id that a model means by an id, or by its bare number."""
+    """Return the task id for an id or a bare number."""
     return task_id(_number(name))
 
 
 def _number(name: str) -> int:
-    """Of a task's id, or its bare number; 0 for anything else."""
+    """Return the number of a task id or bare number; 0 for anything else."""
     found = _ID.fullmatch(name.strip())
     return int(found[1]) if found else 0

@@ -1,4 +1,4 @@
-"""The todo list of a run, and whether a model that stops is told to go on with it."""
+"""The todo list of a run, and whether a model that stops is told to continue with it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ListFull(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Todo:
-    """One thing to do."""
+    """One item of a todo list."""
 
     id: int
     desc: str
@@ -27,17 +27,17 @@ class Todo:
 
 @dataclass(frozen=True, slots=True)
 class TodoList:
-    """What is to be done, and how often the model was told to go on with it."""
+    """The items, and how often the model was told to continue with them."""
 
     goal: str = ""
     todos: tuple[Todo, ...] = ()
-    continued: int = 0  # since the user said something
-    # What the model had said when it was told so last; None once the list has changed since.
+    continued: int = 0  # since the user's last message
+    # The model's text when it was last told to continue; None once the list has changed since.
     stopped_with: str | None = None
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> TodoList:
-        """Return the reverse of `to_json`."""
+        """Parse the result of `to_json`."""
         return cls(**{**fields, "todos": tuple(Todo(**each) for each in fields["todos"])})
 
     def to_json(self) -> dict[str, Any]:
@@ -49,13 +49,13 @@ class TodoList:
         }
 
     def shown(self) -> dict[str, Any]:
-        """As the model and people see it."""
+        """Return the list as shown to the model and to people."""
         todos = [{"id": each.id, "desc": each.desc, "done": each.done} for each in self.todos]
         return {"goal": self.goal, "todos": todos}
 
     @property
     def open(self) -> int:
-        """How many items are not done."""
+        """The number of open items."""
         return sum(not each.done for each in self.todos)
 
     def begun(self, goal: str) -> TodoList:
@@ -63,7 +63,7 @@ class TodoList:
         return self._changed(goal=goal, todos=())
 
     def with_task(self, desc: str) -> tuple[TodoList, int]:
-        """Return the list with one more item, and that item's id.
+        """Return the list with an item added, and the item's id.
 
         Raises:
             ListFull: there are too many already.
@@ -85,26 +85,26 @@ class TodoList:
         return self if todos == self.todos else self._changed(todos=todos)
 
     def cleared(self) -> TodoList:
-        """Nothing to do, and nothing said of going on with it."""
+        """Return an empty list without a goal."""
         return TodoList()
 
     def _changed(self, **changes: Any) -> TodoList:
         return replace(self, stopped_with=None, **changes)
 
     def is_to_continue(self, text: str, most: int) -> bool:
-        """Return whether a model that stops with this text is told to go on."""
+        """Return whether a model that stops with this text should be told to continue."""
         return self.open > 0 and self.continued < most and text.strip() != self.stopped_with
 
     def continued_after(self, text: str) -> TodoList:
-        """Return the list once the model was told to go on."""
+        """Return the list after the model was told to continue."""
         return replace(self, continued=self.continued + 1, stopped_with=text.strip())
 
     def not_continued(self) -> TodoList:
-        """Return the list as it is when the user says something."""
+        """Return the list after a message from the user."""
         return replace(self, continued=0, stopped_with=None)
 
     def rendered(self) -> str:
-        """As it stands in prompts."""
+        """Return the list as text for prompts."""
         done = len(self.todos) - self.open
         lines = [f"Goal: {self.goal}"] if self.goal else []
         lines.append(f"Progress: {done}/{len(self.todos)} completed")

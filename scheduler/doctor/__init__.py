@@ -1,1 +1,1 @@
-"""Checks of an installation and of everything that is stored."""
+"""Checks of an installation, and of the consistency of everything stored."""

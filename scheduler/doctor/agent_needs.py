@@ -1,4 +1,4 @@
-"""Tells what a run of an agent needs of this machine, and what of that is not here."""
+"""Finds what a run of an agent needs of this machine, and what of it is missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_MODEL = "a model: set `model` in config.yaml, or SLEIPNIR_MODEL"
 
 
 def needs_of(agent: Agent, settings: Settings, resources: Resources) -> list[Requirement]:
-    """Each once, its model first; what another agent needs that it starts is that one's."""
+    """Return each requirement once, models first; without those of other agents that it starts."""
     found: dict[str, Requirement] = {}
     for need in (
         *_models(agent, settings),
@@ -31,7 +31,7 @@ def needs_of(agent: Agent, settings: Settings, resources: Resources) -> list[Req
 
 
 def _models(agent: Agent, settings: Settings) -> Iterator[Requirement]:
-    """Yield the models that are asked: `model`, however many; it lacks if one of them cannot be."""
+    """Yield the requirement `model` for each model; it is lacking if one cannot be called."""
     keys = ModelKeys(settings.models, settings.secrets)
     for model in dict.fromkeys(_named_models(agent)):
         if wanted := model or settings.model:
@@ -49,7 +49,7 @@ def _named_models(agent: Agent) -> Iterator[str | None]:
 
 
 def _secrets(agent: Agent, settings: Settings) -> Iterator[Requirement]:
-    """Of its MCP servers, and of the defaults of its variables."""
+    """Yield secrets needed by its MCP servers and by defaults of its variables."""
     graph = agent.runnable
     if graph is None:
         return

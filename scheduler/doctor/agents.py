@@ -1,4 +1,4 @@
-"""Looks at which variables the programs of the agents here read, and would not get."""
+"""Checks for environment variables that agents' programs read, but will not get."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.doctor.check import Check
 from sleipnir.scheduler.preparation import resources_of
 
-# What the engine sets itself, or never lets through.
+# Variables that the engine sets itself, or never passes on.
 _OURS = ("LLM_", "GRAPH_STATE", "AUTO_CONFIRM", "NO_COLOR", "PYTHONPATH", *NEVER_PASSED_ON)
 
 
 def agent_checks(settings: Settings, search: AgentSearch) -> Iterator[Check]:
-    """One check for each agent whose programs read what is not passed on to them."""
+    """Yield a check for each agent whose programs read variables that are not passed on."""
     library = resources_of(settings, search).library()
     for directory in search.names().values():
         try:
@@ -42,7 +42,7 @@ def agent_checks(settings: Settings, search: AgentSearch) -> Iterator[Check]:
 def variables_not_passed_on(
     agent: Agent, library: ToolLibrary, settings: Settings
 ) -> Mapping[str, str]:
-    """Variables that programs of an agent read and do not get, with the first program of each."""
+    """Return variables that an agent's programs read but do not get, each with a program."""
     programs = dict(_programs(agent, library))
     found: dict[str, str] = {}
     for file, given in programs.items():
@@ -56,7 +56,7 @@ def variables_not_passed_on(
 
 
 def _programs(agent: Agent, library: ToolLibrary) -> Iterator[tuple[Path, set[str]]]:
-    """Yield the scripts and tool files of an agent, each with what it gets besides the allowed."""
+    """Yield an agent's scripts and tool files, each with the additional variables it gets."""
     own = _names_in(agent.directory)
     if agent.graph is not None:
         for _, node in agent.graph.nodes_of(ScriptNode):

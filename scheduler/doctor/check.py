@@ -1,4 +1,4 @@
-"""One thing that `sleipnir doctor` looked at."""
+"""The result of one check of `sleipnir doctor`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sleipnir.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was found; only an `error` keeps runs from working."""
+    """A finding; only an `error` keeps runs from working."""
 
     name: str
     state: Literal["ok", "warning", "error"]

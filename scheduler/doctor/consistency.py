@@ -1,7 +1,7 @@
-"""Checks the invariants of every run in Redis, while the engine may be at work.
+"""Checks the invariants of every run in Redis while the engine may be running.
 
-Each run is read in one script, so its parts are of one instant; its history only grows, and
-may be read after. What took more than one reading is a suspicion until a second look.
+Each run is read by one script, so its parts are of one instant; its history only grows, and may
+be read afterwards. What took several reads is only a suspicion until a second look.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from sleipnir.scheduler.store.inspection import Inspector, Keyspace, pairs
 from sleipnir.scheduler.store.keys import ALL_PARTITIONS, AUDIT, BUNDLES, INDEX_OF
 
 _AT_ONCE = 50  # runs read in one round trip
-# Longer than any transition of several calls, such as storing a bundle and its place.
+# Longer than any operation of several calls, such as storing a bundle and its entry.
 _BEFORE_SECOND_LOOK_S = 0.2
 
 _OF_A_PARTITION = ("timers", "inbox", "bundles", "owner", "swept", "batches", "tally", "sessions")
-# Kinds of indexes of runs: one of each in a partition, or one for each of many names.
+# Kinds of run indexes: one per partition, or one per name.
 _INDEXES = ("runs", "childruns", "open", "waiting", "failed", "cancelled", "timed_out")
 _INDEXES_BY_NAME = ("ids", "agent", "batch", "label")
 _PERMANENT = (AUDIT, BUNDLES, INDEX_OF)
@@ -37,15 +37,15 @@ _Named = dict[str, set[str]]  # by run
 
 @dataclass
 class _Scanned:
-    """What the keys of a partition are."""
+    """The keys of a partition, by what they belong to."""
 
-    runs: _Named = field(default_factory=lambda: defaultdict(set))  # visits that have keys
+    runs: _Named = field(default_factory=lambda: defaultdict(set))  # run → visits that have keys
     indexes: set[str] = field(default_factory=set)
     batches: set[str] = field(default_factory=set)  # those that have a tally
 
 
 class ConsistencyCheck:
-    """Reads whole runs and finds what does not fit together."""
+    """Reads whole runs and finds inconsistencies."""
 
     def __init__(self, client: RedisClient) -> None:
         self._keyspace = Keyspace(client)
@@ -53,7 +53,7 @@ class ConsistencyCheck:
         self.runs_seen = 0
 
     def violations(self) -> Iterator[Violation]:
-        """Everything that is wrong, partition by partition."""
+        """Yield all violations, partition by partition."""
         scanned = self._scan()
         yield from self._confirmed_strays()
         for partition in ALL_PARTITIONS:
@@ -83,7 +83,7 @@ class ConsistencyCheck:
         return [violation for violation in again if (violation.run_id, violation.rule) in rules]
 
     def _named(self, indexes: Any) -> _Named:
-        """Return the runs that are in a partition, and those that its timers and inbox name."""
+        """Return the runs in a partition, and those named by its timers and inbox."""
         named: _Named = defaultdict(set)
         for run_id in indexes.runs:
             named[run_id] = set()
@@ -98,7 +98,7 @@ class ConsistencyCheck:
         return named
 
     def _indexed(self, partition: str, scanned: _Scanned) -> _Named:
-        """Return which of the partition's indexes name runs, by run."""
+        """Return the indexes of the partition that name a run, by run."""
         indexed: _Named = defaultdict(set)
         for name, run_id in self._keyspace.members(partition, scanned.indexes):
             indexed[run_id].add(name)
@@ -126,7 +126,7 @@ class ConsistencyCheck:
         return found
 
     def _missing_bundles(self, snapshots: Sequence[RunSnapshot | Unreadable]) -> list[Violation]:
-        """Runs that go on and whose agent, or one they may spawn, is not kept."""
+        """Return open runs whose bundle, or that of an agent they may spawn, is missing."""
         needed = [
             (run.run_id, digest)
             for run in snapshots
@@ -143,7 +143,7 @@ class ConsistencyCheck:
     # ---- keys
 
     def _scan(self) -> dict[str, _Scanned]:
-        """What the keys of each partition belong to."""
+        """Return the keys of each partition, by what they belong to."""
         found: dict[str, _Scanned] = defaultdict(_Scanned)
         for key in self._keyspace.keys_of_partitions():
             partition, kind, *rest = key.split(":", 2)
@@ -165,7 +165,7 @@ class ConsistencyCheck:
         return found
 
     def _strays(self) -> list[Violation]:
-        """Shared keys that nothing would ever remove."""
+        """Return shared keys that nothing would ever remove."""
         listed = self._keyspace.listed_bundles()
         return [
             Violation(key, "expiry", "this key never expires")
@@ -175,9 +175,9 @@ class ConsistencyCheck:
 
 
 def _counts(partition: str, indexes: Any) -> list[Violation]:
-    """What a partition counts, beside what its runs say."""
+    """Compare a partition's counts with those derived from its runs."""
     used = dict(pairs(indexes.used))
-    if "" in used:  # without its record, nobody knows what a run counts for
+    if "" in used:  # without its record, a run's share of the counts is unknown
         return []
     compared = (
         ("bundles", "the references to its bundles", indexes.bundles, indexes.used),
@@ -203,7 +203,7 @@ def _counts(partition: str, indexes: Any) -> list[Violation]:
 
 
 def _numbers(flat: Sequence[Any]) -> dict[str, int]:
-    """Numbers by name; one that has come to 0 is the same as none."""
+    """Return numbers by name, without zeros."""
     return {name: int(number) for name, number in pairs(flat) if int(number)}
 
 
@@ -211,4 +211,4 @@ def _digests(record: Mapping[str, str]) -> set[str]:
     try:
         return {record["digest"], *RunContext.from_json(record["context"]).agents.values()}
     except (KeyError, ValueError, TypeError):
-        return set()  # the rules tell of such a record
+        return set()  # the rules report such a record

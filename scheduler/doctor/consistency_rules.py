@@ -1,7 +1,7 @@
-"""What must hold of every run at every instant, whatever processes died on the way.
+"""Invariants of every run at every instant, whatever processes died on the way.
 
-Pure: one consistent reading of a run in, violations out. `consistency` reads; a healthy engine has
-no violations, and a run that breaks the rule `stuck` would never end.
+Pure: takes one consistent reading of a run, returns violations. `consistency` reads. A healthy
+engine has no violations, and a run that breaks the rule `stuck` would never end.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from sleipnir.scheduler.runs.snapshot import ABSENT, NEVER_EXPIRES, RunSnapshot,
 from sleipnir.scheduler.runs.stranded import stuck
 from sleipnir.scheduler.store.keys import visit_id
 
-# The parts of a run, beside its record, that outlive its end, and those that end with it.
+# The parts of a run, besides its record, that outlive its end, and those removed with it.
 EXPIRING = (
     *("state", "history", "events", "logs", "children", "failures", "messages"),
     *("transcripts", "failed_transcripts", "superseded", "spawned"),
 )
 TRANSIENT = ("visits", "pending", "questions", "escalations")
-# What stays of a step that was not completed, for another try.
+# Kept of a step that was not completed, for a retry.
 SET_ASIDE = ("staged", "kept")
 # The statuses that have an index of their own.
 _RARE = (Status.WAITING, Status.FAILED, Status.CANCELLED, Status.TIMED_OUT)
@@ -32,7 +32,7 @@ _RARE = (Status.WAITING, Status.FAILED, Status.CANCELLED, Status.TIMED_OUT)
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A rule that does not hold, of a run or of what is named instead of one."""
+    """A broken rule, of a run or of what is named instead of one."""
 
     run_id: str
     rule: str
@@ -71,7 +71,7 @@ def _history_is_contiguous(run: RunSnapshot) -> Iterator[str]:
     numbers = [checkpoint.step for checkpoint in run.checkpoints]
     if numbers != list(range(len(numbers))):
         yield f"the steps of its history are {numbers}"
-    # An end that a step brought about adds a checkpoint without a step to follow.
+    # A step that ended the run has added a checkpoint without a next step.
     allowed = (run.step, run.step + 1) if run.is_final else (run.step,)
     if len(numbers) not in allowed:
         yield f"it is in step {run.step} and has {len(numbers)} checkpoints"
@@ -81,7 +81,7 @@ def _history_is_contiguous(run: RunSnapshot) -> Iterator[str]:
 
 
 def _has_lost_its_parts(run: RunSnapshot) -> bool:
-    """Whether they expired by themselves, as no scheduler removed them; their record stays."""
+    """Return whether its parts expired because no scheduler removed them; the record stays."""
     return run.is_final and run.expires_in["history"] == ABSENT
 
 
@@ -116,7 +116,7 @@ def _each_visit_is_committed_once(run: RunSnapshot) -> Iterator[str]:
 def _children_agree(run: RunSnapshot) -> Iterator[str]:
     for child in run.children:
         if child.status is None:
-            continue  # its retention ended before ours; who waits for it is checked elsewhere
+            continue  # its retention ended first; waits for it are checked elsewhere
         parent_run, _, visit = child.parent.partition(" ")
         if parent_run != run.run_id:
             yield f"child {child.run_id} says its parent is '{child.parent}'"
@@ -151,7 +151,7 @@ def _indexes_agree(run: RunSnapshot) -> Iterator[str]:
 
 
 def _indexes_of(run: RunSnapshot) -> set[str]:
-    """Return the names of the indexes that a run is to be in."""
+    """Return the names of the indexes that should contain a run."""
     ids, record = f"ids:{run.run_id[:3]}", run.record
     if "parent" in record:
         return {ids, "childruns"}
@@ -165,7 +165,7 @@ def _indexes_of(run: RunSnapshot) -> set[str]:
     }
 
 
-# ---- runs that are over
+# ---- ended runs
 
 
 def _nothing_is_left(run: RunSnapshot) -> Iterator[str]:
@@ -179,7 +179,7 @@ def _nothing_is_left(run: RunSnapshot) -> Iterator[str]:
 
 
 def _remains(trace: VisitTrace) -> Iterator[str]:
-    """What an index still says of a visit, other than the hash of open visits."""
+    """Yield what indexes still contain of a visit, other than the hash of open visits."""
     if trace.timer is not None:
         yield f"visit {trace.visit} has a timer"
     for row in trace.waits:
@@ -210,7 +210,7 @@ def _it_will_expire(run: RunSnapshot) -> Iterator[str]:
             yield f"it is {run.status}, and what visit {trace.visit} has left never expires"
 
 
-# ---- runs that go on
+# ---- open runs
 
 
 def _something_will_happen(run: RunSnapshot) -> Iterator[str]:
@@ -272,7 +272,7 @@ def _counters_agree(run: RunSnapshot) -> Iterator[str]:
     if run.pending and free != "0":
         yield f"visits are held back while {free or 'all'} places are free"
     if run.is_failing:
-        return  # what was dropped is not counted back: the run ends with this step
+        return  # dropped visits stay counted: the run ends with this step
     busy = int(run.record["busy"])
     moving = _moving(run)
     if busy != moving:
@@ -283,7 +283,7 @@ def _counters_agree(run: RunSnapshot) -> Iterator[str]:
 
 
 def _moving(run: RunSnapshot) -> int:
-    """Return how many visits can go on without a person."""
+    """Return the number of visits that can continue without a person."""
     open_now = {trace.visit for trace, _ in run.open_visits()}
     return len(set(run.pending) - open_now) + sum(
         visit.is_busy and visit.status != "staged" for _, visit in run.open_visits()
@@ -323,7 +323,7 @@ def _it_stays_while_it_goes_on(run: RunSnapshot) -> Iterator[str]:
             yield f"its {kind} is gone"
 
 
-# ---- what names a run that does not exist
+# ---- names of missing runs
 
 
 def _nothing_names_no_run(run: RunSnapshot) -> Iterator[str]:

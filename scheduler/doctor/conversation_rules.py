@@ -1,6 +1,6 @@
-"""What must hold of runs of normal agents: of conversations, children, tasks and inboxes.
+"""Invariants of normal agents' runs: of conversations, children, tasks and inboxes.
 
-What the run remembers is read from its history, as its turns have committed it.
+The run's memory is read from its history, as its turns have committed it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sleipnir.scheduler.store.keys import parse_visit_id
 
 
 def calls_have_results(run: RunSnapshot) -> Iterator[str]:
-    """Each call of a turn has one result there, in the order of the calls."""
+    """Check that each call of a turn has one result in it, in the order of the calls."""
     for checkpoint in run.checkpoints:
         for key, messages in checkpoint.writes.items():
             if not (is_turn(key) and isinstance(messages, list)):
@@ -30,7 +30,7 @@ def calls_have_results(run: RunSnapshot) -> Iterator[str]:
 
 
 def turns_are_complete(run: RunSnapshot) -> Iterator[str]:
-    """Each step that is over has added its turn, and none has one of a later step."""
+    """Check that each completed step has added its turn, and no turn of a later step."""
     if not run.checkpoints or not _converses(run):
         return
     told = set[int]()
@@ -44,7 +44,7 @@ def turns_are_complete(run: RunSnapshot) -> Iterator[str]:
 
 
 def tasks_agree(run: RunSnapshot) -> Iterator[str]:
-    """What waits for something waits for tasks that are not done; who is at work is a child."""
+    """Check that blocked tasks wait for unfinished ones, and that owners are children."""
     tasks = TaskQueue.from_json(_remembered(run, TASKS) or ()).tasks
     if [task.number for task in tasks] != list(range(1, len(tasks) + 1)):
         yield f"its tasks are numbered {[task.number for task in tasks]}"
@@ -69,7 +69,7 @@ def _wrong_with(task: Task, tasks: tuple[Task, ...]) -> Iterator[str]:
 
 
 def children_are_known(run: RunSnapshot) -> Iterator[str]:
-    """The model knows of every child that is alive, once the turn is over that has started it."""
+    """Check that the model knows every live child once the turn that started it is over."""
     if not run.checkpoints or not _converses(run):
         return
     found = _remembered(run, AGENTS)
@@ -86,7 +86,7 @@ def children_are_known(run: RunSnapshot) -> Iterator[str]:
 
 
 def waits_are_told(run: RunSnapshot) -> Iterator[str]:
-    """Yield the end of a child is told to the visit that waits for it."""
+    """Check that each child reports its end to the visit that waits for it."""
     parents = {child.run_id: child.parent for child in run.children}
     for trace, _ in run.open_visits():
         for row in trace.waits_for("child"):
@@ -98,7 +98,7 @@ def waits_are_told(run: RunSnapshot) -> Iterator[str]:
 
 
 def inbox_agrees(run: RunSnapshot) -> Iterator[str]:
-    """Yield a run has read no more than it was sent; nobody sends anything to a root."""
+    """Check that a run has read no more messages than it got, and that roots get none."""
     if run.parent is None:
         if run.messages:
             yield f"it has no parent, and {run.messages} messages"
@@ -113,7 +113,7 @@ def _converses(run: RunSnapshot) -> bool:
 
 
 def _remembered(run: RunSnapshot, key: str) -> Any:
-    """What was written last under a key, None if nothing was; nor of a graph, which has others."""
+    """Return the value last written to a memory key; None without one, and for graph agents."""
     if not _converses(run):
         return None
     written = (each.writes[key] for each in reversed(run.checkpoints) if key in each.writes)

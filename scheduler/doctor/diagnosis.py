@@ -1,4 +1,4 @@
-"""Looks at everything a run needs: Redis, workers, a scheduler, models, tools."""
+"""Checks everything that runs need: Redis, workers, a scheduler, models, tools."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.scheduler.store.permissions import permission_check
 from sleipnir.scheduler.store.queries import RunQueries
 
-# Only where the broker is another server.
+# Only needed if the broker is another server.
 with lazy_imports():
     import kombu
 
@@ -45,21 +45,21 @@ _PINGS = 20
 _BROKER_S = 5.0
 _INTERPRETER_TIMEOUT_S = 20.0
 
-# What scripts and tools are run with: the command that tells a version, and what needs it.
+# Interpreters of scripts and tools: the command that prints a version, and what needs it.
 _INTERPRETERS = (
     ("bash", ("bash", "--version"), ".sh scripts and tools"),
     ("python3", ("python3", "--version"), ".py scripts and tools"),
     ("node", ("node", "--version"), ".ts scripts and tools"),
-    # Without --no-install it would fetch what is not there.
+    # Without --no-install it would download a missing package.
     ("tsx", ("npx", "--no-install", "tsx", "--version"), ".ts scripts and tools"),
 )
 
 
 def diagnose(settings: Settings, search: AgentSearch) -> Iterator[Check]:
-    """Look at everything, one check after the other; starts no workers.
+    """Yield all checks one after the other; starts no workers.
 
     Args:
-        search: finds the agents whose programs are looked at.
+        search: finds the agents whose programs are checked.
     """
     with ExitStack() as stack:
         try:
@@ -82,7 +82,7 @@ def diagnose(settings: Settings, search: AgentSearch) -> Iterator[Check]:
 
 
 def _embedded(settings: Settings, stack: ExitStack) -> Iterator[Check]:
-    """Yield the engine of the data directory; its Redis is started for the check if need be."""
+    """Check the engine of the data directory; starts its Redis if necessary."""
     server = find_server()
     engine = stack.enter_context(attach(data_dir(), settings, workers=False))
     where = f"embedded {server.version} ({server.path}), data in {data_dir()}"
@@ -121,7 +121,7 @@ def _configured(settings: Settings, redis_url: str) -> Iterator[Check]:
 
 
 def _broker(url: str) -> Check:
-    """Return a broker that is another server than the Redis of the runs."""
+    """Check a broker that is another server than the Redis of the runs."""
     options = transport_options(url)
     try:
         with kombu.Connection(
@@ -175,7 +175,7 @@ def _interpreter(name: str, command: tuple[str, ...], needed_for: str) -> Check:
 
 
 def _version(command: tuple[str, ...]) -> str | None:
-    """Return the first line a program says of its version; None if it cannot be run."""
+    """Return the first line of a program's version; None if it cannot be run."""
     program = shutil.which(command[0])
     if program is None:
         return None

@@ -1,4 +1,4 @@
-"""Looks at whether the MCP servers of `mcp.json` could be started from here; starts none."""
+"""Checks whether the MCP servers of `mcp.json` could be started here, without starting any."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable
 
 
 def mcp_checks(settings: Settings) -> Iterator[Check]:
-    """One check a configured server; none where there are no servers."""
+    """Yield a check for each configured server."""
     config, findings = configured_servers(settings)
     for finding in findings:
         where = f"{finding.file}:{finding.line}" if finding.line else str(finding.file)

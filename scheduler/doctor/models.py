@@ -1,4 +1,4 @@
-"""Looks at which models could be asked from here, and why others could not; asks none."""
+"""Checks which models could be called from here, and why not, without calling any."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sleipnir.scheduler.errors import SecretsUnusable
 
 
 def model_checks(settings: Settings) -> Iterator[Check]:
-    """Keys, then the models that have names here; workers go by their own environment."""
+    """Yield checks of the keys and the named models; workers use their own environment."""
     keys = ModelKeys(settings.models, settings.secrets)
     try:
         yield _keys(keys)
@@ -25,9 +25,7 @@ def model_checks(settings: Settings) -> Iterator[Check]:
 
 
 def why_not(model: str, keys: ModelKeys) -> str | None:
-    """Why neither a model nor any of those an alias stands for can be asked from here, and what
-    to do; None if one can.
-    """
+    """Return why no model behind a name can be called, and what to do; None if one can."""
     try:
         check = _model("model", model, keys)
     except SecretsUnusable as error:
@@ -48,7 +46,7 @@ def _keys(keys: ModelKeys) -> Check:
 
 
 def _model(name: str, model: str, keys: ModelKeys) -> Check:
-    """Return a model, or the chain an alias stands for: it takes one that can be asked."""
+    """Check a model, or an alias, of whose chain one usable model is enough."""
     chain = keys.settings.chain(model)
     obstacles = {link: found for link in chain if (found := _obstacle(link, keys))}
     usable = [link for link in chain if link not in obstacles]
@@ -60,7 +58,7 @@ def _model(name: str, model: str, keys: ModelKeys) -> Check:
 
 
 def _obstacle(model: str, keys: ModelKeys) -> tuple[str, str] | None:
-    """Return why a model cannot be asked, and what to do; None if nothing speaks against it."""
+    """Return why a model cannot be called, and what to do; None if it can."""
     if not is_known_model(model, keys.settings.own_providers):
         return "is not known", "write provider:model, or an alias of models.aliases"
     missing: Sequence[str] = keys.missing(model.partition(":")[0])

@@ -1,6 +1,5 @@
-"""Takes over what runs unchanged from a configuration directory of Loki or Coyote.
+"""Imports what runs unchanged from a configuration directory of Loki or Coyote.
 
-Everything is looked at and decided before the first file is written, and nothing of what is there
-already, on either side, is changed but our `config.yaml`, `mcp.json` and secrets file, to which
-entries are added.
+Everything is examined and decided before the first file is written. Nothing that exists on either
+side is changed, except our `config.yaml`, `mcp.json` and secrets file, to which entries are added.
 """

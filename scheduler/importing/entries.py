@@ -1,6 +1,6 @@
-"""What is added to files of ours that are there already: settings, MCP servers, secrets.
+"""Entries that are added to existing files of ours: settings, MCP servers, secrets.
 
-Each function says what becomes of the entries, and what the file is to hold then; None: as it is.
+Each function returns the fate of the entries, and the file's new text; None: unchanged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sleipnir.scheduler.config.settings import FIELDS, Settings, checked_setting
 from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable, SettingInvalid
 from sleipnir.scheduler.importing.imported import Fate, Imported
 
-# What means the same here.
+# Settings that mean the same here.
 TAKEN = (
     *("model", "temperature", "top_p"),
     *("mapping_tools", "visible_tools", "mcp_server_support", "mapping_mcp_servers"),
@@ -41,19 +41,19 @@ _INSTEAD: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """Entries, and the text of the file that they are added to; None: there is nothing to add."""
+    """Entries, and the new text of their file; None if there is nothing to add."""
 
     parts: tuple[Imported, ...] = ()
     text: str | None = None
 
 
 def settings_from(document: Document, ours: Mapping[str, Any], text: str, now: Settings) -> Added:
-    """Return the settings of their `config.yaml` that are taken over into ours.
+    """Return the settings of their `config.yaml` that are added to ours.
 
     Args:
-        document: theirs.
-        ours: what our file says; `text` is its text.
-        now: the settings as they are.
+        document: their file.
+        ours: the contents of our file; `text` is its text.
+        now: the current settings.
     """
     theirs = document.data if isinstance(document.data, dict) else {}
     parts, new = [], {}
@@ -71,7 +71,7 @@ def settings_from(document: Document, ours: Mapping[str, Any], text: str, now: S
 
 
 def _why_not(name: str, value: Any, ours: Mapping[str, Any], now: Settings) -> str | None:
-    """Return why a setting is not taken over, and what to do; None: it is."""
+    """Return why a setting is not imported, and what to do; None if it is."""
     if name not in TAKEN:
         if name in _INSTEAD:
             return _INSTEAD[name]
@@ -99,7 +99,7 @@ def _is_callable(model: str, models: ModelSettings) -> bool:
 
 
 def servers_from(theirs: McpConfig, ours: McpConfig, secrets: Secrets) -> Added:
-    """Return the MCP servers that ours does not have yet, and the secrets that they still need."""
+    """Return the MCP servers that we do not have yet, and the secrets that they still need."""
     parts, new = [], {}
     for name, entry in theirs.entries.items():
         if name not in ours.entries:
@@ -125,10 +125,10 @@ def _missing(entry: Any, secrets: Secrets) -> tuple[str, ...]:
 
 
 def secrets_from(env_file: Path, secrets_file: Path, known: list[str]) -> Added:
-    """Return the keys of model providers in their `.env`, which go into the secrets file.
+    """Return the providers' keys in their `.env`, to be added to the secrets file.
 
     Args:
-        known: the names that the secrets file has.
+        known: the names in the secrets file.
 
     Raises:
         OSError: one of the files cannot be read.
@@ -147,7 +147,7 @@ def secrets_from(env_file: Path, secrets_file: Path, known: list[str]) -> Added:
             )
             parts.append(Imported("variable", name, Fate.KEPT, (note,)))
     text = text_of(secrets_file)
-    # A JSON text is a YAML text.
+    # JSON is valid YAML.
     added = "".join(f"{name}: {json.dumps(value)}\n" for name, value in new.items())
     before = yaml.load(text, Loader=yaml.BaseLoader) or {}
     return _appended(parts, text, added, {**before, **new}, yaml.BaseLoader)
@@ -156,7 +156,7 @@ def secrets_from(env_file: Path, secrets_file: Path, known: list[str]) -> Added:
 def _appended(
     parts: list[Imported], text: str, added: str, expected: Mapping[str, Any], loader: type
 ) -> Added:
-    """The text with lines added, if it then says what is expected: it need not be a block."""
+    """Append lines to a text, if it then parses as expected: it may not be in block style."""
     if not added:
         return Added(tuple(parts))
     whole = f"{text}\n{added}" if text and not text.endswith("\n") else f"{text}{added}"
@@ -176,7 +176,7 @@ def _appended(
 
 
 def text_of(file: Path) -> str:
-    """Return the text of a file, which may be missing.
+    """Return the text of a file; "" if it is missing.
 
     Raises:
         OSError, UnicodeDecodeError: it cannot be read.

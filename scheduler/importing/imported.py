@@ -1,4 +1,4 @@
-"""One thing that an import looks at: an agent, a tool file, a server, a setting."""
+"""One part that an import examines: an agent, a tool file, a server, a setting."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from sleipnir.records import dataclass
 
 
 class Fate(StrEnum):
-    """What becomes of a part."""
+    """What happens to a part."""
 
     COPIED = "copied"
     UNCHANGED = "there already"
-    # Something else of that name is ours, and stays.
+    # We have something else of that name, which stays.
     KEPT = "not taken over"
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A part, its fate, and what its owner should know of it."""
+    """A part, its fate, and notes for its owner."""
 
     kind: str  # agent, shared files, tool, helper, MCP server, setting, secret, directory, file
     name: str
     fate: Fate
-    notes: tuple[str, ...] = ()  # one line each, perhaps with a hint after a line break
+    notes: tuple[str, ...] = ()  # one line each, possibly with a hint after a line break
 
     def to_json(self) -> dict[str, Any]:
         return {

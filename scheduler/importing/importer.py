@@ -1,4 +1,4 @@
-"""An import: what there is to take over, what is said about it, and the taking over."""
+"""Plans an import, and carries it out."""
 
 from __future__ import annotations
 
@@ -51,23 +51,23 @@ _INSTEAD = {
 
 
 class ImportRefused(Exception):
-    """A file that entries would have to be added to, or be taken from, cannot be used."""
+    """A file to read entries from, or to add them to, is unusable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """What becomes of everything that was found, and what is to be written for it."""
+    """The plan of an import: the fate of everything found, and what to write."""
 
     parts: tuple[Imported, ...]
-    # For each place the file or directory to copy there, or the text of a file of ours.
+    # Target → the file or directory to copy there, or the new text of a file of ours.
     writes: Mapping[Path, Path | str]
     secrets_file: Path
 
     def carry_out(self) -> None:
-        """Write.
+        """Write everything.
 
         Raises:
-            OSError: something cannot be written; what is there by then stays.
+            OSError: something cannot be written; what was written before stays.
         """
         for place, content in self.writes.items():
             if isinstance(content, Path):
@@ -81,12 +81,12 @@ class Takeover:
 
 @dataclass
 class Importer:
-    """Looks at one directory.
+    """Examines one directory.
 
     Args:
-        source: theirs.
+        source: their directory.
         target: our configuration directory.
-        settings: ours, as they are.
+        settings: our current settings.
     """
 
     source: Path
@@ -95,7 +95,7 @@ class Importer:
     _writes: dict[Path, Path | str] = field(default_factory=dict)
 
     def plan(self) -> Takeover:
-        """Look at everything, and change nothing.
+        """Examine everything without changing anything.
 
         Raises:
             ImportRefused: a file cannot be read.
@@ -111,7 +111,7 @@ class Importer:
         return Takeover(parts, self._writes, self.settings.secrets.file)
 
     def _others(self) -> Iterator[Imported]:
-        """What else lies in the directory: nobody shall wonder where it has gone."""
+        """Yield everything else in the directory, so that nobody wonders where it has gone."""
         for path in _entries(self.source):
             if path.name not in _LOOKED_AT and not path.name.startswith("."):
                 kind = "directory" if path.is_dir() else "file"
@@ -119,7 +119,7 @@ class Importer:
                 yield Imported(kind, path.name, Fate.KEPT, (note,))
 
     def _settings(self) -> tuple[Sequence[Imported], Mapping[str, Any]]:
-        """Return the settings, and the values of those that are taken over."""
+        """Return the settings, and the values of the imported ones."""
         file = self.source / CONFIG
         if not file.exists():
             return (), {}
@@ -136,7 +136,7 @@ class Importer:
         return self._added(added, self.target / CONFIG), taken
 
     def _servers(self) -> tuple[Sequence[Imported], McpConfig]:
-        """Return the MCP servers, and all that there will be."""
+        """Return the MCP servers, and all those there will be."""
         theirs, findings = read_mcp_config(self.source)
         ours, more = read_mcp_config(self.target)
         for finding in (*findings, *more):
@@ -159,7 +159,7 @@ class Importer:
         return added.parts
 
     def _resources(self, settings: Settings, servers: McpConfig) -> Resources:
-        """What their agents will find when everything is taken over."""
+        """Return the resources that their agents will find after the import."""
         *places, shipped = agent_search(settings).directories
         search = AgentSearch((*places, self.source / _AGENTS, shipped))
         aliases = servers.with_aliases(settings.mapping_mcp_servers).aliases
@@ -184,7 +184,7 @@ class Importer:
         return replace(part, notes=(*part.notes, *self._differences(path, resources)))
 
     def _differences(self, path: Path, resources: Resources) -> Iterator[str]:
-        """What an agent does not find here as it was, with place and remedy."""
+        """Yield what an agent does not find here as before, with place and remedy."""
         try:
             agent = load_agent(path)
             findings = validate(agent, resources)
@@ -223,7 +223,7 @@ def _entries(directory: Path) -> list[Path]:
 
 
 def _told(findings: Sequence[Finding], directory: Path) -> Iterator[str]:
-    """Findings with places below a directory."""
+    """Yield findings with paths relative to a directory."""
     for finding in folded(findings):
         yield str(finding).replace(f"{directory}/", "")
 

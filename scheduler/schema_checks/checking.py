@@ -1,4 +1,4 @@
-"""Checks a value against a schema, or a text against a pattern: plain functions, no limit."""
+"""Checks a value against a schema, or a text against a pattern, without a limit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sleipnir.lazy import lazy_imports
 
-# They take a tenth of a second, and most graphs have no schema.
+# They take a tenth of a second to import, and most graphs have no schema.
 with lazy_imports():
     import jsonschema
     import referencing
@@ -20,10 +20,10 @@ with lazy_imports():
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
-# Where in the value something is wrong, as a JSON path, and what.
+# The JSON path of what is wrong in the value, and the message.
 Misfit: TypeAlias = tuple[str, str]
 
-# More would bury the first mistake, which is usually the cause of the others.
+# More would bury the first one, which is usually the cause of the others.
 MOST_MISFITS = 100
 # Messages quote the value.
 _LONGEST_MESSAGE = 2_000
@@ -32,30 +32,30 @@ _PATTERN_KEYWORDS = ("pattern", "patternProperties")
 
 
 class SchemaInvalid(Exception):
-    """The schema is none; the message says why and where."""
+    """The schema is invalid; the message says why and where."""
 
 
 class Unchecked(Exception):
-    """Whether the value fits cannot be told; the message says why."""
+    """The value cannot be checked; the message says why."""
 
 
 class Doing:
-    """What a check is busy with, for whoever ends it."""
+    """The pattern that the check is applying, for reports of time-outs."""
 
     pattern: str | None = None
 
 
 def load() -> None:
-    """Import now what checks of schemas need."""
+    """Import everything that schema checks need."""
     _validator("{}")
 
 
 def misfits(schema_text: str, value: Any) -> list[Misfit]:
-    """What in a JSON value does not conform to a schema, in the order of the paths.
+    """Return what in a JSON value violates a schema, sorted by path.
 
     Raises:
-        SchemaInvalid: the schema is none.
-        Unchecked: it refers to what it does not hold, or in a circle; or a number is too large.
+        SchemaInvalid: the schema is invalid.
+        Unchecked: it has a missing or circular reference, or a number is too large.
     """
     try:
         validator = _validator(schema_text)
@@ -63,19 +63,19 @@ def misfits(schema_text: str, value: Any) -> list[Misfit]:
     except exceptions.Unresolvable as error:
         raise Unchecked(f"the schema has a reference that cannot be resolved: {error}") from error
     except (RecursionError, OverflowError, MemoryError) as error:
-        # References in a circle; 10^400 to a float.
+        # Circular references; 10^400 as a float.
         raise Unchecked(str(error) or "it takes too much memory") from error
     except re.error as error:
         raise SchemaInvalid(f"{error.pattern!r} is not a regular expression: {error}") from error
     except SchemaInvalid:
         raise
-    except Exception as error:  # of a library, with what nobody thought of
+    except Exception as error:  # any bug of the library
         raise Unchecked(f"{type(error).__name__}: {error}") from error
     return [(e.json_path, _shortened(e.message)) for e in errors[:MOST_MISFITS]]
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Return whether the pattern is found anywhere in the text."""
+    """Return whether the pattern matches anywhere in the text."""
     Doing.pattern = pattern
     found = re.search(pattern, text) is not None
     Doing.pattern = None
@@ -83,7 +83,7 @@ def matches(pattern: str, text: str) -> bool:
 
 
 def place_of(pattern: str, schema: Any) -> str | None:
-    """Return where a schema has the pattern, as a JSON path."""
+    """Return the JSON path of a pattern in a schema."""
     return next(_places(pattern, schema, "$"), None)
 
 
@@ -103,7 +103,7 @@ def _validator(schema_text: str) -> Validator:
     """Return a validator, built once per distinct schema.
 
     Raises:
-        SchemaInvalid: the schema is none; validation before the run may be switched off.
+        SchemaInvalid: the schema is invalid, which validation may not have checked before.
     """
     schema = json.loads(schema_text)
     dialect: Any = validators.validator_for(schema, default=jsonschema.Draft202012Validator)
@@ -112,17 +112,17 @@ def _validator(schema_text: str) -> Validator:
     except jsonschema.SchemaError as error:
         raise SchemaInvalid(f"{_shortened(error.message)} at {error.json_path}") from error
     noting = {name: _noting(dialect.VALIDATORS[name]) for name in _PATTERN_KEYWORDS}
-    # An empty registry: a reference is never looked up over the network.
+    # With an empty registry, references are never fetched from the network.
     extend: Any = validators.extend  # has no types
     validator: Validator = extend(dialect, noting)(schema, registry=referencing.Registry())
     return validator
 
 
 def _noting(check: Any) -> Any:
-    """Return a keyword's check that says which pattern it applies."""
+    """Wrap a keyword's check so that it records the pattern it applies."""
 
     def noted(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[Any]:
-        # Of several patterns for names the first stands for all.
+        # The first of several property patterns stands for all.
         Doing.pattern = patterns if isinstance(patterns, str) else next(iter(patterns), None)
         yield from check(validator, patterns, instance, schema)
         Doing.pattern = None

@@ -1,7 +1,7 @@
 """`python -m sleipnir.scheduler.schema_checks.helper`: checks one thing after another.
 
-It has a limit of processor time for each, so a machine that is busy fails no check. Where the
-limit passes it says what it was busy with, or is killed by the one who asked.
+Each check has a limit of CPU time, so a busy machine fails no check. When the limit passes, it
+reports what it was doing, or is killed by its caller.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import Any
 
 from sleipnir.scheduler.schema_checks import checking
 
-# Of a schema that expands without end, or of a value that is quoted over and over.
+# For a schema that expands endlessly, or a value that is quoted repeatedly.
 _MEMORY_BYTES = 4 * 2**30
 
 Answer = dict[str, Any]
 
 
 class _OutOfTime(BaseException):
-    """The limit has passed; no handler of a library catches this."""
+    """The limit has passed; a BaseException, which libraries do not catch."""
 
 
 class _Limit:
-    """The alarm of the check under way."""
+    """The timer of the current check."""
 
     armed = False
 
@@ -39,10 +39,10 @@ class _Limit:
 
     @classmethod
     def run(cls, work: Callable[[], Answer], limit_s: float) -> Answer:
-        """What the work answers.
+        """Run the work and return its answer.
 
         Raises:
-            _OutOfTime: it took more processor time than `limit_s` seconds.
+            _OutOfTime: it took more than `limit_s` seconds of CPU time.
         """
         cls.armed = True
         signal.setitimer(signal.ITIMER_PROF, limit_s)
@@ -54,9 +54,9 @@ class _Limit:
 
 
 def main() -> None:
-    """Answer until nobody asks any more."""
+    """Answer questions until the caller closes the channel."""
     channel: Connection[Any, Any] = Connection(os.dup(0))
-    checking.load()  # within no check's limit
+    checking.load()  # not counted against any check
     signal.signal(signal.SIGPROF, _Limit.ring)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
@@ -76,7 +76,7 @@ def _answer(question: dict[str, Any]) -> Answer:
         return {"invalid": str(error)}
     except checking.Unchecked as error:
         return {"unchecked": str(error)}
-    except Exception as error:  # of a library, with what nobody thought of
+    except Exception as error:  # any bug of a library
         return {"unchecked": f"{type(error).__name__}: {error}"}
 
 

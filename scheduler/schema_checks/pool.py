@@ -1,4 +1,4 @@
-"""Asks the processes that check: started when first needed, kept, killed where they hang."""
+"""The pool of checking processes: started on demand, reused, killed when they hang."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from sleipnir.graphs.state import encode
 from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S, checking
 from sleipnir.scheduler.schema_checks.checking import Misfit, SchemaInvalid, Unchecked
 
-# What makes a check cost more than its schema times its value.
+# Keywords that make a check cost more than schema size times value size.
 _COSTLY = ("pattern", "Ref", "$ref", "unique", "unevaluated")
-# Up to here one is done on the spot: size of the schema times size of the value, in characters.
+# Up to this product of schema size and value size, in characters, a check is done in place.
 _SMALL = 10_000_000
 
-# A machine may be busy, or swap; a process that keeps silent for so much longer hangs.
+# A machine may be busy or swap; a process silent for this much longer hangs.
 _MAX_WAIT_S = 60.0
 _MAX_WAIT_FACTOR = 10.0
 
 
 def misfits(schema: dict[str, Any], value: Any, limit_s: float = DEFAULT_LIMIT_S) -> list[Misfit]:
-    """What in a JSON value does not conform to a schema: paths and messages, the first hundred.
+    """Return what in a JSON value violates a schema: paths and messages, the first hundred.
 
     Raises:
-        SchemaInvalid: the schema is none.
-        TookTooLong: the check takes more than `limit_s` seconds of processor time.
-        Unchecked: it cannot be done.
+        SchemaInvalid: the schema is invalid.
+        TookTooLong: the check takes more than `limit_s` seconds of CPU time.
+        Unchecked: the value cannot be checked.
     """
     try:
         schema_text = encode(schema)
@@ -46,24 +46,24 @@ def misfits(schema: dict[str, Any], value: Any, limit_s: float = DEFAULT_LIMIT_S
     if is_small and not any(word in schema_text for word in _COSTLY):
         return checking.misfits(schema_text, value)
     question = json.dumps({"schema": schema_text, "limit_s": limit_s})
-    # The value is text already.
+    # The value is encoded already.
     question = f'{question[:-1]}, "value": {value_text}}}'
     return [(path, message) for path, message in _POOL.ask(question, limit_s)["misfits"]]
 
 
 def matches(pattern: str, text: str, limit_s: float = DEFAULT_LIMIT_S) -> bool:
-    """Return whether the pattern is found anywhere in the text.
+    """Return whether the pattern matches anywhere in the text.
 
     Raises:
-        TookTooLong: that takes more than `limit_s` seconds of processor time.
-        Unchecked: it cannot be looked for.
+        TookTooLong: that takes more than `limit_s` seconds of CPU time.
+        Unchecked: the text cannot be searched.
     """
     question = json.dumps({"pattern": pattern, "text": text, "limit_s": limit_s})
     return bool(_POOL.ask(question, limit_s)["found"])
 
 
 class TookTooLong(Unchecked):
-    """The check was ended; the message says after how long, and what took it."""
+    """The check was stopped; the message says after how long, and where."""
 
     def __init__(self, limit_s: float, busy_with: str = "") -> None:
         self.limit_s = limit_s
@@ -72,14 +72,14 @@ class TookTooLong(Unchecked):
 
 
 class _Died(Exception):
-    """The process ended; a new one may do better."""
+    """The process died; a new one may succeed."""
 
 
 class _Helper:
-    """One process, asked by one thread at a time."""
+    """One process, used by one thread at a time."""
 
     def __init__(self) -> None:
-        """Start it.
+        """Start the process.
 
         Raises:
             OSError: it cannot be started.
@@ -87,22 +87,22 @@ class _Helper:
         self._channel, theirs = multiprocessing.Pipe()
         with theirs:
             self._process = subprocess.Popen(
-                # -P: a directory of the user's that happens to be called `scheduler` is not ours.
+                # -P: don't import from a user's directory that happens to be called `scheduler`.
                 [sys.executable, "-P", "-m", "sleipnir.scheduler.schema_checks.helper"],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                # In our session, as all that ends by itself when we do, but not in our group:
-                # what a terminal sends is not for it.
+                # In our session, like everything that ends by itself with us, but not in our
+                # group: signals of the terminal are not for it.
                 process_group=0,
             )
 
     def ask(self, question: str, limit_s: float) -> dict[str, Any]:
-        """Its answer.
+        """Return the answer to a question.
 
         Raises:
             TookTooLong: there is none.
-            _Died: it has ended.
+            _Died: the process died.
         """
         try:
             self._channel.send_bytes(question.encode())
@@ -124,7 +124,7 @@ class _Helper:
 
 
 class _Pool:
-    """As many processes as are asked at once, up to the number of cores."""
+    """As many processes as are used at once, up to the number of cores."""
 
     def __init__(self) -> None:
         self._idle: list[_Helper] = []
@@ -169,7 +169,7 @@ class _Pool:
             raise Unchecked(str(error)) from error
 
     def close(self) -> None:
-        """End those that are idle."""
+        """Stop the idle processes."""
         with suppress(IndexError):
             while True:
                 self._idle.pop().end()

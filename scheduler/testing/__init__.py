@@ -1,1 +1,1 @@
-"""Tests of agents: cases in YAML, run as ordinary runs with replies that are known beforehand."""
+"""Tests of agents: cases in YAML, executed as ordinary runs with predefined replies."""

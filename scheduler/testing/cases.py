@@ -1,7 +1,7 @@
-"""The cases in an agent's `tests/*.yaml`: what a run is given, and what is expected of it.
+"""The cases in an agent's `tests/*.yaml`: the input of a run, and what is expected of it.
 
-A file is one case, or several under `cases`. Whatever is wrong in it is found at once, with its
-place, as in a graph.yaml.
+A file is one case, or several under `cases`. All mistakes in it are reported at once, with their
+lines, as for a graph.yaml.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sleipnir.scheduler.testing.replies import (
 
 S = TypeVar("S", bound=Section)
 
-# A step of one node is its id, a step of several a list of them.
+# A step of one node is the node's id, a step of several a list of ids.
 Step = str | list[str]
 
 _DIRECTORY = "tests"
@@ -107,13 +107,13 @@ class _Several(Section):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case, as its file describes it."""
+    """One case as described in its file."""
 
     file: Path
     line: int
     given: CaseFields
     expected: Expected
-    replies: tuple[RecordedCall, ...]  # those that are written out
+    replies: tuple[RecordedCall, ...]  # those written out in the case
 
     @property
     def id(self) -> str:
@@ -121,7 +121,7 @@ class Case:
 
 
 def read_all_cases(agent: Path) -> tuple[list[Case], tuple[Finding, ...]]:
-    """Return the cases of an agent's directory, and what is wrong in their files."""
+    """Return the cases of an agent's directory, and the findings in their files."""
     cases: list[Case] = []
     findings: list[Finding] = []
     for file in sorted((agent / _DIRECTORY).glob("*.yaml")):
@@ -207,7 +207,7 @@ class _CaseReader:
         return [call for index in range(count) for call in self._reply((*path, index), node)]
 
     def _reply(self, path: KeyPath, node: str | None) -> list[RecordedCall]:
-        """Return a list of one, or of none if it is wrong."""
+        """Return a list with the reply, empty if it is invalid."""
         value = self._at(*path)
         if isinstance(value, str):
             return [scripted_call(ReplyFields(text=value), (), node, 0)]

@@ -1,4 +1,4 @@
-"""Compares how a run went with what a case expects of it."""
+"""Compares a run with the expectations of a case."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from sleipnir.scheduler.schema_checks.checking import SchemaInvalid, Unchecked
 from sleipnir.scheduler.testing.cases import Expected, OutputFields, Step
 
 _SHOWN = 200
-# Of what differs, lines and characters of a line that are compared with each other: comparing takes
-# longer than in proportion, and one side is whatever a run put out.
+# Bounds on the lines, and characters of a line, that are compared with each other: comparing takes
+# more than linear time, and one side is arbitrary output of a run.
 _COMPARED_LINES = 400
 _COMPARED_CHARS = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How a run went."""
+    """What happened in a run."""
 
     status: str
     failure: Failure | None
@@ -32,15 +32,15 @@ class Course:
     visits: Mapping[str, int]
     state: Mapping[str, Any]
     output: str | None
-    cost_usd: float | None  # None: not known
+    cost_usd: float | None  # None: unknown
 
 
 def problems(
     expected: Expected, course: Course, check_limit_s: float = DEFAULT_LIMIT_S
 ) -> Iterator[str]:
-    """What is not as expected; the first line of each says what it is about.
+    """Yield what is not as expected; the first line of each text names the expectation.
 
-    A pattern or schema of the case may take `check_limit_s` of processor time.
+    A pattern or schema of the case may take `check_limit_s` of CPU time.
     """
     yield from _status(expected, course)
     if expected.route is not None:
@@ -72,7 +72,7 @@ def _status(expected: Expected, course: Course) -> Iterator[str]:
 
 
 def _steps(route: Sequence[Step] | Sequence[Sequence[str]]) -> list[str]:
-    """Return a line for each step, whatever the order of its nodes."""
+    """Return a line for each step, with its nodes sorted."""
     return [step if isinstance(step, str) else ", ".join(sorted(step)) for step in route]
 
 
@@ -90,13 +90,13 @@ def _differing(what: str, expected: Sequence[str], got: Sequence[str]) -> Iterat
 
 
 def _alike(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many lines, or characters, two begin with alike."""
+    """Return the length of the common beginning."""
     pairs = zip(one, other, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _part(place: str, expected: Any, got: Any) -> Iterator[str]:
-    """Mappings may have more keys than expected, all else is the same."""
+    """Yield differences; mappings may have more keys than expected, all else must be equal."""
     if isinstance(expected, dict) and isinstance(got, Mapping):
         for key, value in expected.items():
             if key in got:
@@ -115,7 +115,7 @@ def _output(
     if got is None:
         yield "output: none"
     elif isinstance(expected, str):
-        # A YAML block ends with a line break, most outputs do not.
+        # YAML blocks end with a line break, unlike most outputs.
         lines, found = expected.rstrip("\n").split("\n"), got.rstrip("\n").split("\n")
         yield from _differing("output", lines, found)
     else:

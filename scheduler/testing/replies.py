@@ -1,4 +1,4 @@
-"""Replies of models that people write out in a case."""
+"""Replies of models that are written out in a case."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class ReplyFields(Section):
 def scripted_call(
     reply: ReplyFields, calls: Sequence[ToolCallFields], node: str | None, number: int
 ) -> RecordedCall:
-    """Return a call that replies like this to whatever it is asked.
+    """Return a recorded call that replies this to any request.
 
     Args:
-        number: how many functions earlier replies call; keeps their ids apart.
+        number: the number of function calls in earlier replies, to keep ids unique.
     """
     if reply.error is not None:
         return RecordedCall(error=reply.error, node=node)

@@ -1,4 +1,4 @@
-"""Runs the cases of an agent side by side, and says how each of them went."""
+"""Runs the cases of an agent concurrently, and judges each of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sleipnir.scheduler.temporary import OwnDirectory
 from sleipnir.scheduler.testing.cases import Case
 from sleipnir.scheduler.testing.judgement import Course, problems
 
-# How long one wait for news lasts before every run is looked at.
+# How long to wait for news before polling every run.
 _LOOK_MS = 500
 _NO_REPLIES = (
     "the case has no replies for its model calls: write some under `replies`, or name a `replay` "
@@ -32,7 +32,7 @@ _NO_REPLIES = (
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a case went."""
+    """The result of a case."""
 
     case: Case
     run_id: str | None  # None: no run was accepted
@@ -47,11 +47,11 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class CaseSession:
-    """Cases of one agent, about to be run.
+    """Cases of one agent, to be run together.
 
     Args:
-        directory: of the agent.
-        record: ask models, and write what they reply to the cases' recordings.
+        directory: the agent's directory.
+        record: call models, and write their replies to the cases' recordings.
     """
 
     client: Client
@@ -60,7 +60,7 @@ class CaseSession:
     record: bool = False
 
     def results(self, cases: Sequence[Case]) -> Generator[Result, None, None]:
-        """The result of each case, as they come in. Runs that are left behind are cancelled."""
+        """Yield results as cases finish; cancel the remaining runs if the caller stops early."""
         with OwnDirectory() as scratch:
             followed = _Followed(self.client)
             try:
@@ -93,7 +93,7 @@ class CaseSession:
             headless=True,
             recorded=recorded,
             replay=None if recorded else self._recording(case),
-            live_tools=True,  # what is tested is what they do now
+            live_tools=True,  # tests call the current tools
             timeout_s=given.timeout,
             run_id=run_id,
             session=TEMPORARY,
@@ -111,7 +111,7 @@ class CaseSession:
         return workdir
 
     def _recording(self, case: Case) -> str:
-        """Return the digest of what replies to the case's model calls."""
+        """Return the digest of the recording with the case's replies."""
         if case.given.replay is None:
             return self.client.recordings.put(written(case.replies), case.id)
         return self.client.recordings.put(self._read(case), case.given.replay)
@@ -169,7 +169,7 @@ class CaseSession:
                 return
 
     def _keep_recording(self, case: Case, run: Run) -> Iterator[str]:
-        """Write the case's recording, unless there is something wrong with it."""
+        """Write the case's recording unless it is faulty."""
         recorded = self.client.recordings.recorded(run.run_id)
         failed = next((call for call in recorded.calls if call.reply is None), None)
         if failed is not None:
@@ -187,7 +187,7 @@ class CaseSession:
 
 
 class _Followed:
-    """Runs of one partition, so that one wait is woken by news of any."""
+    """Runs in one partition, so that a single wait is woken by news of any of them."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -203,7 +203,7 @@ class _Followed:
         self._positions[run_id] = "0"
 
     def __iter__(self) -> Iterator[tuple[Case, Run, float]]:
-        """Each run once it is over, or waits for a person, which nobody here is."""
+        """Yield each run when it has ended, or waits for a person, whom a test does not have."""
         while self._open:
             self._wait()
             summaries = self._client.queries.summaries(list(self._open))
@@ -221,6 +221,6 @@ class _Followed:
         self._positions.update((run_id, entry.event_id) for run_id, entry in news)
 
     def cancel(self) -> None:
-        """Leave nothing running that nobody waits for."""
+        """Cancel the runs that are still open."""
         for run_id in self._open:
             self._client.cancel(run_id, "its test was given up")

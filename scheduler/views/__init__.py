@@ -1,1 +1,1 @@
-"""The documents behind `--json`: one function a resource."""
+"""The JSON documents behind `--json`, the pages and the API: one function per resource."""

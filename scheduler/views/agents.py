@@ -1,4 +1,4 @@
-"""Agents: those that can be named here, and those that runs are of."""
+"""Documents about agents: those available here, and those of stored runs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from sleipnir.graphs.schema import Graph, Variable
     from sleipnir.scheduler.client import Client
 
-# The newest runs of an agent that are read to tell what is usual.
+# The newest runs of an agent that typical figures are computed from.
 MOST_RUNS = 1_000
 _WEEK_MS = 7 * 86_400_000
 
 
 def readable_agent(directory: Path) -> Agent | None:
-    """Return the agent of a directory; None: its file cannot be used."""
+    """Return the agent in a directory; None if its file is invalid."""
     try:
         return loader.load_agent(directory, os.environ)
     except InvalidAgent:
@@ -36,7 +36,7 @@ def readable_agent(directory: Path) -> Agent | None:
 
 
 def agent_row(name: str, directory: Path, agent: Agent | None) -> Document:
-    """Return an agent that can be named, in short; None: it cannot be read."""
+    """Return a short document of an agent; `agent` is None if it cannot be read."""
     if agent is None:
         kind, description = "invalid", f"see: sleipnir validate {name}"
     else:
@@ -45,12 +45,12 @@ def agent_row(name: str, directory: Path, agent: Agent | None) -> Document:
 
 
 def kind_of(agent: Agent) -> str:
-    """What `sleipnir agents` calls it."""
+    """Return the kind of an agent, as `sleipnir agents` prints it."""
     return "graph" if agent.is_graph else "normal"
 
 
 def definition_document(agent: Agent | None) -> Document:
-    """What the agent's file says that its user wants to know; None: it cannot be read."""
+    """Return the definition of an agent for its users; `agent` is None if it cannot be read."""
     defined = None if agent is None else agent.graph or agent.normal
     if agent is None or defined is None:
         lists = ("variables", "nodes", "tools", "skills", "conversation_starters")
@@ -97,7 +97,7 @@ def _skills(agent: Agent) -> Iterator[Document]:
 
 
 def models_of(graph: Graph, default: str | None) -> list[str]:
-    """Return the models that its nodes name, else it, else the engine's default."""
+    """Return the models of its nodes, which default to the agent's, then to the engine's."""
     found = {
         getattr(node, "model", None) or graph.model or default
         for node in graph.nodes.values()
@@ -110,11 +110,10 @@ def models_of(graph: Graph, default: str | None) -> list[str]:
 
 
 def agents_document(client: Client) -> Document:
-    """Return every agent that can be named here or that stored runs are of, with its use.
+    """Return all agents that are available here or have stored runs, with their use.
 
-    `runs` are those that are over, `failed` those of them that failed or timed out; `took_s` the
-    bounds within which half and 95 % of them stayed (null: more than a day), `cost_usd` what they
-    cost on average.
+    `runs` counts ended runs, `failed` those that failed or timed out; `took_s` bounds the duration
+    of half and of 95 % of them (null: more than a day), `cost_usd` is their average cost.
     """
     here = client.search.names()
     tally = client.queries.tally()
@@ -152,7 +151,7 @@ def _use_by_tally(tally: Mapping[str, int], agent: str) -> Document:
 
 
 def tally_document(client: Client) -> Document:
-    """Sums over the stored root runs that are over, by agent: what figures are made of."""
+    """Return the sums over stored root runs that have ended, by agent: the basis of metrics."""
     tally = client.queries.tally()
     fields = {name: field for name in tally if (field := _ended_field(name)) is not None}
     return {
@@ -179,7 +178,7 @@ def _sums(
 
 
 def _ended_field(name: str) -> tuple[str, str, str] | None:
-    """Status, duration and agent of a count of runs that are over; None for other sums."""
+    """Return status, duration and agent of a count of ended runs; None for other sums."""
     status, _, rest = name.partition(" ")
     duration, _, agent = rest.partition(" ")
     return (status, duration, agent) if status in FINAL and agent else None
@@ -190,7 +189,7 @@ _SHARES = {"p50": 0.5, "p95": 0.95}
 
 
 def _bound(durations: Counter[str], share: float) -> int | None:
-    """Return the least of the tally's bounds that so many durations are below."""
+    """Return the least bucket bound that covers this share of the durations."""
     left = ceil(durations.total() * share)
     for most in sorted((each for each in durations if each != "inf"), key=int):
         left -= durations[most]
@@ -200,7 +199,7 @@ def _bound(durations: Counter[str], share: float) -> int | None:
 
 
 def typical_document(rows: Sequence[RunRow], now_ms: int) -> Document:
-    """What a run of an agent usually takes and costs, of those of the last week that are over."""
+    """Return the typical duration and cost of an agent's runs that ended in the last week."""
     ended = [run for run in rows if run.is_final and run.created_at >= now_ms - _WEEK_MS]
     took = [elapsed_s(run, now_ms) for run in ended]
     costs = [run.usage.cost_usd for run in ended if run.usage.cost_usd is not None]
@@ -214,7 +213,7 @@ def typical_document(rows: Sequence[RunRow], now_ms: int) -> Document:
 
 
 def percentile(values: Sequence[float], share: float) -> float | None:
-    """Return the least of the values that so many of them do not exceed; None if there are none."""
+    """Return the percentile of the values for this share; None if there are none."""
     return sorted(values)[max(0, ceil(len(values) * share) - 1)] if values else None
 
 

@@ -1,4 +1,4 @@
-"""Who has done what: all acts, and answers by themselves."""
+"""Documents of the audit log: all actions, and accepted answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RUN_ID = re.compile("[0-9a-f]{16}")
 def audit_document(
     log: AuditLog, wanted: AuditFilter, *, limit: int, cursor: str | None = None
 ) -> Document:
-    """Acts, newest first.
+    """Return actions, newest first.
 
     Raises:
         BadCursor: the cursor is not one of this list.
@@ -27,10 +27,10 @@ def audit_document(
 def answers_document(
     log: AuditLog, *, who: str | None, run_id: str | None, limit: int, cursor: str | None = None
 ) -> Document:
-    """Answers that counted, newest first.
+    """Return accepted answers, newest first.
 
     Args:
-        who: only theirs; `run_id`: only to questions of this run.
+        who: only answers of this person; `run_id`: only to questions of this run.
 
     Raises:
         BadCursor: the cursor is not one of this list.

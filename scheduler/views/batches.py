@@ -1,4 +1,4 @@
-"""Batches: one, and the list of them."""
+"""Documents of batches: single ones, and the list."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from sleipnir.scheduler.views.pages import page_document
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
 
-# Failed runs whose reasons are read.
+# Failed runs whose reasons are read at most.
 _MOST_FAILED = 500
-# What runs of a batch are counted by; `open` are those that are queued or running.
+# The counts of a batch's runs; `open` are queued or running.
 STATUSES = ("succeeded", "open", "waiting", "failed", "cancelled", "timed_out")
 
 
 def batches_page(queries: BatchQueries, *, limit: int, cursor: str | None = None) -> Document:
-    """Return a page of batches, those with the latest activity first.
+    """Return a page of batches, the most recently active first.
 
     Raises:
-        BadCursor: the cursor is not one of a list of batches.
+        BadCursor: the cursor does not belong to a list of batches.
     """
     page, now_ms = queries.list_batches(limit, cursor), queries.now_ms()
     return page_document(
@@ -34,13 +34,13 @@ def batches_page(queries: BatchQueries, *, limit: int, cursor: str | None = None
 
 
 def batch_page(queries: BatchQueries, name: str) -> Document | None:
-    """Return how a batch stands; None if there is none of that name."""
+    """Return a batch's document; None if there is none of that name."""
     (row,) = queries.batch_rows([name])
     return None if row is None else batch_document(row, now_ms=queries.now_ms())
 
 
 def batch_report(client: Client, name: str) -> Document | None:
-    """The same with the reasons of its newest failed runs, `errors`, grouped by what is alike."""
+    """Return it with `errors`: the failures of its newest failed runs, grouped by pattern."""
     document = batch_page(client.queries, name)
     if document is None:
         return None
@@ -71,7 +71,7 @@ def _group_document(group: FailureGroup, run_id: str, why: Failure) -> Document:
 
 
 def batch_document(row: BatchRow, *, now_ms: int) -> Document:
-    """Return a batch; what its runs used is told of those that are over."""
+    """Return the document of a batch; usage counts only ended runs."""
     active = row.last_activity
     return {
         "batch": row.name,

@@ -1,4 +1,4 @@
-"""Two runs beside each other: what `diff` finds, where they part first, their agents' files."""
+"""The comparison of two runs: differences, the first diverging step, files of their agents."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.runs.model import Run
 
-# What a node has made; that it took another time is no difference.
+# The results of a node; its duration does not count as a difference.
 _MADE = ("writes", "output", "error")
 
 
 def comparison_document(client: Client, a: str, b: str, step: int | None = None) -> Document:
-    """How run `b` differs from `a`, now or after a step: the document of `diff --json` and more.
+    """Return how run `b` differs from `a`, now or after a step; extends `diff --json`.
 
-    `first` are the steps at which they did not do the same for the first time, with its nodes and
-    what these wrote; null if they did the same all along. `inputs` are the values that they began
-    with and that differ. `files` are those of the agent that differ; null if that cannot be told.
+    `first` has the first steps with different results, with their nodes and writes; null if there
+    are none. `inputs` has the differing values that they began with. `files` has the differing
+    files of the agent; null if unknown.
 
     Raises:
         RunNotFound: there is none of that id.
-        SubmissionRefused: one of them has not come to that step.
+        SubmissionRefused: one of them has not reached that step.
     """
     sides = side_of(client.queries, a, step), side_of(client.queries, b, step)
     found = compare(*sides)
@@ -49,7 +49,7 @@ def comparison_document(client: Client, a: str, b: str, step: int | None = None)
 
 
 def what_differs(node: NodeDifference) -> list[str]:
-    """What two visits of a node did not make alike; `only in a` where the other was not there."""
+    """Return the results in which two visits differ; `only in a` if `b` has no such visit."""
     step = node.fields["step"]
     if step.a is None or step.b is None:
         return ["only in b" if step.a is None else "only in a"]
@@ -87,7 +87,7 @@ def _first(found: Difference) -> Document | None:
 
 
 def _is_at(node: NodeDifference, step_a: int | None, step_b: int | None) -> bool:
-    """Return whether that is a node of one of these steps."""
+    """Return whether a node belongs to these steps."""
     step = node.fields["step"]
     return (step.a, step.b) == (step_a, step_b)
 

@@ -1,4 +1,4 @@
-"""What `--json` prints: records as JSON objects. Fields may be added here, never renamed."""
+"""Records as JSON documents for `--json`. Fields may be added here, never renamed."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def run_document(
     failures: Sequence[NodeFailure] = (),
     questions: Sequence[Question] = (),
 ) -> Document:
-    """Return a run with its outcome so far.
+    """Return the document of a run.
 
     Args:
-        failures: that it has outlived, oldest first; those that a fallback took over too.
-        questions: the oldest of them is what it waits for.
+        failures: node failures that did not end it, oldest first, handled ones included.
+        questions: its open questions; it waits for the oldest.
     """
     document: Document = {
         "run_id": run.run_id,
@@ -59,9 +59,9 @@ def show_document(
     types: Mapping[str, str],
     children: ChildRows,
 ) -> Document:
-    """`document`, a run's, with its nodes and children.
+    """Return a run's `document` with its nodes and children added.
 
-    `more_children`: numbers of those that are left out, by status or `uncounted`.
+    `more_children` has the numbers of omitted ones, by status or `uncounted`.
     """
     return {
         "question": None,
@@ -76,13 +76,13 @@ def show_document(
 
 
 def left_out(children: ChildRows) -> dict[str, int]:
-    """Return how many child runs are not shown, by status, or `uncounted` as nobody read it."""
+    """Return the numbers of omitted child runs, by status or `uncounted` if it was not read."""
     counts = dict(sorted(children.folded.items()))
     return {**counts, "uncounted": children.uncounted} if children.uncounted else counts
 
 
 def row_document(run: RunRow, *, now_ms: int, waits_for: str | None = None) -> Document:
-    """Return a run as one line of a list; `waits_for`: calls, or what a person has to see to."""
+    """Return a run as a row of a list; `waits_for`: open calls, or what a person has to do."""
     return {
         "run_id": run.run_id,
         "agent": run.agent,
@@ -104,7 +104,7 @@ def row_document(run: RunRow, *, now_ms: int, waits_for: str | None = None) -> D
 
 
 def error_document(run: Run, failures: Sequence[NodeFailure]) -> Document | None:
-    """Why a run ended as it did; of one that failed, what had failed before, oldest first."""
+    """Return why a run ended; if it failed, with the failures before, oldest first."""
     if run.failure is None:
         return None
     earlier = failures if run.status == Status.FAILED else ()
@@ -112,12 +112,12 @@ def error_document(run: Run, failures: Sequence[NodeFailure]) -> Document | None
 
 
 def failure_documents(failures: Sequence[NodeFailure]) -> list[Document]:
-    """The failures of nodes that the run has outlived, without those that a fallback took over."""
+    """Return the node failures that did not end the run, without handled ones."""
     return [each.to_json() for each in failures if not each.handled]
 
 
 def question_document(question: Question) -> Document:
-    """Return a question that waits for a person."""
+    """Return the document of an open question."""
     return {
         "question_id": question.question_id,
         "run_id": question.run_id,
@@ -135,14 +135,14 @@ def question_document(question: Question) -> Document:
 
 
 def elapsed_s(run: Run | RunRow, now_ms: int) -> float:
-    """Return the time since the run's first node began, up to the run's end if it is over."""
+    """Return the seconds since the run's first node began, until its end if it has ended."""
     if run.started_at is None:
         return 0.0
     return ((run.ended_at or now_ms) - run.started_at) / 1000
 
 
 def place_of(run: Run | RunRow) -> str | None:
-    """Return the nodes a run is at; None once it is over."""
+    """Return the nodes a run is at; None if it has ended."""
     return None if run.is_final else ", ".join(run.frontier)
 
 

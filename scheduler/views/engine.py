@@ -1,4 +1,4 @@
-"""The engine as a whole: what needs people, what runs, what failed, and who works."""
+"""Documents of the whole engine: what needs people, what runs, what failed, which workers exist."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _DAY_MS = 86_400_000
 _QUESTIONS = 5
 _RUNS = 10
 _BATCHES = 5
-# Of the budgets there are, the one of the day is what everything costs.
+# The budget that covers all costs.
 _DAY = "day"
 
 
 def limits_document(client: Client) -> Document:
-    """Limits, pauses and budgets, as `sleipnir limits --json` has them."""
+    """Return limits, pauses and budgets, as in `sleipnir limits --json`."""
     commands = LimitCommands(client.store)
     return report(commands.limiter.queries, commands.rules()).to_json()
 
 
 def fleet_document(client: Client) -> Document:
-    """Workers, queues and schedulers: `workers` as they say themselves, `queues` by name.
+    """Return workers, queues and schedulers: `workers` as they report themselves, `queues` by name.
 
-    `queued` are all messages of all queues, `unowned` partitions that no scheduler looks after,
-    `timer_lag_s` is by how much the latest timer is late.
+    `queued` counts the messages of all queues, `unowned` the partitions without a scheduler;
+    `timer_lag_s` is the delay of the most overdue timer.
     """
     settings = client.store.settings
     workers = Machines(client.store.client).workers()
@@ -62,7 +62,7 @@ def fleet_document(client: Client) -> Document:
 
 
 def overview_document(client: Client) -> Document:
-    """What somebody wants to know who has just come: everything in short."""
+    """Return an overview: a short form of everything."""
     queries = client.queries
     now_ms = queries.now_ms()
     failed = RunFilter(statuses=frozenset({Status.FAILED, Status.TIMED_OUT}))

@@ -1,4 +1,4 @@
-"""How far a run has come in its graph."""
+"""The document of a run's graph with its progress."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Tally:
-    """What the checkpoints tell of a node."""
+    """The figures of a node from the checkpoints."""
 
     visits: int = 0
     failed: int = 0
@@ -41,10 +41,10 @@ class _Tally:
 def graph_document(
     client: Client, run: Run, outline: Outline, *, step: int | None = None
 ) -> Document:
-    """Return the nodes and arrows of a run's graph: what each has done after a step, or by now.
+    """Return the nodes and arrows of a run's graph, with the state of each after a step or now.
 
     Args:
-        outline: of the agent's graph as it was submitted.
+        outline: the outline of the agent's graph as submitted.
 
     Raises:
         IndexError: the step was not committed.
@@ -91,14 +91,14 @@ def _arrow_document(arrow: Arrow, taken: Mapping[tuple[str, str], int]) -> Docum
 
 
 def _items(client: Client, run: Run, outline: Outline) -> dict[str, dict[str, int] | None]:
-    """Of the maps that are under way, how many items are done."""
+    """Return the progress of running maps in items."""
     maps = [box.id for box in outline.boxes if box.type == "map" and box.id in run.frontier]
     visits = [visit_id(run.step, node) for node in maps]
     return dict(zip(maps, client.queries.map_progress(run.run_id, visits), strict=True))
 
 
 def _collected(tally: _Tally | None) -> dict[str, int] | None:
-    """The same of a map that has had its items."""
+    """Return the same for a map that has finished."""
     return {"done": tally.items, "total": tally.items} if tally and tally.items else None
 
 
@@ -124,7 +124,7 @@ def _states(
         states |= dict.fromkeys(frontier, "queued" if run.started_at is None else "running")
         states |= {each.node: "waiting" for each in client.queries.questions(run.run_id)}
     elif run.failure is not None:
-        # What was under way when it ended.
+        # The nodes running when it ended.
         states |= dict.fromkeys(filter(None, frontier), str(run.status))
         if run.failure.node is not None:
             states[run.failure.node] = str(run.status)

@@ -1,4 +1,4 @@
-"""One question: what its form needs, and what became of it."""
+"""Documents of single questions: the form to answer one, and its answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def find_question(client: Client, question_id: str) -> Question | None:
-    """Return the open question of an id; None if it is not open any more.
+    """Return the question with an id; None if it is no longer open.
 
     Raises:
         RunNotFound: there is no such run.
@@ -28,10 +28,10 @@ def find_question(client: Client, question_id: str) -> Question | None:
 
 
 def form_document(client: Client, question: Question, graph: Graph | None) -> Document:
-    """Return a question with where each answer leads.
+    """Return a question, with the node that each answer leads to.
 
     Args:
-        graph: of its run, if that has one.
+        graph: the graph of its run, if it has one.
     """
     node = graph.nodes.get(question.node) if graph is not None else None
     routes = node.routes if isinstance(node, ApprovalNode) else {}
@@ -44,7 +44,7 @@ def form_document(client: Client, question: Question, graph: Graph | None) -> Do
 
 
 def answered_document(client: Client, run: Run, place: str) -> Document | None:
-    """When and by whom a question was answered that is not open any more, if that is told."""
+    """Return when and by whom a closed question was answered, if known."""
     nodes = {place, *place.split("/")}
     told = [
         entry
@@ -59,7 +59,7 @@ def answered_document(client: Client, run: Run, place: str) -> Document | None:
 
 
 def answer_of_choices(question: Question, chosen: list[str], own: str) -> str:
-    """The answer that a form means whose choices were ticked: a text of one's own counts first."""
+    """Return the answer for the ticked choices of a form; the person's own text overrides them."""
     if own.strip():
         return own
     value: Any = [option for option in question.options if option in chosen]

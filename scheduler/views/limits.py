@@ -1,4 +1,4 @@
-"""What people do to limits by page and API, and whom it touches."""
+"""Actions on limits from pages and the API, and the runs that they affect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["set", "unset", "pause", "resume"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-# Calls that wait are told by the runs of the first ones.
+# Bounds on the waiting calls read, and on the runs listed for them.
 _MOST_CALLS = 200
 _MOST_RUNS = 20
 _MOST_REASON = 500
@@ -24,22 +24,22 @@ _MOST_REASON = 500
 
 @dataclass(frozen=True, slots=True)
 class LimitAct:
-    """One thing to do to limits."""
+    """One action on limits."""
 
     kind: Kind
-    target: str  # NAME.SETTING to set and unset, else NAME
-    text: str = ""  # the value to set, the reason of a pause
+    target: str  # NAME.SETTING for set and unset, else NAME
+    text: str = ""  # the value to set, or the reason for a pause
 
     @property
     def name(self) -> str:
-        """The name of the limit, the budget or what is paused."""
+        """The name of the limit, budget or paused thing."""
         if self.kind in ("set", "unset"):
             return self.target.rpartition(".")[0]
         return self.target
 
 
 def perform(commands: LimitCommands, act: LimitAct) -> None:
-    """Do it; returns once all workers know.
+    """Carry out the action; return once all workers know of it.
 
     Raises:
         SettingInvalid, ActionRefused: as `LimitCommands` does.
@@ -64,7 +64,7 @@ def _reason(text: str) -> str:
 
 
 def told(commands: LimitCommands, act: LimitAct) -> str:
-    """What an act changes, for the audit log: `concurrency: 4 → 8`."""
+    """Return what an action changes, for the audit log: `concurrency: 4 → 8`."""
     if act.kind == "pause":
         return f"pause: {act.text}"
     if act.kind == "resume":
@@ -82,7 +82,7 @@ def _value(commands: LimitCommands, name: str, setting: str) -> Any:
 
 
 def touched_document(client: Client, name: str) -> Document:
-    """Whom a change to a name touches now: calls under way, calls that wait, and runs of these."""
+    """Return what a change to a name affects now: running and waiting calls, and their runs."""
     queries = LimitCommands(client.store).limiter.queries
     now_ms = queries.now_ms()
     calls = queries.next_turns(name, now_ms, _MOST_CALLS)

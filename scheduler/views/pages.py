@@ -1,4 +1,4 @@
-"""What lists have in common: where a page ends, and how much there is."""
+"""The common part of list documents: cursor and totals."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sleipnir.scheduler.views.documents import Document
 
 
 def page_document(page: Page[Any], name: str, entries: list[Document]) -> Document:
-    """Return a page of a list; `name` is that of its entries.
+    """Return a page of a list; `name` is the key of its entries.
 
-    `next` is the cursor of the next page, null after the last. `total` is null where only
-    reading everything would tell; there are `at_most` so many. `searched` tells how many entries
-    were looked at, and back to when; it is not `complete` if that was too few to fill the page.
+    `next` is the cursor of the next page, null after the last. `total` is null if it is unknown
+    without reading everything; `at_most` is an upper bound. `searched` says how many entries were
+    examined, and back to when; it is not `complete` if that was too few to fill the page.
     """
     back_to = page.searched.back_to
     return {

@@ -1,4 +1,4 @@
-"""The list of open questions, and which of them are alike."""
+"""Documents of open questions: the list, and groups of similar ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sleipnir.scheduler.store.queries.questions import QuestionQueries
 from sleipnir.scheduler.views.documents import Document, question_document
 from sleipnir.scheduler.views.pages import page_document
 
-# Questions among which those that are alike are looked for.
+# The questions searched for similar ones.
 _MOST_COMPARED = 1_000
 
 
@@ -27,13 +27,13 @@ def inbox_page(
     """Return a page of open questions, oldest first, each with its age.
 
     Args:
-        agents: only questions of their runs; empty: of any.
+        agents: only questions of these agents' runs; empty: of all.
         batch: only questions of its runs and of their child runs.
-        node: only what it asks; `text`: only questions that contain it.
-        until_ms: only those asked before then.
+        node: only questions of this node; `text`: only questions that contain it.
+        until_ms: only questions asked before this instant.
 
     Raises:
-        BadCursor: the cursor is not one of a list of questions.
+        BadCursor: the cursor does not belong to a list of questions.
     """
     page = queries.list_questions(
         limit, cursor, agents=agents, batch=batch, node=node, text=text, until_ms=until_ms
@@ -47,7 +47,7 @@ def inbox_page(
 
 
 def alike_document(queries: QuestionQueries) -> Document:
-    """Nodes that ask several times, among the oldest questions: those that ask most often first."""
+    """Return nodes with several of the oldest questions, those with the most first."""
     groups: dict[tuple[str, str], list[Question]] = {}
     for question in queries.list_questions(_MOST_COMPARED).entries:
         groups.setdefault((question.agent, question.node), []).append(question)

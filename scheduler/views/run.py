@@ -1,4 +1,4 @@
-"""One run, and what it has made so far."""
+"""Documents of one run and its contents."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from sleipnir.scheduler.views.why import why_document
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
 
-# Entries of a list that one request gives at most.
+# The most entries of a list per request.
 MOST_ENTRIES = 1_000
 _PROMPT_KEY = "initial_prompt"
 _MOST_OF_PROMPT = 200  # characters
-# Child runs whose records one request reads.
+# The most child runs read per request.
 _MOST_CHILDREN = 200
 
 
 def headline_document(client: Client, run: Run) -> Document:
-    """What stands above everything that is told of a run."""
+    """Return the headline of a run."""
     queries = client.queries
     now_ms, failures = queries.now_ms(), queries.failures(run)
     questions = client.open_questions(run.run_id) if not run.is_final else []
@@ -73,7 +73,7 @@ def headline_document(client: Client, run: Run) -> Document:
 
 
 def history_document(client: Client, run: Run, *, start: int = 0) -> Document:
-    """The super-steps of a run from one on, each with the nodes it had and the keys it wrote."""
+    """Return the super-steps of a run from `start` on, each with its nodes and written keys."""
     steps: list[Document] = []
     for checkpoint in client.queries.checkpoints(run.run_id, start):
         if len(steps) == MOST_ENTRIES:
@@ -83,10 +83,10 @@ def history_document(client: Client, run: Run, *, start: int = 0) -> Document:
 
 
 def state_document(client: Client, run: Run, step: int | None = None) -> Document:
-    """The state after a step, or as last committed: each key with its value and who wrote it.
+    """Return the state after a step, or as last committed: each key's value and writer.
 
     Raises:
-        IndexError: the step was not committed, or is not kept by itself any more.
+        IndexError: the step was not committed, or was folded into a later one.
     """
     last = client.queries.steps(run.run_id)
     wanted = last if step is None else step
@@ -124,7 +124,7 @@ def state_document(client: Client, run: Run, step: int | None = None) -> Documen
 
 
 def events_document(client: Client, run: Run, after: str = "0") -> Document:
-    """What was told of a run after an event id, oldest first.
+    """Return the events of a run after an event id, oldest first.
 
     Raises:
         BadCursor: `after` is not the id of an event.
@@ -139,7 +139,7 @@ def events_document(client: Client, run: Run, after: str = "0") -> Document:
 
 
 def entry_document(entry: NarrationEntry) -> Document:
-    """Return an event, and the lines that tell of it."""
+    """Return an event with its rendered lines."""
     return {
         "id": entry.event_id,
         "at": to_rfc3339(entry.at),
@@ -157,12 +157,12 @@ def logs_document(
     before: int | None = None,
     limit: int,
 ) -> Document:
-    """Return the newest entries of a run's log before a position, in the order they came.
+    """Return the newest entries of a run's log before a position, in order.
 
     Args:
-        node: only what it said; `item`: only for this item of a map.
+        node: only entries of this node; `item`: only of this item of a map.
 
-    `next` is the position to go on to older ones from; null before the oldest that is kept.
+    `next` is the position to continue to older entries from; null before the oldest.
     """
     part = client.queries.log_part(run.run_id)
     first = part.end - len(part.entries)
@@ -193,7 +193,7 @@ def children_document(client: Client, run: Run) -> Document:
 
 
 def type_name(value: Any) -> str:
-    """What JSON calls the type of a value."""
+    """Return the name of a value's JSON type."""
     names = {str: "text", bool: "boolean", type(None): "null", list: "list", dict: "object"}
     return names.get(type(value), "number")
 
@@ -210,7 +210,7 @@ def _step_document(checkpoint: Checkpoint) -> Document:
 
 
 def _plain(timing: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Without the items of a map, which have a list of their own."""
+    """Yield a node's fields without the items of a map, which have a list of their own."""
     for name, value in timing.items():
         branch = name == "branch"
         yield name, {k: v for k, v in value.items() if k != "items"} if branch else value

@@ -15,13 +15,13 @@ from sleipnir.scheduler.views.waits import waits_of
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
 
-# Child runs of one run that are shown; the others are told in numbers.
+# The most child runs shown per run; the others are only counted.
 MOST_CHILDREN = 20
-# Child runs of a whole page that are shown, about.
+# The most child runs shown per page, roughly.
 _MOST_DESCENDANTS = 1_000
-# Of those of one depth that are not shown, how many are counted by status, about.
+# The most omitted child runs per level that are counted by status, roughly.
 _MOST_COUNTED = 5_000
-# Those whose record says why they ended.
+# Statuses of runs whose record has a reason.
 _WITH_REASON = frozenset({Status.FAILED, Status.CANCELLED, Status.TIMED_OUT})
 
 
@@ -36,8 +36,8 @@ def runs_page(
     """Return a page of runs, newest first.
 
     Args:
-        tree: with each run's `children`, at any depth, and in `more_children` the numbers of
-            those that are left out, by status or `uncounted`.
+        tree: add each run's `children`, at any depth, and `more_children`, the numbers of omitted
+            ones by status or `uncounted`.
 
     Raises:
         BadCursor: the cursor is not one of a list of runs.
@@ -64,10 +64,10 @@ def runs_page(
 def runs_overview(
     client: Client, wanted: RunFilter, *, limit: int, cursor: str | None = None
 ) -> Document:
-    """The same, each with its `error`, and how many runs there are of each status.
+    """Return the page with each run's `error`, and the number of runs by status.
 
-    `counts` are those of the runs that fit but for their status, as far as indexes know; else of
-    all runs (`counts_all`). `open` are queued or running.
+    `counts` counts the runs that match apart from their status, as far as indexes know it; else all
+    runs (`counts_all`). `open` are queued or running.
 
     Raises:
         BadCursor: the cursor is not one of a list of runs.
@@ -89,7 +89,7 @@ _NO_CHILDREN = ChildRows((), {}, 0)
 
 
 def _read_children(client: Client, roots: Sequence[RunRow]) -> dict[str, ChildRows]:
-    """Return the child runs of runs, level by level, by their parent's id."""
+    """Return the child runs of runs by parent id, read level by level."""
     found: dict[str, ChildRows] = {}
     level, left = list(roots), _MOST_DESCENDANTS
     while level:

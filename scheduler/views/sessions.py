@@ -1,4 +1,4 @@
-"""Sessions as programs see them."""
+"""Documents of sessions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sleipnir.scheduler.views.documents import Document
 
 
 def session_document(row: SessionRow, now_ms: int) -> Document:
-    """One session: how long ago its last run was created, and how that stands."""
+    """Return a session with the age and status of its last run."""
     return {
         "agent": row.agent,
         "session": row.name,

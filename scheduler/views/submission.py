@@ -1,4 +1,4 @@
-"""Submitting by page and API: what somebody wants of an agent becomes a run."""
+"""Submissions from pages and the API."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WantedRun:
-    """What a submission says."""
+    """The contents of a submission."""
 
-    agent: str  # a name, not a path: who submits from afar has no say in which files are run
+    agent: str  # a name, not a path: remote users must not choose which files are run
     prompt: str = ""
     state: Mapping[str, Any] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     answers: Mapping[str, list[str]] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     workdir: str | None = None
-    key: str | None = None  # the same one gives the same run
+    key: str | None = None  # idempotency key: the same key gives the same run
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptedRun:
-    """A run that is stored."""
+    """A run that was accepted and stored."""
 
     run_id: str
     is_new: bool  # False: the same submission was accepted before
 
 
 def wanted_of(client: Client, run: Run) -> WantedRun:
-    """What a run was submitted with, as far as its agent did not say the same.
+    """Return what a run was submitted with, without values equal to its agent's own.
 
     Raises:
         BundleError: the agent is not stored any more.
@@ -57,7 +57,7 @@ def wanted_of(client: Client, run: Run) -> WantedRun:
     context = run.context
     seeds = dict(next(iter(client.queries.checkpoints(run.run_id))).writes)
     prompt = seeds.pop("initial_prompt", "")
-    agents_own: Mapping[str, Any] = seeds  # what a normal agent begins with is what it remembers
+    agents_own: Mapping[str, Any] = seeds  # a normal agent's seeds are its memory
     if not context.converses:
         agents_own = {**context.variables, **client.graph_of(run).initial_state}
     return WantedRun(
@@ -76,7 +76,7 @@ def wanted_of(client: Client, run: Run) -> WantedRun:
 
 
 def submitted_document(client: Client, run: Run) -> Document:
-    """What a run was submitted with, without the values of secret variables; and as a command.
+    """Return what a run was submitted with, without the values of secrets, and as a command.
 
     Raises:
         BundleError: the agent is not stored any more.
@@ -95,12 +95,12 @@ def submit_run(client: Client, wanted: WantedRun, by: str) -> AcceptedRun:
     """Accept a run.
 
     Args:
-        by: whose `key` it is; that of somebody else is another one.
+        by: the owner of the `key`; equal keys of different people are different.
 
     Raises:
         AgentNotFound, InvalidAgent: there is no such agent, or it cannot run as it is.
-        SubmissionRefused, SessionInUse: it is not accepted as it is wanted.
-        NotKept: it was stored, and may be lost.
+        SubmissionRefused, SessionInUse: the submission is invalid.
+        NotKept: it was stored, but may get lost.
     """
     if is_path(wanted.agent):
         raise SubmissionRefused(
@@ -131,9 +131,9 @@ def submit_run(client: Client, wanted: WantedRun, by: str) -> AcceptedRun:
 
 
 def _id_of(by: str, key: str, session: Session | None) -> str:
-    """Return an id that the same key of the same person always gives."""
+    """Return the run id for a person's key."""
     digest = sha256(f"{by}\n{key}".encode(errors="surrogatepass")).hexdigest()[:16]
-    # The first two digits choose the partition, which a session has chosen already.
+    # The first two digits choose the partition, which the session determines.
     return digest if session is None else new_run_id_in(session)[:2] + digest[2:]
 
 
@@ -158,10 +158,10 @@ def _directory(text: str | None) -> Path | None:
 
 
 def require_types(graph: Graph, state: Mapping[str, Any]) -> None:
-    """Check that values for keys of `initial_state` are of the types that those there have.
+    """Check that values for keys of `initial_state` have the types of the values there.
 
     Raises:
-        SubmissionRefused: one is not.
+        SubmissionRefused: a value has another type.
     """
     for key, value in state.items():
         declared = graph.initial_state.get(key)
@@ -174,7 +174,7 @@ def require_types(graph: Graph, state: Mapping[str, Any]) -> None:
 
 
 def command_of(wanted: WantedRun, secrets: frozenset[str]) -> str:
-    """Return the command that submits the same.
+    """Return the command for the same submission.
 
     Args:
         secrets: variables whose values are left to the shell's environment.

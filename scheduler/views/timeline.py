@@ -1,4 +1,4 @@
-"""When the visits of a run were under way, from its checkpoints alone."""
+"""The timeline of a run's visits, from its checkpoints alone."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ if TYPE_CHECKING:
 
 
 def timeline_document(client: Client, run: Run, *, start: int = 0, limit: int) -> Document:
-    """A row for each visit, in steps from `start` on: how long it waited to begin, when it did,
-    how long it took, and how much of that it was parked: nothing worked on it meanwhile.
+    """Return a row per visit in steps from `start` on: begin, duration, waiting and parked time.
 
-    `held_up` is the visit of a step of several that ended last. Visits that are under way begin
-    with their step and have no end. `next` is the step that the next page begins with.
+    `held_up` marks the visit of a parallel step that ended last. Running visits begin with their
+    step and have no end. `next` is the first step of the next page.
     """
     rows: list[Document] = []
     following: int | None = None
@@ -40,7 +39,7 @@ def timeline_document(client: Client, run: Run, *, start: int = 0, limit: int) -
 
 
 def _rows_of(checkpoint: Checkpoint) -> Iterator[Document]:
-    # All visits of a step are committed together, when the last of them has ended.
+    # All visits of a step are committed together, when the last one has ended.
     ends = {node: _waited(timing) + _took(timing) for node, timing in checkpoint.nodes.items()}
     longest = max(ends.values(), default=0)
     for node, timing in checkpoint.nodes.items():

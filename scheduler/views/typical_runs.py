@@ -1,4 +1,4 @@
-"""What runs of an agent usually take and cost: beside each run, so read once for many pages."""
+"""A cache of agents' typical durations and costs, which many pages show beside runs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _MOST_AGENTS = 200
 
 
 class TypicalRuns:
-    """By agent; of a minute ago at most. Threads may read the same at once, which does no harm."""
+    """Typical figures by agent, at most a minute old. Concurrent reads do no harm."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._kept: OrderedDict[str, tuple[float, Document]] = OrderedDict()
 
     def of(self, agent: str) -> Document:
-        """What is usual for an agent, as `typical_document` tells it."""
+        """Return the typical figures of an agent, as `typical_document`."""
         read_at, known = self._kept.get(agent, (0.0, {}))
         if known and monotonic() - read_at < _KEPT_S:
             return known

@@ -1,4 +1,4 @@
-"""Versions of agents: the files that runs were submitted with, and how two versions differ."""
+"""Versions of agents: their files, and the differences between two versions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.runs.model import Run, RunRow
 
 _MOST_FILES = 500
-# Of one file; what is longer is shown by its size alone, as what is not text.
+# Per file; longer ones, and binary ones, are shown only by size.
 _MOST_BYTES = 64 * 1024
 _MOST_DIFF_LINES = 2_000
 _README = "README.md"
@@ -37,12 +37,12 @@ _README = "README.md"
 
 @dataclass(frozen=True, slots=True)
 class AgentVersion:
-    """The files of an agent, as they are here or as runs were submitted with."""
+    """The files of an agent, as found here or as submitted with runs."""
 
-    document: Document  # what its file says that its user wants to know
+    document: Document  # its definition, for users
     graph: Graph | None  # None: it cannot be run
-    sizes: Mapping[str, int]  # of every file, by path
-    texts: Mapping[str, str]  # of those that are short and text
+    sizes: Mapping[str, int]  # by path, of all files
+    texts: Mapping[str, str]  # by path, of short text files
 
     @property
     def readme(self) -> str | None:
@@ -50,11 +50,11 @@ class AgentVersion:
 
 
 def current_version(client: Client, name: str) -> AgentVersion | None:
-    """Return the version that a submission would run now; None if no agent of that name is found.
+    """Return the version that a submission would run now; None if there is no such agent.
 
-    A path is no name: whoever looks from afar has no say in which directories are read.
+    Paths are not accepted: remote users must not choose which directories are read.
 
-    Its document says in `problem` why it cannot be submitted, if so; then it has no files.
+    If it cannot be submitted, its document says why in `problem`, and it has no files.
     """
     if is_path(name):
         return None
@@ -83,10 +83,10 @@ def _unusable(error: Exception) -> Document:
 
 
 def stored_version(client: Client, name: str, digest: str) -> AgentVersion:
-    """Return the version that a bundle holds.
+    """Return the version in a bundle.
 
     Raises:
-        BundleError: it is not stored any more, or of another agent.
+        BundleError: it is no longer stored, or belongs to another agent.
     """
     data = client.store.bundles.get(digest)
     if data is None:
@@ -112,7 +112,7 @@ def _unpacked(data: bytes, digest: str, name: str) -> AgentVersion:
 
 
 def _files(directory: Path) -> tuple[dict[str, int], dict[str, str]]:
-    """Return the files of an unpacked agent; those that begin with a dot may hold secrets."""
+    """Return sizes and texts of an agent's files; skip dot files, which may hold secrets."""
     sizes: dict[str, int] = {}
     texts: dict[str, str] = {}
     for path in sorted(directory.rglob("*")):
@@ -129,10 +129,10 @@ def _files(directory: Path) -> tuple[dict[str, int], dict[str, str]]:
 
 
 def versions_of(client: Client, runs: Sequence[RunRow], current: str | None) -> list[Document]:
-    """Return the versions that runs are of, newest first, each with how many and its newest run.
+    """Return the versions of these runs, newest first, each with their number and the newest.
 
     Args:
-        current: the version that a submission would take; it is listed even without a run.
+        current: digest of the current version, which is listed even without a run.
     """
     found: dict[str, Document] = {}
     digests = client.queries.digests([run.run_id for run in runs])
@@ -159,7 +159,7 @@ def versions_of(client: Client, runs: Sequence[RunRow], current: str | None) -> 
 
 
 def files_document(shown: AgentVersion) -> list[Document]:
-    """Return the files of a version; `text` is null of those that are long or not text."""
+    """Return the files of a version; `text` is null for long or binary files."""
     return [
         {"path": path, "bytes": size, "text": shown.texts.get(path)}
         for path, size in shown.sizes.items()
@@ -167,7 +167,7 @@ def files_document(shown: AgentVersion) -> list[Document]:
 
 
 def run_version_document(client: Client, run: Run) -> Document:
-    """Return the version that a run is of, with its files.
+    """Return the version of a run's agent, with its files.
 
     Raises:
         BundleError: it is not stored any more.
@@ -182,9 +182,9 @@ def run_version_document(client: Client, run: Run) -> Document:
 
 
 def difference(old: AgentVersion, new: AgentVersion) -> list[Document]:
-    """Return the files that differ between two versions, with the lines that do.
+    """Return the differing files of two versions, with the differing lines.
 
-    `change` is added, removed or changed; `lines` is null of files that are long or not text.
+    `change` is added, removed or changed; `lines` is null for long or binary files.
     """
     return [
         {"path": path, "change": change, "lines": _lines(old, new, path)}
@@ -210,7 +210,7 @@ def _lines(old: AgentVersion, new: AgentVersion, path: str) -> list[str] | None:
 
 
 def _first(lines: Iterator[str]) -> Iterator[str]:
-    """Without the two lines that name the files, and not all of them if they are too many."""
+    """Yield diff lines without the two that name the files, up to a maximum."""
     for number, line in enumerate(lines):
         if number >= _MOST_DIFF_LINES:
             yield "…"
@@ -222,16 +222,17 @@ def _first(lines: Iterator[str]) -> Iterator[str]:
 def agent_document(
     client: Client, name: str, digest: str | None = None
 ) -> tuple[Document, Graph | None]:
-    """Return an agent as it is here, or a version of it; with its use, its versions and its files.
+    """Return an agent or a version of it, with its use, versions and files.
 
-    With it comes the graph to draw, if it has one.
+    Also returns the graph to draw, if it has one.
 
     Args:
-        digest: the beginning of a version's; None: the current one, else the newest of a run.
+        digest: prefix of a version's digest; None: the current version, or else the newest of a
+        run.
 
     Raises:
-        AgentNotFound: no agent of that name is here, and no stored run is of one.
-        BundleError: the version is not stored any more.
+        AgentNotFound: there is no agent of that name here, nor a stored run of one.
+        BundleError: the version is no longer stored.
     """
     current, runs = current_version(client, name), agents.newest_runs(client, name)
     if current is None and not runs:
@@ -260,7 +261,7 @@ def agent_document(
 
 
 def compared_document(client: Client, name: str, old: str, new: str) -> Document:
-    """The files that differ between two versions of an agent, named by the beginnings of digests.
+    """Return the differing files of two versions, given by prefixes of their digests.
 
     Raises:
         AgentNotFound, BundleError: as `agent_document`.
@@ -283,12 +284,12 @@ def compared_document(client: Client, name: str, old: str, new: str) -> Document
 
 
 def is_of(version: AgentVersion | None, digest: str) -> bool:
-    """Return whether that is the version of a digest."""
+    """Return whether this is the version with a digest."""
     return version is not None and version.document["digest"] == digest
 
 
 def _chosen(name: str, versions: Sequence[Document], prefix: str | None) -> str:
-    """Return the digest of a version by its beginning; the newest if none is given."""
+    """Return the digest of the version with this prefix; the newest for None."""
     found = [each["digest"] for each in versions if each["digest"].startswith(prefix or "")]
     if not found or (prefix is not None and len(found) > 1):
         how = "several versions" if found else "no stored version"

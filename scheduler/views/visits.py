@@ -1,4 +1,4 @@
-"""What single visits of a run have done: items of maps, conversations with models."""
+"""Documents of single visits: items of maps, conversations with models."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_GROUPS = 20
 
 
 class NoSuchMap(SleipnirError):
-    """The run has no items of a map of that name."""
+    """The run has no items of a map with that name."""
 
     def __init__(self, run_id: str, node: str) -> None:
         super().__init__(f"run {run_id} has no items of a map '{node}'")
@@ -37,11 +37,11 @@ def items_document(
     after: int | None = None,
     limit: int,
 ) -> Document:
-    """Return the items of a map: how many are in each state, why some failed, and a page of them.
+    """Return a map's items: counts by state, reasons of failures, and a page of items.
 
     Args:
-        state: the only one that the page is to have.
-        after: the index of the last item of the page before.
+        state: only items in this state.
+        after: the index of the previous page's last item.
 
     Raises:
         NoSuchMap: the node has not begun, or is not a map.
@@ -77,11 +77,11 @@ def model_document(
     item: int | None = None,
     limit: int,
 ) -> Document:
-    """What models were sent and replied in the newest visits, and what each node spent on them.
+    """Return the model calls of the newest visits, and the usage of each node.
 
     Args:
-        node: only its visits.
-        item: only those of this item of a map.
+        node: only visits of this node.
+        item: only visits for this item of a map.
     """
     entries = client.queries.transcripts(run.run_id)
     chosen = [
@@ -106,7 +106,7 @@ def model_document(
 
 
 class _Spent:
-    """What calls of one model took."""
+    """The totals of one model's calls."""
 
     def __init__(self, calls: int, seconds: float, usage: Usage) -> None:
         self.calls = calls

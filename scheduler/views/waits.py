@@ -1,4 +1,4 @@
-"""What open runs wait for, in a few words."""
+"""Short texts of what open runs wait for."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def waits_of(client: Client, runs: Sequence[Run | RunRow]) -> dict[str, str]:
-    """By run id what a person has to see to, else the calls whose results its model waits for."""
+    """Return by run id what a person has to do, or else the calls that its model waits for."""
     calls = client.queries.open_calls(runs)
     return {run_id: _in_short(names) for run_id, names in calls.items()} | client.waits_for(runs)
 
 
 def _in_short(calls: Sequence[str]) -> str:
-    """Functions whose results are waited for; a reply may have called one of them many times."""
+    """Return the awaited functions, each with the number of calls."""
     counts = Counter(call.partition("/")[0] for call in calls)
     return ", ".join(f"{name} ({n})" if n > 1 else name for name, n in counts.items())

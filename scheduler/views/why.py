@@ -1,4 +1,4 @@
-"""Why a run does not move, in one sentence."""
+"""Explains in one sentence why a run does not progress."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def why_document(client: Client, run: Run) -> Document:
-    """What an open run waits for, and until when, as far as that is known; null if it moves."""
+    """Return what an open run waits for, and until when if known; null if it progresses."""
     reason, until = _why(client, run)
     return {"reason": reason, "until": None if until is None else to_rfc3339(until)}
 
