@@ -1,7 +1,8 @@
-"""The command line: a table of verbs, each in a module of its own, loaded when it is called.
+"""The command line: a table of verbs, whose modules are loaded when called.
 
-Only click and the standard library are imported here: `sleipnir --help` and shell completion
-answer at once.
+Only click and the standard library are imported here, so that `sleipnir --help` and shell
+completion
+respond at once.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ with lazy_imports():
     from sleipnir.scheduler.cli import exit_codes
     from sleipnir.scheduler.cli.help import examples
 
-# Objects made, and not freed at once, before garbage among them is looked for.
+# Allocations before the first garbage collection.
 _GARBAGE = 50_000
 
 VERBS: Mapping[str, tuple[str, str]] = {
@@ -126,7 +127,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "Print a completion script for a shell.",
     ),
 }
-# What for: each verb stands in one of them.
+# The groups of verbs by purpose; each verb is in one of them.
 GROUPS: Mapping[str, Sequence[str]] = {
     "Run an agent": ("run", "chat", "submit", "batch"),
     "Inspect runs": ("ps", "batches", "sessions", "show", "watch", "logs", "state"),
@@ -140,7 +141,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "Get help": ("help", "completion"),
 }
 _HELP_FLAGS = ("-h", "--help")
-# What people type who know other tools, where no letters are alike.
+# Names from other tools that are too different to be found as misspellings.
 _OTHER_NAMES: Mapping[str, str] = {
     "attach": "watch",
     "check": "validate",
@@ -173,7 +174,7 @@ _OTHER_NAMES: Mapping[str, str] = {
 class _Verbs(click.Group):
     """The commands of `VERBS`; listing them imports none of them."""
 
-    # Around both, for click makes 1 of a pipe that nobody reads.
+    # Around both, because click turns a broken pipe into exit code 1.
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         with minding_readers():
@@ -208,7 +209,7 @@ class _Verbs(click.Group):
         return found
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        # Click's own would load every verb for its line of help.
+        # Click's own would load every verb to get its help line.
         verbs = (verb for verb in VERBS if verb.startswith(incomplete))
         flags = click.Command.shell_complete(self, ctx, incomplete)
         return [*(CompletionItem(verb, help=VERBS[verb][1]) for verb in verbs), *flags]
@@ -234,11 +235,11 @@ def cli(**_: object) -> None:
 
 
 def main() -> None:
-    """The `sleipnir` command."""
-    # What is imported stays, and most commands end before they have left garbage.
+    """Run the `sleipnir` command."""
+    # Imported modules stay alive, and most commands end before they have produced garbage.
     gc.set_threshold(_GARBAGE)
     _have_standard_streams()
-    # Texts may hold what the terminal, or UTF-8, has no characters for.
+    # Texts may contain characters that the terminal, or UTF-8, cannot represent.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     protect_terminals()
@@ -252,19 +253,19 @@ def main() -> None:
 
 
 def _call() -> int:
-    """Carry out what the command line says; returns the exit code."""
+    """Run the command line; return the exit code."""
     try:
-        # Verbs report their own errors; what is left is click's: how it was called.
+        # Verbs report their own errors; the rest are click's usage errors.
         return int(cli.main(prog_name="sleipnir", standalone_mode=False) or 0)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return error.exit_code
     except click.ClickException as error:
-        # What was given could not be read as flags.
+        # The flags could not be parsed, not even --json.
         return exit_codes.report(error, json="--json" in sys.argv)
     except click.Abort:
         return exit_codes.ExitCode.INTERRUPTED
-    except SystemExit as ended:  # click's own, with completions
+    except SystemExit as ended:  # raised by click for completions
         return int(ended.code or 0)
     except BrokenPipeError:
         raise
@@ -285,8 +286,8 @@ def _written(code: int) -> int:
 
 
 def _have_standard_streams() -> None:
-    """Open what we were started without, so that no other file takes its place."""
-    # In this order: the lowest free descriptor is the one that is missing.
+    """Open missing standard streams, so that no other file takes their descriptors."""
+    # In this order: each gets the lowest free descriptor, which is the missing one.
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             nowhere = os.open(os.devnull, os.O_RDWR)

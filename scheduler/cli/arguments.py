@@ -1,4 +1,4 @@
-"""The arguments that verbs share: an agent, a run, `NAME=VALUE`; with their completion."""
+"""Arguments shared by verbs: an agent, a run, `NAME=VALUE`; with their completion."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# More than a state may hold by default: what it may hold is checked at submission.
+# More than a state may hold by default; the exact limit is checked at submission.
 _PIPED_LIMIT_CHARS = 64 * MIB
 
-# As many as anybody would look through.
+# More than anybody reads.
 _MOST_COMPLETIONS = 100
 _AGENT_FILES = ("graph.yaml", "config.yaml")
 
@@ -44,7 +44,7 @@ _AGENT_FILES = ("graph.yaml", "config.yaml")
 def complete_agents(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Names of agents; paths once a slash is typed."""
+    """Complete names of agents; paths once a slash is typed."""
     if "/" in incomplete or incomplete.startswith("."):
         return [CompletionItem(incomplete, type="file")]
     before = ctx.find_root().params.get("agents_dir") or ()
@@ -55,7 +55,7 @@ def complete_agents(
 def complete_runs(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Ids of the newest runs."""
+    """Complete the ids of the newest runs."""
     page = ask_engine(ctx, lambda found: found.list_runs(filters.RunFilter(), _MOST_COMPLETIONS))
     return [
         CompletionItem(row.run_id, help=f"{row.agent}, {row.status}")
@@ -67,7 +67,7 @@ def complete_runs(
 def complete_batches(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Names of the batches that were active last."""
+    """Complete the names of the most recently active batches."""
     page = ask_engine(ctx, lambda found: found.list_batches(_MOST_COMPLETIONS))
     return [
         CompletionItem(row.name, help=f"{row.ended} of {row.runs} runs are over")
@@ -79,7 +79,7 @@ def complete_batches(
 def complete_logged_nodes(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Nodes with something in the log of the run that was typed."""
+    """Complete nodes with log entries in the typed run."""
     run_id = _typed_run(ctx)
     entries = ask_engine(ctx, lambda found: found.logs(found.resolve(run_id))) or ()
     nodes = dict.fromkeys(str(entry["node"]) for entry in entries)
@@ -89,7 +89,7 @@ def complete_logged_nodes(
 def complete_asking_nodes(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Places of open questions of the run that was typed."""
+    """Complete places of open questions of the typed run."""
     run_id = _typed_run(ctx)
     asked = ask_engine(ctx, lambda found: found.questions_of_tree(found.resolve(run_id))) or ()
     return [
@@ -100,20 +100,20 @@ def complete_asking_nodes(
 
 
 def _typed_run(ctx: click.Context) -> str:
-    # After an option that has no value yet, click leaves arguments where they were.
+    # After an option without its value, click leaves the arguments in ctx.args.
     return str(ctx.params.get("run_id") or next(iter(ctx.args), ""))
 
 
-# An agent as `AgentSearch` takes it: a name or a path.
+# An agent for `AgentSearch`: a name or a path.
 agent_argument = click.argument("agent", shell_complete=complete_agents)
-# A run id, or a prefix that only one has.
+# A run id, or a unique prefix.
 run_argument = click.argument("run_id", metavar="RUN", shell_complete=complete_runs)
 
 
 def pairs(
     ctx: click.Context, param: click.Parameter, values: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """Return the callback of repeatable options of the form `NAME=VALUE`; values stay texts."""
+    """Parse the values of a repeatable `NAME=VALUE` option; values stay texts."""
     split = [value.partition("=") for value in values]
     for name, equals, _ in split:
         if not name or not equals:
@@ -122,7 +122,7 @@ def pairs(
 
 
 def changes_option(help_text: str) -> Callable[..., Any]:
-    """`--set`: other values of keys of a state, for `json_or_text`."""
+    """Return the option `--set`: new values of state keys, for `json_or_text`."""
     return click.option(
         "--set",
         "seeds",
@@ -134,7 +134,7 @@ def changes_option(help_text: str) -> Callable[..., Any]:
 
 
 def agent_option(also: str = "", **attributes: Any) -> Callable[..., Any]:
-    """`--agent`: what a run goes on with."""
+    """Return the option `--agent`: what a run continues with."""
     return click.option(
         "--agent",
         metavar="AGENT",
@@ -144,7 +144,7 @@ def agent_option(also: str = "", **attributes: Any) -> Callable[..., Any]:
 
 
 class ExistingDirectory(click.Path):
-    """A directory that is there; click alone takes a pipe or a device for one."""
+    """An existing directory; click would also accept a pipe or a device."""
 
     def __init__(self) -> None:
         super().__init__(exists=True, path_type=Path)
@@ -158,7 +158,7 @@ class ExistingDirectory(click.Path):
 
 
 class PositiveNumber(click.FloatRange):
-    """A number above 0, and a finite one: click's own range lets `nan` and `inf` pass."""
+    """A finite number above 0; click's own range accepts `nan` and `inf`."""
 
     def __init__(self) -> None:
         super().__init__(min=0, min_open=True)
@@ -174,7 +174,7 @@ class PositiveNumber(click.FloatRange):
 
 
 def piped_text() -> str:
-    """What comes in on standard input.
+    """Return all of standard input.
 
     Raises:
         click.UsageError: it is more than anybody could use, or is not text.
@@ -192,7 +192,7 @@ def piped_text() -> str:
 
 
 def json_or_text(text: str) -> Any:
-    """Return the JSON value that a text is, else the text itself."""
+    """Return a text parsed as JSON, or else the text itself."""
     try:
         return decode(text)
     except ValueError:
@@ -200,7 +200,7 @@ def json_or_text(text: str) -> Any:
 
 
 def _agent_names(flagged: tuple[str, ...]) -> Iterator[str]:
-    """Yield the names `AgentSearch` would find, without loading what can load agents."""
+    """Yield the names that `AgentSearch` would find, without importing the loader."""
     configured = os.environ.get("SLEIPNIR_AGENTS_DIR", "").split(":")
     shipped = Path(__file__).parents[2] / "graphs" / "agents"
     listed = (Path(directory) for directory in (*flagged, *configured) if directory)
@@ -210,12 +210,12 @@ def _agent_names(flagged: tuple[str, ...]) -> Iterator[str]:
 
 
 def ask_engine(ctx: click.Context, question: Callable[[RunQueries], T]) -> T | None:
-    """What the queries of an engine say that is running."""
+    """Query a running engine, for completion."""
     return ask_redis(ctx, lambda client: question(queries.RunQueries(client)))
 
 
 def ask_redis(ctx: click.Context, question: Callable[[Redis], T]) -> T | None:
-    """What the Redis of an engine says: completion starts none, and says nothing else."""
+    """Ask a running engine's Redis; completion starts none, and reports no errors."""
     redis_url = ctx.params.get("redis") or ctx.find_root().params.get("redis")
     try:
         found = connect.settings_of(options.Options(redis=redis_url, quiet=True)).redis_url

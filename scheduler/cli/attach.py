@@ -1,4 +1,4 @@
-"""Being attached to a run: its narration, its questions and those of its child runs, its end."""
+"""Attaches to a run: shows its narration, and asks its questions and those of its child runs."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.store.queries import RunQueries
 
-# How long one look for news waits; after it, the run's status is looked at.
+# How long one read of events blocks; after it, the run's status is checked.
 _LOOK_MS = 1_000
 _AT_ONCE_MS = 1
-# Looks without news after which a run that nobody begins needs an explanation.
+# Reads without events after which a run that nobody begins needs an explanation.
 _LOOKS_IN_VAIN = 3
 
 
 class Attachment:
-    """One command's view of a run, from the run's beginning on.
+    """A command's view of a run, from the run's beginning on.
 
     Args:
-        asks: whether the person at the terminal is asked the run's questions.
+        asks: whether to ask the person at the terminal the run's questions.
         stays: whether to stay attached while the run waits for a person.
-        streams: whether to show what models say from now on, if the run is streamed.
-        narrator: tells of the run; None: as `run` does.
+        streams: whether to show model output from now on, if the run is streamed.
+        narrator: shows the events; None: as `run` does.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Attachment:
         streams: bool = False,
         narrator: Narrator | None = None,
     ) -> None:
-        # A run survives an outage of Redis, and so do those who watch it.
+        # Runs survive outages of Redis, so watching them should, too.
         told = partial(options.say, "Redis is not available; retrying (Ctrl-C exits)")
         client.store.client.set_retry(retry_aloud(told))
         self._client = client
@@ -68,20 +68,20 @@ class Attachment:
         self._options = options
         self._asks = asks
         self._stays = stays
-        # Of the run and its children: the last event that was read.
+        # The last event read, of the run and its children.
         self._positions = {run_id: "0"}
-        self._over: dict[str, str] = {}  # the same of child runs that are over
-        # Of what models say: it is over when it is over, and never told again.
+        self._over: dict[str, str] = {}  # the same for ended child runs
+        # Positions in token streams, which are never shown again.
         self._stream_positions = (
             {run_id: client.queries.end_of_token_stream(run_id)} if streams else {}
         )
         self._narrator = narrator or Narrator(options)
         self._builds: dict[str, str] = {}  # names of child runs that build knowledge bases
-        self._asking: set[str] = set()  # runs with questions that may be open
+        self._asking: set[str] = set()  # runs that may have open questions
         self._explained: set[str] = set()  # questions whose answering was explained
 
     def skip_what_was_told(self) -> None:
-        """Begin with what is yet to come, of the run and of its child runs."""
+        """Skip all earlier events of the run and its child runs."""
         descendants = [self.run_id]
         while descendants:
             run_id = descendants.pop()
@@ -91,7 +91,7 @@ class Attachment:
             descendants += [child.run_id for child in self._records.children(run_id)]
 
     def follow(self) -> Run:
-        """Narrate until the run is over, or waits and we do not; may be called again."""
+        """Narrate until the run has ended, or waits while we do not; may be called again."""
         try:
             return self._follow()
         finally:
@@ -105,18 +105,18 @@ class Attachment:
             if self._tell_all(news):
                 break
             if not self._wants_more(looks_in_vain):
-                # The run waits, maybe since after that look: other questions may have come.
+                # The run waits, possibly since after that read: more questions may have come.
                 self._tell_all(self._news(_AT_ONCE_MS))
                 break
         return self._records.run(self.run_id)
 
     def open_questions(self) -> list[Question]:
-        """What the run and its children wait for, oldest first."""
+        """Return the open questions of the run and its children, oldest first."""
         found = [q for run_id in self._asking for q in self._records.questions(run_id)]
         return sorted(found, key=lambda question: question.asked)
 
     def _news(self, wait_ms: int) -> list[tuple[str, NarrationEntry]]:
-        """What happened since the last call, in order; new children are read at once."""
+        """Return the events since the last call, in order; new children are read at once."""
         news = fresh = self._records.events_after(self._positions, wait_ms, self._stream_positions)
         while fresh:
             children = {}
@@ -132,11 +132,11 @@ class Attachment:
             self._positions.update(children)
             fresh = self._records.events_after(children, _AT_ONCE_MS) if children else []
             news = news + fresh
-        # Event ids are instants; a child's first is never before the one that names the child.
+        # Event ids are instants; a child's first one never precedes the event that names the child.
         return sorted(news, key=lambda told: [int(part) for part in told[1].event_id.split("-")])
 
     def _tell_all(self, news: list[tuple[str, NarrationEntry]]) -> bool:
-        """Return whether the run's end was among the news."""
+        """Show the events; return whether the run's end was among them."""
         for run_id, entry in news:
             self._tell(run_id, entry.event)
             if (
@@ -157,14 +157,14 @@ class Attachment:
             self._over[run_id] = self._positions.pop(run_id)
             self._asking.discard(run_id)
         if isinstance(event, RunRetried):
-            # So may be the children that did not succeed.
+            # Its unsuccessful children may be retried, too.
             self._positions.update(self._over)
             self._over.clear()
         build = self._builds.get(run_id)
         self._narrator.tell(event, is_child=is_child, build=build)
 
     def _wants_more(self, looks_in_vain: int) -> bool:
-        """Deal with open questions; whether to go on following."""
+        """Handle open questions; return whether to keep following."""
         for question in self.open_questions():
             if self._asks:
                 self._narrator.end()
@@ -178,7 +178,7 @@ class Attachment:
         run = self._records.run(self.run_id)
         if run.status == Status.QUEUED and looks_in_vain == _LOOKS_IN_VAIN:
             self._explain_silence(run)
-        if run.is_final:  # its last event was not kept
+        if run.is_final:  # its last event was not stored
             return False
         return self._stays or self._asks or run.status != Status.WAITING
 
@@ -190,7 +190,7 @@ class Attachment:
             text = ask(question, is_open)
             self._client.answer(question.run_id, text, question.place)
         except (EOFError, KeyboardInterrupt):
-            # What waits costs nothing: it is left as it is, and a later Ctrl-C cancels.
+            # Waiting costs nothing: leave it as it is; a later Ctrl-C cancels.
             self._asks = False
             show("\n")
         except Withdrawn:
@@ -209,10 +209,10 @@ class Attachment:
 
 
 def replay(client: Client, run_id: str, options: Options, speed: float) -> Run:
-    """Narrate what has happened to a run so far, with the pauses that there were.
+    """Narrate a run's events so far, with the original pauses.
 
     Args:
-        speed: how many times as fast as it was.
+        speed: how many times faster than the original.
     """
     before_ms, narrator = None, Narrator(options)
     for teller, entry in _told_so_far(client.queries, run_id):
@@ -225,9 +225,9 @@ def replay(client: Client, run_id: str, options: Options, speed: float) -> Run:
 
 
 def _told_so_far(records: RunQueries, run_id: str) -> Iterator[tuple[str, NarrationEntry]]:
-    """Yield the events of a run and of its child runs in their order, each with its run's id."""
+    """Yield the events of a run and its child runs in order, each with its run id."""
     entries = records.follow(run_id, block=False)
-    # A child's events all lie after the one that names it.
+    # All of a child's events follow the one that names it.
     waiting: list[tuple[tuple[int, ...], str, NarrationEntry, Iterator[NarrationEntry]]] = []
 
     def wait_for_next(teller: str, rest: Iterator[NarrationEntry]) -> None:
@@ -246,7 +246,7 @@ def _told_so_far(records: RunQueries, run_id: str) -> Iterator[tuple[str, Narrat
 
 
 def explain(options: Options, question: Question) -> None:
-    """Say what a run waits for, and how to go on."""
+    """Say what a run waits for, and how to answer."""
     text = printable(question.text).replace("\n", "\n  ")
     options.say(f"run {question.run_id} waits for an answer at '{question.node}': {text}")
     if question.options:

@@ -1,4 +1,4 @@
-"""One start of `sleipnir batch`: reads the input, runs what is left of it, writes results."""
+"""One call of `sleipnir batch`: reads the input, runs what is left of it, writes results."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.views.batches import STATUSES, batch_page
 
 _STDIN = "-"
-# As people write what a shell makes hard to type.
+# Spellings of a tab, which is hard to type in a shell.
 _DELIMITERS = {"tab": "\t", "\\t": "\t"}
-# A worker with nothing to fetch is idle; what waits in its queue costs nothing.
+# Enough that no worker runs idle; runs waiting in the queue cost nothing.
 _IN_FLIGHT_PER_SLOT = 2
 _LEAST_IN_FLIGHT = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The parameters of one call, as click hands them over."""
+    """The parameters of one call as parsed by click."""
 
     agent: str
     source: str
@@ -91,12 +91,12 @@ class Call:
 
 
 def run_batch(client: Client, options: Options, call: Call, processes: int) -> int:
-    """Run a batch, or what is left of it; returns the exit code.
+    """Run a batch, or the rest of it; return the exit code.
 
     Args:
-        processes: workers of the embedded engine.
+        processes: worker processes of the embedded engine.
     """
-    # It may last for hours: it rides out a restart of Redis.
+    # It may run for hours, so it must survive a restart of Redis.
     client.store.client.set_retry(RETRY_OUTAGE)
     with _room_for_files(), Ledger() as ledger:
         choose = None if call.source == _STDIN else questions_here(client.store.settings)
@@ -109,7 +109,7 @@ def run_batch(client: Client, options: Options, call: Call, processes: int) -> i
 
 @contextmanager
 def _room_for_files() -> Iterator[None]:
-    """Say where there was no room, if it was the ledger that had none."""
+    """Name the full directory if the ledger cannot be written."""
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -144,7 +144,7 @@ class _Start:
     # ---- what is to be run
 
     def _defaults(self) -> Request:
-        """What holds for every line that does not say otherwise."""
+        """Return the defaults for all lines."""
         answers: dict[str, list[str]] = defaultdict(list)
         for node, text in self.call.answers:
             answers[node].append(text)
@@ -238,7 +238,7 @@ class _Start:
         return self.call.max_in_flight or max(_LEAST_IN_FLIGHT, _IN_FLIGHT_PER_SLOT * self._slots())
 
     def _slots(self) -> int:
-        """Return how many nodes the workers execute at once."""
+        """Return how many nodes the workers execute concurrently."""
         settings = settings_of(self.options)
         if settings.redis_url is None:
             return self.processes * settings.concurrency
@@ -263,7 +263,7 @@ class _Start:
         if target is None:
             return None
         if target.suffix.lower() == ".csv":
-            # After the lines are closed, however this ends.
+            # Runs after the results file is closed, however this ends.
             stack.callback(self._write_table, target)
             target = lines_of(target)
         return stack.enter_context(
@@ -272,7 +272,7 @@ class _Start:
 
     def _write_table(self, target: Path) -> None:
         if not lines_of(target).exists():
-            return  # nothing has begun
+            return  # no results yet
         try:
             write_table(target, with_input=self.call.with_input, state_keys=self.call.with_state)
         except OSError as error:
@@ -306,7 +306,7 @@ class _Start:
             raise
         display.close()
         if self.call.record is not None:
-            # Those of earlier starts too.
+            # Including runs of earlier starts.
             runs = set(chain.from_iterable(self.client.queries.batch_pages(batch_options.name)))
             write_recording(self.client, sorted(runs), self.call.record, self.options)
         for line in final_lines(batch_options.name, batch.progress, self.ledger.reasons()):
@@ -315,11 +315,11 @@ class _Start:
             them = ", ".join(f"'{printable(key)}'" for key in keys)
             self.options.say(f"no run has {them} in its state; `sleipnir state RUN` shows the keys")
         if self.call.replay is not None and self._tell_misses(batch_options.name):
-            return ExitCode.FAILED  # whatever the runs made of it
+            return ExitCode.FAILED  # even if the runs succeeded
         return _exit_code(batch.progress)
 
     def _tell_misses(self, name: str) -> int:
-        """Say how many runs asked for what the recording does not have."""
+        """Report the number of runs without a recorded reply, and return it."""
         runs = chain.from_iterable(self.client.queries.batch_pages(name))
         missed = [found for run_id in runs if (found := self.client.recordings.misses(run_id))]
         if missed:
@@ -328,7 +328,7 @@ class _Start:
         return len(missed)
 
     def _with_more(self, finished: FinishedLine) -> FinishedLine:
-        """With the fields of its result that the command asks for."""
+        """Return the line with the additional fields requested for its result."""
         more: dict[str, Any] = {}
         if self.call.with_input:
             more["input"] = input_of(finished.item.content)
@@ -376,7 +376,7 @@ def _exit_code(progress: Progress) -> ExitCode:
 
 
 def print_status(client: Client, options: Options, name: str) -> int:
-    """Print how the runs of a batch stand."""
+    """Print the counts of a batch's runs."""
     document = batch_page(client.queries, name)
     if document is None:
         raise click.UsageError(f"no batch '{name}'; `sleipnir batches` lists batches")

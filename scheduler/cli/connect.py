@@ -1,4 +1,4 @@
-"""What a verb works with: settings, the places where agents are, and a client of the engine."""
+"""Provides verbs with settings, agent directories and a client of the engine."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.config.settings import Settings
 
-# Where the context of a verb says that this was done.
+# Key of the context for "already warned".
 _WARNED = "sleipnir.warned"
 
 
 def settings_of(options: Options, **flags: object) -> Settings:
-    """Return the effective settings; directories given as flags come before the configured ones.
+    """Return the effective settings; directories given by flags come before configured ones.
 
-    The first call of a command warns of variables that are no settings.
+    The first call of a command warns of unknown `SLEIPNIR_` variables.
 
     Args:
-        flags: more settings that the verb takes as flags; None: not given.
+        flags: additional settings given as flags of the verb; None: not given.
 
     Raises:
-        SettingInvalid: one of them cannot be used.
+        SettingInvalid: a setting is invalid.
     """
     _warn_of_variables(options)
     settings = configuration.load_settings({"redis_url": options.redis, **flags}).values
@@ -66,14 +66,14 @@ def _warn_of_variables(options: Options) -> None:
 def open_client(
     options: Options, *, workers: bool, processes: int | None = None
 ) -> Iterator[Client]:
-    """A client of the configured Redis, or of the embedded engine, held while it is used.
+    """Open a client of the configured Redis, or of the embedded engine, which is held meanwhile.
 
     Args:
-        workers: whether runs are to go on meanwhile; only the embedded engine is started
-            for it, a configured Redis has its workers elsewhere.
+        workers: whether runs should execute meanwhile; starts workers of the embedded engine,
+            whereas a configured Redis has its own.
 
     Raises:
-        EngineUnreachable: there is none, and none can be started.
+        EngineUnreachable: there is no engine, and none can be started.
     """
     with contextlib.ExitStack() as stack:
         settings = settings_of(options)
@@ -82,7 +82,7 @@ def open_client(
             return
         engine = embedded.attach(data_dir(), settings, workers=workers, processes=processes)
         with futures.ThreadPoolExecutor(1) as starter:
-            # It starts while we import what talks to it.
+            # It starts while we import the client.
             starting = starter.submit(stack.enter_context, engine)
             load(client_api)
         redis_url = starting.result().redis_url
@@ -93,11 +93,11 @@ def open_client(
 
 
 def require_redis(settings: Settings) -> None:
-    """Check that there is a configured Redis that can be worked with.
+    """Check that a usable Redis is configured.
 
     Raises:
         click.UsageError: none is configured.
-        EngineUnreachable: it does not answer, or would lose runs.
+        EngineUnreachable: it does not answer, or might lose runs.
     """
     if settings.redis_url is None:
         raise click.UsageError(
@@ -111,7 +111,7 @@ def require_redis(settings: Settings) -> None:
 
 
 def say_who_goes_on(client: Client, options: Options, run_id: str) -> None:
-    """Say what it takes for a run to go on, if nothing is at work on this engine."""
+    """Say what to start for a run to continue, if nothing is running on this engine."""
     if client.queries.has_live_scheduler():
         return
     if settings_of(options).redis_url is None:
@@ -123,9 +123,9 @@ def say_who_goes_on(client: Client, options: Options, run_id: str) -> None:
 
 
 def lacking_process(client: Client, options: Options) -> str | None:
-    """What does not run on a configured Redis though runs need it, as `doctor` finds it.
+    """Return which process is missing on a configured Redis, as found by `doctor`, or None.
 
-    The workers of an embedded engine are the business of whoever has started it.
+    None for an embedded engine, whose workers are up to its user.
     """
     settings = settings_of(options)
     if settings.redis_url is None:
@@ -145,10 +145,10 @@ def lacking_process(client: Client, options: Options) -> str | None:
 
 
 def say_what_is_left(options: Options, left: str) -> None:
-    """Say, to somebody who leaves with Ctrl-C, that what is under way goes on, and when.
+    """Say after Ctrl-C that running work continues, and when.
 
     Args:
-        left: such as `run 0123456789abcdef goes on`.
+        left: such as `run 0123456789abcdef continues`.
     """
     settings = settings_of(options)
     if settings.redis_url is not None:
@@ -161,7 +161,7 @@ def say_what_is_left(options: Options, left: str) -> None:
 
 
 def say_run_goes_on(options: Options, run_id: str) -> None:
-    """Say, to whoever ends this command with a signal, what becomes of its run."""
+    """Say after a termination signal what happens to the run."""
     when = "" if settings_of(options).redis_url is not None else " whenever an engine runs"
     with contextlib.suppress(OSError):  # the terminal may be gone
         options.say(
@@ -181,7 +181,7 @@ def _connect(settings: Settings, home: Path | None = None) -> Client:
 
 @contextlib.contextmanager
 def _telling_lost_from_unknown(client: Client) -> Iterator[None]:
-    """Of a run that is not there, say so if this engine has accepted it."""
+    """Replace RunNotFound by RunLost for runs that this engine had accepted."""
     try:
         yield
     except RunNotFound as error:

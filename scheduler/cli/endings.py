@@ -1,4 +1,4 @@
-"""How a command ends: by itself, or by the signal that tells it to, once it has cleaned up."""
+"""Ends commands: by exit code, or by the received signal after cleaning up."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _TERMINATING = (signal.SIGTERM, signal.SIGHUP)
 
 
 def hear_termination() -> None:
-    """Raise `Terminated` for the first SIGTERM or SIGHUP; another one ends us at once."""
+    """Raise `Terminated` for the first SIGTERM or SIGHUP; a second one ends the process at once."""
     for number in _TERMINATING:
-        if signal.getsignal(number) == signal.SIG_DFL:  # else we are told not to mind
+        if signal.getsignal(number) == signal.SIG_DFL:  # else it is ignored on purpose
             signal.signal(number, _terminate)
 
 
 @contextlib.contextmanager
 def minding_readers() -> Iterator[None]:
-    """End as other tools do when nobody reads our output any more (`| head -1`)."""
+    """End by SIGPIPE, as other tools do, when nobody reads our output any more (`| head -1`)."""
     try:
         yield
     except BrokenPipeError as error:
@@ -34,9 +34,9 @@ def minding_readers() -> Iterator[None]:
 
 
 def leave(code: int) -> NoReturn:
-    """End with an exit code as the interpreter does, except that it is not taken apart.
+    """Exit as the interpreter does, but without tearing it down.
 
-    That would be a sixth of what a short command takes.
+    The teardown would be a sixth of a short command's time.
     """
     threading._shutdown()  # type: ignore[attr-defined]  # waits for threads; not in the stubs
     atexit._run_exitfuncs()
@@ -47,7 +47,7 @@ def leave(code: int) -> NoReturn:
 
 
 def end_by(number: int) -> NoReturn:
-    """End by a signal, as whoever sent it expects; a shell reports 128 and its number."""
+    """End by a signal, as its sender expects; a shell reports 128 plus its number."""
     with contextlib.suppress(OSError):
         sys.stderr.flush()
     signal.signal(number, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""Exit codes, and the one place where exceptions become a short paragraph and such a code."""
+"""Exit codes, and the only place where exceptions become messages and exit codes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler import errors
 
-# Not every error comes from a process that has loaded Redis, which takes its time.
+# Slow to import, and not needed for every error.
 with lazy_imports():
     from sleipnir.scheduler.store import connection
     from sleipnir.scheduler.store import errors as store_errors
 
 
 class ExitCode(IntEnum):
-    """What a script learns from how a command ended."""
+    """The exit codes of commands."""
 
     SUCCEEDED = 0
     FAILED = 1
@@ -42,7 +42,7 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-# What docs/cli.md says of each.
+# Their meanings in docs/cli.md.
 MEANINGS: Mapping[ExitCode, str] = {
     ExitCode.SUCCEEDED: "succeeded",
     ExitCode.FAILED: "the run failed; or an answer or a cancellation was refused",
@@ -66,7 +66,7 @@ _OF_STATUS = {
     "timed_out": ExitCode.TIMED_OUT,
 }
 
-# The first class that fits.
+# The first matching class counts.
 _OF_ERROR: tuple[tuple[type[BaseException], ExitCode], ...] = (
     (BundleError, ExitCode.INVALID),
     (AgentNotFound, ExitCode.USAGE),
@@ -83,18 +83,18 @@ _OF_ERROR: tuple[tuple[type[BaseException], ExitCode], ...] = (
 
 
 def exit_code_of(status: str) -> ExitCode:
-    """Return the code of a command that was attached to a run of this status."""
+    """Return the exit code of a command attached to a run with this status."""
     return _OF_STATUS[status]
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorReport:
-    """What is said of an error.
+    """The report of an error.
 
     Args:
-        kind: what programs tell it by: the code that the documentation has (`E215`), else a word.
+        kind: identifies it for programs: its documented code (`E215`), or else a word.
         message, hint: what happened, and what to do about it.
-        findings: of an invalid agent, which are the message themselves.
+        findings: of an invalid agent; they are also the message.
     """
 
     exit_code: ExitCode
@@ -104,11 +104,11 @@ class ErrorReport:
     findings: Sequence[Finding] = ()
 
     def line(self, *, json: bool) -> str:
-        """What goes to standard error."""
+        """Return the text for standard error."""
         return dumps(self.to_json(), ensure_ascii=False) if json else str(self)
 
     def to_json(self) -> dict[str, object]:
-        """Return the object that programs get."""
+        """Return the JSON object for programs."""
         document: dict[str, object] = {"code": self.kind, "message": self.message}
         document["hint"] = self.hint
         if self.findings:
@@ -116,15 +116,15 @@ class ErrorReport:
         return {"error": document}
 
     def __str__(self) -> str:
-        if self.findings:  # they begin with their file and say what they are
+        if self.findings:  # they name their file and severity themselves
             return self.message
-        # A message may end with a question or a list of its own.
+        # The message may end with a question or a list with semicolons.
         joint = " " if self.message.endswith("?") else "; "
         return f"error: {self.message}" + (f"{joint}{self.hint}" if self.hint else "")
 
 
 def report(error: BaseException, *, traceback: bool = False, json: bool = False) -> ExitCode:
-    """Tell the person, or the program, what went wrong, and the caller how to exit."""
+    """Print the error for a person or program; return the exit code."""
     if traceback:
         click.echo("".join(tracebacks.format_exception(error)), err=True, nl=False)
     if isinstance(error, KeyboardInterrupt | click.Abort | EOFError):
@@ -135,7 +135,7 @@ def report(error: BaseException, *, traceback: bool = False, json: bool = False)
 
 
 def judge(error: BaseException) -> ErrorReport:
-    """What is said of an error, and how to exit for it."""
+    """Return the report of an error."""
     if isinstance(error, InvalidAgent):
         return ErrorReport(ExitCode.INVALID, "invalid_agent", str(error), findings=error.findings)
     if isinstance(error, click.ClickException):
@@ -149,7 +149,7 @@ def judge(error: BaseException) -> ErrorReport:
         message, hint = "the current directory does not exist any more", "change to another one"
         return ErrorReport(ExitCode.USAGE, "usage", message, hint)
     if isinstance(error, OSError) and error.strerror:
-        # The machine's: no room, no rights, too many open files.
+        # From the system: no space, no permission, too many open files.
         place = f"{error.filename}: " if error.filename else ""
         message, hint = f"{place}{error.strerror}", "use -vv for the traceback"
         return ErrorReport(ExitCode.FAILED, "system", message, hint)
@@ -165,7 +165,7 @@ def _has_current_directory() -> bool:
 
 
 def _judge_use(error: click.ClickException) -> ErrorReport:
-    """Of errors in how a command was called; click's own sentences become ones like ours."""
+    """Return the report of a usage error, with click's sentence reworded in our style."""
     guesses = getattr(error, "possibilities", None)
     message = (error.message if guesses else error.format_message()).rstrip(".")
     if message[1:2].islower():
@@ -180,7 +180,7 @@ def _judge_use(error: click.ClickException) -> ErrorReport:
 
 
 def _told(code: ExitCode, kind: str, text: str) -> ErrorReport:
-    """Of a text as all are written: what happened; what to do."""
+    """Return a report from a text of our usual form: what happened; what to do."""
     if text[:1] in "ER" and text[1:4].isdecimal():  # the code of a finding or a failure
         kind = text[:4]
     message, found, hint = text.partition("; ")
@@ -188,7 +188,7 @@ def _told(code: ExitCode, kind: str, text: str) -> ErrorReport:
 
 
 def _name_of(error: BaseException) -> str:
-    """`run_not_found` of `RunNotFound`; `usage` of what click has names for."""
+    """Return `run_not_found` for `RunNotFound`; `usage` for click's usage errors."""
     if isinstance(error, click.UsageError):
         return "usage"
     name = type(error).__name__
@@ -196,5 +196,5 @@ def _name_of(error: BaseException) -> str:
 
 
 def _judge_redis(error: BaseException) -> str | None:
-    """What to say of an error of Redis; None for others."""
+    """Return the message for an error of Redis; None for other errors."""
     return connection.describe(error) if isinstance(error, store_errors.RedisError) else None

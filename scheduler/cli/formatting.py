@@ -1,4 +1,4 @@
-"""How records look in a terminal: columns, durations, amounts."""
+"""Formats records for a terminal: columns, durations, amounts."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _STATUS_COLORS = {
     "running": "cyan",
 }
 _GAP = "  "
-# Less of a cell tells nothing.
+# Narrower cells would be useless.
 _LEAST_WIDTH = 8
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 
 
 def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines with the cells of each column below each other; cells may be coloured.
+    """Return lines with aligned columns; cells may be coloured.
 
-    On a terminal no line is longer than the screen: the widest columns are shortened, and the last
-    ones left out where that is not enough.
+    On a terminal, no line is longer than the screen: the widest columns are shortened, and if
+    necessary the last ones are dropped.
     """
     table = [head, *rows]
     widths = [max(width_of(row[place]) for row in table) for place in range(len(head))]
@@ -49,9 +49,9 @@ def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def fitted(widths: Sequence[int], room: int) -> list[int]:
-    """Widths of the columns that a line has room for, the gaps between them included.
+    """Return the widths of the columns that fit into a line, including gaps.
 
-    The first column says what its row is about, and what to call that: it keeps up to half a line.
+    The first column identifies the row, so it keeps up to half a line.
     """
     least = [max(1, min(room // 2, widths[0])), *(min(w, _LEAST_WIDTH) for w in widths[1:])]
     while len(least) > 1 and sum(least) + len(_GAP) * (len(least) - 1) > room:
@@ -70,18 +70,18 @@ def colored(status: str) -> str:
 
 
 def outcome(status: str, failed_nodes: int, tries: int) -> str:
-    """Return a run's status, how many nodes failed that it has outlived, and which try it is."""
+    """Return a run's status with its number of failed nodes, and the try."""
     number = f", try {tries}" if tries > 1 else ""
     return colored(status) + with_failures(failed_nodes) + number
 
 
 def place_of_failure(failure: NodeFailure) -> str:
-    """Return the node, or the item of a map."""
+    """Return the node, or the map item."""
     return failure.node if failure.index is None else f"{failure.node}[{failure.index}]"
 
 
 def headline(failure: NodeFailure) -> str:
-    """Return why a node failed, in a line."""
+    """Return why a node failed, in one line."""
     return f"{failure.code}: {first_line(failure.message, 200)}"
 
 
@@ -104,24 +104,24 @@ def amount(number: int) -> str:
 
 
 def cost(usage: Usage) -> str:
-    """What some model calls cost; `?` when a price was not known, `-` when there were none."""
+    """Return the cost of model calls: `?` for an unknown price, `-` for none."""
     return usd(usage.cost_usd)
 
 
 def usd(cost_usd: float | None) -> str:
-    """The same of a cost alone."""
+    """Return the same for a cost."""
     if cost_usd is None:
         return "?"
     return dollars(cost_usd) if cost_usd else "-"
 
 
 def more_of(counts: Mapping[str, int]) -> str:
-    """What stands for the runs that a list leaves out."""
+    """Return the line for runs omitted from a list."""
     parts = ", ".join(f"{count:,} {status}" for status, count in counts.items())
     return f"… {sum(counts.values()):,} more: {parts}"
 
 
 def first_line(text: str, width: int = 80) -> str:
-    """Return the beginning of a text, for a cell."""
+    """Return the first line of a text, shortened for a cell."""
     line = printable((text.splitlines() or [""])[0])
     return line if len(line) <= width else line[: width - 1] + "…"

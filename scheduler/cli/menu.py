@@ -1,4 +1,4 @@
-"""A menu in the terminal, moved through with the arrow keys."""
+"""A terminal menu, navigated with the arrow keys."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _DOWN = ("\x1b[B", "\x1bOB")
 _ENTER = ("\r", "\n")
 _TICK = " "
 _END_OF_FILE = "\x04"
-# What follows an escape comes with it, unless the Escape key itself was pressed.
+# An escape sequence arrives at once, unlike keys typed after the Escape key.
 _SEQUENCE_S = 0.05
 
 
 def choose(options: Sequence[str], is_open: Callable[[], bool]) -> str | None:
-    """Return the option that was picked; None for an answer of one's own.
+    """Let the person pick an option; return None for an answer of their own.
 
     Raises:
-        EOFError: they do not want to answer (Ctrl-D).
+        EOFError: the person pressed Ctrl-D.
         Withdrawn: `is_open` turned false.
     """
     chosen = _enter_at([*options, OTHER], is_open)
@@ -41,7 +41,7 @@ def choose(options: Sequence[str], is_open: Callable[[], bool]) -> str | None:
 
 
 def choose_several(options: Sequence[str], is_open: Callable[[], bool]) -> list[str] | None:
-    """Return the options that were ticked, with the space bar; None for an answer of one's own.
+    """Let the person tick options with the space bar; return None for an answer of their own.
 
     Raises:
         EOFError, Withdrawn: as `choose`.
@@ -56,10 +56,10 @@ def choose_several(options: Sequence[str], is_open: Callable[[], bool]) -> list[
 def _enter_at(
     entries: Sequence[str], is_open: Callable[[], bool], ticked: set[int] | None = None
 ) -> int:
-    """Return the entry at which the Enter key is pressed.
+    """Return the index of the entry at which Enter is pressed.
 
     Args:
-        ticked: the entries that are; None: they cannot be. The last one never is.
+        ticked: the ticked entries; None: no ticking. The last entry cannot be ticked.
     """
     chosen, rows = 0, _rows(len(entries))
     with _keys_unbuffered():
@@ -77,7 +77,7 @@ def _enter_at(
 
 
 def moved(chosen: int, key: str, count: int) -> int:
-    """Return the place after a key: arrows go round, a digit goes to that entry."""
+    """Return the position after a key: arrows wrap around, a digit jumps to that entry."""
     if key in _UP:
         return (chosen - 1) % count
     if key in _DOWN:
@@ -88,12 +88,12 @@ def moved(chosen: int, key: str, count: int) -> int:
 
 
 def _rows(count: int) -> range:
-    """Return the entries that are shown first: all, if there is room below the question."""
+    """Return the range of entries shown first: all, if they fit below the question."""
     return range(min(count, max(_LEAST_ROWS, shutil.get_terminal_size().lines - 2)))
 
 
 def window(rows: range, chosen: int) -> range:
-    """As many entries as before, moved as little as it takes to show the chosen one."""
+    """Return the shown range, moved just enough to contain the chosen entry."""
     move = min(0, chosen - rows.start) + max(0, chosen - rows[-1])
     return range(rows.start + move, rows.stop + move)
 
@@ -101,7 +101,7 @@ def window(rows: range, chosen: int) -> range:
 def _draw(entries: Sequence[str], chosen: int, rows: range, ticked: set[int] | None) -> None:
     width = shutil.get_terminal_size().columns
     for place in rows:
-        # The edges tell that there is more.
+        # Arrows at the edges mean that there is more.
         more = "↑" if place == rows[0] > 0 else "↓" if place == rows[-1] < len(entries) - 1 else " "
         mark = "➤" if place == chosen else more
         box = "" if ticked is None or place == len(entries) - 1 else _box(place in ticked)
@@ -116,7 +116,7 @@ def _box(is_ticked: bool) -> str:
 
 @contextmanager
 def _keys_unbuffered() -> Iterator[None]:
-    """Have each key at once and unseen; Ctrl-C stays what it is."""
+    """Read keys unbuffered and without echo; Ctrl-C still works."""
     before = termios.tcgetattr(sys.stdin)
     try:
         tty.setcbreak(sys.stdin)
@@ -126,7 +126,7 @@ def _keys_unbuffered() -> Iterator[None]:
 
 
 def _read_key(is_open: Callable[[], bool]) -> str:
-    """One key; an arrow comes as its escape sequence, the end of the input as Ctrl-D."""
+    """Read one key: an escape sequence for an arrow, Ctrl-D for the end of input."""
     terminal = sys.stdin.fileno()
     key = read_input(1, is_open)
     if key == b"\x1b" and select.select([terminal], [], [], _SEQUENCE_S)[0]:

@@ -1,4 +1,4 @@
-"""The flags that every verb has, and how verbs take an agent or a run."""
+"""The flags that all verbs share, and their parsing."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ with lazy_imports():
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The common flags of one call, whether they stood before the verb or after it."""
+    """The common flags of one call, given before or after the verb."""
 
     redis: str | None = None
     agents_dir: tuple[str, ...] = ()
     quiet: bool = False
-    verbosity: int = 0  # 1: more to read; 2: tracebacks too
+    verbosity: int = 0  # 1: more output; 2: also tracebacks
     no_color: bool = False
     json: bool = False
 
     @property
     def color(self) -> bool:
-        """Whether what is drawn on stderr may be coloured."""
+        """Whether output on stderr may be coloured."""
         return not self.no_color and not os.environ.get("NO_COLOR") and sys.stderr.isatty()
 
     @property
     def streams_replies(self) -> bool:
-        """Whether somebody may be reading along while models reply."""
+        """Whether a person may be watching replies on stderr."""
         return not self.quiet and sys.stderr.isatty()
 
     def say(self, line: str) -> None:
-        """A line for the person at the terminal: on stderr, unless they want quiet."""
+        """Print a line to stderr, unless quiet."""
         if not self.quiet:
             click.echo(line, err=True)
 
@@ -75,7 +75,7 @@ def engine_options(function: Command) -> Command:
 def common_options(*, json: bool = False) -> Callable[[Command], Command]:
     """Add the common flags to a verb, which gets them as its first argument, `Options`.
 
-    The verb returns its exit code, None for 0; what it raises is reported as `exit_codes` says.
+    The verb returns its exit code, None for 0; its exceptions are reported by `exit_codes`.
     """
 
     def decorate(function: Command) -> Command:
@@ -83,7 +83,7 @@ def common_options(*, json: bool = False) -> Callable[[Command], Command]:
         def verb(**parameters: Any) -> None:
             context = click.get_current_context()
             options = _options(context, parameters)
-            # Else click would take sequences out of results on their way into a pipe.
+            # Else click would strip escape sequences from results written to a pipe.
             context.color = True
             context.meta[PLAIN] = options.no_color or bool(os.environ.get("NO_COLOR"))
             try:
@@ -100,7 +100,7 @@ def common_options(*, json: bool = False) -> Callable[[Command], Command]:
 
 
 def _options(context: click.Context, parameters: dict[str, Any]) -> Options:
-    """Take the common flags out of `parameters`; those before the verb count as well."""
+    """Remove the common flags from `parameters`, and merge them with those before the verb."""
     before = context.find_root().params
     return Options(
         redis=parameters.pop("redis") or before.get("redis"),

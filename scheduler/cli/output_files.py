@@ -1,4 +1,4 @@
-"""Files that verbs write where they were told to."""
+"""Writes the output files of verbs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sleipnir.graphs.files import open_output
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a file of that name.
+    """Write a file.
 
     Raises:
         click.FileError: it cannot be written.

@@ -1,4 +1,4 @@
-"""What lists on the command line share: their flags, and the line after a page."""
+"""Shared by lists on the command line: paging flags, and the line below a page."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ Page = Mapping[str, Any]
 
 
 def limit_option(default: int) -> Callable[..., Any]:
-    """`--limit`: how long a page is."""
+    """Return the option `--limit`, the length of a page."""
     return click.option("--limit", type=click.IntRange(min=1), default=default, show_default=True)
 
 
-# Where a page begins.
+# The beginning of a page.
 cursor_option = click.option(
     "--cursor", metavar="CURSOR", help="Continue where the previous page ended."
 )
 
 
 def time_bound(ctx: click.Context, param: click.Parameter, text: str | None) -> TimeBound | None:
-    """The callback of options that take `15m`, `4h`, `7d`, or an instant as RFC 3339 has it."""
+    """Parse an option's `15m`, `4h`, `7d` or RFC 3339 instant."""
     try:
         return None if text is None else time_bounds.parse_time_bound(text)
     except ValueError as error:
@@ -42,12 +42,12 @@ def time_bound(ctx: click.Context, param: click.Parameter, text: str | None) -> 
 
 @dataclass(frozen=True, slots=True)
 class PageLine:
-    """What is said below a page: how much of how much it is, and how to continue.
+    """The line below a page: how much of the list it is, and how to continue.
 
     Args:
-        verb: of the command.
-        flags: that it was called with, by name.
-        one, many: what the list is of.
+        verb: the verb of the command.
+        flags: the flags of the call, by name.
+        one, many: the name of the entries, singular and plural.
     """
 
     verb: str
@@ -56,7 +56,7 @@ class PageLine:
     many: str
 
     def of(self, page: Page, shown: int) -> str:
-        """Return the line below a page of which so many entries were printed."""
+        """Return the line below a page with this many printed entries."""
         parts = [self._how_many(page, shown)]
         searched = page["searched"]
         if not searched["complete"]:
@@ -93,7 +93,7 @@ def _words(flags: Mapping[str, Any]) -> list[str]:
 
 
 def _clock(instant: str) -> str:
-    """Return the time of day here, with its date if that is not today's."""
+    """Return the local time of day, with the date if it is not today."""
     then = datetime.fromisoformat(instant).astimezone()
     today = datetime.now(tz=then.tzinfo).date()
     return then.strftime("%H:%M" if then.date() == today else "%Y-%m-%d %H:%M")

@@ -1,4 +1,4 @@
-"""The processes that `sleipnir worker` and `sleipnir up` keep running."""
+"""The processes that `sleipnir worker` and `sleipnir up` supervise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sleipnir.scheduler.embedded.supervisor import ChildProcess
 if TYPE_CHECKING:
     from sleipnir.scheduler.config.settings import Settings
 
-# -P: a directory of the user's that happens to be called `sleipnir` is not ours.
+# -P: don't import from a user's directory that happens to be called `sleipnir`.
 _PYTHON = (sys.executable, "-P", "-m")
 
 
@@ -25,10 +25,10 @@ def worker_children(
     verbosity: int = 0,
     quiet: bool = False,
 ) -> list[ChildProcess]:
-    """Worker processes on the configured Redis; the first one runs the scheduler, if asked.
+    """Return worker processes for the configured Redis; the first can also run the scheduler.
 
     Args:
-        quiet: whether they leave out what only tells that Celery is at work.
+        quiet: whether they suppress Celery's routine messages.
     """
     command = [*_PYTHON, "sleipnir.worker", "--concurrency", str(settings.concurrency)]
     command += ["--verbose"] * verbosity + ["--quiet"] * quiet
@@ -45,29 +45,29 @@ def worker_children(
 
 @dataclass(frozen=True, slots=True)
 class MonitorFlags:
-    """How the web pages are served."""
+    """How to serve the web UI."""
 
-    port: int  # 0: any that is free
-    prefix: str = ""  # where their addresses begin
-    opens: bool = False  # in a browser
+    port: int  # 0: any free port
+    prefix: str = ""  # the path prefix of its URLs
+    opens: bool = False  # open it in a browser
 
 
 def monitor_child(settings: Settings, flags: MonitorFlags) -> ChildProcess:
-    """Return the web pages; they tell their own address if they are to find a port."""
+    """Return the monitor process; it prints its own address if it has to choose a port."""
     command = [*_PYTHON, "sleipnir", "monitor", "--port", str(flags.port)]
     command += ["--url-prefix", flags.prefix] if flags.prefix else []
     command += ["--open"] if flags.opens else []
     command += ["--quiet"] if flags.port else []
-    # A taken port, say, is a mistake in how it is called.
+    # Usage errors, such as a port in use, would recur after a restart.
     return ChildProcess(
         "monitor", command, env=environment_of(settings), gives_up_with=int(ExitCode.USAGE)
     )
 
 
 def environment_of(settings: Settings) -> dict[str, str]:
-    """Ours, with the settings that flags may have changed.
+    """Return our environment, with settings changed by flags.
 
-    Not as arguments: a URL may hold a password, and everybody can read command lines.
+    Not as arguments: URLs may contain passwords, and command lines are public.
     """
     assert settings.redis_url is not None
     return {

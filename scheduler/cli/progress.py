@@ -1,4 +1,4 @@
-"""How a batch shows that it gets on: a bar on a terminal, a line now and then elsewhere."""
+"""Shows the progress of batches: a bar on a terminal, occasional lines elsewhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sleipnir.scheduler.cli.formatting import age, cost, tokens
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.terminal_output import printable, shortened
 
-# Only a terminal needs them.
+# Needed only on terminals.
 with lazy_imports():
     from rich import console as rich_console
     from rich import progress as rich_progress
@@ -56,13 +56,13 @@ class Display:
         self.close()
 
     def close(self) -> None:
-        """Leave no bar behind."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
 
     def update(self, progress: Progress) -> None:
-        """Show how far it has come."""
+        """Show the progress."""
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], line=self.line(progress))
         elif monotonic() > self._line_at:
@@ -71,7 +71,7 @@ class Display:
             self._options.say(f"batch {self._name}: {', '.join(parts)}")
 
     def line(self, progress: Progress) -> str:
-        """What the terminal has room for: how far it is comes first, then what matters most."""
+        """Return the line that fits the terminal: the progress first, then what matters most."""
         share = progress.finished / progress.total if progress.total else 0.0
         done = int(share * _BAR_WIDTH)
         bar = "━" * done + "─" * (_BAR_WIDTH - done)
@@ -80,7 +80,7 @@ class Display:
         return shortened(line, shutil.get_terminal_size().columns - 1)
 
     def print_result(self, line: str) -> None:
-        """A line for stdout, which may be the terminal that shows the bar."""
+        """Print a line to stdout, which may be the terminal with the bar."""
         if self._bar is not None and sys.stdout.isatty():
             self._bar.console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
         else:
@@ -99,7 +99,7 @@ class Display:
 
 
 class StepDisplay:
-    """How far a command is with one thing: one line on a terminal, one now and then elsewhere."""
+    """The progress of one task: an updated line on a terminal, occasional lines elsewhere."""
 
     def __init__(self, options: Options, name: str) -> None:
         self._options = options
@@ -134,7 +134,7 @@ class StepDisplay:
             self._options.say(line)
 
     def note(self, reason: str) -> None:
-        """Say, once, what it waits for."""
+        """Say, once per reason, what it waits for."""
         if reason != self._noted:
             self._noted = reason
             self._options.say(f"{printable(self._name)}: waiting: {printable(reason)}")
@@ -143,7 +143,7 @@ class StepDisplay:
 def final_lines(
     name: str, progress: Progress, reasons: Iterable[ReasonCount] = ()
 ) -> Iterator[str]:
-    """What to say at the end: how it went, why lines failed, what can be done about it."""
+    """Yield the final lines: the outcome, why lines failed, and what can be done about it."""
     parts = [f"{progress.finished} of {progress.total} lines finished", *_outcomes(progress)]
     if progress.earlier:
         parts.append(f"{progress.earlier} of them earlier")
@@ -208,7 +208,7 @@ def _spent(progress: Progress) -> Iterator[str]:
 def _bar(name: str, *, color: bool) -> Any:
     bar = rich_progress.Progress(
         rich_progress.TextColumn("{task.fields[line]}", markup=False),
-        # Its own control sequences must reach the terminal as they are.
+        # The unwrapped stream, as its control sequences must not be escaped.
         console=rich_console.Console(file=sys.__stderr__, no_color=not color, highlight=False),
         transient=True,
         redirect_stdout=False,

@@ -1,4 +1,4 @@
-"""Asks the person at the terminal a run's question; everything is shown on stderr."""
+"""Asks the person at the terminal a run's questions; all output goes to stderr."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ ReadLine = Callable[[], str]
 
 
 def ask(question: Question, is_open: Callable[[], bool] = lambda: True) -> str:
-    """Return the answer of the person at the terminal.
+    """Ask the person at the terminal, and return the answer.
 
     Raises:
-        EOFError: they do not want to answer (Ctrl-D).
-        Withdrawn: `is_open`, called now and then, says that no answer is wanted any more.
+        EOFError: the person pressed Ctrl-D.
+        Withdrawn: `is_open`, which is polled, said that no answer is needed any more.
     """
     show(f"? {question.text}\n")
     read = partial(read_line, is_open)
@@ -51,7 +51,7 @@ def ask(question: Question, is_open: Callable[[], bool] = lambda: True) -> str:
 
 
 def ask_for_text(question: Question, echo: Echo, read: ReadLine) -> str:
-    """One line that the question's validation accepts; an empty one stands for the default."""
+    """Ask for a line that the question's validation accepts; an empty one means the default."""
     prompt = f"[default: {question.default}] > " if question.default else "> "
     while True:
         echo(prompt)
@@ -62,7 +62,7 @@ def ask_for_text(question: Question, echo: Echo, read: ReadLine) -> str:
 
 
 def ask_for_consent(echo: Echo, read: ReadLine) -> str:
-    """`yes` or `no`, however it is written; an empty line means yes."""
+    """Ask for `yes` or `no`, in any spelling; an empty line means yes."""
     while True:
         echo("[Y/n] > ")
         agreed = consent(read())
@@ -72,7 +72,7 @@ def ask_for_consent(echo: Echo, read: ReadLine) -> str:
 
 
 def ask_for_choice(options: Sequence[str], echo: Echo, read: ReadLine) -> str:
-    """One of the options, by its number or its text, or any other text that is not empty."""
+    """Ask for one option, by number or text, or for any other non-empty text."""
     for number, option in enumerate(options, 1):
         echo(f"  {number}) {option}\n")
     if options:
@@ -85,7 +85,7 @@ def ask_for_choice(options: Sequence[str], echo: Echo, read: ReadLine) -> str:
 
 
 def ask_for_several(options: Sequence[str], echo: Echo, read: ReadLine) -> str:
-    """Any number of the options, by their numbers with commas between, or a text of one's own."""
+    """Ask for any number of options, by comma-separated numbers, or for another text."""
     for number, option in enumerate(options, 1):
         echo(f"  {number}) {option}\n")
     echo("  enter numbers separated by commas, nothing for none, or your own answer\n> ")

@@ -1,4 +1,4 @@
-"""Files of recorded model calls: written when a run is over, read before it begins."""
+"""The files for recorded model calls: written after a run, read before it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 def stored_recording(client: Client, file: Path | None) -> str | None:
-    """Give the engine the recording in a file; returns the digest that runs name it by.
+    """Store the recording of a file in the engine; return its digest.
 
     Raises:
         click.FileError: the file cannot be read.
-        SubmissionRefused: it is no recording, or too large.
+        SubmissionRefused: it is not a recording, or too large.
     """
     if file is None:
         return None
@@ -43,13 +43,13 @@ def stored_recording(client: Client, file: Path | None) -> str | None:
 
 
 def require_place(file: Path | None, *others: object) -> None:
-    """Check, before any money is spent, that a recording could be written.
+    """Check before spending money that a recording can be written.
 
     Args:
-        others: what cannot be done at the same time.
+        others: flags that exclude a recording.
 
     Raises:
-        click.UsageError: it could not.
+        click.UsageError: it cannot be written.
     """
     if file is None:
         return
@@ -64,7 +64,7 @@ def require_place(file: Path | None, *others: object) -> None:
 
 
 def write_recording(client: Client, runs: Iterable[str], file: Path, options: Options) -> None:
-    """Write what was recorded of root runs.
+    """Write the recorded calls of root runs.
 
     Raises:
         click.FileError: the file cannot be written.

@@ -1,4 +1,4 @@
-"""A run as a page of text."""
+"""Renders a run as a page of text."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.runs.map_items import MapItem
     from sleipnir.scheduler.store.queries.lists import ChildRows
 
-# Of child runs that are not shown, how many are counted by status.
+# How many omitted child runs are counted by status.
 _MOST_COUNTED = 5_000
 _ITEMS = ("INDEX", "STATE", "TOOK", "TOKENS", "COST", "REASON")
 _NODES = ("NODE", "TYPE", "VISITS", "TOTAL", "AVG", "MAX", "WAITED", "PARKED", "TOKENS", "COST")
 
 
 def items(found: Sequence[MapItem]) -> Iterator[str]:
-    """Yield the items of a map as a table, how many of each state first."""
+    """Yield a map's items as a table, after the counts by state."""
     counts = Counter(item.state for item in found)
     yield ", ".join(f"{number:,} {state.replace('_', ' ')}" for state, number in counts.items())
     rows = [
@@ -72,9 +72,9 @@ def page(
     """Yield the lines of `sleipnir show`.
 
     Args:
-        failures: that it has outlived, those that a fallback took over too.
-        waits: what keeps an open run from going on, besides its questions.
-        earlier_ends: of tries before this one, each with when it was, in ms.
+        failures: node failures that did not end it, handled ones included.
+        waits: what blocks an open run besides its questions.
+        earlier_ends: the ends of earlier tries, each with its instant in ms.
     """
     yield from columns(("run", run.run_id), list(_facts(run, waits, now_ms)))
     yield from _ends(run, earlier_ends)
@@ -126,7 +126,7 @@ def _facts(run: Run, waits: str | None, now_ms: int) -> Iterator[tuple[str, str]
 
 
 def _ends(run: Run, earlier: Sequence[tuple[int, RunEnded]]) -> Iterator[str]:
-    """How tries before this one ended, and why the run failed: in full, never cut to a column."""
+    """Yield how earlier tries ended and why the run failed: in full, never cut to a column."""
     for at, ended in earlier:
         took = f"{ended.elapsed_ms / 1000:.2f} s"
         how = f"try {ended.number or 1} {ended.status.replace('_', ' ')} after {took}"
@@ -142,12 +142,12 @@ def _reason(failure: Failure) -> str:
 
 
 def _indented(message: str) -> str:
-    """As it may be printed; its first line has the cause, further ones are set in."""
+    """Return a printable message with the lines after the first one indented."""
     return printable(message).rstrip("\n").replace("\n", "\n  ")
 
 
 def _failures(run: Run, failures: Sequence[NodeFailure]) -> Iterator[str]:
-    """Each in full, as a run's error."""
+    """Yield each failure in full, like a run's error."""
     for each in failures:
         yield ""
         how = "failed, its fallback took over" if each.handled else "failed"
@@ -172,7 +172,7 @@ def _node(row: NodeTimes, types: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def lines_of(client: Client, run: Run) -> Iterator[str]:
-    """Yield the lines of `sleipnir show` of a run as it is now."""
+    """Yield the lines of `sleipnir show` for a run as it is now."""
     records = client.queries
     yield from page(
         run,
@@ -188,13 +188,13 @@ def lines_of(client: Client, run: Run) -> Iterator[str]:
 
 
 def children_of(client: Client, run: Run, most: int) -> ChildRows:
-    """Return the first child runs of a run, and the numbers of the others."""
+    """Return the first child runs of a run, and the counts of the others."""
     (found,) = client.queries.child_rows([run.run_id], most=most, counted=_MOST_COUNTED)
     return found
 
 
 def _earlier_ends(client: Client, run: Run) -> list[tuple[int, RunEnded]]:
-    """Return when and how tries before this one ended, as far as that is still told."""
+    """Return when and how earlier tries ended, as far as that is stored."""
     if run.tries == 1:
         return []
     told = client.queries.follow(run.run_id, block=False)
@@ -206,7 +206,7 @@ def _earlier_ends(client: Client, run: Run) -> list[tuple[int, RunEnded]]:
 
 
 def _rests_for(client: Client, run: Run) -> str | None:
-    """What a run rests for that ends by itself, such as a rate or a pause of a provider."""
+    """Return a temporary reason why the run rests, such as a provider's rate limit, or None."""
     newest = None if run.is_final else client.queries.newest_entry(run.run_id)
     if newest is None or not isinstance(newest.event, VisitDelayed):
         return None
@@ -214,7 +214,7 @@ def _rests_for(client: Client, run: Run) -> str | None:
 
 
 def node_types(client: Client, run: Run) -> Mapping[str, str]:
-    """Return the types of its nodes, as far as its agent is stored."""
+    """Return the types of its nodes if its agent is still stored."""
     if run.context.converses:
         return dict.fromkeys(run.visits, "agent")
     try:

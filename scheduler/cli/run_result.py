@@ -1,4 +1,4 @@
-"""How commands end that are attached to a run: its result on stdout, why it failed on stderr."""
+"""Ends commands that are attached to a run: its result on stdout, why it failed on stderr."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
 
 
-# Of what a run has outlived, on the terminal: `show` has more.
+# How many tolerated failures to print; `show` has more.
 _TOLD_FAILURES = 5
 
 
@@ -46,7 +46,7 @@ def document_of(client: Client, run: Run, questions: Sequence[Question]) -> Docu
 def print_result(
     client: Client, run: Run, options: Options, questions: Sequence[Question]
 ) -> ExitCode:
-    """Print how the run ended, or what it waits for; returns the exit code."""
+    """Print the run's result, or what it waits for; return the exit code."""
     if options.verbosity:
         _print_times(client, run)
     if options.json:
@@ -65,17 +65,17 @@ def print_result(
         _print_failure(run, run.failure)
     _print_earlier_failures(client, run)
     if misses and run.status == Status.SUCCEEDED:
-        return ExitCode.FAILED  # whatever the run made of it, it did not go the recorded way
+        return ExitCode.FAILED  # it succeeded, but not as recorded
     return exit_code_of(run.status)
 
 
 def print_json(value: object) -> None:
-    """One JSON document on a line of its own."""
+    """Print a JSON document on one line."""
     click.echo(json.dumps(value, ensure_ascii=False))
 
 
 def _print_failure(run: Run, failure: Failure) -> None:
-    """The reason in full: the narration's last line has only the beginning of it."""
+    """Print the reason in full; the narration only has its beginning."""
     place = f" at node '{failure.node}'" if failure.node else ""
     ended = run.status.replace("_", " ")
     code = f"{failure.code}: " if run.status == Status.FAILED else ""
@@ -84,7 +84,7 @@ def _print_failure(run: Run, failure: Failure) -> None:
 
 
 def _print_earlier_failures(client: Client, run: Run) -> None:
-    """What the run has outlived, and may have ended for later; then where the rest is told."""
+    """Print earlier failures, which may have caused the end, and where to find more."""
     failures = client.queries.failures(run)
     if run.status != Status.FAILED:
         failures = [each for each in failures if not each.handled]
@@ -114,10 +114,10 @@ def stay(
     streams: bool,
     start: Callable[[], object] | None = None,
 ) -> ExitCode:
-    """Follow a run as `run` does: narrate, ask, print its result, and cancel it on Ctrl-C.
+    """Follow a run as `run` does: narrate, ask, print its result; Ctrl-C cancels it.
 
     Args:
-        start: lets the run go on; only what happens from then on is told.
+        start: starts or continues the run; only later events are shown.
     """
     attachment = Attachment(
         client, run_id, options, asks=is_terminal(), stays=False, streams=streams
@@ -136,13 +136,13 @@ def stay(
 
 
 def cancelled(client: Client, attachment: Attachment, options: Options) -> ExitCode:
-    """Return the run may be costing money: end it, and see its end."""
+    """Cancel the run, which may be costing money, and show its end."""
     with contextlib.suppress(RunNotFound):  # it was not submitted yet
         client.cancel(attachment.run_id)
         options.say(f"cancelling run {attachment.run_id}; Ctrl-C again exits at once")
         try:
             print_result(client, attachment.follow(), options, ())
         except KeyboardInterrupt:
-            # Without waiting for an engine of ours: it ends by itself once we are gone.
+            # Don't wait for our embedded engine: it stops by itself once we are gone.
             os._exit(ExitCode.INTERRUPTED)
     return ExitCode.INTERRUPTED

@@ -1,4 +1,4 @@
-"""What `run` and `submit` take, and how it becomes a request."""
+"""The parameters of `run` and `submit`, and the request made from them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.preparation import PreparedAgent
     from sleipnir.scheduler.runs.submit import Request
 
-# What a request may say besides its prompt.
+# The options of a request besides the prompt.
 REQUEST_OPTIONS = (
     click.option(
         "--set",
@@ -132,7 +132,7 @@ _PARAMETERS = (
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """The parameters of a submission, as click hands them over."""
+    """The parameters of a submission as parsed by click."""
 
     agent: str
     prompt: str
@@ -151,10 +151,10 @@ class Submission:
     confirmed: bool
 
     def new_run_id(self, client: Client, prepared: PreparedAgent) -> str:
-        """An id for its run, which is known before it is submitted: no Ctrl-C comes in between.
+        """Return an id for the run, known before submission so that Ctrl-C can always cancel it.
 
         Raises:
-            SubmissionRefused: the agent can have no such session.
+            SubmissionRefused: the agent cannot have such a session.
         """
         return submit.new_run_id_in(client.session_for(prepared, self._about_session))
 
@@ -172,10 +172,10 @@ class Submission:
         recorded: bool = False,
         streamed: bool = False,
     ) -> None:
-        """Submit it as a run of that id; asks for missing variables where it can.
+        """Submit a run with this id; ask for missing variables if possible.
 
-        What somebody runs and watches here works on this machine's files, in the current
-        directory; what is only submitted does so if a directory is named.
+        Attached runs work on this machine's files, in the current directory; others only if a
+        directory is given.
 
         Raises:
             SubmissionRefused, SessionInUse: it was not accepted.
@@ -194,7 +194,7 @@ class Submission:
 
     def _variables(self, client: Client, prepared: PreparedAgent) -> dict[str, str]:
         session = client.session_for(prepared, self._about_session)
-        if session is not None and session.run is not None:  # it keeps those that it began with
+        if session is not None and session.run is not None:  # a session keeps its variables
             return dict(self.variables)
         return variable_values(
             prepared.name,
@@ -204,7 +204,7 @@ class Submission:
         )
 
     def choose_build(self, client: Client) -> ChooseBuild | None:
-        """Who is asked about knowledge bases that nobody has built."""
+        """Return the questions about unbuilt knowledge bases; None if nobody can be asked."""
         return None if self.headless else knowledge_questions.questions_here(client.store.settings)
 
     def _request(self, client: Client, prepared: PreparedAgent, run_id: str) -> Request:
@@ -230,7 +230,7 @@ class Submission:
 
 
 def live_tools(tools: str | None, replay: Path | None) -> bool:
-    """Return whether `--tools` wants a replay to call tools.
+    """Return whether `--tools` makes a replay call tools.
 
     Raises:
         click.UsageError: it is given without `--replay`.
@@ -257,7 +257,7 @@ def submission_parameters(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def submit_only(options: Options, submission: Submission) -> ExitCode:
-    """Submit, print the run's id, and say what it takes for it to go on."""
+    """Submit, print the run's id, and say what to start for it to continue."""
     with open_client(options, workers=False) as client:
         choose = submission.choose_build(client)
         prepared = client.prepare(submission.agent, submission.workdir, choose)
@@ -274,11 +274,11 @@ def submit_only(options: Options, submission: Submission) -> ExitCode:
 def variable_values(
     agent: str, variables: Sequence[Variable], given: Sequence[tuple[str, str]], *, asks: bool
 ) -> dict[str, str]:
-    """Return the values given for an agent, here or in the environment; asks for those without.
+    """Return the given values, here or in the environment; ask for missing ones if `asks`.
 
     Raises:
-        SubmissionRefused: E215, some have none, and nobody is to be asked.
-        click.UsageError: the environment's cannot be read.
+        SubmissionRefused: E215, values are missing, and nobody can be asked.
+        click.UsageError: the environment's values are invalid.
     """
     values = {**variables_from_environment(agent, os.environ), **dict(given)}
     missing = [v for v in variables if v.default is None and v.name not in values]
@@ -291,7 +291,7 @@ def variables_from_environment(agent: str, environment: Mapping[str, str]) -> di
     """Return the values in `<AGENT>_VARIABLES`: `[{"name", "value"}]`, or one object name → value.
 
     Raises:
-        click.UsageError: when it is neither.
+        click.UsageError: it is neither.
     """
     name = agent.upper().replace("-", "_") + "_VARIABLES"
     try:
@@ -318,7 +318,7 @@ def _missing(variables: Sequence[Variable]) -> SubmissionRefused:
 
 
 def _ask_for(variable: Variable) -> str:
-    """Ask until there is an answer that is not blank."""
+    """Ask until the answer is not blank."""
     label = f"{variable.name} ({variable.description}): "
     while True:
         if variable.secret:

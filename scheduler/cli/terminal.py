@@ -1,4 +1,4 @@
-"""The terminal where somebody sits: shown on stderr, typed on stdin."""
+"""Interaction with the person at the terminal: output on stderr, input from stdin."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ import click
 
 from sleipnir.scheduler.cli.terminal_output import printable
 
-# How often a question is looked at that somebody else may answer meanwhile.
+# How often to check a question that may be answered elsewhere meanwhile.
 _LOOK_S = 1.0
 
 
 class Withdrawn(Exception):
-    """What was asked needs no answer any more."""
+    """The question no longer needs an answer."""
 
 
 def is_terminal() -> bool:
-    """Return whether somebody can be asked."""
+    """Return whether a person can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def show(text: str) -> None:
-    """Write to the terminal, without a line end of our own."""
+    """Print to the terminal without adding a line end."""
     click.echo(printable(text), err=True, nl=False)
 
 
 def read_line(is_open: Callable[[], bool] = lambda: True) -> str:
-    """What is typed up to the Enter key.
+    """Read a line from the terminal.
 
     Raises:
-        EOFError: Ctrl-D instead.
-        Withdrawn: `is_open` turned false.
+        EOFError: Ctrl-D was pressed.
+        Withdrawn: `is_open` returned False.
     """
-    # Not sys.stdin: what that keeps in its buffer is not seen when waiting for input.
+    # Not sys.stdin: select does not see what is in its buffer.
     typed = read_input(4096, is_open)
     if not typed:
         raise EOFError
@@ -44,7 +44,7 @@ def read_line(is_open: Callable[[], bool] = lambda: True) -> str:
 
 
 def read_input(size: int, is_open: Callable[[], bool]) -> bytes:
-    """Return the next bytes that are typed, a line at most; none at the end of the input."""
+    """Return the next typed bytes, a line at most; b"" at the end of the input."""
     terminal = sys.stdin.fileno()
     while not select.select([terminal], [], [], _LOOK_S)[0]:
         if not is_open():

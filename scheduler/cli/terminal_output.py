@@ -1,8 +1,8 @@
-"""What a terminal gets: texts from outside made harmless, and our own styles.
+"""Terminal output: texts from outside are made harmless, our own styles are kept.
 
-Standard output and error are replaced where they are terminals, so that whatever a verb prints is
-shown and never obeyed: an agent's name, a model's reply, a script's error. Pipes and files get
-every byte as it is.
+On terminals, standard output and error are replaced, so that control characters in anything a
+verb prints, such as an agent's name, a model's reply or a script's error, are shown instead of
+interpreted. Pipes and files get all bytes unchanged.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from typing import Any
 
 import click
 
-# A style is written between two characters that no text may hold (Unicode's noncharacters), with
-# a word in it that nobody outside can know.
+# Styles are marked by two characters that texts cannot contain (Unicode noncharacters), and a word
+# that nobody outside can know.
 _WORD = os.urandom(8).hex()
 _STYLE = re.compile(f"\ufdd0{_WORD}([0-9;]*)\ufdd1")
-# Where the context of a verb says that nothing is to be styled.
+# Key of the context for "no styles".
 PLAIN = "sleipnir.plain"
-_replaced: list[io.TextIOBase] = []  # kept: their end would close the terminal
+_replaced: list[io.TextIOBase] = []  # kept alive: deleting them would close the terminal
 
 
 class TerminalOutput(io.TextIOWrapper):
-    """A terminal that shows control characters instead of obeying them."""
+    """A terminal stream that shows control characters instead of interpreting them."""
 
     def write(self, text: str, /) -> int:
         """Write a text; returns its length."""
-        # Odd pieces are what was found: the numbers of a style.
+        # Odd pieces are matches: the numbers of a style.
         pieces = _STYLE.split(text)
         pieces[::2] = map(printable, pieces[::2])
         pieces[1::2] = (f"\x1b[{numbers}m" for numbers in pieces[1::2])
@@ -39,7 +39,7 @@ class TerminalOutput(io.TextIOWrapper):
         return len(text)
 
     def control(self, sequence: str) -> None:
-        """Send a control sequence of ours."""
+        """Send one of our own control sequences."""
         super().write(sequence)
         self.flush()
 
@@ -57,7 +57,7 @@ def protect_terminals() -> None:
 
 
 def printable(text: str) -> str:
-    """A text from outside as it may reach a terminal: it moves no cursor and sets no colour."""
+    """Return a text with control characters escaped, harmless to a terminal."""
     if text.isprintable():
         return text
     return "".join(
@@ -66,10 +66,10 @@ def printable(text: str) -> str:
 
 
 def style(text: str, *, err: bool = False, **styles: Any) -> str:
-    """Return the text in a style of `click.style`, if it goes to a terminal that is to have styles.
+    """Return the text in a `click.style`, if it goes to a terminal that may be styled.
 
     Args:
-        err: it goes to standard error.
+        err: whether it goes to standard error.
     """
     context = click.get_current_context(silent=True)
     stream = sys.stderr if err else sys.stdout
@@ -80,25 +80,25 @@ def style(text: str, *, err: bool = False, **styles: Any) -> str:
 
 
 def unstyled(text: str) -> str:
-    """Return the text without styles: as many characters as it takes on a line."""
+    """Return the text without styles."""
     return _STYLE.sub("", text)
 
 
 def width_of(text: str) -> int:
-    """How many places of a line a text takes, its styles none, a character of Chinese two."""
+    """Return the columns that a text occupies: none for styles, two for wide characters."""
     bare = unstyled(text)
     return len(bare) if bare.isascii() else sum(map(_places, bare))
 
 
 def shortened(text: str, width: int) -> str:
-    """Return the beginning of a text that takes so many places at most, with its styles."""
+    """Return a text cut to this width, with its styles."""
     if width_of(text) <= width:
         return text
     pieces, left = _STYLE.split(text), width - 1
     for number in range(0, len(pieces), 2):
         kept, left = _beginning(pieces[number], left)
         pieces[number] = kept
-    # The mark stands inside the style of what it is cut from.
+    # The ellipsis is inside the style of the cut text.
     last = max((n for n in range(0, len(pieces), 2) if pieces[n]), default=0)
     pieces[last] += "…"
     pieces[1::2] = (f"\ufdd0{_WORD}{numbers}\ufdd1" for numbers in pieces[1::2])
@@ -106,14 +106,14 @@ def shortened(text: str, width: int) -> str:
 
 
 def output_width() -> int | None:
-    """Return how long a line of standard output may be; None: as long as it is."""
+    """Return the width of standard output; None for no limit."""
     if not isinstance(sys.stdout, TerminalOutput):
         return None
     return shutil.get_terminal_size().columns
 
 
 def _beginning(text: str, room: int) -> tuple[str, int]:
-    """As much of a text as there is room for, and the room that is left."""
+    """Return the beginning of a text that fits, and the room left."""
     for place, c in enumerate(text):
         room -= _places(c)
         if room < 0:
@@ -128,11 +128,11 @@ def _places(c: str) -> int:
 
 
 def control(sequence: str) -> None:
-    """Move the cursor of the terminal at standard error, or clear a part of it."""
+    """Send a control sequence to the terminal at standard error."""
     if isinstance(sys.stderr, TerminalOutput):
         sys.stderr.control(sequence)
 
 
 def _marked(sequences: str) -> str:
-    """Escape sequences in the form that `TerminalOutput` lets pass."""
+    """Return escape sequences in the form that `TerminalOutput` passes through."""
     return sequences.replace("\x1b[", f"\ufdd0{_WORD}").replace("m", "\ufdd1")

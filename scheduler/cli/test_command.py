@@ -1,4 +1,4 @@
-"""One call of `sleipnir test`: chooses cases, runs them, reports as pytest does."""
+"""One call of `sleipnir test`: selects cases, runs them, reports as pytest does."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _RULE_WIDTH = 79
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which cases to run."""
+    """The selection of cases to run."""
 
-    names: tuple[str, ...] = ()  # of cases or their files; none: all
-    part: str | None = None  # of an id, in any case
+    names: tuple[str, ...] = ()  # of cases or files; none: all
+    part: str | None = None  # part of an id, ignoring case
 
     def of(self, cases: Sequence[Case], agent: str) -> list[Case]:
-        """Return the chosen ones.
+        """Return the selected cases.
 
         Raises:
-            click.UsageError: a name fits none, or nothing is left.
+            click.UsageError: a name matches no case, or nothing is selected.
         """
         for name in self.names:
             if not any(_is_named(case, name) for case in cases):
@@ -67,7 +67,7 @@ def run_tests(
     exitfirst: bool,
     record: bool,
 ) -> ExitCode:
-    """Run the chosen cases; returns the exit code.
+    """Run the selected cases; return the exit code.
 
     Raises:
         click.UsageError: there is nothing to run.
@@ -100,7 +100,7 @@ def run_tests(
 
 
 class _Report:
-    """What people read of the results, or machines."""
+    """The report of the results, for people or programs."""
 
     def __init__(self, options: Options, cases: Sequence[Case]) -> None:
         self._options = options
@@ -116,7 +116,7 @@ class _Report:
         return sorted(self._results, key=lambda result: self._cases.index(result.case))
 
     def add(self, result: Result) -> None:
-        """One case is done."""
+        """Report a finished case."""
         self._results.append(result)
         if not self._prose or self._options.quiet:
             return
@@ -128,12 +128,12 @@ class _Report:
             click.echo(style("." if result.passed else "F", fg=color), nl=False)
 
     def interruption(self) -> str:
-        """What to say to somebody who did not wait for the end."""
+        """Return the message after an interruption."""
         done = f"{len(self._results)} of {len(self._cases)} cases"
         return f"interrupted after {done}, {len(self.failed)} failed; the other runs are cancelled"
 
     def end(self, agent: str, elapsed_s: float) -> None:
-        """All cases are done."""
+        """Print the final report."""
         if not self._prose:
             print_json(self._document(agent, elapsed_s))
             return

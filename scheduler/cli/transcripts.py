@@ -1,4 +1,4 @@
-"""How a conversation with a model looks in a terminal."""
+"""Formats conversations with models for a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sleipnir.scheduler.runs.model import Usage
 
 
 def transcript_lines(entry: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of one visit's conversation, each with its node and who speaks before it."""
+    """Yield the lines of one visit's conversation, each prefixed by node and role."""
     item = "" if entry["index"] is None else f"[{entry['index']}]"
     place = f"{entry['step']} {entry['node']}{item}"
     if entry["attempt"] > 1 or entry["failed"]:
@@ -35,7 +35,7 @@ def _said(message: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _about(exchange: Mapping[str, Any]) -> str:
-    """Return the model, and what the reply took."""
+    """Return the model, and the usage and duration of the reply."""
     usage = Usage(*exchange["usage"])
     took = "" if exchange["seconds"] is None else f", {exchange['seconds']:.1f} s"
     source = "" if exchange["source"] == "model" else f", {exchange['source']}"

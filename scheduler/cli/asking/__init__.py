@@ -1,1 +1,1 @@
-"""Questions of commands to the person at the terminal, beside those of runs."""
+"""Questions of commands, not of runs, to the person at the terminal."""

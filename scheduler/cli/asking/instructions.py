@@ -1,4 +1,4 @@
-"""Has instructions of normal agents made at the terminal, where their code may ask for a line."""
+"""Creates the instructions of normal agents at the terminal, where their code may prompt."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.preparation import PreparedAgent
     from sleipnir.scheduler.runs.submit import Request
 
-# What calls functions belongs to workers, and is not imported for any other agent.
+# The code that calls functions belongs to workers, and is imported only when needed.
 _MAKER = "sleipnir.worker.agents.at_terminal"
 
 
 def with_instructions(
     client: Client, prepared: PreparedAgent, reference: str, request: Request
 ) -> Request:
-    """Return a request with what `_instructions` of its agent returns here.
+    """Return a request with the result of calling the agent's `_instructions` here.
 
-    Without a terminal, and of other agents, it is what it was: a worker calls the function then.
+    Unchanged without a terminal, where a worker calls the function later, and for other agents.
 
     Raises:
         NodeFailed: R602, the function failed or returned nothing.

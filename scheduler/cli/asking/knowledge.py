@@ -1,4 +1,4 @@
-"""Asks the person at the terminal what to build a knowledge base with."""
+"""Asks the person at the terminal for the settings to build a knowledge base."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sleipnir.scheduler.cli.terminal import is_terminal, read_line, show
 from sleipnir.scheduler.config.settings import Settings
 
 _CHUNK_SIZE = 1000
-_OVERLAP_SHARE = 20  # of a chunk
+_OVERLAP_SHARE = 20  # the overlap is a 20th of a chunk
 _QUESTIONS = {
     "embedding_model": "embedding model (provider:model, local, or none for keywords only)",
     "chunk_size": "longest chunk, characters",
@@ -31,14 +31,14 @@ _QUESTIONS = {
 
 
 class _NotAccepted(Exception):
-    """What was typed cannot be used; the text says why."""
+    """The input is invalid; the text says why."""
 
 
 class BuildQuestions:
-    """Asks about each knowledge base once; as `ChooseBuild` has it.
+    """Asks about each knowledge base once; implements `ChooseBuild`.
 
     Args:
-        providers: as `choose_build` has it.
+        providers: as for `choose_build`.
     """
 
     def __init__(self, providers: Collection[str]) -> None:
@@ -57,7 +57,7 @@ class BuildQuestions:
     def leaves_out(
         self, agent: str, base: DescribedBase, failures: Sequence[tuple[str, str]]
     ) -> bool:
-        """Whether to go on without documents that cannot be read; not, unless they say so."""
+        """Return whether the person agrees to continue without unreadable documents."""
         name = agent, base.node_id, *failures
         if name not in self._left_out:
             self._left_out[name] = leaves_out(failures)
@@ -65,12 +65,12 @@ class BuildQuestions:
 
 
 def questions_here(settings: Settings) -> BuildQuestions | None:
-    """Questions to the person at this terminal; None if nobody is."""
+    """Return the questions for the person at this terminal, or None without one."""
     return BuildQuestions(settings.models.own_providers) if is_terminal() else None
 
 
 def leaves_out(failures: Sequence[tuple[str, str]]) -> bool:
-    """Whether to build without documents, given their sources and why they cannot be read."""
+    """Ask whether to build without documents, given as (source, reason) pairs."""
     for source, why in failures:
         show(f"{source}: {why}\n")
     show("Build without these documents? [y/N] > ")
@@ -80,14 +80,14 @@ def leaves_out(failures: Sequence[tuple[str, str]]) -> bool:
 def choose_build(
     providers: Collection[str], agent: str, base: DescribedBase, defaults: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """What is missing to build a knowledge base; None if it is not to be built.
+    """Ask for the missing settings to build a knowledge base; None: don't build it.
 
     Args:
-        providers: servers of embedding models besides those that are known.
-        defaults: what it is built with where its node does not say.
+        providers: additional providers of embedding models.
+        defaults: the settings that apply if its node has none.
 
     Raises:
-        EOFError: they do not want to answer (Ctrl-D).
+        EOFError: the person pressed Ctrl-D.
     """
     show(f"? the knowledge base '{base.node_id}' of agent '{agent}' is not built; build it now?\n")
     if ask_for_consent(show, read_line) != "yes":
@@ -102,7 +102,7 @@ def choose_build(
 
 
 def _ask(field: str, known: Mapping[str, Any], providers: Collection[str]) -> str | int:
-    """Return the value of a field; an empty line stands for the default."""
+    """Ask for a field's value; an empty line means the default."""
     default = _default(field, known)
     while True:
         show(f"{_QUESTIONS[field]} [default: {default}] > ")
@@ -132,7 +132,7 @@ def _model(text: str, providers: Collection[str]) -> str:
 
 
 def _size(text: str, known: Mapping[str, Any]) -> int:
-    """Return a chunk's size or overlap: the one of them that is not known yet."""
+    """Parse a chunk's size or overlap, whichever is not known yet."""
     if not text.isdecimal():
         raise _NotAccepted("a whole number of characters")
     size = int(text)

@@ -44,14 +44,14 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.preparation import PreparedAgent
 
-# What every run of a chat is labelled with, so that its user finds those that wait for an answer.
+# The label of all runs of a chat, by which its user's waiting runs are found.
 _LABEL = "chat"
 _TEMPORARY = "temp-"
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """How somebody wants to talk to an agent."""
+    """How to talk to an agent."""
 
     agent: str
     session: str | None = None
@@ -61,12 +61,13 @@ class Wishes:
 
 
 class Chat:
-    """One start of `sleipnir chat`.
+    """One call of `sleipnir chat`.
 
-    A conversation without a name gets one that ends with the chat, unless a question is left open.
+    An unnamed conversation gets a temporary session, which is removed at the end unless a question
+    is left open.
 
     Raises:
-        AgentNotFound, InvalidAgent, BundleError, SubmissionRefused: the agent cannot be talked to.
+        AgentNotFound, InvalidAgent, BundleError, SubmissionRefused: the agent cannot be used.
     """
 
     def __init__(self, client: Client, options: Options, wishes: Wishes) -> None:
@@ -92,7 +93,7 @@ class Chat:
         self._code = ExitCode.SUCCEEDED
 
     def stay(self, read: Reader) -> ExitCode:
-        """Talk until the end of the input, or until a question is left unanswered."""
+        """Read and send messages until the end of the input, or until a question is left open."""
         try:
             if self._left is not None:
                 self._options.say(f"continuing run {self._left.run_id}, which is not over")
@@ -100,13 +101,13 @@ class Chat:
             while self._stays:
                 try:
                     message = read()
-                except KeyboardInterrupt:  # the line is given up
+                except KeyboardInterrupt:  # the line is discarded
                     self._options.say("Ctrl-D leaves")
                     continue
                 if message is None:
                     break
                 self._take(message)
-            # Somebody who was there has seen how each run ended.
+            # A person at the terminal has seen how each run ended.
             is_open = self._code == ExitCode.WAITING
             return ExitCode.SUCCEEDED if is_terminal() and not is_open else self._code
         finally:
@@ -115,9 +116,9 @@ class Chat:
     # ---- beginning and end
 
     def _begin(self, prepared: PreparedAgent) -> dict[str, str]:
-        """Return the values of the agent's variables, asked for where that is possible."""
+        """Return the values of the agent's variables; ask for missing ones if possible."""
         declared, found = prepared.graph.variables, self._found_session()
-        if found is not None and found.run is not None:  # it keeps those that it began with
+        if found is not None and found.run is not None:  # a session keeps its variables
             values, known = dict(self._wishes.variables), found.run.context.variables
         else:
             values = variable_values(
@@ -133,14 +134,14 @@ class Chat:
 
     @staticmethod
     def _run_of(session: Session | None) -> Run | None:
-        """Return the run of a session that is not over."""
+        """Return the last run of a session if it has not ended."""
         run = None if session is None else session.run
         return None if run is None or run.is_final else run
 
     def _left_open(self) -> Run | None:
         """Return the newest run of this user's chats with the agent that waits for an answer.
 
-        None where nobody could answer it.
+        None without a terminal, where nobody could answer.
         """
         if not is_terminal():
             return None
@@ -160,7 +161,7 @@ class Chat:
     # ---- messages
 
     def _take(self, message: str) -> None:
-        """What was typed: for the agent, or for us."""
+        """Handle typed input: a message to the agent, or a command."""
         try:
             if is_command(message):
                 obey(self, message)
@@ -191,7 +192,7 @@ class Chat:
             streamed=self._options.streams_replies,
             labels={_LABEL: _user()},
         )
-        # Ctrl-C finds a run that goes on already, although we do not know yet that it was accepted.
+        # Ctrl-C must be able to cancel a run even before we know that it was accepted.
         self._follow(run_id, begin=partial(self._submit, prepared, request))
         self._clears_todos = False
 
@@ -200,7 +201,7 @@ class Chat:
         self._client.submit(prepared, request)
 
     def _follow(self, run_id: str, begin: Callable[[], object] = lambda: None) -> None:
-        """Show a run to its end, or to a question that nobody here answers."""
+        """Show a run until it ends, or asks a question that nobody here answers."""
         narrator = ChatNarrator(self._options) if self._config is not None else None
         attachment = Attachment(
             self._client,
@@ -248,7 +249,7 @@ class Chat:
         self._show(help_lines())
 
     def send_starter(self, number: str) -> None:
-        """Send one of the messages that the agent suggests; list them if none is chosen."""
+        """Send a suggested message of the agent, or list them if none is chosen."""
         starters = [render(starter, self._values()) for starter in self._starters]
         if number.isdecimal() and 1 <= int(number) <= len(starters):
             self._show([f"> {starters[int(number) - 1]}"])
@@ -290,7 +291,7 @@ class Chat:
         self._show(lines)
 
     def _values(self) -> Mapping[str, str]:
-        """What starters may name."""
+        """Return the values for placeholders in conversation starters."""
         return {**machine_facts(), "__cwd__": str(Path.cwd()), **self._known}
 
     def _show(self, lines: Iterable[str]) -> None:
@@ -299,9 +300,9 @@ class Chat:
 
 
 def _user() -> str:
-    """Who sits here, as a label says it."""
+    """Return the user's name for the label."""
     try:
         name = getpass.getuser()
-    except (OSError, KeyError):  # no user of that number has a name
+    except (OSError, KeyError):  # the user id has no name
         name = "somebody"
     return printable(name)[:LONGEST_VALUE]

@@ -1,4 +1,4 @@
-"""What somebody in a chat may say to the command itself: words that begin with a dot."""
+"""Commands within a chat: words that begin with a dot."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ COMMANDS: Mapping[str, _Command] = {
 
 
 def is_command(message: str) -> bool:
-    """Return whether a message is for us and not for the agent."""
+    """Return whether a message is a command rather than for the agent."""
     return "\n" not in message and _WORD.match(message) is not None
 
 
 def obey(chat: Commanded, message: str) -> None:
-    """Do what a command says.
+    """Carry out a command.
 
     Raises:
         UnknownCommand: there is no such command.
@@ -76,7 +76,7 @@ def obey(chat: Commanded, message: str) -> None:
 
 
 def help_lines() -> Iterator[str]:
-    """What `.help` shows."""
+    """Yield the lines of `.help`."""
     width = max(len(command.usage) for command in COMMANDS.values())
     for command in COMMANDS.values():
         yield f"{command.usage:{width}}  {command.help}"

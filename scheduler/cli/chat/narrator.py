@@ -1,4 +1,4 @@
-"""What a chat shows of a run: the reply as it comes, tools at work, and what went wrong."""
+"""Shows a chat's run: the reply as it is generated, running tools, and errors."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from sleipnir.scheduler.runs.narration import render
 
 _WARNING = "▸ warning "
 _OF_EVERY_RUN = (RunSubmitted, ModelCalled, StepCommitted, RunEnded)
-# Whoever is at the terminal is asked, and whoever is not is told how to answer.
+# Questions are asked at the terminal, or explained without one.
 _TOLD_OTHERWISE = (*_OF_EVERY_RUN, QuestionAsked)
 
 
 class ChatNarrator(Narrator):
-    """Tells a person of a run of a normal agent; what the model says goes to standard output."""
+    """Narrates a normal agent's run; the model's text goes to standard output."""
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
         self._tells_all = options.verbosity > 0
-        self._said = ""  # in the reply that is coming
+        self._said = ""  # text of the current reply so far
         self.streams = sys.stdout.isatty()
 
     def tell(self, event: Event, *, is_child: bool, build: str | None = None) -> None:
@@ -54,7 +54,7 @@ class ChatNarrator(Narrator):
         super().end()
 
     def has_said(self, output: str | None) -> bool:
-        """Return whether the last reply was shown already."""
+        """Return whether the last reply was already shown."""
         return self.streams and output is not None and self._said.strip() == output.strip()
 
     def _end_line(self) -> None:

@@ -1,4 +1,4 @@
-"""Reads messages: from somebody at a terminal, with a history and several lines, or from a pipe."""
+"""Reads messages from a terminal, with history and multiple lines, or from a pipe."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ with lazy_imports():
 if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyPressEvent
 
-# The next message; None at the end of the input. Ctrl-C raises KeyboardInterrupt.
+# Returns the next message, or None at the end of the input; Ctrl-C raises KeyboardInterrupt.
 Reader: TypeAlias = Callable[[], str | None]
 
 _PROMPT = "> "
@@ -29,7 +29,7 @@ _FOR_ITS_OWNER = 0o600
 
 
 def reader_for(agent: str) -> Reader:
-    """Return how messages to an agent are read here."""
+    """Return the reader of messages to an agent for this terminal or pipe."""
     if not is_terminal():
         return _from_pipe
     if os.environ.get("TERM", "dumb") == "dumb":
@@ -51,15 +51,15 @@ def _from_plain_terminal() -> str | None:
 
 
 class _Editor:
-    """Lines that can be edited, and recalled from a file; what is pasted stays one message."""
+    """An editor with persistent history; pasted lines stay one message."""
 
     def __init__(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch(_FOR_ITS_OWNER)
-        # Not sys.stderr: that shows control sequences instead of obeying them.
+        # Not sys.stderr, which escapes control sequences.
         self._screen = os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8")
         output = vt100.Vt100_Output.from_pty(self._screen, term=os.environ.get("TERM"))
-        output.enable_cpr = False  # not every terminal tells where its cursor is
+        output.enable_cpr = False  # not every terminal reports its cursor position
         self._session: prompt_toolkit.PromptSession[str] = prompt_toolkit.PromptSession(
             message=_PROMPT,
             multiline=True,
@@ -77,7 +77,7 @@ class _Editor:
 
 
 def _keys() -> key_bindings.KeyBindings:
-    """Enter sends; Alt-Enter, or Escape and then Enter, begins another line."""
+    """Return the bindings: Enter sends; Alt-Enter, or Escape then Enter, starts a new line."""
     keys = key_bindings.KeyBindings()
 
     @keys.add("enter")

@@ -1,1 +1,1 @@
-"""How two runs differ, laid out for people."""
+"""The comparison of two runs, laid out for people."""

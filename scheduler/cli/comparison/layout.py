@@ -1,4 +1,4 @@
-"""Lines that tell how two runs differ: in one column, or side by side where there is room."""
+"""Lays out the comparison of two runs: in one column, or side by side if there is room."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from sleipnir.scheduler.second_chances.words import word_diff
 if TYPE_CHECKING:
     from sleipnir.scheduler.second_chances.difference import Difference, NodeDifference
 
-# A terminal that is wider shows two columns.
+# Wider terminals show two columns.
 _ONE_COLUMN = 100
-# Texts that are longer, or that have several lines, are compared by word.
+# Texts that are longer, or have several lines, are compared by word.
 _SHORT = 80
 _MOST_NODES = 50
 _NODES = ("NODE", "STEP", "DIFFERS", "TIME", "TOKENS", "COST")
@@ -28,17 +28,17 @@ _BETWEEN = " │ "
 
 
 def terminal_width() -> int | None:
-    """Return how wide standard output is, if it is a terminal with room for two columns."""
+    """Return the width of standard output if it is a terminal with room for two columns."""
     width = shutil.get_terminal_size().columns
     return width if sys.stdout.isatty() and width > _ONE_COLUMN else None
 
 
 def lines_of(found: Difference, names: tuple[str, str], width: int | None) -> Iterator[str]:
-    """What to print of a difference.
+    """Yield the lines of a comparison.
 
     Args:
-        names: of the two runs.
-        width: in characters, of two columns; None: one column, of any width.
+        names: the names of the two runs.
+        width: total width in characters for two columns; None: one column of any width.
     """
     yield from _route(found, width)
     yield from _nodes(found.nodes)
@@ -75,7 +75,7 @@ def _steps(steps: Sequence[tuple[str, ...]]) -> str:
 
 
 def _nodes(nodes: Sequence[NodeDifference]) -> Iterator[str]:
-    """Yield a table of the nodes that did not do the same, whatever time they took."""
+    """Yield a table of the differing nodes, ignoring durations."""
     rows = [_row(node, differs) for node in nodes if (differs := _what_differs(node))]
     if rows:
         yield from columns(_NODES, rows[:_MOST_NODES])
@@ -89,7 +89,7 @@ def _what_differs(node: NodeDifference) -> str:
         return "only in A" if step.b is None else "only in B"
     named = [name for name in ("output", "writes", "error") if node.fields[name].differs]
     usage = node.fields["usage"]
-    # What a fork has taken over cost it nothing.
+    # Steps copied by a fork have no usage.
     if usage.differs and usage.a is not None and usage.b is not None:
         named.append("usage")
     return ", ".join(named)
@@ -111,7 +111,7 @@ def _row(node: NodeDifference, differs: str) -> tuple[str, ...]:
 
 
 def _change(name: str, pair: Pair, width: int | None) -> Iterator[str]:
-    """One value as it is in both runs; long texts without what they share."""
+    """Yield a value as it is in both runs; long texts without most of their common parts."""
     a, b, name = _text(pair.a), _text(pair.b), printable(name)
     words = None
     if isinstance(pair.a, str) and isinstance(pair.b, str) and (_is_long(a) or _is_long(b)):
@@ -130,7 +130,7 @@ def _is_long(text: str) -> bool:
 
 
 def _sides(a: str, b: str, width: int | None) -> Iterator[str]:
-    """Two texts below or beside each other."""
+    """Yield two texts below or beside each other."""
     if width is None:
         yield _of_a(a)
         yield _of_b(b)

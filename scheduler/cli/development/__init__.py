@@ -1,1 +1,1 @@
-"""What `sleipnir dev` does: watch an agent's files, and run again what a save has changed."""
+"""`sleipnir dev`: watches an agent's files, and reruns what a save has changed."""

@@ -1,4 +1,4 @@
-"""One session of `sleipnir dev`: its last run, and what each save makes of it."""
+"""One session of `sleipnir dev`: the last run, and the run after each save."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from sleipnir.scheduler.store.queries.filters import RunFilter
 
 @dataclass(frozen=True, slots=True)
 class _Last:
-    """The run that the next one is compared with, and its agent as it was then."""
+    """The previous run, and its agent's version, for comparison with the next one."""
 
     run: Run
     form: AgentForm
 
 
 class Session:
-    """Runs an agent once, and again after each save from the first node that was changed."""
+    """Runs an agent, and reruns it after each save from the first changed node."""
 
     def __init__(self, client: Client, options: Options, submission: Submission) -> None:
         self._client = client
@@ -58,7 +58,7 @@ class Session:
     def stay(self) -> None:
         """Watch until Ctrl-C."""
         watch = Watch(self._watched)
-        # Ctrl-C in a run only cancels that.
+        # Ctrl-C during a run only cancels that run.
         with contextlib.suppress(KeyboardInterrupt):
             while True:
                 self._attempt()
@@ -72,7 +72,7 @@ class Session:
         yield from self._spawned
 
     def _attempt(self) -> None:
-        """Run what there is to run; what is wrong with the agent is said, to be mended."""
+        """Run what is necessary; report errors of the agent, which the next save may fix."""
         try:
             prepared = self._prepared()
             self._options.say("valid")
@@ -102,7 +102,7 @@ class Session:
         return prepared
 
     def _begin(self, prepared: PreparedAgent) -> None:
-        """Go on from the last run there is, if no prompt asks for another one."""
+        """Continue from the agent's last run, unless a prompt asks for a new one."""
         known = None if self._submission.prompt else self._newest(prepared)
         if known is not None:
             self._last = known
@@ -144,7 +144,7 @@ class Session:
             click.echo(line)
 
     def _go_on(self, last: _Last, prepared: PreparedAgent, changes: Changes) -> str | None:
-        """Begin the next run; None if the last one did not come to what has changed."""
+        """Start the next run; None if the last one did not reach what has changed."""
         run, streams = last.run, self._options.streams_replies
         checkpoints = self._client.queries.history(run.run_id)
         if changes.elsewhere:
@@ -160,7 +160,7 @@ class Session:
             run_id = self._client.fork(
                 run.run_id, step, state=changes.state, agent=prepared, streamed=streams
             ).run_id
-        if not run.is_final:  # nobody will answer it any more
+        if not run.is_final:  # nobody will answer it
             self._client.cancel(run.run_id, f"superseded by run {run_id}")
         return run_id
 
@@ -172,7 +172,7 @@ class Session:
         streams = self._options.streams_replies
         code = run_result.stay(self._client, run_id, self._options, streams=streams)
         run = self._client.run(run_id)
-        # One that was broken off tells less than the one before it.
+        # An interrupted run is less useful than the one before it.
         if code != ExitCode.INTERRUPTED or self._last is None:
             self._last = _Last(run, self._form(prepared))
 
@@ -184,7 +184,7 @@ class Session:
 
 
 def _same_again(run: Run, first: Mapping[str, Any], form: AgentForm, *, streamed: bool) -> Request:
-    """What a run was asked for, for another one from the beginning."""
+    """Return the request for the same run from the beginning."""
     given = form.graph.initial_state
     context = run.context
     seeds = {

@@ -1,4 +1,4 @@
-"""Waits for files to be saved: looks at their times a few times a second."""
+"""Waits for files to be saved, by polling their modification times."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import TypeAlias
 
 from sleipnir.scheduler.periodic import pause
 
-# How often it looks; and how long nothing may change before a save is over.
+# The polling interval, and the quiet time after which a save is complete.
 _EVERY_S = 0.25
-# Of editors, of Git, of Python: no run reads them.
+# Files of editors, Git and Python, which no run reads.
 _IGNORED_ENDINGS = ("~", ".swp", ".tmp", ".pyc")
 
-# Of the last change in ns, and size: by directory, and by path.
+# Directory → path → modification time in ns and size.
 Times: TypeAlias = Mapping[Path, Mapping[str, tuple[int, int]]]
 
 
 class Watch:
-    """Files below some directories.
+    """Watches the files below some directories.
 
     Args:
-        directories: tells which, at each look; those that do not exist have no files.
+        directories: returns the directories at each poll; missing ones have no files.
     """
 
     def __init__(self, directories: Callable[[], Iterable[Path]]) -> None:
@@ -30,7 +30,7 @@ class Watch:
         self._seen = self._look()
 
     def wait(self) -> None:
-        """Return once something was saved since the last call, and nothing is being saved now."""
+        """Wait until something was saved since the last call, and saving is complete."""
         while not _differ(self._seen, found := self._look()):
             self._seen = found
             pause(_EVERY_S)
@@ -44,7 +44,7 @@ class Watch:
 
 
 def _differ(before: Times, now: Times) -> bool:
-    """Return whether files were saved in directories that were looked at both times."""
+    """Return whether files changed in directories that were polled both times."""
     return any(before[folder] != now[folder] for folder in before.keys() & now.keys())
 
 

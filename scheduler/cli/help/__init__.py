@@ -1,1 +1,1 @@
-"""What the command line says of itself."""
+"""Help of the command line."""

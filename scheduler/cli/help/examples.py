@@ -1,4 +1,4 @@
-"""Examples of every verb and its parts, for its `--help`, `sleipnir help` and the documentation."""
+"""Examples of all verbs and subcommands, for `--help`, `sleipnir help` and the documentation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import click
 
-# What for, and what to type after `sleipnir`; the first is the simplest call that does something.
+# Purpose, and what to type after `sleipnir`; the simplest useful call comes first.
 EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "run": (
         ("Run an agent, follow its progress, get its result", "run log-digest sample"),
@@ -198,8 +198,8 @@ def lines_of(verb: str) -> list[str]:
 
 
 def add_to(command: click.Command, verb: str) -> None:
-    """Have a command, and its parts, show their examples below their help."""
-    # \b keeps click from filling the lines.
+    """Add examples below the help of a command and its subcommands."""
+    # \b keeps click from rewrapping the lines.
     command.epilog = "\n".join(("\b", "Examples:", *(f"  {line}" for line in lines_of(verb))))
     if isinstance(command, click.Group):
         for name, part in command.commands.items():
@@ -207,5 +207,5 @@ def add_to(command: click.Command, verb: str) -> None:
 
 
 def _typed(call: str) -> str:
-    """An example as it is typed; those that are no plain call name the command themselves."""
+    """Return an example as typed; those that are not plain calls contain the command itself."""
     return call if call.startswith("eval ") else f"sleipnir {call}"

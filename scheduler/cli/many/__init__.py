@@ -1,1 +1,1 @@
-"""Verbs that act on many runs at once: which ones their flags choose, and what came of each."""
+"""Shared by verbs that act on many runs: flags that select runs, results, consent."""

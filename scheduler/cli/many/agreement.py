@@ -1,4 +1,4 @@
-"""What a person at the terminal is asked before many runs are touched."""
+"""Asks for consent before many runs are changed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from sleipnir.scheduler.runs.consent import consent
 
 
 def agree(question: str, nobody: str) -> bool:
-    """Return whether the person at the terminal wants that; an empty line means no.
+    """Ask the person at the terminal for consent; an empty line means no.
 
     Args:
         question: such as `go on?`.
-        nobody: what to do where no person is available.
+        nobody: the remedy if no person is available.
 
     Raises:
         click.UsageError: no person is available.

@@ -1,4 +1,4 @@
-"""What commands do to runs is noted where the monitor's pages note it."""
+"""Records what commands do to runs in the audit log, as the monitor does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ with lazy_imports():
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
 
-# A list of runs is told by its first ones.
+# Of many runs, only the first ones are named.
 _MOST_NAMED = 10
 
 
@@ -28,7 +28,7 @@ def note(
     detail: str = "",
     waited_s: float | None = None,
 ) -> None:
-    """Note an act of the user of this machine; a Redis that is full keeps nobody from acting."""
+    """Record an action of this machine's user; a full Redis must not prevent the action."""
     more = len(targets) - _MOST_NAMED
     named = " ".join(targets[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
     done = log.Act(

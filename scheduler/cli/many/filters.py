@@ -1,4 +1,4 @@
-"""The flags that choose runs, and the filter that they mean."""
+"""The flags that select runs, and the filter they make."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STATUSES = ("queued", "running", "waiting", "succeeded", "failed", "cancelled", 
 
 
 def status_option(statuses: Sequence[str] = STATUSES) -> Callable[..., Any]:
-    """`--status`: one of these, or several."""
+    """Return the repeatable option `--status`."""
     return click.option(
         "--status",
         multiple=True,
@@ -60,7 +60,7 @@ until_option = click.option(
 
 
 def run_filter(flags: Mapping[str, Any], now_ms: int, *, children: bool = False) -> RunFilter:
-    """Return the runs that `status`, `agent`, `batch`, `label`, `since` and `until` choose."""
+    """Return the filter for `status`, `agent`, `batch`, `label`, `since` and `until`."""
     since, until = flags["since"], flags["until"]
     return filters.RunFilter(
         statuses=frozenset(map(model.Status, flags["status"])),

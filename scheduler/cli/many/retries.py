@@ -1,4 +1,4 @@
-"""Several retries in one command: what is said before, what is asked, what came of each."""
+"""Several retries in one command: announcement, progress and results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_LINES = 20
 
 
 def tell(selection: RunSelection, request: RetryRequest) -> None:
-    """Say on stderr how many runs are to go on, and why they had ended."""
+    """Print to stderr how many runs will be retried, and why they had ended."""
     for line in _told(selection, request):
         click.echo(printable(line), err=True)
 
@@ -33,7 +33,7 @@ def tell(selection: RunSelection, request: RetryRequest) -> None:
 def retry_all(
     client: Client, options: Options, run_ids: Sequence[str], request: RetryRequest
 ) -> ExitCode:
-    """Let runs go on, and print those that do; one that is refused keeps no other back."""
+    """Retry runs and print the continued ones; a refused one does not stop the others."""
     going_on: list[str] = []
     refused: Counter[ErrorReport] = Counter()
     try:

@@ -1,1 +1,1 @@
-"""What happens to a run, as those who watch it are told."""
+"""Live narration of a run on the terminal."""

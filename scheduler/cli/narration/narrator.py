@@ -1,4 +1,4 @@
-"""Tells a person at the terminal, or whoever reads standard error, what happens to a run."""
+"""Narrates a run on standard error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sleipnir.scheduler.runs.narration import render
 if TYPE_CHECKING:
     from sleipnir.scheduler.cli.options import Options
 
-_DETAIL = "▸  "  # what belongs to the node above
+_DETAIL = "▸  "  # details of the node above
 _WARNING = "▸ warning "
 _END_COLORS = {
     Status.SUCCEEDED: "green",
@@ -36,22 +36,22 @@ _END_COLORS = {
 
 
 class Narrator:
-    """One command's account of a run; whoever prints anything else calls `end` first."""
+    """A command's narration of a run; call `end` before printing anything else."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._streams = StreamPrinter()
-        # On a terminal the items of a map are counted in one line.
+        # On a terminal, a map's items are counted in one updated line.
         self._counts = (
             not options.quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         )
         self._counting = False  # whether that line is open
 
     def tell(self, event: Event, *, is_child: bool, build: str | None = None) -> None:
-        """Tell of an event of the run, or what those who watch it hear of a child run.
+        """Show an event of the run, or an event of a child run that matters to its watchers.
 
         Args:
-            build: names a child run that builds a knowledge base; a terminal shows how far it is.
+            build: names a child run that builds a knowledge base; a terminal shows its progress.
         """
         if isinstance(event, TextStreamed):
             self._end_count()
@@ -72,7 +72,7 @@ class Narrator:
             self._say(lines, event)
 
     def end(self) -> None:
-        """Nothing is told for now: the next line is free."""
+        """End an unfinished line, so that others can print."""
         self._streams.end()
         self._end_count()
 
@@ -83,7 +83,7 @@ class Narrator:
             self._options.say(_styled(line, event))
 
     def _count(self, line: str) -> None:
-        """The line of a map, in place of the one before it."""
+        """Print the line of a map in place of the previous one."""
         width = shutil.get_terminal_size().columns
         control("\r\x1b[K")
         click.echo(style(shortened(line, width - 1), err=True, dim=True), err=True, nl=False)
@@ -96,7 +96,7 @@ class Narrator:
 
 
 def _styled(line: str, event: Event) -> str:
-    """Return where the run is stands out from what its nodes do, and what went wrong from both."""
+    """Style a line: the run's progress stands out from node details, and failures from both."""
     if isinstance(event, RunEnded):
         return style(line, err=True, bold=True, fg=_END_COLORS.get(Status(event.status)))
     if line.startswith(_WARNING) or " failed: " in line or " failed, " in line:
@@ -109,7 +109,7 @@ def _styled(line: str, event: Event) -> str:
 
 
 def _concerns_parent(event: Event) -> bool:
-    """Return whether those who watch a run are told this of its child runs."""
+    """Return whether an event of a child run is shown to watchers of its parent."""
     if isinstance(event, RunEnded):
         return event.status in (Status.FAILED, Status.TIMED_OUT)
     return isinstance(event, QuestionAsked | QuestionAnswered)

@@ -1,4 +1,4 @@
-"""Shows what models say while they say it: dimmed text that grows, a beginning line a node."""
+"""Prints replies of models as they are generated: dimmed text, a new line per node."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from sleipnir.scheduler.runs.events import TextStreamed
 
 @dataclass(slots=True)
 class StreamPrinter:
-    """One terminal's view of it; whoever prints anything else calls `end` first."""
+    """The output to one terminal; call `end` before printing anything else."""
 
-    _speaker: tuple[str, int | None] | None = None  # whose line is open
+    _speaker: tuple[str, int | None] | None = None  # the node whose line is open
     _at_line_start: bool = True
 
     def print(self, event: TextStreamed) -> None:
-        """Go on with a node's text, on a line of its own if another one's was open."""
+        """Print a part of a node's text, on a new line if another node's was open."""
         node, index = event.node, event.index
         if self._speaker != (node, index):
             self.end()
@@ -26,7 +26,7 @@ class StreamPrinter:
         self._print(printable(event.text))
 
     def end(self) -> None:
-        """Nothing is said for now: the next line is free."""
+        """End an unfinished line, so that others can print."""
         if self._speaker is not None and not self._at_line_start:
             self._print("\n")
         self._speaker = None

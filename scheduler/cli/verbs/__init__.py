@@ -1,1 +1,1 @@
-"""The verbs of the command line, a module each; none imports another."""
+"""The verbs of the command line, one module each; none imports another."""

@@ -1,4 +1,4 @@
-"""`sleipnir agents`: which agents there are, and what one of them is."""
+"""`sleipnir agents`: list the available agents, or show one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sleipnir.graphs.validator.resources import Resources
     from sleipnir.scheduler.config.settings import Settings
 
-# Stands behind what an agent needs and this machine lacks.
+# Marks requirements that this machine lacks.
 _LACKING = "!"
 
 
@@ -63,7 +63,7 @@ def agents(options: Options, name: str | None) -> None:
 def _agents(
     settings: Settings, search: AgentSearch, resources: Resources
 ) -> Iterator[tuple[dict[str, Any], list[Requirement]]]:
-    """A row for each, with what the agent needs here."""
+    """Yield a row for each agent, with what it needs here."""
     for name, directory in search.names().items():
         agent = agents_view.readable_agent(directory)
         needs = [] if agent is None else agent_needs.needs_of(agent, settings, resources)
@@ -115,7 +115,7 @@ def _show(options: Options, agent: Agent, settings: Settings, resources: Resourc
 
 
 def _own_functions(agent: Agent, resources: Resources) -> list[str]:
-    """The functions of its tools file; `sleipnir tools NAME` tells all of them."""
+    """Return the functions of its own tools file; `sleipnir tools NAME` lists all of them."""
     graph = agent.runnable
     if graph is None:
         return []
@@ -124,7 +124,7 @@ def _own_functions(agent: Agent, resources: Resources) -> list[str]:
 
 
 def _starters(agent: Agent) -> list[str]:
-    """The messages that it suggests, with what is known of them before anybody is asked."""
+    """Return its conversation starters, with the placeholders known beforehand filled in."""
     defined = agent.graph or agent.normal
     if defined is None:
         return []

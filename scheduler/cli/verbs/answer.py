@@ -1,4 +1,4 @@
-"""`sleipnir answer`: answer what a run asks a person."""
+"""`sleipnir answer`: answer a run's question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sleipnir batches`: which batches there are, and how each stands."""
+"""`sleipnir batches`: list batches with their counts."""
 
 from __future__ import annotations
 

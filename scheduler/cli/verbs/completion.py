@@ -1,4 +1,4 @@
-"""`sleipnir completion`: what a shell needs to complete commands."""
+"""`sleipnir completion`: print the completion script of a shell."""
 
 from __future__ import annotations
 

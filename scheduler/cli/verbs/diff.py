@@ -1,4 +1,4 @@
-"""`sleipnir diff`: what two runs did differently."""
+"""`sleipnir diff`: compare two runs."""
 
 from __future__ import annotations
 

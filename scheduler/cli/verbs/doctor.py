@@ -1,4 +1,4 @@
-"""`sleipnir doctor`: whether this installation can run agents, and what to do if not."""
+"""`sleipnir doctor`: check whether this installation can run agents, and say what to do if not."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def doctor(options: Options, verify: bool) -> ExitCode:
 
 
 def _verify(options: Options) -> ExitCode:
-    """Read every run, and tell what contradicts itself; safe while the engine is at work."""
+    """Check the consistency of all runs; safe while the engine is running."""
     with open_client(options, workers=False) as client:
         audit = consistency.ConsistencyCheck(client.store.client)
         violations = list(audit.violations())
@@ -112,7 +112,7 @@ def _setting_lines(loaded: LoadedSettings) -> Iterator[str]:
 
 
 def _values(loaded: LoadedSettings) -> Iterator[tuple[str, Any]]:
-    """Every setting, passwords and secrets masked."""
+    """Yield all settings, with passwords and secrets masked."""
     for name, value in checking.as_json(loaded.values).items():
         yield (
             name,
@@ -121,7 +121,7 @@ def _values(loaded: LoadedSettings) -> Iterator[tuple[str, Any]]:
 
 
 def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """A setting by itself, or all that one which is a mapping holds."""
+    """Yield a setting, or all parts of one that is a mapping."""
     if isinstance(value, dict) and value:
         for key, inner in value.items():
             yield from _parts(f"{name}.{key}", inner)

@@ -1,4 +1,4 @@
-"""`sleipnir draw`: a graph as a picture, or how far a run has come in it."""
+"""`sleipnir draw`: draw a graph, or a run's progress in it."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _graph_of_agent(options: Options, reference: str) -> Graph:
 
 
 def _graph_of_run(client: Client, run_id: str, step: int | None) -> tuple[Graph, Colours]:
-    """The graph as it was when the run began, and what the run had done after a step, or now."""
+    """Return the graph as submitted, and the run's progress after a step, or now."""
     run = client.queries.run(run_id)
     if run.context.converses:
         raise click.UsageError(f"run {run_id} is of a normal agent; it has no graph to draw")
@@ -118,7 +118,7 @@ def _graph_of_run(client: Client, run_id: str, step: int | None) -> tuple[Graph,
 
 
 def _progress_after(client: Client, run_id: str, step: int) -> dict[str, Progress]:
-    """What to say of each node that a run had come to after a step."""
+    """Return the progress of each node that a run had reached after a step."""
     progress: dict[str, Progress] = {}
     last = -1
     for checkpoint in islice(client.queries.checkpoints(run_id), step + 1):
@@ -131,7 +131,7 @@ def _progress_after(client: Client, run_id: str, step: int) -> dict[str, Progres
 
 
 def progress_of(run: Run, records: RunQueries) -> dict[str, Progress]:
-    """What to say of each node that the run has come to."""
+    """Return the progress of each node that the run has reached."""
     progress: dict[str, Progress] = {
         row.node: "tolerated" if row.failed else "done"
         for row in history.node_times(records.history(run.run_id))

@@ -1,4 +1,4 @@
-"""`sleipnir fork`: a new run that goes on from the middle of another one."""
+"""`sleipnir fork`: start a new run that continues from the middle of another one."""
 
 from __future__ import annotations
 

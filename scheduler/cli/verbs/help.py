@@ -1,4 +1,4 @@
-"""`sleipnir help`: what a verb does."""
+"""`sleipnir help`: show the help of a verb."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sleipnir import`: take over the agents and tools of a Loki or Coyote configuration."""
+"""`sleipnir import`: copy the agents and tools of a Loki or Coyote configuration."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def import_(options: Options, directory: Path, dry_run: bool) -> ExitCode:
 
 
 def _lines(parts: Sequence[Imported]) -> Iterator[str]:
-    """One line a part; below it what to know of it."""
+    """Yield one line per part, followed by its notes."""
     for part in parts:
         yield f"{part.kind} {part.name}: {part.fate.value}"
         for note in part.notes:

@@ -1,4 +1,4 @@
-"""`sleipnir inbox`: what people are asked."""
+"""`sleipnir inbox`: list open questions."""
 
 from __future__ import annotations
 

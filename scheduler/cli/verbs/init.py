@@ -1,4 +1,4 @@
-"""`sleipnir init`: a new agent that validates and runs as it stands."""
+"""`sleipnir init`: create a new agent that validates and runs as it is."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def init(options: Options, name: str, template: str, copied: str | None) -> None
 
 
 def _to_copy(options: Options, reference: str) -> Path:
-    """The directory of the agent that is copied."""
+    """Return the directory of the agent to copy."""
     template = click.get_current_context().get_parameter_source("template")
     if template is ParameterSource.COMMANDLINE:
         raise click.UsageError("give either --template or --from")
@@ -77,7 +77,7 @@ def _to_copy(options: Options, reference: str) -> Path:
 
 
 def _copies(source: Path, name: str) -> Iterator[tuple[Path, bytes]]:
-    """Every file of an agent; where it says its own name, that is the copy's."""
+    """Yield the files of an agent, with its own name replaced by the copy's."""
     for file in sorted(path for path in source.rglob("*") if path.is_file()):
         place = file.relative_to(source)
         if _NOT_COPIED.isdisjoint(place.parts):
@@ -88,7 +88,7 @@ def _copies(source: Path, name: str) -> Iterator[tuple[Path, bytes]]:
 
 
 def _renamed(text: str, old: str, new: str) -> str:
-    """The field `name` of an agent, and the keys of its tests that stand for it."""
+    """Replace the `name` of an agent, and the keys of its tests that refer to it."""
     text = re.sub(rf"(?m)^name: {re.escape(old)}$", f"name: {new}", text)
     return re.sub(rf"(?<![\w-]){re.escape(old)}(?=: )", new, text)
 
@@ -107,7 +107,7 @@ def _make(directory: Path) -> None:
 
 
 def _files(template: str, name: str) -> Iterator[tuple[Path, bytes]]:
-    """What goes into the agent's directory: relative path and content."""
+    """Yield relative path and content of each file of the new agent."""
     source = _TEMPLATES / template
     for file in sorted(path for path in source.rglob("*") if path.suffix in (".yaml", ".py")):
         text = file.read_text(encoding="utf-8").replace(_PLACEHOLDER, name)

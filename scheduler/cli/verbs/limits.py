@@ -1,4 +1,4 @@
-"""`sleipnir limits`: what holds model calls up, and how to change it for all workers."""
+"""`sleipnir limits`: show what delays model calls, and change it for all workers."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _BUDGETS = ("BUDGET", "LIMIT", "FROM", "SPENT", "RESERVED", "LEFT", "ON EXCESS",
 def _complete_names(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Names of limits that hold, of pauses and of budgets."""
+    """Complete names of limits, pauses and budgets."""
     return [CompletionItem(name) for name in _names(ctx) if name.startswith(incomplete)]
 
 
 def _complete_settings(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """`NAME.SETTING` of those names."""
+    """Complete `NAME.SETTING` for these names."""
     known = (
         f"{name}.{setting}"
         for name in _names(ctx)
@@ -53,7 +53,7 @@ def _complete_settings(
 def _names(ctx: click.Context) -> list[str]:
     changes = ask_redis(ctx, lambda client: rate_limiter.RateLimiter(client).notices().changes)
     names = {*rules.SCOPES, *(place.rpartition(".")[0] for place in changes or ())}
-    with suppress(SleipnirError):  # settings that the verb itself would complain of
+    with suppress(SleipnirError):  # invalid settings are reported by the verb itself
         configured = settings_of(Options(quiet=True)).models
         names.update(configured.providers, configured.limits)
     return sorted(names)
@@ -178,7 +178,7 @@ def _budget(budget: BudgetLine) -> tuple[str, ...]:
             parts.append(f"{tokens:,} tokens")
         return ", ".join(parts)
 
-    if budget.name in rules.OWNED_SCOPES:  # of each one that has not used it yet
+    if budget.name in rules.OWNED_SCOPES:  # per owner; this one has used nothing
         limit = amounts(budget.usd, budget.tokens)
         return (f"each {budget.name}", limit, budget.origin, "", "", "", budget.on_excess, "")
     return (

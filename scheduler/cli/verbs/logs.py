@@ -1,4 +1,4 @@
-"""`sleipnir logs`: what the nodes of a run printed."""
+"""`sleipnir logs`: print the output of a run's nodes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.runs.time_bounds import TimeBound
 
-# What a visit said is stored just before its end is told; this is for what is not told.
+# Output is stored just before the visit's end is narrated; this is for ends that are not.
 _LOOK_MS = 1_000
 
 
@@ -77,7 +77,7 @@ def logs(
         log.say_what_was_dropped()
         log.print_more(tail)
         if follow and not client.queries.run(run_id).is_final:
-            with open_client(options, workers=True):  # the embedded engine has them at work now
+            with open_client(options, workers=True):  # keeps workers of the embedded engine running
                 _follow(log)
         if not log.printed:
             options.say("no log entries")
@@ -85,14 +85,14 @@ def logs(
 
 @dataclass(slots=True)
 class _Log:
-    """The log of a run, as far as it is printed."""
+    """The log of a run, and how far it was printed."""
 
     client: Client
     options: Options
     run_id: str
     node: str | None
     since_ms: int | None
-    end: int = 0  # what was read
+    end: int = 0  # the position read so far
     printed: int = 0
 
     def say_what_was_dropped(self) -> None:
@@ -103,7 +103,7 @@ class _Log:
             )
 
     def print_more(self, tail: int | None = None) -> None:
-        """Print what has come in since the last call, the newest `tail` entries at most."""
+        """Print entries that came in since the last call, the newest `tail` at most."""
         part = self.client.queries.log_part(self.run_id, self.end)
         entries = self.wanted(part.entries)
         for entry in entries if tail is None else entries[max(0, len(entries) - tail) :]:
@@ -112,7 +112,7 @@ class _Log:
         self.printed += len(entries)
 
     def wanted(self, entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Those that were asked for."""
+        """Return the entries that match the flags."""
         return [
             entry
             for entry in entries
@@ -151,7 +151,7 @@ def _follow(log: _Log) -> None:
 
 
 def _print(entry: Mapping[str, Any], *, as_json: bool) -> None:
-    """An entry as JSON, or its text, each line with its origin before it."""
+    """Print an entry as JSON, or its text with its origin before each line."""
     if as_json:
         at = {"at": clock.to_rfc3339(entry["at"])} if "at" in entry else {}
         click.echo(json.dumps({**entry, **at}, ensure_ascii=False))

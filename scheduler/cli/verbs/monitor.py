@@ -1,4 +1,4 @@
-"""`sleipnir monitor`: web pages on workers and nodes."""
+"""`sleipnir monitor`: serve the web UI."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def monitor(
         key = monitor_key.monitor_key(data_dir())
         click.echo(monitor_key.link(address, port, key, prefix=prefix))
         return 0
-    # -P: a directory of the user's that happens to be called `worker` is not ours.
+    # -P: don't import from a user's directory that happens to be called `worker`.
     command = [sys.executable, "-P", "-m", "sleipnir.worker.monitor.server"]
     command += ["--address", address, "--port", str(port), "--prefix", prefix]
     command += ["--open"] if opens else []
@@ -117,7 +117,7 @@ def monitor(
         command.append("--celery-events")
     if options.quiet:
         command.append("--quiet")
-    # Not an argument: everybody can read command lines.
+    # Not an argument: command lines are public.
     secret = {"SLEIPNIR_MONITOR_AUTH": basic_auth} if basic_auth else {}
     settings = settings_of(options)
     if settings.redis_url is not None:
@@ -128,7 +128,7 @@ def monitor(
 
 
 def _print_user(options: Options, name: str, role: str) -> None:
-    """The line for the file on stdout; a program's secret is made here, and told once."""
+    """Print a user's line for the file; a program's secret is generated, and shown only once."""
     monitor_users.require_user(name, role)
     if name.startswith(monitor_users.API_PREFIX):
         password = secrets.token_urlsafe(32)
@@ -139,15 +139,15 @@ def _print_user(options: Options, name: str, role: str) -> None:
 
 
 def _become(command: list[str], environment: dict[str, str]) -> NoReturn:
-    """Signals and exit codes then are those of the monitor."""
+    """Become the monitor process, so that signals and exit codes are its own."""
     sys.stdout.flush()
     os.execve(command[0], command, environment)
 
 
 def _run(command: list[str], environment: dict[str, str]) -> int:
-    """The engine has to be held while it runs: be its parent."""
+    """Run the monitor as a child, because the embedded engine must be held meanwhile."""
     process = subprocess.Popen(command, env=environment, preexec_fn=die_with_parent(signal.SIGTERM))
     try:
         return process.wait()
-    except KeyboardInterrupt:  # it got one as well
+    except KeyboardInterrupt:  # the monitor got the signal, too
         return process.wait()

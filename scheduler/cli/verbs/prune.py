@@ -86,7 +86,7 @@ def _told(runs: RemovableRuns) -> Iterator[str]:
 
 
 def _remove(client: Client, options: Options, runs: RemovableRuns) -> int:
-    """Remove them; returns how many were still there and over."""
+    """Remove the runs; return how many were still there and had ended."""
     removed = 0
     try:
         with contextlib.closing(removal.remove(client, runs)) as removing:

@@ -1,4 +1,4 @@
-"""`sleipnir ps`: which runs there are."""
+"""`sleipnir ps`: list runs."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _print(client: Client, options: Options, flags: Mapping[str, Any]) -> None:
 
 
 def _named(flags: Mapping[str, Any], wanted: RunFilter) -> dict[str, Any]:
-    """The flags as they have to be given again: ages as the instants that they meant."""
+    """Return the flags for the next page, with ages replaced by the instants they meant."""
     return {
         **{name: flags[name] for name in ("status", "agent", "batch")},
         "label": ["=".join(pair) for pair in wanted.labels],
@@ -112,14 +112,14 @@ def _named(flags: Mapping[str, Any], wanted: RunFilter) -> dict[str, Any]:
 
 
 def _flat(run: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """A run and below it its child runs, as far as the document has them, each by itself."""
+    """Yield a run and the child runs in its document, each without children."""
     yield {name: value for name, value in run.items() if name != "children"}
     for child in run.get("children", ()):
         yield from _flat(child)
 
 
 def _rows(run: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, ...]]:
-    """A run's line, and those of its child runs as far as the document has them."""
+    """Yield the row of a run, and those of the child runs in its document."""
     indent = "  " * depth
     yield (
         indent + run["run_id"],

@@ -1,4 +1,4 @@
-"""`sleipnir retry`: runs that are over go on in place."""
+"""`sleipnir retry`: continue ended runs in place."""
 
 from __future__ import annotations
 
@@ -115,11 +115,11 @@ def retry(
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """What a call means: which runs, and how they are to go on."""
+    """The meaning of a call: which runs to retry, and how."""
 
-    agents: tuple[str, ...]  # by name, whose runs are meant
-    filters: dict[str, Any]  # the others, by flag
-    wishes: dict[str, Any]  # how runs are to go on, as `Client.retry` takes it
+    agents: tuple[str, ...]  # names of agents whose runs are selected
+    filters: dict[str, Any]  # the other filters, by flag
+    wishes: dict[str, Any]  # the arguments of `Client.retry`
 
     @property
     def request(self) -> RetryRequest:
@@ -127,10 +127,10 @@ class _Call:
 
     @classmethod
     def of(cls, run_ids: Sequence[str], agents: Sequence[str], flags: dict[str, Any]) -> _Call:
-        """Take a call apart.
+        """Interpret the arguments of a call.
 
         Raises:
-            click.UsageError: runs are named and chosen, or neither; or agents contradict.
+            click.UsageError: runs are both named and selected, or neither; or agents conflict.
         """
         chosen = {name: flags.pop(name) for name in _FILTERS}
         given = [name for name, value in chosen.items() if value]
@@ -171,7 +171,7 @@ def _retry_chosen(client: Client, options: Options, call: _Call, *, yes: bool) -
 
 
 def _require_batch(client: Client, batch: str | None) -> None:
-    """Check that a batch has runs: one that is misspelt has none to retry either.
+    """Check that a batch has runs: a misspelt one has none.
 
     Raises:
         click.UsageError: it has none.

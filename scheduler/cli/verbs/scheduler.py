@@ -1,4 +1,4 @@
-"""`sleipnir scheduler`: look after deadlines, retries and lost workers of a shared Redis."""
+"""`sleipnir scheduler`: handle deadlines, retries and lost workers on a shared Redis."""
 
 from __future__ import annotations
 

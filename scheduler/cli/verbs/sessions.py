@@ -1,4 +1,4 @@
-"""`sleipnir sessions`: the conversations of normal agents that can be gone on with."""
+"""`sleipnir sessions`: list or remove conversations of normal agents that runs can continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sleipnir state`: the data of a run, now and on its way."""
+"""`sleipnir state`: print the state of a run, now or after a step, or its changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sleipnir submit`: accept a run and print its id."""
+"""`sleipnir submit`: submit a run and print its id."""
 
 from __future__ import annotations
 

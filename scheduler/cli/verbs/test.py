@@ -1,4 +1,4 @@
-"""`sleipnir test`: an agent's cases, run with replies that are known beforehand."""
+"""`sleipnir test`: run an agent's test cases with predefined replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sleipnir up`: the whole engine in the foreground."""
+"""`sleipnir up`: run the whole engine in the foreground."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _on_configured_redis(
 def _tell(
     options: Options, settings: Settings, processes: int, place: str, pages: MonitorFlags | None
 ) -> None:
-    """What was started, and what to do with it; `pages` are the monitor's, None without one."""
+    """Say what was started, and what to do with it; `pages` is None without a monitor."""
     workers = "1 worker process" if processes == 1 else f"{processes} worker processes"
     same = " with the same --redis" if options.redis is not None else ""
     for line in (
@@ -118,7 +118,7 @@ def _tell(
 
 
 def _pages(settings: Settings, pages: MonitorFlags | None) -> str:
-    """The address of the monitor, with the key unless users are known in another way."""
+    """Return the monitor's URL, with the key unless users are authenticated in another way."""
     if pages is None:
         return "none"
     if pages.port == 0:

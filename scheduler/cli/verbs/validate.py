@@ -1,4 +1,4 @@
-"""`sleipnir validate`: what is wrong, or odd, in agents' files."""
+"""`sleipnir validate`: check agents' files for errors and warnings."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _check(
     try:
         agent = loader.load_agent(resources.search.find(reference), os.environ)
         findings = validator.validate(agent, resources)
-    except InvalidAgent as error:  # nothing in it can be read
+    except InvalidAgent as error:  # the agent cannot be read at all
         return error.findings, ()
     return findings, () if asks else unasked_tools.unasked(agent, resources)
 

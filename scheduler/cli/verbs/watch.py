@@ -1,4 +1,4 @@
-"""`sleipnir watch`: attach to a run that somebody submitted."""
+"""`sleipnir watch`: attach to a submitted run."""
 
 from __future__ import annotations
 

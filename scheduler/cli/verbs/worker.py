@@ -1,4 +1,4 @@
-"""`sleipnir worker`: execute nodes for a Redis that others share."""
+"""`sleipnir worker`: execute nodes for a shared Redis."""
 
 from __future__ import annotations
 
