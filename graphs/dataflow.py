@@ -93,9 +93,7 @@ def state_reads(node: Node) -> Iterator[Read]:
 
 
 def schema_keys(node: Node) -> frozenset[str]:
-    """Return the top-level properties of the node's `output_schema`, which are merged into the
-    state.
-    """
+    """Return the top-level properties of the `output_schema`, which are merged into the state."""
     schema = getattr(node, "output_schema", None) or {}
     properties = schema.get("properties")
     return frozenset(properties) if isinstance(properties, dict) else frozenset()

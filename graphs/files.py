@@ -150,8 +150,7 @@ def require_plain_or_new(file: Path) -> None:
 
 
 def is_plain_or_new(file: Path) -> bool:
-    """Return whether what is written there persists: in a plain file, or one that does not exist
-    yet.
+    """Return whether what is written there persists: in a plain or a new file.
 
     Raises:
         OSError: this cannot be determined.

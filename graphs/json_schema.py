@@ -66,9 +66,7 @@ def _adapted(section: type[Section]) -> Schema:
 
 @cache
 def _descriptions(module: str) -> Mapping[tuple[str, str], str]:
-    """Return the docstrings of fields by class and field, from the source; Python does not keep
-    them.
-    """
+    """Return fields' docstrings by class and field, from the source, as Python drops them."""
     found = {}
     for section in ast.parse(inspect.getsource(sys.modules[module])).body:
         if isinstance(section, ast.ClassDef):

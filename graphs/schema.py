@@ -33,7 +33,7 @@ ReducerName: TypeAlias = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A mapping of the language: unknown fields are refused, nothing is coerced."""
+    """A section of the language: unknown fields are refused, values are not coerced."""
 
     # Names in files of fields whose names are keywords in Python.
     NAMES_IN_FILES: ClassVar[Mapping[str, str]] = {}
@@ -103,7 +103,7 @@ class Variable(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class SkillFields(Section):
-    """What models may load while they work; a node's own values win over those of its graph."""
+    """Which skills models may load; a node's own values override those of its graph."""
 
     skills_enabled: bool | None = None
     """true: the model may list, load and unload skills."""
@@ -117,7 +117,7 @@ class SkillFields(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class BaseNode(Section):
-    """What every node type has."""
+    """Fields of every node type."""
 
     id: str | None = None
     """Optional; if given, the same as the node's key."""
@@ -138,7 +138,7 @@ class BaseNode(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class WritingNode(BaseNode):
-    """What every node type but `map` has."""
+    """Fields of every node type except `map`."""
 
     state_updates: Templates | None = None
     """State key to template; evaluated in this order after the node's own work."""
@@ -182,7 +182,7 @@ class LlmNode(WritingNode, SkillFields):
 
 @dataclass(frozen=True, kw_only=True)
 class RetriedNode(WritingNode):
-    """What nodes have whose failed attempts may be followed by another, whatever the reason."""
+    """Fields of node types whose failed attempts are retried, whatever the reason."""
 
     max_attempts: field_types.PositiveInt = 1
     """Attempts in total when the node fails; each has the whole `timeout`."""
@@ -322,7 +322,7 @@ class EndNode(WritingNode):
 
 @dataclass(frozen=True, kw_only=True)
 class BuildNode(WritingNode):
-    """One stage of the build of a knowledge base; no file has it, see knowledge/build_graph.py."""
+    """A stage of building a knowledge base; not in any file, see knowledge/build_graph.py."""
 
     type: Literal["build"] = "build"
     """Builds a knowledge base."""
@@ -350,7 +350,7 @@ NODE_TYPES: Mapping[str, type[BaseNode]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class ReservedFields(Section):
-    """Fields that other dialects have at the top: accepted, without effect (W011)."""
+    """Top-level fields of other dialects: accepted without effect (W011)."""
 
     enabled_macros: Any = None
     """Has no effect here."""

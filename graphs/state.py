@@ -128,17 +128,13 @@ class Snapshot(Mapping[str, Any]):
         return Snapshot({**self._texts, **texts})
 
     def to_json(self) -> str:
-        """Return the whole state as one compact JSON object, keys sorted, without decoding
-        anything.
-        """
+        """Return the state as one compact JSON object with sorted keys, without decoding it."""
         pairs = (f"{encode(key)}:{self._texts[key]}" for key in sorted(self._texts))
         return "{" + ",".join(pairs) + "}"
 
 
 def same_json(a: Any, b: Any) -> bool:
-    """Return whether two JSON values have the same value and type: `1`, `1.0` and `true` all
-    differ.
-    """
+    """Return whether JSON values are equal in value and type: `1`, `1.0` and `true` differ."""
     if type(a) is not type(b):
         return False
     if isinstance(a, dict):

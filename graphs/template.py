@@ -119,7 +119,7 @@ def evaluate_strict(template: str, *layers: Layer, limit: int = LONGEST_TEXT) ->
 
 
 def evaluate_lenient(template: str, *layers: Layer, limit: int = LONGEST_TEXT) -> Any:
-    """Likewise, with `""` in place of missing references.
+    """Like `evaluate_strict`, with `""` in place of missing references.
 
     Raises:
         TextTooLong: the text would have more than `limit` characters.

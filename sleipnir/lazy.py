@@ -100,8 +100,7 @@ class _MadeWhenUsed:
 
 
 def made_when_used(make: Callable[[], T]) -> T:
-    """Return a placeholder for what `make` returns; it is called once, by the first thread to use
-    it.
+    """Return a placeholder for what `make` returns; the first thread to use it calls `make`.
 
     If it raises, so does that use, and the next one tries again. Supports attributes and methods
     only: it is not an instance of the class.

@@ -223,9 +223,7 @@ def _collect_garbage(**_: Any) -> None:
 
 
 def _allow_many_files() -> None:
-    """Raise the limit: each thread may hold connections to Redis and a model, and a program's
-    pipes.
-    """
+    """Raise the limit: a thread may hold connections to Redis and models, and a program's pipes."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
     if soft != resource.RLIM_INFINITY and soft < allowed:

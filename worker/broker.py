@@ -86,7 +86,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
         self.QoS = Credit
 
     def _restore(self, message: Any, leftmost: bool = False) -> None:
-        """Put back, first in line, a message that arrived when nothing here consumes any more.
+        """Put back, first in line, a message that arrived after this worker had stopped consuming.
 
         kombu's own method would write its body as bytes, which no worker can read.
         """

@@ -1,7 +1,7 @@
 """The layout of an agent's bundle, which is that of a configuration directory.
 
 agents/<name>/…          the agent
-agents/.shared/…         what the agents beside it share, if anything
+agents/.shared/…         files that agents in the same directory share, if any
 functions/tools/<file>   the global tools it uses, and their `.env`
 functions/utils/…        helpers of tools, if it has any tools
 functions/skills/<name>/ the skills it may load, a SKILL.md each

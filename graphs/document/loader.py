@@ -36,8 +36,7 @@ class Agent:
 
     @property
     def runnable(self) -> Graph | None:
-        """The graph that the engine runs, for a normal agent that of its one node; None if there is
-        none.
+        """The graph that the engine runs, made for a normal agent; None if there is none.
 
         A normal agent's is created by each call.
         """

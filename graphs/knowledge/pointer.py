@@ -99,9 +99,7 @@ def pointer_file(directory: Path, node_id: str, elsewhere: Path | None) -> Path:
 
 
 def is_kept_elsewhere(directory: Path) -> bool:
-    """Return whether an agent's new pointers go elsewhere: it is shipped, or its directory
-    read-only.
-    """
+    """Return whether new pointers go elsewhere: the agent is shipped, or read-only."""
     shipped = directory.is_relative_to(SHIPPED_AGENTS.resolve())
     return shipped or not os.access(directory, os.W_OK)
 

@@ -57,9 +57,7 @@ def state_keys_can_be_read(context: Context) -> Iterator[Finding]:
 
 
 def _state_keys(context: Context) -> Iterator[tuple[str, tuple[str | int, ...]]]:
-    """Yield the keys that are seeded or written, each with its place; maps have a rule of their
-    own.
-    """
+    """Yield the keys that are seeded or written, with their places; maps have their own rule."""
     graph = context.graph
     for variable, path in context.variables():
         if is_variable_name(variable.name) and not variable.secret:

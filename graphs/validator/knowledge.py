@@ -74,9 +74,7 @@ def knowledge_overwrites_no_agent_file(context: Context) -> Iterator[Finding]:
 
 
 def retrieved_text_is_kept(context: Context) -> Iterator[Finding]:
-    """W004: what a rag node found is lost without `state_updates` or a map that it is the branch
-    of.
-    """
+    """W004: a rag node's result is lost without `state_updates`, except in a map's branch."""
     for node_id, node in context.graph.nodes_of(RagNode):
         path = ("nodes", node_id, "state_updates")
         is_lost = not node.state_updates and node_id not in context.branches

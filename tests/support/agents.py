@@ -58,7 +58,7 @@ class Agents:
     def submit_agent(
         self, name: str, graph: str, files: Mapping[str, str] | None = None, /, **request: Any
     ) -> str:
-        """Likewise for an agent of the given name."""
+        """Write an agent of the given name and submit it; return the run's id."""
         self.write(name, graph, files)
         return self.client.submit(self.client.prepare(name), Request(**request))
 

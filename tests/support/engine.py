@@ -120,9 +120,7 @@ class Engine(Agents):
         return Scheduler(self.store, monotonic=self.clock.passed_s)
 
     def queued(self) -> list[tuple[str, str, str]]:
-        """Return the messages in the queue, in the order workers take them: run id, visit, bundle
-        digest.
-        """
+        """Return queued messages in the order workers take them: run id, visit, bundle digest."""
         return [_arguments(text) for text in waiting(self.redis)]
 
     def queued_visits(self) -> list[str]:

@@ -34,7 +34,7 @@ def reservation(number: int, *limits: Limit, **fields: Any) -> Reservation:
 
 
 def budgeted(number: int, *budgets: tuple[str, Budget], **fields: Any) -> Reservation:
-    """Likewise with budgets, each under the name of its owner."""
+    """Return a reservation with budgets, each under the name of its owner."""
     return reservation(number, budgets=budgets, **fields)
 
 

@@ -27,8 +27,7 @@ def has_node() -> bool:
 
 
 def node_modules() -> Path:
-    """Return where they are installed; install them if needed, by the lock file with hashes
-    checked.
+    """Return where they are installed; install them by the lock file, hashes checked, if needed.
 
     Raises:
         NoPackages: npm cannot install them.

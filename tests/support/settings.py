@@ -15,5 +15,5 @@ def settings_of(values: dict[str, Any]) -> Settings:
 
 
 def model_settings_of(values: dict[str, Any]) -> ModelSettings:
-    """Likewise for the section `models`."""
+    """Return the section `models` with these values, checked as if read from a file."""
     return settings_of({"models": values}).models

@@ -127,9 +127,7 @@ class ToolLoad:
         assert len(executions) <= len(TEXTS) * len(self.run_ids) + at_most_lost
 
     def _check_turns(self, at_most_lost: int) -> None:
-        """Check that a turn is only repeated before any later one, when its reply was never
-        recorded.
-        """
+        """Check that a turn is only repeated before any later one: its reply was not recorded."""
         asked = self.asked()
         assert len(asked) == len(self.run_ids)
         assert all(set(turns) == set(range(1, TURNS + 1)) for turns in asked.values())

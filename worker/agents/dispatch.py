@@ -55,9 +55,7 @@ class Dispatcher:
         return started
 
     def waiting(self, outcome: Asked | Awaiting) -> Asked | Awaiting:
-        """Return what the turn waits for: also for a free place, if an agent could not start for
-        lack of one.
-        """
+        """Return what the turn waits for, with a free place if an agent could not start without."""
         if not isinstance(outcome, Awaiting) or not self.notebook.tasks.tasks:
             return outcome
         self.start_refused()
@@ -79,9 +77,7 @@ class Dispatcher:
         return result
 
     def _key(self, task: Task) -> str:
-        """Return the key of a start, which is the same wherever in the turn it happens: it happens
-        once.
-        """
+        """Return the key of a start, the same anywhere in the turn, so that it happens once."""
         visit = self.visit
         reply = self.calls.transcript.last_reply
         return f"{visit.idempotency_key}:{visit.attempt}:{reply}:{task.id}"

@@ -15,11 +15,11 @@ PAUSE, LONG_PAUSE = "pause.sh", "long-pause.sh"
 # A model simulated by engine_worker; the number of its turns is appended.
 TALKER = "openai:turns-"
 TURNS, MANY_TURNS = 100, 500
-# Likewise a model that starts and collects so many agents, AT_ONCE per reply.
+# A simulated model that starts and collects as many agents as appended, AT_ONCE per reply.
 LEADER = "openai:leads-"
 AT_ONCE, LED, MANY_LED = 100, 100, 200
 FOLLOWER = "talker-1"
-# Likewise a model that asks a person in its last turn.
+# A simulated model that asks a person in its last turn.
 ASKING = "openai:asks-"
 ASKER, ASKING_TURN = "asker", 3
 # Scripts that engine_worker does not run; it pauses instead.

@@ -80,9 +80,7 @@ def _completing(line: str) -> dict[str, str]:
 
 
 def _cpu_of(command: Sequence[str], environment: Mapping[str, str]) -> Sample:
-    """Measure a command; its CPU time also stands for wall time, which a busy machine would
-    distort.
-    """
+    """Measure a command by CPU time alone, as a busy machine would distort wall time."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True

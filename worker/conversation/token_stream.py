@@ -48,9 +48,7 @@ class TokenStream:
         self._pass_on(len(self._pending))
 
     def _whole_words(self) -> int:
-        """Return how many characters can be published: none that may turn out to be part of a
-        secret.
-        """
+        """Return how many characters can be published without revealing a part of a secret."""
         closed = self._pending[: max(0, len(self._pending) - self._held_back)]
         size = max((found.end() for found in _BREAK.finditer(closed)), default=0)
         parts = self._masked(self._pending[:size]) + self._masked(self._pending[size:])

@@ -111,7 +111,7 @@ class Transcript:
         return key in self._results, self._results.get(key)
 
     def result_before_replies(self, call_id: str) -> tuple[bool, Any]:
-        """Likewise for something that comes before the first reply."""
+        """Return the same for something that comes before the first reply."""
         key = (0, call_id)
         return key in self._results, self._results.get(key)
 

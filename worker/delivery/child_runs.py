@@ -31,9 +31,7 @@ class StoredChildren:
         self._context = context
 
     def spawn(self, order: SpawnOrder) -> int | None:
-        """Start a child, at most once per id; return how many are alive if that is already the
-        most.
-        """
+        """Start a child, at most once per id; return how many are alive if that is the limit."""
         digest = submit.child_digest(self._context, order.agent, order.deepest)
         child = submit.child_run(
             self._services.agents.get(digest).graph,

@@ -32,7 +32,7 @@ from sleipnir.worker.visit.lease import Leases
 
 logger = logging.getLogger("sleipnir.worker")
 
-# Workers a visit may lose before it is isolated: one may be bad luck, such as having run beside the
+# Workers a visit may lose before it is isolated: one may be bad luck, such as running alongside the
 # visit that killed it.
 ISOLATED_AFTER_LOSSES = 2
 

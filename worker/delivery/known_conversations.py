@@ -1,6 +1,6 @@
 """What a worker process remembers of conversations from turns it has begun.
 
-A turn then reads only the turns that came since, executed by whichever worker, so the last turn of
+A turn then reads only the turns that came since, on any worker, so the last turn of
 a long conversation reads no more than the second.
 """
 
@@ -30,7 +30,7 @@ _KEPT_BYTES = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A conversation, with what tells whether it is still that of its run."""
+    """A conversation, with what shows whether it is still the current one of its run."""
 
     life: str
     last_text: str  # of its latest turn

@@ -208,7 +208,7 @@ def _go_on(
     """Commit the turn, and begin another one with a message of the engine's.
 
     Raises:
-        NodeFailed: R603, there were too many.
+        NodeFailed: R603, after too many turns.
     """
     _require_another_turn(visit, calls)
     writes = _writes(visit, added, notebook) | compressed.writes

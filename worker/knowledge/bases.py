@@ -237,8 +237,7 @@ class KnowledgeBases:
         return NotBuilt(order, run_id)
 
     def _load(self, visit: Visit[Any], base: DescribedBase, plan: KnowledgePlan) -> Loaded:
-        """Load the documents in the agent's bundle, and those on this machine if it is the only
-        one.
+        """Load the documents in the agent's bundle, and local ones if this is the only machine.
 
         Raises:
             BuildFailed: some are on the agent's machine, or the run is over.

@@ -246,9 +246,7 @@ class BuildStages:
         return embed
 
     def _previous(self, order: BuildOrder) -> tuple[Vectors | None, dict[str, int]]:
-        """Return the vectors of an earlier index with the same model, and the position of each
-        text.
-        """
+        """Return the vectors of an earlier index with the same model, and each text's position."""
         found = None if order.previous is None else self._undamaged(order.previous)
         if found is None or found.vectors is None:
             return None, {}

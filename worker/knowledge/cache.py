@@ -35,8 +35,7 @@ class IndexCache:
         self._lock = Lock()
 
     def get(self, address: str) -> Index | None:
-        """Return the index at an address, fetched and checked if need be; None if it does not
-        exist.
+        """Return the index at an address, fetched and checked if need be; None without one.
 
         Raises:
             StoredDamaged: it is damaged in the store.

@@ -107,7 +107,7 @@ class McpPool:
         timeout_s: float,
         cancellation: Cancellation | None = None,
     ) -> list[tuple[McpTool, ...] | McpUnavailable]:
-        """Likewise for several servers concurrently; failures are returned as values."""
+        """Return the tools of servers that are asked concurrently; failures as values."""
         targets = [Target.of(server, workdir, self._environment_names) for server in servers]
         try:
             return self._thread.run(self._all_listed(targets, timeout_s), cancellation)

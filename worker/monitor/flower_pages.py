@@ -19,9 +19,7 @@ _CONTROLS_FOR_SOME = "{% if handler.may_operate %}"
 
 
 class FlowerTemplates(PrefixedTemplates):
-    """Flower's templates, with a link to our first page in the bar, and controls only for
-    operators.
-    """
+    """Flower's templates, with a link to our first page, and controls for operators only."""
 
     def changed(self, name: str, text: str) -> str:
         if name == _BAR:

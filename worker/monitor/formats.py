@@ -71,7 +71,7 @@ def span(seconds: float | None) -> str:
 
 
 def within(seconds: float | None, of: int) -> str:
-    """Format an upper bound on so many durations; a dash if there were none."""
+    """Format an upper bound on durations; a dash if there were none."""
     if not of:
         return NONE
     return "> 1 d" if seconds is None else f"≤ {span(seconds)}"

@@ -18,7 +18,7 @@ def masked(value: Any, run: Run) -> Any:
 
 
 def masked_texts(value: Any) -> Any:
-    """Likewise for texts that belong to no run."""
+    """Mask secrets in texts that belong to no run."""
     return _without(value, cache(masker(())))
 
 

@@ -67,7 +67,7 @@ class Site:
         self.acts = VisitorRates(ACTS)
         self.failed_sign_ins = VisitorRates(FAILED_SIGN_INS)
         self.topics = Topics(self, redis_url)
-        self.task_events: TaskEvents | None = None  # Flower's, if it is served beside our pages
+        self.task_events: TaskEvents | None = None  # Flower's, if it is served with our pages
         self.hub = Hub(self.topics.look_at, self.topics.follow)
         self.figures = OwnFigures(lambda: self.hub.streams)
         self._threads = ThreadPoolExecutor(_THREADS, "monitor")
@@ -79,8 +79,7 @@ class Site:
         address: str,
         signed: str | None = None,
     ) -> Visitor | None:
-        """Return the sender of a request, as `Access.visitor`; wrong keys and passwords are
-        counted.
+        """Return the sender of a request, as `Access.visitor`, and count wrong credentials.
 
         Raises:
             TooOften: too many came from that address.
@@ -109,7 +108,7 @@ class Site:
         return await loop.run_in_executor(self._threads, lambda: function(*args, **kwargs))
 
     def begin(self, function: Callable[P, None], /, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Likewise, without waiting for it."""
+        """Call a function on a thread without waiting for it."""
         self._threads.submit(function, *args, **kwargs)
 
     async def close(self) -> None:
@@ -129,7 +128,5 @@ def assets() -> Mapping[str, bytes]:
 
 @cache
 def assets_version() -> str:
-    """Return a version that changes with any static file; all have it in their address, as they
-    refer to each other.
-    """
+    """Return a version of all static files together, as they refer to each other by address."""
     return sha256(repr(sorted(assets().items())).encode()).hexdigest()[:16]

@@ -30,7 +30,7 @@ ALLOW_PRIVATE_ADDRESSES = "LLM_ALLOW_PRIVATE_ADDRESSES"
 # Time between SIGTERM and SIGKILL.
 GRACE_S = 2.0
 
-# A pipe holds no more than this; any more was written after the program had exited.
+# A pipe holds at most this; anything beyond it was written after the program had exited.
 _PIPE_BYTES = 1024 * 1024
 
 # How much of the beginning of stderr is kept if it exceeds the limit.

@@ -48,9 +48,7 @@ class CallDirectory:
 
     @property
     def parameters(self) -> Path:
-        """The parameter names in order. The TypeScript wrapper removes the file once it has
-        started.
-        """
+        """The parameter names in order; the TypeScript wrapper removes the file when it starts."""
         return self.path / "parameters"
 
     def write_fields(self, name: str, fields: Iterable[str]) -> None:

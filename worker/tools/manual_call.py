@@ -71,8 +71,7 @@ class Workbench:
 
     @contextmanager
     def calls(self, given: Mapping[str, str], workdir: Path) -> Iterator[Calls]:
-        """Yield the functions in its files, ready to be called from a bundle unpacked as by a
-        worker.
+        """Yield the functions in its files, to be called from an unpacked bundle as by a worker.
 
         Args:
             given: values of its variables.

@@ -139,9 +139,7 @@ class Visit(NamedTuple, Generic[N]):
         return self.context.strict or not self.graph.settings.tolerate_failures
 
     def mask(self, text: str) -> str:
-        """Return text that is fit to be shown: secrets masked, the agent's files with relative
-        paths.
-        """
+        """Return text fit to be shown: secrets masked, the agent's files with relative paths."""
         text = mask(text, self.secrets)
         bundle = str(self.agent.root)
         if bundle not in text:
@@ -153,9 +151,7 @@ class Visit(NamedTuple, Generic[N]):
         return self.age_s + monotonic() - self.began_at
 
     def seconds_left(self, node_timeout: float | None) -> float | None:
-        """Return what remains of the node's timeout and the run's, in seconds; None if neither is
-        set.
-        """
+        """Return the seconds left of the node's timeout and the run's; None if neither is set."""
         left = []
         if node_timeout is not None:
             left.append(node_timeout - self.elapsed_s())

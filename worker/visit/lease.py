@@ -66,9 +66,7 @@ class Leases:
                     self._changed.notify_all()
 
     def latest(self) -> tuple[float | None, int]:
-        """Return when the latest lease was taken, on the `monotonic` clock, and how many there
-        were.
-        """
+        """Return when the latest lease was taken, by `monotonic`, and how many there were."""
         return self._taken_at, self._taken
 
     def held(self) -> list[tuple[Lease, Cancellation]]:

@@ -96,7 +96,7 @@ class Awaiting:
     """The visit parks until all of these have closed; with a `FreePlace`, until the first has."""
 
     things: tuple[Asked | ChildEnd | FreePlace, ...]
-    # Calls that wait no more: what they were waiting for is ignored.
+    # Calls that no longer wait: whatever they were waiting for is ignored.
     known: tuple[str, ...] = ()
 
 

@@ -14,8 +14,7 @@ _ENTRIES = 64
 
 
 class RunLog:
-    """Entries (stream, text) in order: of a long text its head and tail, of many entries the
-    newest.
+    """Entries (stream, text) in order; long texts keep head and tail, many entries the newest.
 
     Thread-safe, as calls of one turn may add entries concurrently.
     """

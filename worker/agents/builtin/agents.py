@@ -85,9 +85,7 @@ def agent_tools(
 
 @dataclass(frozen=True, slots=True)
 class _Acts:
-    """What the functions do. When a turn is resumed, a call with a known result only updates the
-    roster.
-    """
+    """What the functions do; in a resumed turn, known results only update the roster."""
 
     visit: Visit[TurnNode]
     notebook: Notebook

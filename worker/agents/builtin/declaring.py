@@ -46,7 +46,7 @@ def builtin(
     *,
     in_commit: bool = False,
 ) -> ResolvedTool:
-    """Return a function that returns at once what `act` makes of valid arguments."""
+    """Return a function that applies `act` to valid arguments and returns at once."""
 
     def call(invocation: ToolInvocation) -> Completed:
         return Completed(act(invocation.arguments))

@@ -39,9 +39,7 @@ _DESCRIPTIONS: dict[AskKind, str] = {
 
 
 def user_tools(visit: Visit[TurnNode], before: Sequence[Message]) -> Iterator[ResolvedTool]:
-    """Yield the functions; `before`, the conversation, tells which of the answers submitted in
-    advance are used up.
-    """
+    """Yield the functions; calls in `before`, the conversation, have used up advance answers."""
     earlier = Counter(
         ALIASES.get(call["function"]["name"], call["function"]["name"])
         for message in (before if visit.context.answers else ())

@@ -55,7 +55,7 @@ def branch_of(delivery: Delivery, outcome: Wrote | Ended | Failed) -> Branch:
 
 
 def _failures(visit: Visit[Any], outcome: Wrote) -> StepFailures:
-    """Return the failures of a visit that is committed all the same."""
+    """Return the failures of a visit that is committed nevertheless."""
     if outcome.failed_count:
         return of_items(visit.node_id, visit.step, outcome.failed_items, outcome.failed_count)
     if outcome.failure is None:

@@ -1,6 +1,4 @@
-"""Parks a visit until an answer, a child run, a map's items or a timer; it holds no worker
-meanwhile.
-"""
+"""Parks a visit, which then holds no worker, until an answer, a child, map items or a timer."""
 
 from __future__ import annotations
 

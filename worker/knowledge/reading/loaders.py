@@ -69,7 +69,7 @@ class Loaders:
                 ) from error
 
     def texts_of(self, name: str, target: str) -> list[LoaderText]:
-        """Likewise; several texts if the loader makes a JSON array of `{"path", "contents"}`."""
+        """Return the text, or several from a JSON array of `{"path", "contents"}`."""
         text = self.text_of(name, target)
         found = _texts_in(text, "contents")
         return [LoaderText(None, text)] if found is None else _some(found, name)
@@ -155,9 +155,7 @@ def _decoded(printed: bytes, name: str) -> str:
 
 
 def _texts_in(text: str, field: str) -> list[LoaderText] | None:
-    """Return the texts in a JSON array of objects with a path and that field; None if it is not
-    one.
-    """
+    """Return the texts in a JSON array of objects with a path and that field; else None."""
     if not text.lstrip().startswith("["):
         return None
     try:

@@ -1,6 +1,4 @@
-"""Prints the text of a PDF or DOCX file, in a process of its own: `plain_text FORMAT FILE
-LIMIT_BYTES`.
-"""
+"""A program that prints the text of a PDF or DOCX file: `plain_text FORMAT FILE LIMIT_BYTES`."""
 
 from __future__ import annotations
 

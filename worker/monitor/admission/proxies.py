@@ -31,9 +31,7 @@ class Proxies:
         self._names = (_FOR, _PROTO, _HOST, *([] if user_header is None else [user_header]))
 
     def read(self, request: Any) -> None:
-        """Set a request's sender and protocol from its headers; remove headers that anyone could
-        send.
-        """
+        """Set a request's sender and protocol from trusted headers; remove untrusted ones."""
         headers = request.headers
         if not self._trusts(request.remote_ip):
             for name in self._names:

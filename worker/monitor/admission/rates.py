@@ -15,7 +15,7 @@ _REMEMBERED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class AllowedRate:
-    """So many per time, and as many at once."""
+    """At most `count` in `seconds`, all of which may come at once."""
 
     count: int
     seconds: float
@@ -56,7 +56,7 @@ class VisitorRates:
         return 0.0
 
     def wait_s(self, name: str) -> float:
-        """Likewise, without counting."""
+        """Return the seconds until a request would be allowed, without counting one."""
         left = self._now(name)
         return 0.0 if left >= 1 else (1 - left) * self._allowed.seconds / self._allowed.count
 

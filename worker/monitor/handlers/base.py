@@ -123,9 +123,7 @@ class MonitorHandler(ArgumentReader):
             raise Refused(Problem(403, "role", f"this requires the role {role.name.lower()}"))
 
     def require_own_page(self) -> None:
-        """Check that an act comes from one of our pages, or from a program with credentials of its
-        own.
-        """
+        """Check that an act comes from one of our pages, or from a program with credentials."""
         if comes_from_elsewhere(self.request.headers, self.request.host):
             raise Refused(Problem(403, "origin", "a page of another site sent this"))
         expected = "" if self.visitor is None else self.visitor.form_token
@@ -167,9 +165,7 @@ class MonitorHandler(ArgumentReader):
     def noting(
         self, name: str, detail: str = "", waited_s: float | None = None
     ) -> Callable[[str, str], None]:
-        """Return a function that records acts of this visitor: takes the target of each and its
-        outcome.
-        """
+        """Return a function that records an act of this visitor, given its target and outcome."""
         assert self.visitor is not None
         self.is_noted = True
         act = Act(

@@ -78,9 +78,7 @@ class FlowerHandler(MonitorHandler):
         super().clear_cookie(name, **{**attributes, "path": self.site.prefix or "/"})
 
     def require_own_page(self) -> None:
-        """Check the origin by the browser's headers, as Flower's scripts do not send our form
-        token.
-        """
+        """Check the origin by the browser's headers, as Flower's scripts send no form token."""
         headers, host = self.request.headers, self.request.host
         by_cookie = self.visitor is not None and self.visitor.form_token
         if comes_from_elsewhere(headers, host) or (
@@ -89,9 +87,7 @@ class FlowerHandler(MonitorHandler):
             raise Refused(Problem(403, "origin", "a page of another site sent this"))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Let Flower report its refusals, but not its failures, for which it would show a
-        traceback.
-        """
+        """Let Flower report refusals, but not failures, for which it would show a traceback."""
         error = kwargs.get("exc_info", (None, None))[1]
         fails = status_code >= 500 and not isinstance(error, AuthError)
         if fails or isinstance(error, Refused):

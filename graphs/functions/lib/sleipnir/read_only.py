@@ -56,7 +56,7 @@ _GIT = (
     "show",
     "status",
 )
-# Options that write or start a program, however git lets them be shortened.
+# Options that write or start a program, in any abbreviation that git accepts.
 _GIT_REFUSED = r"--(ou|op|ext|text)|-[^-]*O"
 _WILDCARD = "\0"
 # Tokens that a shell would not interpret in any other way.

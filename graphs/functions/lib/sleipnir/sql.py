@@ -162,7 +162,7 @@ def _engine(dsn: str) -> Any:
         raise SystemExit(f"the database needs a driver: {error}") from error
     except (sqlalchemy.exc.ArgumentError, sqlalchemy.exc.NoSuchModuleError):
         return None
-    except ValueError as error:  # a port that is no number, for instance
+    except ValueError as error:  # for example, a port that is not a number
         raise SystemExit("the URL of the database is not one: check its host and port") from error
 
 
@@ -243,7 +243,7 @@ def _result(names: Sequence | None, rows: Iterable, changed: int) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """A value as the csv module writes it; of a long one its beginning."""
+    """Return a value as the csv module writes it; a long one is cut."""
     if not isinstance(value, (str, bytes)) or len(value) <= MAX_CELL:
         return value
     unit = "bytes" if isinstance(value, bytes) else "characters"

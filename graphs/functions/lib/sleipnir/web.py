@@ -295,7 +295,7 @@ def _proxy(url: SplitResult) -> SplitResult | None:
 
 
 def _may_have_proxy() -> bool:
-    """Whether it is worth asking; only macOS and Windows keep proxies elsewhere too."""
+    """Return whether a proxy may be set; only macOS and Windows have settings besides variables."""
     named = any(name.lower().endswith("_proxy") for name in os.environ)
     return named or sys.platform in ("darwin", "win32")
 
