@@ -98,18 +98,18 @@ def carry_out(
     toolset: Toolset,
     reply: Reply,
     refused: Mapping[str, Any] = _NONE,
-    finally_: Callable[[Any], Any] = lambda value: value,
+    finish_last: Callable[[Any], Any] = lambda value: value,
 ) -> list[Message]:
     """Carry out the calls of a reply; return its message, followed by the result of each call.
 
     Args:
         refused: results of calls that must not be carried out, by call id.
-        finally_: applied to the last result, once all calls are carried out.
+        finish_last: applied to the last result, once all calls are carried out.
 
     Raises:
         ConversationTooLarge, Parked: as `converse`.
     """
-    return [reply.message, *_Turn(calls, toolset, reply, refused, finally_).results()]
+    return [reply.message, *_Turn(calls, toolset, reply, refused, finish_last).results()]
 
 
 class _Turn:
@@ -124,7 +124,7 @@ class _Turn:
         toolset: Toolset,
         reply: Reply,
         refused: Mapping[str, Any],
-        finally_: Callable[[Any], Any],
+        finish_last: Callable[[Any], Any],
     ) -> None:
         self._visit = calls.visit
         self._timeout_s = calls.timeout_s
@@ -133,7 +133,7 @@ class _Turn:
         self._places = _places(reply.calls, toolset.aliases)
         self._awaited: list[Asked | ChildEnd] = []
         self._refused = refused
-        self._finally = finally_
+        self._finish_last = finish_last
         limits = self._visit.limits
         self._calls = reply.calls[: limits.calls]
         # Not carried out, so there is nothing to record.
@@ -168,7 +168,7 @@ class _Turn:
         results += [(call, refused) for call in self._surplus]
         *others, (last, value) = results
         yield from (_tool_message(call, each) for call, each in others)
-        yield _tool_message(last, self._finally(value))
+        yield _tool_message(last, self._finish_last(value))
 
     def _refusal(self) -> str:
         most = self._visit.limits.calls

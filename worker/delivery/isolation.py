@@ -54,7 +54,7 @@ _SHORTEST_SILENCE_S = 10.0
 # The process first gives its programs their grace period.
 _STOPPING_LIMIT_S = GRACE_S + 3.0
 # What ends a whole container ends this worker too, within this time.
-_COMMON_END_S = 0.5
+_CONTAINER_STOPS_S = 0.5
 
 _LOG_BYTES = 64 * 1024
 _LONGEST_LINE = 2_000
@@ -125,7 +125,7 @@ class Isolation:
         elif not ended.begun:
             # Not the visit's doing; its timer will redeliver it.
             logger.warning("run %s visit %s: %s", lease.run_id, lease.visit, ended.how)
-        elif not cancelled.wait(_COMMON_END_S):
+        elif not cancelled.wait(_CONTAINER_STOPS_S):
             if self._leases.closed:
                 self._store.visits.requeue(lease)
                 return

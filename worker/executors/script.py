@@ -50,12 +50,12 @@ class ScriptFailed(Exception):
     """The script failed.
 
     Attributes:
-        told: the reason shown to people, if it differs from the one written to the state.
+        shown: the reason shown to people, which may differ from the one written to the state.
     """
 
-    def __init__(self, reason: str, told: str | None = None) -> None:
+    def __init__(self, reason: str, shown: str | None = None) -> None:
         super().__init__(reason)
-        self.told = told or reason
+        self.shown = shown or reason
 
 
 def run_script(visit: Visit[ScriptNode]) -> Outcome:
@@ -173,17 +173,17 @@ def _taken_next(writes: dict[str, Any]) -> str | None:
 
 
 def _tolerated(visit: Visit[ScriptNode], failure: ScriptFailed) -> Wrote:
-    node, told = visit.node, failure.told
+    node, shown = visit.node, failure.shown
     if visit.item_index is not None:
-        raise NodeFailed("R013", told)
+        raise NodeFailed("R013", shown)
     if node.fallback is None and visit.is_strict:
-        raise NodeFailed("R013", f"script '{visit.node_id}' failed: {told}")
+        raise NodeFailed("R013", f"script '{visit.node_id}' failed: {shown}")
     targets = (node.fallback,) if node.fallback else node.targets
     if not targets:
         raise NodeFailed(
-            "R013", f"script '{visit.node_id}' failed and has neither fallback nor next: {told}"
+            "R013", f"script '{visit.node_id}' failed and has neither fallback nor next: {shown}"
         )
-    return Wrote({"error": f"Script node failed: {failure}"}, targets, failure=told)
+    return Wrote({"error": f"Script node failed: {failure}"}, targets, failure=shown)
 
 
 @contextmanager

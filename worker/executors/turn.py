@@ -76,8 +76,8 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
         else:
             _require_another_turn(visit, calls)
             refused = repeated(bounds_at(visit.context.depth), before, reply)
-            finally_ = partial(_told, visit, notebook, calls)
-            added += carry_out(calls, toolset, reply, refused, finally_)
+            finish_last = partial(_told, visit, notebook, calls)
+            added += carry_out(calls, toolset, reply, refused, finish_last)
             writes = _writes(visit, added, notebook)
             outcome = Wrote(writes, visit.node.targets, usage=calls.usage)
     except ModelCallFailed as error:

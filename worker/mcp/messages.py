@@ -31,13 +31,13 @@ MOST_UNASKED_BYTES: Final = 64 * 1024 * 1024
 _WINDOW_S = 60.0
 
 # The SDK does not look into these; only the tool knows what they contain.
-_FREE = {"structuredContent", "inputSchema", "outputSchema"}
+_OPAQUE = {"structuredContent", "inputSchema", "outputSchema"}
 
 # A trailing lone backslash is included: otherwise a failing match would be retried from each quote
 # before it.
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)
 _ID = re.compile(r'"id"\s{0,20}:\s{0,20}("[^"\\]{1,100}"|[0-9]{1,18})\s{0,20}[,}]')
-_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # of a surrogate pair, if the other half does not follow
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # alone if its other half does not follow
 _NEAR = 1_000  # characters at each end of an unreadable message that are searched for its id
 _TOO_MANY_VALUES = f"has more than {MOST_VALUES:,} values"
 _REFUSED = -32603  # "internal error" of JSON-RPC
@@ -74,7 +74,7 @@ class UnaskedMessages:
 UNASKED: ContextVar[UnaskedMessages | None] = ContextVar("UNASKED", default=None)
 
 
-class _Careful:
+class _BoundedParser:
     """The SDK's message parser, preceded by our checks."""
 
     def __init__(self, sdk: Any) -> None:
@@ -102,7 +102,7 @@ class _Careful:
             except ValueError:
                 pass  # try again with the repaired message
         try:
-            return self._sdk.validate_json(_mended(text), **options)
+            return self._sdk.validate_json(_repaired(text), **options)
         except ValueError:
             if (unasked := UNASKED.get()) is not None:
                 unasked.take(len(text))
@@ -111,10 +111,10 @@ class _Careful:
 
 def install() -> None:
     """Replace the SDK's parser, as it has no parameter for that."""
-    careful = _Careful(mcp_types.jsonrpc_message_adapter)
+    bounded = _BoundedParser(mcp_types.jsonrpc_message_adapter)
     modules: list[Any] = [mcp_types, mcp.client.streamable_http]
     for module in modules:
-        module.jsonrpc_message_adapter = careful
+        module.jsonrpc_message_adapter = bounded
 
 
 def _may_be_large(text: str) -> bool:
@@ -127,7 +127,7 @@ def _separators(text: str) -> int:
     return text.count(",") + text.count("[") + text.count("{")
 
 
-def _mended(text: str) -> str:
+def _repaired(text: str) -> str:
     """Repair a message so that the SDK can parse it; if it cannot be, return an error answer.
 
     Raises:
@@ -141,11 +141,11 @@ def _mended(text: str) -> str:
         return _refusal(_id_near(text), f"the answer cannot be read: {error}")
     if not isinstance(message, dict):
         raise ValueError("this is not a message")
-    if wrong := _too_much(message):
+    if excess := _excess(message):
         request_id = message.get("id")
         is_answer = "method" not in message and isinstance(request_id, int | str)
-        return _refusal(json.dumps(request_id) if is_answer else None, f"the answer {wrong}")
-    return json.dumps(_without_surrogates(message)) if _HALF.search(text) else text
+        return _refusal(json.dumps(request_id) if is_answer else None, f"the answer {excess}")
+    return json.dumps(_without_surrogates(message)) if _SURROGATE.search(text) else text
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -167,10 +167,10 @@ def _refusal(request_id: str | None, reason: str) -> str:
     return f'{{"jsonrpc": "2.0", "id": {request_id}, "error": {error}}}'
 
 
-def _too_much(message: Any) -> str | None:
+def _excess(message: Any) -> str | None:
     parts = 0
-    for depth, is_free in _walk(message):
-        parts += not is_free
+    for depth, is_opaque in _walk(message):
+        parts += not is_opaque
         if depth > DEEPEST:
             return f"is nested deeper than {DEEPEST} levels"
         if parts > MOST_PARTS:
@@ -182,15 +182,15 @@ def _walk(message: Any) -> Iterator[tuple[int, bool]]:
     """Yield the depth of every value, and whether its content is opaque to the SDK."""
     left: list[Iterator[tuple[Any, bool]]] = [iter([(message, False)])]
     while left:
-        value, is_free = next(left[-1], (None, None))
-        if is_free is None:
+        value, is_opaque = next(left[-1], (None, None))
+        if is_opaque is None:
             left.pop()
             continue
-        yield len(left), is_free
+        yield len(left), is_opaque
         if isinstance(value, dict):
-            left.append(iter([(part, is_free or key in _FREE) for key, part in value.items()]))
+            left.append(iter([(part, is_opaque or key in _OPAQUE) for key, part in value.items()]))
         elif isinstance(value, list):
-            left.append(iter([(part, is_free) for part in value]))
+            left.append(iter([(part, is_opaque) for part in value]))
 
 
 def _without_surrogates(value: Any) -> Any:

@@ -29,18 +29,18 @@ class Exchanges:
 
     def __init__(self) -> None:
         self._all: list[_Exchange] = []
-        self._told: list[Message] = []  # what the latest model has seen, its reply included
+        self._seen: list[Message] = []  # what the latest model has seen, its reply included
 
     def __bool__(self) -> bool:
         return bool(self._all)
 
     def add(self, request: ModelRequest, reply: Reply, seconds: float | None) -> None:
         """Add an exchange; if its messages continue the latest one, only the new ones are kept."""
-        messages, known = list(request.messages), len(self._told)
-        goes_on = known > 0 and messages[:known] == self._told
+        messages, known = list(request.messages), len(self._seen)
+        goes_on = known > 0 and messages[:known] == self._seen
         new = messages[known:] if goes_on else messages
         self._all.append(_Exchange(request, new, reply, seconds))
-        self._told = [*messages, reply.message]
+        self._seen = [*messages, reply.message]
 
     def entry(self, place: Mapping[str, Any], mask: Callable[[str], str], limit_bytes: int) -> str:
         """Return all exchanges as JSON text, with long texts cut and secrets masked.
