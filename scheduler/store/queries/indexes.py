@@ -12,10 +12,12 @@ from sleipnir.scheduler.store.queries.base import Queries
 from sleipnir.scheduler.store.queries.cursors import ListKind, Position, from_cursor, to_cursor
 from sleipnir.scheduler.store.queries.merging import MergedList, RangeAnswer, RangeRequest
 
-# Bounds of one request; beyond them it returns what it has, and how far it came.
+# What one request looks at before it says how far it came. What else it reads and makes of that
+# takes about as long as is missing from 0.3 s.
 MOST_LOOKED_AT = 5_000
-MOST_SECONDS = 0.3
+MOST_SECONDS = 0.2
 _LARGEST_CHUNK = 500
+_SMALLEST_CHUNK = 10
 
 T = TypeVar("T")
 
@@ -148,7 +150,7 @@ def find_page(
     Args:
         choose: returns what to show of each entry, None if it does not match.
     """
-    until = monotonic() + MOST_SECONDS
+    began = monotonic()
     found: list[tuple[Position, T]] = []
     looked_at, last, size = 0, None, limit + 1
 
@@ -164,10 +166,13 @@ def find_page(
             looked_at, last = looked_at + 1, entry
             if chosen is not None:
                 found.append((entry, chosen))
-        in_vain = looked_at - len(found)
-        if in_vain >= MOST_LOOKED_AT or (in_vain > len(found) and monotonic() > until):
+        in_vain, spent_s = looked_at - len(found), monotonic() - began
+        # As many as can be looked at in the time that is left, if it goes on like this.
+        affordable = int(looked_at * (MOST_SECONDS / max(spent_s, 1e-6) - 1))
+        is_search = in_vain > len(found)
+        if in_vain >= MOST_LOOKED_AT or (is_search and affordable < _SMALLEST_CHUNK):
             return give(last, complete=len(found) == limit)
-        size *= 2
+        size = min(2 * size, affordable) if is_search else 2 * size
     return give(None)
 
 

@@ -65,6 +65,7 @@ class ListQueries(RecordQueries, TotalQueries, SearchQueries):
         known = memberships(wanted)
         groups = [known[name] for name in sorted(unsure & known.keys())]
         rest = unsure - known.keys() - UNINDEXED
+        now_ms = self.now_ms() if wanted.is_searched else 0
 
         def choose(entries: Sequence[Position]) -> list[RunRow | None]:
             chosen = self._members([entry.name for entry in entries], groups)
@@ -72,7 +73,7 @@ class ListQueries(RecordQueries, TotalQueries, SearchQueries):
                 fields = zip(chosen, self._listed(chosen, wanted), strict=True)
                 chosen = [run_id for run_id, of in fields if of and of.meet(wanted, rest)]
             if wanted.is_searched:
-                chosen = self._found(chosen, wanted)
+                chosen = self._found(chosen, wanted, now_ms)
             rows = dict(zip(chosen, self.rows(chosen), strict=True))
             return [rows.get(entry.name) for entry in entries]
 

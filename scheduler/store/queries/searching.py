@@ -19,26 +19,25 @@ _MOST_PROMPT_BYTES = 16 * 1024
 class SearchQueries(Queries):
     """Queries of records for searches."""
 
-    def _found(self, run_ids: Sequence[str], wanted: RunFilter) -> list[str]:
-        """Return those of the runs that match the search."""
+    def _found(self, run_ids: Sequence[str], wanted: RunFilter, now_ms: int) -> list[str]:
+        """Return those of the runs that match a search."""
+        has_text = wanted.text is not None
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
                 pipe.hmget(run_key("run", run_id), _FIELDS)
-            records = pipe.execute()
-        prompts = self._prompts(run_ids) if wanted.text is not None else [""] * len(run_ids)
-        now_ms = self.now_ms()
+            for run_id in run_ids if has_text else ():
+                pipe.hstrlen(run_key("state", run_id), _PROMPT_KEY)
+            answers = pipe.execute()
+        records, sizes = answers[: len(run_ids)], answers[len(run_ids) :]
+        prompts = self._prompts(run_ids, sizes) if has_text else [""] * len(run_ids)
         searched = (
             _searched(run_id, dict(zip(_FIELDS, values, strict=True)), prompt, now_ms)
             for run_id, values, prompt in zip(run_ids, records, prompts, strict=True)
         )
         return [fields.run_id for fields in searched if fields.meet(wanted)]
 
-    def _prompts(self, run_ids: Sequence[str]) -> list[str]:
-        """Return the beginnings of their prompts; \"\" for those too long to be read."""
-        with self._redis.pipeline(transaction=False) as pipe:
-            for run_id in run_ids:
-                pipe.hstrlen(run_key("state", run_id), _PROMPT_KEY)
-            sizes = pipe.execute()
+    def _prompts(self, run_ids: Sequence[str], sizes: Sequence[int]) -> list[str]:
+        """Return the beginnings of their prompts; \"\" for those that are too long to be read."""
         short = [
             run_id
             for run_id, size in zip(run_ids, sizes, strict=True)
