@@ -14,6 +14,7 @@ SleipnirError
 │   └── BudgetUsedUp      a budget with `on_excess: stop` is used up
 ├── StillRunning          a run had not ended when its caller's time was up
 ├── RunNotFound           no run with that id or prefix
+│   └── RunRemoved        there was one, and it was removed after its end
 ├── AmbiguousRun          a prefix names several runs
 ├── BadCursor             a cursor is not from a page of that list
 ├── SessionInUse          another run of the session has not ended
@@ -138,6 +139,31 @@ class RunNotFound(SleipnirError):
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         super().__init__(f"no run '{run_id}'; `sleipnir ps` lists runs")
+
+
+class RunRemoved(RunNotFound):
+    """A run that is over was removed: its retention had passed, or somebody removed it."""
+
+    def __init__(
+        self,
+        run_id: str,
+        *,
+        agent: str,
+        status: str,
+        ended_at: str,
+        removed_at: str,
+        kept_days: float,
+    ) -> None:
+        super().__init__(run_id)
+        self.agent = agent
+        self.status = status
+        self.ended_at = ended_at  # RFC 3339, as is `removed_at`
+        self.removed_at = removed_at
+        self.kept_days = kept_days  # how long finished runs are kept
+        self.args = (
+            f"run {run_id} of agent '{agent}' ended as {status} at {ended_at} and was removed at "
+            f"{removed_at}; finished runs are kept for {kept_days:.3g} days (retention_s)",
+        )
 
 
 class AmbiguousRun(SleipnirError):

@@ -37,6 +37,8 @@ Of a run, removed at its end at the latest (`waits`, `map`, `turns` stay for `ke
     turns     list    (`:<run> <visit>`) a conversation: the model's replies, results of calls
     recalled  string  (`:<run> <visit>`) when a visit was woken before it had parked, ms;
                       expires in seconds
+Of a root run that was removed, for the retention time:
+    gone      string  what old links to it show: its agent, its end, and when it was removed
 A key removed by a script that is still running is renamed to `<key> removed` until the end.
 Of a partition, without expiry; each entry is removed with what it names:
     {pNN}:timers   zset    due at, ms, of `visit <run> <visit>`, `deadline <run>`,

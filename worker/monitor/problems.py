@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 from dataclasses import field
+from http import HTTPStatus
 from typing import Any
 
 from tornado.web import HTTPError
@@ -19,6 +20,7 @@ from sleipnir.scheduler.errors import (
     BudgetUsedUp,
     EngineUnreachable,
     RunNotFound,
+    RunRemoved,
     SessionInUse,
     SettingInvalid,
     SleipnirError,
@@ -42,6 +44,11 @@ class Problem:
     hint: str | None = None
     details: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def title(self) -> str:
+        """The status in words."""
+        return f"{self.status} {HTTPStatus(self.status).phrase}"
+
     def to_json(self) -> dict[str, Any]:
         error = {"code": self.code, "message": self.message, "hint": self.hint}
         return {"error": {**error, "details": self.details}}
@@ -63,6 +70,7 @@ def bad_request(message: str) -> Refused:
 _OF_STATUS = {400: "bad_request", 404: "not_found", 405: "method", 413: "too_large"}
 # The first match applies.
 _OF_ERRORS: tuple[tuple[type[SleipnirError], int, str], ...] = (
+    (RunRemoved, 410, "expired"),
     (RunNotFound, 404, "not_found"),
     (NoSuchMap, 404, "not_found"),
     (AmbiguousRun, 400, "ambiguous"),
@@ -82,6 +90,14 @@ _OF_ERRORS: tuple[tuple[type[SleipnirError], int, str], ...] = (
 )
 
 
+def _details_of(error: SleipnirError) -> dict[str, Any]:
+    """What programs need not read out of the message."""
+    if not isinstance(error, RunRemoved):
+        return {}
+    names = ("run_id", "agent", "status", "ended_at", "removed_at", "kept_days")
+    return {name: getattr(error, name) for name in names}
+
+
 def problem_of(error: BaseException | None) -> Problem:
     """Return how to report a handler's exception; unexpected ones are logged with an id."""
     if isinstance(error, Refused):
@@ -91,7 +107,7 @@ def problem_of(error: BaseException | None) -> Problem:
         return Problem(error.status_code, code, str(error.reason or error.log_message or code))
     if isinstance(error, SleipnirError):
         status, code = next((s, c) for kind, s, c in _OF_ERRORS if isinstance(error, kind))
-        return Problem(status, code, str(error))
+        return Problem(status, code, str(error), details=_details_of(error))
     if isinstance(error, RedisError):
         return Problem(503, "redis", describe(error), "pages come back when it does")
     number = secrets.token_hex(4)

@@ -82,12 +82,13 @@ class EngineQueries(Queries):
             oldest_question_s=(now_ms - min(asked_at)) / 1000 if asked_at else None,
             timer_lag_s=max(0.0, (now_ms - min(due)) / 1000) if due else 0.0,
             unowned=owners.count(0),
-            queues=self._queues(machines, now_ms) if is_broker else {},
+            queues=self.queues(machines, now_ms) if is_broker else {},
             memory_bytes=memory["used_memory"],
             memory_limit_bytes=memory["maxmemory"],
         )
 
-    def _queues(self, machines: Iterable[str], now_ms: int) -> dict[str, QueueState]:
+    def queues(self, machines: Iterable[str], now_ms: int) -> dict[str, QueueState]:
+        """Return how the queue that all workers take from stands, and those of some machines."""
         queues = [QUEUE, *(machine_queue(machine) for machine in sorted(set(machines)))]
         with self._redis.pipeline(transaction=False) as pipe:
             for queue in queues:

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.roster import handle, is_handle
-from sleipnir.scheduler.errors import AmbiguousRun, RunNotFound
+from sleipnir.scheduler.errors import AmbiguousRun, RunNotFound, RunRemoved
 from sleipnir.scheduler.runs.failures import NodeFailure, in_order, read_failure
 from sleipnir.scheduler.runs.model import Failure, Run, RunContext, RunRow, Status, Usage
+from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.keys import ALL_PARTITIONS, ids_keys, run_key
 from sleipnir.scheduler.store.queries.base import Queries
 from sleipnir.scheduler.store.queries.reads import Reads
@@ -76,7 +77,7 @@ class RecordQueries(Queries):
                 run_id for ids in pipe.execute() for run_id in ids if run_id.startswith(prefix)
             )
         if not found:
-            raise RunNotFound(prefix)
+            raise self._carry_out(missing(prefix))
         if len(found) > 1:
             raise AmbiguousRun(prefix, found)
         return str(found[0])
@@ -167,8 +168,27 @@ def run_of(run_id: str) -> Reads[Run]:
     except ValueError:  # not the form of a run id
         found = None
     if found is None:
-        raise RunNotFound(run_id)
+        raise (yield from missing(run_id))
     return found
+
+
+def missing(run_id: str) -> Reads[RunNotFound]:
+    """Read why there is no run of an id, as the error to raise."""
+    try:
+        (text,) = yield [("GET", run_key("gone", run_id))]
+    except ValueError:  # no run can have that id
+        text = None
+    if text is None:
+        return RunNotFound(run_id)
+    told = json.loads(text)
+    return RunRemoved(
+        run_id,
+        agent=told["agent"],
+        status=told["status"],
+        ended_at=to_rfc3339(told["ended"]),
+        removed_at=to_rfc3339(told["removed"]),
+        kept_days=told["kept_ms"] / 86_400_000,
+    )
 
 
 def runs_of(run_ids: Sequence[str]) -> Reads[list[Run | None]]:

@@ -17,7 +17,7 @@ from sleipnir.scheduler.runs.model import Failure, RunContext
 from sleipnir.scheduler.runs.plan import Plan
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.clock import to_rfc3339
-from sleipnir.scheduler.store.keys import ALL_PARTITIONS
+from sleipnir.scheduler.store.keys import ALL_PARTITIONS, run_key
 from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.scheduler.store.queries import RunQueries
 from tests.support.engine import Engine
@@ -172,7 +172,11 @@ def test_nothing_of_a_finished_run_is_left_after_its_retention(engine: Engine) -
     engine.tick()
     engine.scheduler._store.partitions.release(engine.scheduler._owner)
 
-    assert set(dump(engine.redis)) == {f"{partition}:swept" for partition in ALL_PARTITIONS}
+    left = dump(engine.redis)
+    told, expires = left.pop(run_key("gone", RUN))
+    assert set(left) == {f"{partition}:swept" for partition in ALL_PARTITIONS}
+    assert expires
+    assert json.loads(told)["status"] == "cancelled"
 
 
 def test_a_finished_run_stays_until_its_retention_is_over(engine: Engine) -> None:

@@ -6,6 +6,12 @@
 -- OK   removed  1, or 0 where it is gone or goes on
 if write('ZREM', timers, timer('expiry', run_id, digest)) == 0 then return {'OK', {}, 0} end
 local r = read_listed(run_id)
+if r.agent and not r.parent then
+  local gone = key('gone', run_id)
+  write_undone_by({'DEL', gone}, 'SET', gone, cjson.encode({
+    agent = r.agent, status = r.status, ended = tonumber(r.ended) or now_ms, removed = now_ms,
+    kept_ms = retention_ms}), 'PX', retention_ms)
+end
 unlist_run(run_id, r)
 local sessions = partition .. ':sessions'
 if r.session and redis.call('HGET', sessions, r.session) == run_id then
