@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from sleipnir.scheduler.limits.commands import LimitCommands
 from sleipnir.scheduler.limits.report import report
-from sleipnir.scheduler.runs.model import Status
+from sleipnir.scheduler.runs.model import FINAL, Status
+from sleipnir.scheduler.store.keys import QUEUE, machine_queue
 from sleipnir.scheduler.store.machines import Machines
+from sleipnir.scheduler.store.queries.engine import QueueState
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.batches import batches_page
 from sleipnir.scheduler.views.documents import Document
@@ -17,12 +19,15 @@ from sleipnir.scheduler.views.runs import runs_overview
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.config.settings import Settings
 
 _DAY_MS = 86_400_000
 _QUESTIONS = 5
 _RUNS = 10
 _BATCHES = 5
-# The budget that covers all costs.
+# Open runs whose machines are looked at.
+_MOST_PINNED = 500
+# Of the budgets there are, the one of the day is what everything costs.
 _DAY = "day"
 
 
@@ -35,14 +40,15 @@ def limits_document(client: Client) -> Document:
 def fleet_document(client: Client) -> Document:
     """Return workers, queues and schedulers: `workers` as they report themselves, `queues` by name.
 
-    `queued` counts the messages of all queues, `unowned` the partitions without a scheduler;
-    `timer_lag_s` is the delay of the most overdue timer.
+    `deserted` are machines without a worker that open runs are pinned to, of the newest 500.
+    `queued` are all messages of all queues, `unowned` partitions that no scheduler looks after,
+    `timer_lag_s` is by how much the latest timer is late.
     """
-    settings = client.store.settings
     workers = Machines(client.store.client).workers()
+    machines = {worker.machine for worker in workers}
+    deserted = sorted(_pinned_machines(client) - machines)
     state = client.queries.engine_state(
-        {worker.machine for worker in workers},
-        is_broker=settings.broker_url in (None, settings.redis_url),
+        machines.union(deserted), is_broker=_is_broker(client.store.settings)
     )
     return {
         "workers": [{**asdict(worker), "name": worker.name} for worker in workers],
@@ -50,6 +56,7 @@ def fleet_document(client: Client) -> Document:
         "busy": sum(worker.busy for worker in workers),
         "last_taken_s": min((worker.idle_s for worker in workers), default=None),
         "queues": {name: asdict(queue) for name, queue in state.queues.items()},
+        "deserted": deserted,
         "queued": sum(queue.length for queue in state.queues.values()),
         "unowned": state.unowned,
         "timer_lag_s": state.timer_lag_s,
@@ -59,6 +66,26 @@ def fleet_document(client: Client) -> Document:
         "questions": state.questions,
         "oldest_question_s": state.oldest_question_s,
     }
+
+
+def queue_of(client: Client, machine: str | None) -> QueueState | None:
+    """The queue that runs of a machine wait in, or of any; None if it is on another broker."""
+    if not _is_broker(client.store.settings):
+        return None
+    found = client.queries.queues([machine] if machine else [], client.queries.now_ms())
+    return found[machine_queue(machine) if machine else QUEUE]
+
+
+def _is_broker(settings: Settings) -> bool:
+    """Whether the queues are in the Redis that has the runs."""
+    return settings.broker_url in (None, settings.redis_url)
+
+
+def _pinned_machines(client: Client) -> set[str]:
+    """Machines whose files open runs need."""
+    is_open = RunFilter(statuses=frozenset(Status) - FINAL)
+    rows = client.queries.list_runs(is_open, _MOST_PINNED).entries
+    return {row.machine for row in rows if row.machine}
 
 
 def overview_document(client: Client) -> Document:

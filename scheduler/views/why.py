@@ -1,40 +1,95 @@
-"""Explains in one sentence why a run does not progress."""
+"""Why a run does not move: in one sentence, and each thing that holds it up."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.events import RetryScheduled, VisitDelayed
 from sleipnir.scheduler.runs.model import Run, Status
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.engine import queue_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sleipnir.scheduler.client import Client
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Something that holds a run up."""
+
+    kind: str  # person | question | rest | workers | queue
+    reason: str
+    since: int | None = None  # ms
+    until: int | None = None  # ms; None: nobody knows
+    node: str | None = None
+    question_id: str | None = None
+
+    def to_json(self) -> Document:
+        return {
+            "kind": self.kind,
+            "reason": self.reason,
+            "node": self.node,
+            "question_id": self.question_id,
+            "since": None if self.since is None else to_rfc3339(self.since),
+            "until": None if self.until is None else to_rfc3339(self.until),
+        }
+
+
 def why_document(client: Client, run: Run) -> Document:
-    """Return what an open run waits for, and until when if known; null if it progresses."""
-    reason, until = _why(client, run)
-    return {"reason": reason, "until": None if until is None else to_rfc3339(until)}
+    """What an open run waits for, since when and until when; nulls and no `blocks` if it moves.
+
+    `reason`, `since` and `until` are those of the first of the `blocks`.
+    """
+    blocks = [block.to_json() for block in _blocks(client, run)]
+    first = blocks[0] if blocks else dict.fromkeys(("reason", "since", "until"))
+    return {**{name: first[name] for name in ("reason", "since", "until")}, "blocks": blocks}
 
 
-def _why(client: Client, run: Run) -> tuple[str | None, int | None]:
+def _blocks(client: Client, run: Run) -> Iterator[Block]:
+    """What holds a run up, what a person can do something about first."""
     if run.is_final:
-        return None, None
+        return
     if (held := client.waits_for([run]).get(run.run_id)) is not None:
-        return held, None
+        yield Block("person", held)
     questions = client.open_questions(run.run_id)
-    if questions and run.status == Status.WAITING:
-        return f"a person has to answer what '{questions[0].place}' asks", None
+    for question in questions:
+        yield Block(
+            "question",
+            f"a person has to answer what '{question.place}' asks",
+            question.asked_at,
+            node=question.node,
+            question_id=question.question_id,
+        )
+    if held is not None:
+        return
     newest = client.queries.newest_entry(run.run_id)
     event = None if newest is None else newest.event
     if newest is not None and isinstance(event, VisitDelayed | RetryScheduled):
         until = newest.at + int(event.delay_s * 1000)
-        return f"'{event.node}' is waiting: {event.reason}", until
+        reason = f"'{event.node}' is waiting: {event.reason}"
+        yield Block("rest", reason, newest.at, until, event.node)
+    elif not questions:
+        yield from _of_workers(client, run)
+
+
+def _of_workers(client: Client, run: Run) -> Iterator[Block]:
     if not Machines(client.store.client).workers():
-        return "no worker is running; start one with `sleipnir worker`", None
-    if run.status == Status.QUEUED:
-        return "it is queued until a worker is free", None
-    return None, None
+        reason = "no worker is running; start one with `sleipnir worker`"
+        yield Block("workers", reason, run.created_at if run.started_at is None else None)
+    elif run.status == Status.QUEUED:
+        yield Block("queue", _queued_behind(client, run), run.created_at)
+
+
+def _queued_behind(client: Client, run: Run) -> str:
+    queue = queue_of(client, run.machine)
+    if queue is None or queue.length < 2:
+        return "it is queued until a worker is free"
+    return (
+        f"it is queued until a worker is free, among {queue.length:,} messages, "
+        f"the oldest waiting for {queue.oldest_s:.0f} s"
+    )

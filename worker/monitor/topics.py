@@ -124,7 +124,12 @@ class Topics:
         fleet = fleet_document(self._site.client)
         workers = sorted((each["name"], each["busy"], each["taken"]) for each in fleet["workers"])
         lengths = {name: queue["length"] for name, queue in fleet["queues"].items()}
-        return {"workers": workers, "queues": lengths, "unowned": fleet["unowned"]}
+        return {
+            "workers": workers,
+            "queues": lengths,
+            "unowned": fleet["unowned"],
+            "deserted": fleet["deserted"],
+        }
 
     def _limits(self) -> dict[str, Any]:
         return limits_document(self._site.client)

@@ -191,3 +191,15 @@ def test_questions_and_acts_are_filtered(engine: Engine, site: ServedSite) -> No
     }
     assert list(acts.values()) == [["cancel"], ["answer", "cancel"], ["answer"], []]
     assert "No action matches" in site.ask("/audit?who=nobody").text
+
+
+def test_machines_that_runs_need_and_that_have_no_worker_are_told(
+    engine: Engine, site: ServedSite
+) -> None:
+    engine.submit(QUICK, machine="gpu-<3>")
+
+    fleet, page = site.ask("/api/v1/fleet").json, site.ask("/fleet").text
+
+    assert fleet["deserted"] == ["gpu-<3>"]
+    assert fleet["queues"]["sleipnir@gpu-<3>"]["length"] == 1
+    assert "machine gpu-&lt;3&gt;, which has no worker" in page

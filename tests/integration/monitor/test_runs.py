@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from sleipnir.scheduler.store.keys import run_key
+from sleipnir.scheduler.store.machines import Machines, WorkerState
 from tests.support.engine import Engine
 from tests.support.site import KEY, ServedSite
 
@@ -128,6 +130,25 @@ def test_runs_are_searched(engine: Engine, site: ServedSite) -> None:
     assert [site.ask(f"/runs?{query}").status for query in wrong] == [400] * 4
 
 
+def test_links_to_removed_runs_say_what_they_were_of(engine: Engine, site: ServedSite) -> None:
+    run = engine.finish(GRAPH, FILES, answers={"review": ["yes"]})
+    engine.clock.move(engine.store.settings.retention_s)
+    engine.tick()
+
+    page = site.ask(f"/runs/{run.run_id}/logs")
+    asked = site.ask(f"/api/v1/runs/{run.run_id}")
+    never = site.ask("/api/v1/runs/0123456789abcdef")
+
+    assert (page.status, asked.status, never.status) == (410, 410, 404)
+    error = asked.json["error"]
+    assert (error["code"], error["details"]["agent"]) == ("expired", "tested")
+    assert error["details"]["status"] == "failed"
+    assert "ended as failed at 2023-11-14" in page.text
+    assert "are kept for 7 days" in page.text
+    assert 'href="/runs?agent=tested"' in page.text
+    assert 0 < engine.redis.ttl(run_key("gone", run.run_id)) <= engine.store.settings.retention_s
+
+
 def test_a_run_is_told_as_text(engine: Engine, site: ServedSite) -> None:
     run = engine.finish(GRAPH, FILES, prompt="one", answers={"review": ["yes"]})
     headers = {"Authorization": f"Bearer {KEY}", "Accept": "text/plain"}
@@ -182,7 +203,23 @@ def test_a_run_that_does_not_move_says_why(engine: Engine, site: ServedSite) -> 
     assert found[asked]["reason"] == "a person has to answer what 'review' asks"
     assert "'try' is waiting: " in found[resting]["reason"]
     assert found[resting]["until"] is not None
+    assert found[asked]["since"] is not None
+    (block,) = found[asked]["blocks"]
+    assert (block["kind"], block["node"]) == ("question", "review")
+    assert site.ask(f"/inbox/{block['question_id']}").status == 200
     assert "no worker is running" in found[queued]["reason"]
     assert "Why it waits: " in site.ask(f"/runs/{resting}").text
     engine.client.cancel(queued)
-    assert site.ask(f"/api/v1/runs/{queued}/why").json == {"reason": None, "until": None}
+    nothing = {"reason": None, "since": None, "until": None, "blocks": []}
+    assert site.ask(f"/api/v1/runs/{queued}/why").json == nothing
+
+
+def test_a_run_says_behind_how_much_it_is_queued(engine: Engine, site: ServedSite) -> None:
+    quick = "start: z\nnodes: {z: {type: end}}"
+    runs = [engine.submit(quick) for _ in range(3)]
+    Machines(engine.redis).announce(WorkerState("m", 7, 4, 4, 2, 0.0, 0), with_queue=True)
+
+    (block,) = site.ask(f"/api/v1/runs/{runs[-1]}/why").json["blocks"]
+
+    assert block["kind"] == "queue"
+    assert "among 3 messages, the oldest waiting for" in block["reason"]

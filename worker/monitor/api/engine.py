@@ -67,6 +67,7 @@ class FleetDocument(AnswerDocument):
     busy: int
     last_taken_s: float | None
     queues: dict[str, QueueState]
+    deserted: list[str] = Field(description="machines without a worker that open runs need")
     queued: int
     unowned: int = Field(description="partitions without a scheduler, of 64")
     timer_lag_s: float

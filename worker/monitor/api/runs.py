@@ -36,9 +36,20 @@ class RunListDocument(PageDocument):
     counts_all: bool = Field(description="the counts cover all runs")
 
 
+class BlockDocument(AnswerDocument):
+    kind: str = Field(description="`person`, `rest`, `question`, `workers` or `queue`")
+    reason: str
+    node: str | None
+    question_id: str | None
+    since: str | None
+    until: str | None
+
+
 class WhyDocument(AnswerDocument):
     reason: str | None = Field(description="null: it is moving")
+    since: str | None
     until: str | None
+    blocks: list[BlockDocument] = Field(description="each thing that holds it up")
 
 
 class RunDocument(AnswerDocument):
