@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from sleipnir.scheduler.runs.model import Failure, Status
+from sleipnir.scheduler.runs.model import FINAL, Failure, Run, RunRow, Status
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.batches import BatchQueries, BatchRow
 from sleipnir.scheduler.store.queries.filters import RunFilter
-from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.documents import (
+    Document,
+    elapsed_s,
+    error_document,
+    failure_documents,
+)
 from sleipnir.scheduler.views.grouping import FailureGroup, fixed_part, grouped
+from sleipnir.scheduler.views.limits import limits_document
 from sleipnir.scheduler.views.pages import page_document
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.store.queries import RunQueries
 
 # Failed runs whose reasons are read at most.
 _MOST_FAILED = 500
-# The counts of a batch's runs; `open` are queued or running.
+# Runs whose ends are read to tell how fast a batch is, and batches of a page of which it is told.
+_MOST_TIMED = 500
+_MOST_MOVING = 10
+_MINUTE_MS = 60_000
+_RESULTS = 100  # that are read at once
+# What runs of a batch are counted by; `open` are those that are queued or running.
 STATUSES = ("succeeded", "open", "waiting", "failed", "cancelled", "timed_out")
 
 
@@ -39,6 +52,78 @@ def batch_page(queries: BatchQueries, name: str) -> Document | None:
     return None if row is None else batch_document(row, now_ms=queries.now_ms())
 
 
+def batches_overview(client: Client, *, limit: int, cursor: str | None = None) -> Document:
+    """A page of batches as `batches_page`, each with its progress as `progress_document`.
+
+    Raises:
+        BadCursor: the cursor is not one of a list of batches.
+    """
+    document = batches_page(client.queries, limit=limit, cursor=cursor)
+    moving = [batch["batch"] for batch in document["batches"] if batch["open"]][:_MOST_MOVING]
+    now_ms = client.queries.now_ms()
+    batches = [
+        {**batch, **progress_document(client.queries, batch, now_ms, read=batch["batch"] in moving)}
+        for batch in document["batches"]
+    ]
+    return {**document, "batches": batches}
+
+
+def progress_document(
+    queries: RunQueries, batch: Document, now_ms: int, *, read: bool = True
+) -> Document:
+    """How fast runs of a batch end, when the last one will have, and what all will have cost.
+
+    `rate_per_minute` is that of the last minute, judged by the newest 500 runs; null if none is
+    open. `eta_s` and `projected_usd` are null as long as that cannot be told.
+
+    Args:
+        read: whether to read runs; without them the rate is not known.
+    """
+    total = max(batch["runs"], batch["lines"] or 0)
+    left = total - sum(batch[status] for status in FINAL)
+    rate = _rate(queries, batch["batch"], now_ms) if read and batch["open"] else None
+    ended, cost = total - left, batch["usage"]["cost_usd"]
+    return {
+        "total": total,
+        "rate_per_minute": rate,
+        "eta_s": 60 * left / rate if rate else None,
+        "projected_usd": cost / ended * total if cost is not None and ended else None,
+    }
+
+
+def _rate(queries: RunQueries, batch: str, now_ms: int) -> float:
+    """Runs of a batch that ended in the last minute."""
+    newest = next(queries.batch_pages(batch, _MOST_TIMED), [])
+    ends = [row.ended_at for row in queries.rows(newest) if row is not None and row.ended_at]
+    lately = [at for at in ends if at > now_ms - _MINUTE_MS]
+    # When all that were read ended within it, others may have that were not.
+    span_ms = now_ms - min(lately) if lately and len(lately) == _MOST_TIMED else _MINUTE_MS
+    return len(lately) * _MINUTE_MS / max(1, span_ms)
+
+
+def result_documents(client: Client, name: str) -> Iterator[tuple[Run, Document]]:
+    """The runs of a batch that are over, newest first, each with what `sleipnir batch` says of it
+    but for the number of its line."""
+    queries = client.queries
+    for run_ids in queries.batch_pages(name, _RESULTS):
+        for run in queries.runs(run_ids):
+            if run is not None and run.is_final:
+                failures = queries.failures(run)
+                yield (
+                    run,
+                    {
+                        "id": run.item,
+                        "run_id": run.run_id,
+                        "status": str(run.status),
+                        "output": run.output,
+                        "error": error_document(run, failures),
+                        "failures": failure_documents(failures),
+                        "usage": run.usage.to_json(),
+                        "elapsed_s": elapsed_s(run, queries.now_ms()),
+                    },
+                )
+
+
 def batch_report(client: Client, name: str) -> Document | None:
     """Return it with `errors`: the failures of its newest failed runs, grouped by pattern."""
     document = batch_page(client.queries, name)
@@ -47,26 +132,33 @@ def batch_report(client: Client, name: str) -> Document | None:
     wanted = RunFilter(statuses=frozenset({Status.FAILED}), batch=name)
     found = client.queries.list_runs(wanted, _MOST_FAILED).entries
     reasons = client.queries.errors([run.run_id for run in found])
-    failures = [(run.run_id, why) for run, why in zip(found, reasons, strict=True) if why]
+    failures = [(run, why) for run, why in zip(found, reasons, strict=True) if why]
     groups = grouped(
         (place, f"{why.code} {why.node or ''} {why.message}")
         for place, (_, why) in enumerate(failures)
     )
+    budgets = limits_document(client)["budgets"]
     return {
         **document,
+        **progress_document(client.queries, document, client.queries.now_ms()),
+        "budget": next((each for each in budgets if each["name"] == f"batch:{name}"), None),
         "errors_of": len(found),
-        "errors": [_group_document(group, *failures[group.first]) for group in groups],
+        "errors": [_group_document(group, failures) for group in groups],
     }
 
 
-def _group_document(group: FailureGroup, run_id: str, why: Failure) -> Document:
+def _group_document(group: FailureGroup, failures: Sequence[tuple[RunRow, Failure]]) -> Document:
+    """Failures of one kind; those of a batch are in the order of their runs, the newest first."""
+    (run, why), (oldest, _) = failures[group.first], failures[group.last]
     return {
         "count": group.count,
         "code": why.code,
         "node": why.node,
         "example": why.message,
         "text": fixed_part(why.message),
-        "run_id": run_id,
+        "run_id": run.run_id,
+        "first_at": to_rfc3339(oldest.ended_at or oldest.created_at),
+        "newest_at": to_rfc3339(run.ended_at or run.created_at),
     }
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from sleipnir.scheduler.limits.commands import LimitCommands
-from sleipnir.scheduler.limits.report import report
 from sleipnir.scheduler.runs.model import FINAL, Status
 from sleipnir.scheduler.store.keys import QUEUE, machine_queue
 from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.store.queries.engine import QueueState
 from sleipnir.scheduler.store.queries.filters import RunFilter
-from sleipnir.scheduler.views.batches import batches_page
+from sleipnir.scheduler.views.batches import batches_overview
 from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.limits import limits_document
 from sleipnir.scheduler.views.questions import inbox_page
 from sleipnir.scheduler.views.runs import runs_overview
 
@@ -29,12 +28,6 @@ _BATCHES = 5
 _MOST_PINNED = 500
 # Of the budgets there are, the one of the day is what everything costs.
 _DAY = "day"
-
-
-def limits_document(client: Client) -> Document:
-    """Return limits, pauses and budgets, as in `sleipnir limits --json`."""
-    commands = LimitCommands(client.store)
-    return report(commands.limiter.queries, commands.rules()).to_json()
 
 
 def fleet_document(client: Client) -> Document:
@@ -103,6 +96,6 @@ def overview_document(client: Client) -> Document:
         "running": runs_overview(client, running, limit=_RUNS)["runs"],
         "failures": failures["runs"],
         "failed_today": failures["total"],
-        "batches": batches_page(queries, limit=_BATCHES)["batches"],
+        "batches": batches_overview(client, limit=_BATCHES)["batches"],
         "spent_today": next((each for each in budgets if each["name"] == _DAY), None),
     }

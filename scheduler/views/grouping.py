@@ -21,7 +21,8 @@ class FailureGroup:
 
     pattern: str
     count: int
-    first: int  # the index of the first one
+    first: int  # the place of the first of them
+    last: int
     example: str
 
 
@@ -43,6 +44,7 @@ def grouped(failures: Iterable[tuple[int, str]]) -> list[FailureGroup]:
     for place, message in failures:
         groups.setdefault(pattern_of(message), []).append((place, message))
     found = [
-        FailureGroup(pattern, len(members), *members[0]) for pattern, members in groups.items()
+        FailureGroup(pattern, len(members), members[0][0], members[-1][0], members[0][1])
+        for pattern, members in groups.items()
     ]
     return sorted(found, key=lambda group: (-group.count, group.first))

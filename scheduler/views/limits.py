@@ -8,6 +8,7 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SettingInvalid
 from sleipnir.scheduler.limits.commands import LimitCommands
 from sleipnir.scheduler.limits.records import visit_of
+from sleipnir.scheduler.limits.report import report
 from sleipnir.scheduler.limits.rules import SCOPES, UNLIMITED
 from sleipnir.scheduler.views.documents import Document
 
@@ -36,6 +37,12 @@ class LimitAct:
         if self.kind in ("set", "unset"):
             return self.target.rpartition(".")[0]
         return self.target
+
+
+def limits_document(client: Client) -> Document:
+    """Limits, pauses and budgets, as `sleipnir limits --json` has them."""
+    commands = LimitCommands(client.store)
+    return report(commands.limiter.queries, commands.rules()).to_json()
 
 
 def perform(commands: LimitCommands, act: LimitAct) -> None:

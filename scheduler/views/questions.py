@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sleipnir.scheduler.runs.model import Question
-from sleipnir.scheduler.store.queries.questions import QuestionQueries
+from sleipnir.scheduler.store.clock import to_rfc3339
+from sleipnir.scheduler.store.queries import RunQueries
+from sleipnir.scheduler.store.queries.records import Deadline
 from sleipnir.scheduler.views.documents import Document, question_document
 from sleipnir.scheduler.views.pages import page_document
 
-# The questions searched for similar ones.
+_URGENT = 0.1  # of the time of a run
+# Questions among which those that are alike are looked for.
 _MOST_COMPARED = 1_000
 
 
 def inbox_page(
-    queries: QuestionQueries,
+    queries: RunQueries,
     *,
     limit: int,
     cursor: str | None = None,
@@ -39,15 +42,32 @@ def inbox_page(
         limit, cursor, agents=agents, batch=batch, node=node, text=text, until_ms=until_ms
     )
     now_ms = queries.now_ms()
+    deadlines = queries.deadlines([question.run_id for question in page.entries])
     documents = [
-        {**question_document(question), "age_s": (now_ms - question.asked_at) / 1000}
-        for question in page.entries
+        {
+            **question_document(question),
+            "age_s": (now_ms - question.asked_at) / 1000,
+            **_deadline_document(deadline, now_ms),
+        }
+        for question, deadline in zip(page.entries, deadlines, strict=True)
     ]
     return page_document(page, "questions", documents)
 
 
-def alike_document(queries: QuestionQueries) -> Document:
-    """Return nodes with several of the oldest questions, those with the most first."""
+def _deadline_document(deadline: Deadline | None, now_ms: int) -> Document:
+    """When the run ends without an answer, and whether less than a tenth of its time is left."""
+    if deadline is None:
+        return {"deadline": None, "left_s": None, "is_urgent": False}
+    left_ms = max(0, deadline.at - now_ms)
+    return {
+        "deadline": to_rfc3339(deadline.at),
+        "left_s": left_ms / 1000,
+        "is_urgent": left_ms < _URGENT * deadline.allowed_ms,
+    }
+
+
+def alike_document(queries: RunQueries) -> Document:
+    """Nodes that ask several times, among the oldest questions: those that ask most often first."""
     groups: dict[tuple[str, str], list[Question]] = {}
     for question in queries.list_questions(_MOST_COMPARED).entries:
         groups.setdefault((question.agent, question.node), []).append(question)

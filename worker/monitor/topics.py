@@ -19,8 +19,9 @@ from sleipnir.scheduler.errors import RunNotFound
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.store.clients.changes import ChangeFeed, ChangeKind
 from sleipnir.scheduler.views.batches import STATUSES
-from sleipnir.scheduler.views.engine import fleet_document, limits_document
+from sleipnir.scheduler.views.engine import fleet_document
 from sleipnir.scheduler.views.graph import graph_document
+from sleipnir.scheduler.views.limits import limits_document
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.hub import Look, Looking
 from sleipnir.worker.monitor.masked import masked

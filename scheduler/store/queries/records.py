@@ -38,6 +38,14 @@ class RunSummary:
     usage: Usage
 
 
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """When a run times out."""
+
+    at: int  # ms
+    allowed_ms: int  # that it has in all
+
+
 class RecordQueries(Queries):
     """Queries of records."""
 
@@ -143,6 +151,16 @@ class RecordQueries(Queries):
             for run_id in run_ids:
                 pipe.hget(run_key("run", run_id), "digest")
             return list(pipe.execute())
+
+    def deadlines(self, run_ids: Sequence[str]) -> list[Deadline | None]:
+        """Return when runs time out, in one round trip; None for those that never do."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.hmget(run_key("run", run_id), "started", "deadline")
+            return [
+                Deadline(int(at), int(at) - int(started or at)) if at else None
+                for started, at in pipe.execute()
+            ]
 
     def children(self, run_id: str) -> list[Run]:
         """Return the child runs, in the order they were started."""

@@ -63,11 +63,53 @@ def test_a_batch_tells_its_failures_by_what_they_have_in_common(
     assert (group["count"], group["node"], document["succeeded"]) == (3, "print", 1)
     assert "no printer for" in page
     assert site.ask("/batches/none").status == 404
+    assert group["first_at"] <= group["newest_at"]
+    assert page.count("state-failed") > 1
+    (retry,) = re.findall(r'action="(/bulk\?batch=[^"]+&amp;q=[^"]+)"', page)
+    asked = site.ask(retry.replace("&amp;", "&"), "POST", form={"all": "retry"}).text
+    assert "Retry 3 runs?" in asked
     (alike,) = re.findall(r'href="(/runs\?batch=[^"]+)">find', page)
     found = site.ask(f"/api/v1{alike.replace('&amp;', '&')}").json["runs"]
     assert len(found) == 3
-    (act,) = re.findall(r'action="(/bulk\?batch=[^"]+)"', page)
+    act, _ = re.findall(r'action="(/bulk\?batch=[^"]+)"', page)
     assert "Retry 3 runs?" in site.ask(act, "POST", form={"all": "retry"}).text
+
+
+def test_a_batch_tells_how_fast_it_is_and_what_it_will_have_cost(
+    engine: Engine, site: ServedSite
+) -> None:
+    engine.store.batches.announce("night", "tested", 10)
+    for n in range(4):
+        engine.finish(QUICK, batch="night", item=f"<{n}>")
+    engine.submit(QUICK, batch="night")
+    engine.clock.move(30)
+    engine.finish(GRAPH, FILES, batch="night", answers={"ask": ["1"]}, item="5")
+    engine.submit(QUICK, batch="night")
+    engine.clock.move(31)
+
+    batch = site.ask("/api/v1/batches/night").json
+    (listed,) = site.ask("/api/v1/batches").json["batches"]
+
+    assert (batch["total"], batch["open"], batch["rate_per_minute"]) == (10, 1, 2.0)
+    assert (batch["eta_s"], batch["projected_usd"]) == (120.0, 0.0)
+    assert listed["eta_s"] == batch["eta_s"]
+    assert "4 of 10, about 2 min" in site.ask("/batches/night").text
+
+
+def test_results_of_a_batch_are_downloaded(engine: Engine, site: ServedSite) -> None:
+    engine.finish(QUICK, batch="night", item="a")
+    engine.finish(GRAPH, FILES, batch="night", answers={"ask": ["1"]}, item="b")
+    engine.finish(GRAPH, FILES, batch="night", item="open")
+
+    answer = site.ask("/batches/night/results")
+
+    lines = {line["id"]: line for line in map(json.loads, answer.text.splitlines())}
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="results.jsonl"'
+    assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert set(lines) == {"a", "b"}
+    assert (lines["a"]["status"], lines["b"]["error"]["node"]) == ("succeeded", "print")
+    assert site.ask("/api/v1/batches/night/results").text == answer.text
+    assert site.ask("/api/v1/batches/none/results").status == 404
 
 
 def test_limits_and_pauses_are_shown(engine: Engine, site: ServedSite) -> None:

@@ -142,3 +142,16 @@ def test_several_options_are_chosen_as_a_list() -> None:
 
     assert answer_of_choices(question, ["c", "a", "z"], " ") == '["a", "c"]'
     assert answer_of_choices(question, ["a"], "none of these") == "none of these"
+
+
+def test_questions_say_how_long_their_runs_have_left(engine: Engine, site: ServedSite) -> None:
+    engine.finish(GRAPH)
+
+    (early,) = site.ask("/api/v1/questions").json["questions"]
+    engine.clock.move(3_600 - 99)
+    (late,) = site.ask("/api/v1/questions").json["questions"]
+    page = site.ask("/inbox").text
+
+    assert (early["left_s"], early["is_urgent"]) == (3_600, False)
+    assert (late["left_s"], late["is_urgent"]) == (99, True)
+    assert 'class="state state-failed"><span aria-hidden="true">◷</span> in 1.65 min' in page

@@ -25,8 +25,15 @@ class SearchedBatchesDocument(SearchedDocument):
     batches: int
 
 
+class BatchProgressDocument(BatchDocument):
+    total: int = Field(description="runs there will be, as far as that is known")
+    rate_per_minute: float | None = Field(description="runs that ended in the last minute")
+    eta_s: float | None = Field(description="until the last one has ended, at that rate")
+    projected_usd: float | None = Field(description="what all will have cost")
+
+
 class BatchListDocument(PageDocument):
-    batches: list[BatchDocument]
+    batches: list[BatchProgressDocument]
     searched: SearchedBatchesDocument
 
 
@@ -37,9 +44,12 @@ class BatchErrorDocument(AnswerDocument):
     example: str
     text: str = Field(description="common part of their messages, to search runs by")
     run_id: str
+    first_at: str
+    newest_at: str
 
 
-class BatchReportDocument(BatchDocument):
+class BatchReportDocument(BatchProgressDocument):
+    budget: BudgetLine | None
     errors_of: int = Field(description="failed runs examined")
     errors: list[BatchErrorDocument] = Field(description="their failures, grouped")
 
@@ -90,7 +100,7 @@ class NowDocument(AnswerDocument):
     running: list[ListedRunDocument]
     failures: list[ListedRunDocument]
     failed_today: int | None
-    batches: list[BatchDocument]
+    batches: list[BatchProgressDocument]
     spent_today: BudgetLine | None
 
 

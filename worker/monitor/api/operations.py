@@ -179,6 +179,12 @@ OPERATIONS = (
         "GET", "/api/v1/batches", "Batches by last activity.", engine.BatchListDocument, _PAGE
     ),
     Operation("GET", "/api/v1/batches/{name}", "A batch.", engine.BatchReportDocument),
+    Operation(
+        "GET",
+        "/api/v1/batches/{name}/results",
+        "Its runs that are over, newest first, a JSON object a line.",
+        "text/plain",
+    ),
     Operation("GET", "/api/v1/agents", "Agents with usage figures.", engine.AgentListDocument),
     Operation(
         "GET",

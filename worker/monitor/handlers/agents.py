@@ -11,7 +11,7 @@ from sleipnir.graphs.drawing.page import NodeMark, to_page_svg
 from sleipnir.graphs.schema import Graph
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SleipnirError
-from sleipnir.scheduler.views import agents, engine, submission, versions
+from sleipnir.scheduler.views import agents, limits, submission, versions
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.submission import AcceptedRun, WantedRun
 from sleipnir.worker.monitor.bodies import ForkBody, SubmitBody
@@ -218,7 +218,7 @@ class AgentPage(AgentReader, SubmittingHandler):
             }
             title = f"graph of {document['name']}"
             svg = await self.site.call(to_page_svg, drawing.picture, title, marks)
-        budgets = (await self.site.call(engine.limits_document, self.site.client))["budgets"]
+        budgets = (await self.site.call(limits.limits_document, self.site.client))["budgets"]
         self.give_page(
             "agent.html",
             tab="agents",

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
 from typing import Any, ClassVar
+
+from tornado.iostream import StreamClosedError
 
 from sleipnir.scheduler.views import agents, batches, engine
 from sleipnir.scheduler.views.documents import Document
+from sleipnir.worker.monitor.bars import bar_svg
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
+from sleipnir.worker.monitor.masked import masked
 from sleipnir.worker.monitor.problems import Problem, Refused
 from sleipnir.worker.monitor.topics import batch_topic
 
 _LIMIT = 50
 _MOST = 200
+# What stands for runs that are queued or running.
+_LOOKS = {"open": "running"}
+_LINES = 100  # of a download that are made at once
 
 
 class DocumentHandler(MonitorHandler):
@@ -66,8 +77,8 @@ class BatchesHandler(DocumentHandler):
 
     async def get(self) -> None:
         document = await self.site.call(
-            batches.batches_page,
-            self.site.client.queries,
+            batches.batches_overview,
+            self.site.client,
             limit=self.number_argument("limit", _LIMIT, _MOST),
             cursor=self.text_argument("cursor"),
         )
@@ -81,7 +92,29 @@ class BatchHandler(DocumentHandler):
         found = await self.site.call(batches.batch_report, self.site.client, name)
         if found is None:
             raise Refused(Problem(404, "not_found", f"there is no batch '{name}'"))
-        self.give(found, topics=f"inbox,{batch_topic(name)}")
+        counts = {status: found[status] for status in batches.STATUSES}
+        bar = bar_svg({_LOOKS.get(each, each): n for each, n in counts.items()}, found["total"])
+        self.give(found, bar=bar, topics=f"inbox,{batch_topic(name)}")
+
+
+class BatchResults(MonitorHandler):
+    """/batches/NAME/results and below /api/v1: runs that are over, a JSON line each."""
+
+    async def get(self, name: str) -> None:
+        found = await self.site.call(batches.batch_page, self.site.client.queries, name)
+        if found is None:
+            raise Refused(Problem(404, "not_found", f"there is no batch '{name}'"))
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.set_header("Content-Disposition", 'attachment; filename="results.jsonl"')
+        lines = self._lines(name)
+        with suppress(StreamClosedError):
+            while chunk := await self.site.call(lambda: "".join(islice(lines, _LINES))):
+                self.write(chunk)
+                await self.flush()  # at the pace of whoever reads
+
+    def _lines(self, name: str) -> Iterator[str]:
+        for run, document in batches.result_documents(self.site.client, name):
+            yield json.dumps(masked(document, run), ensure_ascii=False) + "\n"
 
 
 class TallyApi(MonitorHandler):

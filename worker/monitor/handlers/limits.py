@@ -5,7 +5,7 @@ from __future__ import annotations
 from sleipnir.scheduler.errors import SettingInvalid, SleipnirError
 from sleipnir.scheduler.limits.commands import LimitCommands
 from sleipnir.scheduler.limits.rules import BUDGET_SETTINGS, LIMIT_SETTINGS, SCOPES
-from sleipnir.scheduler.views import engine, limits
+from sleipnir.scheduler.views import limits
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.limits import LimitAct
 from sleipnir.worker.monitor.bodies import LimitsBody
@@ -47,7 +47,7 @@ class LimitsHandler(ActingHandler):
 
     async def _show(self, act: LimitAct | None = None, problem: str | None = None) -> None:
         client = self.site.client
-        document = await self.site.call(engine.limits_document, client)
+        document = await self.site.call(limits.limits_document, client)
         if self.wants == "json":
             self.give_json(document)
             return
@@ -81,7 +81,7 @@ class LimitsApi(LimitsHandler):
             raise SettingInvalid("a pause takes a `reason`")
         for act in _acts_of(body):
             await self.change(act)
-        document: Document = await self.site.call(engine.limits_document, self.site.client)
+        document: Document = await self.site.call(limits.limits_document, self.site.client)
         self.give_json(document)
 
 
