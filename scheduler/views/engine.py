@@ -19,6 +19,7 @@ from sleipnir.scheduler.views.runs import runs_overview
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.config.settings import Settings
+    from sleipnir.scheduler.views.hours import HourlyRuns
 
 _DAY_MS = 86_400_000
 _QUESTIONS = 5
@@ -81,14 +82,19 @@ def _pinned_machines(client: Client) -> set[str]:
     return {row.machine for row in rows if row.machine}
 
 
-def overview_document(client: Client) -> Document:
-    """Return an overview: a short form of everything."""
+def overview_document(client: Client, hourly: HourlyRuns) -> Document:
+    """What somebody wants to know who has just come: everything in short.
+
+    `running` are the oldest open runs; `created_by_hour` root runs of each hour of the last day,
+    the hour that is under way last.
+    """
     queries = client.queries
     now_ms = queries.now_ms()
-    failed = RunFilter(statuses=frozenset({Status.FAILED, Status.TIMED_OUT}))
-    today = RunFilter(statuses=failed.statuses, since_ms=now_ms - _DAY_MS)
-    running = RunFilter(statuses=frozenset({Status.QUEUED, Status.RUNNING, Status.WAITING}))
+    badly = frozenset({Status.FAILED, Status.TIMED_OUT})
+    today = RunFilter(statuses=badly, since_ms=now_ms - _DAY_MS)
+    running = RunFilter(statuses=frozenset(Status) - FINAL, oldest_first=True)
     failures = runs_overview(client, today, limit=_RUNS)
+    hours = hourly.last_day()
     budgets = limits_document(client)["budgets"]
     return {
         "fleet": fleet_document(client),
@@ -96,6 +102,8 @@ def overview_document(client: Client) -> Document:
         "running": runs_overview(client, running, limit=_RUNS)["runs"],
         "failures": failures["runs"],
         "failed_today": failures["total"],
+        "created_today": sum(hours),
+        "created_by_hour": hours,
         "batches": batches_overview(client, limit=_BATCHES)["batches"],
         "spent_today": next((each for each in budgets if each["name"] == _DAY), None),
     }

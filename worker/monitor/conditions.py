@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from pydantic import Field
 
@@ -36,10 +37,12 @@ class RunConditions(CheckedModel):
     cost: float | None = Field(None, ge=0, description="cost more than this, USD")
     took: str | None = Field(None, description="took longer than this: `30s`, `5m`, `2h` or `1d`")
 
+    order: Literal["newest", "oldest"] = Field("newest", description="`newest` or `oldest` first")
+
     @property
     def is_empty(self) -> bool:
-        """Whether every run matches."""
-        return not self.model_dump(exclude={"children"}, exclude_defaults=True)
+        """Whether every run fits."""
+        return not self.model_dump(exclude={"children", "order"}, exclude_defaults=True)
 
     def filter(self, now_ms: int) -> RunFilter:
         """Return the filter that the conditions mean now.
@@ -61,6 +64,7 @@ class RunConditions(CheckedModel):
             text=self.q,
             cost_above_usd=self.cost,
             took_above_s=None if self.took is None else _seconds("took", self.took),
+            oldest_first=self.order == "oldest",
         )
 
 

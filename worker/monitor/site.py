@@ -12,6 +12,7 @@ from typing import ParamSpec, TypeVar
 
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.store.audit.log import AuditLog
+from sleipnir.scheduler.views.hours import HourlyRuns
 from sleipnir.scheduler.views.typical_runs import TypicalRuns
 from sleipnir.worker.monitor.access import STRANGER, Access, Visitor
 from sleipnir.worker.monitor.admission.hosts import is_loopback
@@ -60,6 +61,7 @@ class Site:
         self.audit = AuditLog(client.store.client)
         self.drawings = Drawings(client)
         self.typical = TypicalRuns(client)
+        self.hourly = HourlyRuns(client)
         self.bulk = BulkActs(client)
         self.prefix = prefix
         self.templates = PrefixedTemplates(_HERE / "templates", prefix)

@@ -30,6 +30,7 @@ class RunFilter:
     text: str | None = None
     cost_above_usd: float | None = None  # including child runs
     took_above_s: float | None = None  # since the first node began; also for open runs
+    oldest_first: bool = False
 
     @property
     def is_bounded_in_time(self) -> bool:

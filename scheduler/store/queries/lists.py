@@ -55,7 +55,7 @@ class ListQueries(RecordQueries, TotalQueries, SearchQueries):
             BadCursor: the cursor does not belong to a list of runs.
         """
         after = position_of("runs", cursor)
-        span = Span(wanted.since_ms, wanted.until_ms)
+        span = Span(wanted.since_ms, wanted.until_ms, newest_first=not wanted.oldest_first)
         lead, at_most = self._smallest(list(leads(wanted)), span)
         unsure = wanted.conditions() - lead.ensures
         total = self._total(wanted, None if unsure else at_most)

@@ -39,6 +39,8 @@ def test_the_first_page_tells_what_needs_people_what_failed_and_who_works(
     assert "&lt;b&gt;Which" in page
     fleet = document["fleet"]
     assert (fleet["questions"], fleet["open"], document["failed_today"]) == (1, 1, 1)
+    assert (document["created_today"], document["created_by_hour"][-1]) == (2, 2)
+    assert "50 % of all" in page
     assert "gpu-3" in workers
     assert "128 MiB" in workers
     assert "partitions have no scheduler" in workers

@@ -99,6 +99,12 @@ def test_the_list_pages_and_filters(engine: Engine, site: ServedSite) -> None:
     assert {run["run_id"] for run in first["runs"] + rest["runs"]} == set(ids)
     assert (len(first["runs"]), rest["next"]) == (3, None)
     assert first["counts"]["succeeded"] == 5
+    oldest = site.ask("/api/v1/runs?order=oldest&limit=2").json
+    assert [run["run_id"] for run in oldest["runs"]] == [
+        run["run_id"] for run in reversed((first["runs"] + rest["runs"])[-2:])
+    ]
+    assert oldest["next"] is not None
+    assert site.ask("/runs?order=random").status == 400
     assert {run["run_id"] for run in of_batch["runs"]} == {ids[1], ids[3]}
     assert (of_batch["counts"]["succeeded"], of_batch["counts_all"]) == (2, False)
     assert "No run matches" in site.ask("/runs?status=failed").text

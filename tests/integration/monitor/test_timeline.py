@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from sleipnir.worker.monitor.timeline import place, stretches, timeline_svg
+from sleipnir.worker.monitor.charts.timeline import place, stretches, timeline_svg
 from tests.support.engine import Clock, Engine
 from tests.support.site import ServedSite
 

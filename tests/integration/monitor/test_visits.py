@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 from sleipnir.scheduler.views.grouping import grouped
-from sleipnir.worker.monitor.wall import wall_svg
+from sleipnir.worker.monitor.charts.wall import wall_svg
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, says
 from tests.support.site import ServedSite

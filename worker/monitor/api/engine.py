@@ -100,6 +100,8 @@ class NowDocument(AnswerDocument):
     running: list[ListedRunDocument]
     failures: list[ListedRunDocument]
     failed_today: int | None
+    created_today: int
+    created_by_hour: list[int] = Field(description="of the last 24, the one under way last")
     batches: list[BatchProgressDocument]
     spent_today: BudgetLine | None
 

@@ -12,7 +12,7 @@ from tornado.iostream import StreamClosedError
 
 from sleipnir.scheduler.views import agents, batches, engine
 from sleipnir.scheduler.views.documents import Document
-from sleipnir.worker.monitor.bars import bar_svg
+from sleipnir.worker.monitor.charts.bars import bar_svg, columns_svg
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.masked import masked
@@ -45,8 +45,10 @@ class NowHandler(DocumentHandler):
     tab, title = "now", "Now"
 
     async def get(self) -> None:
-        document = await self.site.call(engine.overview_document, self.site.client)
-        self.give(document, topics="inbox,runs,fleet")
+        site = self.site
+        document = await site.call(engine.overview_document, site.client, site.hourly)
+        hours = columns_svg(document["created_by_hour"], "runs created by hour")
+        self.give(document, hours=hours, topics="inbox,runs,fleet")
 
 
 class FleetHandler(DocumentHandler):

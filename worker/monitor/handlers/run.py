@@ -13,14 +13,23 @@ from sleipnir.graphs.schema import MapNode
 from sleipnir.scheduler.cli import run_page
 from sleipnir.scheduler.cli.terminal_output import unstyled
 from sleipnir.scheduler.runs.model import Run
-from sleipnir.scheduler.views import graph, run, submission, timeline, versions, visits, why
+from sleipnir.scheduler.views import (
+    failures,
+    graph,
+    run,
+    submission,
+    timeline,
+    versions,
+    visits,
+    why,
+)
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.worker.monitor import formats
+from sleipnir.worker.monitor.charts.timeline import timeline_svg
+from sleipnir.worker.monitor.charts.wall import wall_svg
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.masked import masked
 from sleipnir.worker.monitor.problems import Problem, Refused
-from sleipnir.worker.monitor.timeline import timeline_svg
-from sleipnir.worker.monitor.wall import wall_svg
 
 _LOG_LINES = 200
 _ITEMS = 100
@@ -194,6 +203,10 @@ class RunPage(RunHandler):
             title=f"{formats.glyph(head['status'])} {of.agent} {of.run_id[:8]}",
             topics="inbox" if of.is_final else f"inbox,run:{of.run_id}",
             run=head,
+            failure=await self.shown(failures.failure_document, of),
+            outlived=failures.outlived_documents(
+                head["error"]["caused_by"] if head["error"] else head["failures"]
+            ),
             tabs=self.tabs,
             this=tab,
             base=f"{self.site.prefix}/runs/{of.run_id}",

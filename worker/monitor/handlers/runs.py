@@ -49,6 +49,7 @@ class RunsHandler(MonitorHandler):
             "q": self.text_argument("q"),
             "cost": None if cost is None else number_of("cost", cost),
             "took": self.text_argument("took"),
+            "order": self.text_argument("order") or "newest",
         }
         return RunConditions.of(fields)
 

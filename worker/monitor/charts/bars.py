@@ -1,13 +1,14 @@
-"""How many of all are in which state, as one bar."""
+"""Numbers as bars: states as shares of a whole, hours beside each other."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sleipnir.worker.monitor.formats import word
 
 _WIDTH = 600
 _HEIGHT = 14
+_HIGH = 48
 
 
 def bar_svg(counts: Mapping[str, int], total: int) -> str:
@@ -33,4 +34,24 @@ def bar_svg(counts: Mapping[str, int], total: int) -> str:
         f'<svg class="share-bar" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" '
         f'height="{_HEIGHT}" preserveAspectRatio="none" role="img" '
         f'aria-label="{told} of {whole:,}">{"".join(parts)}</svg>'
+    )
+
+
+def columns_svg(numbers: Sequence[int], label: str) -> str:
+    """An SVG element with a column for each number, as high as it is of the greatest.
+
+    Args:
+        label: what they are, without characters that would need escaping.
+    """
+    most = max(numbers, default=0)
+    pitch = _WIDTH // max(1, len(numbers))
+    columns = "".join(
+        f'<rect x="{at * pitch}" y="{_HIGH - high:.1f}" width="{pitch - 3}" height="{high:.1f}">'
+        f"<title>{number:,}</title></rect>"
+        for at, number in enumerate(numbers)
+        if (high := max(_HIGH * number / most, 1.0) if number else 0.0)
+    )
+    return (
+        f'<svg class="columns" viewBox="0 0 {_WIDTH} {_HIGH}" width="{_WIDTH}" height="{_HIGH}" '
+        f'role="img" aria-label="{label}: {", ".join(map(str, numbers))}">{columns}</svg>'
     )

@@ -1,0 +1,98 @@
+"""What somebody wants to know of a failed run first: what was printed, which child, how often."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sleipnir.scheduler.runs.model import Run, Status
+from sleipnir.scheduler.store.clock import to_rfc3339
+from sleipnir.scheduler.store.queries.filters import RunFilter
+from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.grouping import fixed_part, grouped, pattern_of
+from sleipnir.scheduler.views.run import logs_document
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.client import Client
+
+_TAIL = 20  # log lines
+_DEEPEST = 20  # levels of child runs
+_MOST_CHILDREN = 1_000
+_MOST_ALIKE = 200  # newest failed runs of the agent that are compared
+_DAY_MS = 86_400_000
+_BADLY = frozenset({Status.FAILED, Status.TIMED_OUT})
+
+
+def failure_document(client: Client, run: Run) -> Document:
+    """What is known of why a run failed, besides its error; empty if it did not.
+
+    `tail` are the last log lines of the node that failed, `child` the deepest child run that
+    failed, `alike` how many of the agent's 200 newest failed runs of a day failed so (`search` is
+    what their messages have in common), with the instant of the first of them.
+    """
+    if run.failure is None or run.status not in _BADLY:
+        return {}
+    return {
+        "tail": _tail(client, run),
+        "child": _deepest_child(client, run),
+        "alike": _alike(client, run),
+    }
+
+
+def outlived_documents(failures: Sequence[Document]) -> list[Document]:
+    """Failures of nodes that a run went on after, those that are alike as one: the first of them,
+    with the `count` of all."""
+    groups = grouped(
+        (place, f"{each['node']} {each['code']} {each['message']}")
+        for place, each in enumerate(failures)
+    )
+    return [{**failures[group.first], "count": group.count} for group in groups]
+
+
+def _tail(client: Client, run: Run) -> list[str]:
+    if run.failure is None or run.failure.node is None:
+        return []
+    entries = logs_document(client, run, node=run.failure.node, limit=_TAIL)["entries"]
+    message = run.failure.message
+    lines = [line for entry in entries for line in entry["text"].splitlines()]
+    lines = [line for line in lines if message not in line]
+    # The error of a script has its last ones already.
+    return [] if all(line in message for line in lines) else lines[-_TAIL:]
+
+
+def _deepest_child(client: Client, run: Run) -> Document | None:
+    found, parent = None, run.run_id
+    for _ in range(_DEEPEST):
+        (children,) = client.queries.child_rows([parent], most=_MOST_CHILDREN, counted=0)
+        failed = [row for row in children.rows if row.status in _BADLY]
+        if not failed:
+            break
+        found, parent = failed[-1], failed[-1].run_id
+    if found is None:
+        return None
+    (why,) = client.queries.errors([found.run_id])
+    return {
+        "run_id": found.run_id,
+        "agent": found.agent,
+        "error": None if why is None else why.to_json(),
+    }
+
+
+def _alike(client: Client, run: Run) -> Document:
+    assert run.failure is not None
+    since = client.queries.now_ms() - _DAY_MS
+    wanted = RunFilter(statuses=_BADLY, agents=(run.agent,), since_ms=since)
+    rows = client.queries.list_runs(wanted, _MOST_ALIKE).entries
+    reasons = client.queries.errors([row.run_id for row in rows])
+    ours = run.failure.node, run.failure.code, pattern_of(run.failure.message)
+    alike = [
+        row
+        for row, why in zip(rows, reasons, strict=True)
+        if why is not None and (why.node, why.code, pattern_of(why.message)) == ours
+    ]
+    first = min((row.created_at for row in alike), default=None)
+    return {
+        "count": len(alike),
+        "since": None if first is None else to_rfc3339(first),
+        "search": fixed_part(run.failure.message),
+    }

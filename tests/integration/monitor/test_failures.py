@@ -1,0 +1,66 @@
+"""What a failed run's page says first."""
+
+from __future__ import annotations
+
+from tests.support.engine import Engine
+from tests.support.site import ServedSite
+
+PRINTING = """
+settings: {tolerate_failures: false}
+initial_state: {pages: [1, 2, 3, 4, 5, 6]}
+start: each
+nodes:
+  each: {type: map, over: "{{pages}}", as: page, branch: look, collect_into: got,
+         on_error: collect, next: print}
+  look: {type: script, script: look.sh}
+  print: {type: script, script: print.sh, next: z}
+  z: {type: end}
+"""
+FILES = {
+    "look.sh": "[ $(cat | grep -c 3) = 9 ] || { echo \"no <ink> for '$RANDOM'\" >&2; exit 1; }",
+    "print.sh": """
+        for n in $(seq 30); do echo "line <$n>" >&2; done
+        echo '{"_next": "nowhere"}'
+    """,
+}
+
+
+def test_the_log_and_like_failures_stand_at_the_top(engine: Engine, site: ServedSite) -> None:
+    for _ in range(2):
+        engine.finish(PRINTING, FILES)
+    run = engine.finish(PRINTING, FILES)
+
+    page = site.ask(f"/runs/{run.run_id}/events").text
+
+    head = page[: page.index('class="tabs"')]
+    assert "line &lt;11&gt;\nline &lt;12&gt;" in head
+    assert "line &lt;10&gt;" not in head
+    assert "The same in 3 runs" in head
+    assert head.count("<li>") == 1
+    assert "each[0] and 5 more, step 1: R011: exit code 1: no &lt;ink&gt;" in head
+    assert f'href="/runs/{run.run_id}/model?node=print"' in head
+
+
+def test_the_deepest_child_that_failed_is_named(engine: Engine, site: ServedSite) -> None:
+    calls = """
+    settings: {{tolerate_failures: false}}
+    start: go
+    nodes:
+      go: {{type: agent, agent: {below}, prompt: go, next: z}}
+      z: {{type: end}}
+    """
+    leaf = """
+    settings: {tolerate_failures: false}
+    start: s
+    nodes: {s: {type: script, script: s.sh, next: z}, z: {type: end}}
+    """
+    engine.write("leaf", leaf, {"s.sh": "exit 7"})
+    engine.write("middle", calls.format(below="leaf"))
+    run = engine.finish(calls.format(below="middle"))
+    (child,) = engine.queries.children(run.run_id)
+    (deepest,) = engine.queries.children(child.run_id)
+
+    page = site.ask(f"/runs/{run.run_id}").text
+
+    assert f'Child run <a href="/runs/{deepest.run_id}">' in page
+    assert "exit code 7" in page

@@ -1,0 +1,1 @@
+"""What pages draw besides graphs: items at a glance, visits over time, shares of a whole."""
