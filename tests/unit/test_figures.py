@@ -55,22 +55,22 @@ def stop_times() -> set[int]:
 
 # Words around a figure in operating.md, its unit, and what the code has.
 OPERATING: list[tuple[str, float, Any]] = [
-    ("once their leases are over, # s at most", 1, DEFAULTS.lease_s),
-    ("stands still for two leases (# s at least)", 1, isolation._SHORTEST_SILENCE_S),
-    ("no sign of life for two leases, # s at least", 1, watchdog.SHORTEST_SILENCE_S),
-    ("another scheduler has its work after # s", 1, service._OWNERSHIP_S),
+    ("when their leases expire, after # s at most", 1, DEFAULTS.lease_s),
+    ("hangs for two leases (# s at least)", 1, isolation._SHORTEST_SILENCE_S),
+    ("does not respond for two leases, # s at least", 1, watchdog.SHORTEST_SILENCE_S),
+    ("another scheduler takes over after # s", 1, service._OWNERSHIP_S),
     ("growing pauses of up to # s", 1, connection.RETRY_OUTAGE._backoff._cap),  # type: ignore[attr-defined]
-    ("try again with pauses of up to # s", 1, connection.RETRY_OUTAGE._backoff._cap),  # type: ignore[attr-defined]
-    ("the scheduler waits # s before it judges leases", 1, service._RENEWALS_S),
+    ("retry with pauses of up to # s", 1, connection.RETRY_OUTAGE._backoff._cap),  # type: ignore[attr-defined]
+    ("the scheduler waits # s before it expires leases", 1, service._RENEWALS_S),
     ("by more than # s at once", 1, timekeeper._JUMP_S),
-    ("when Redis was away for more than # s", 1, timekeeper._LONG_AWAY_S),
-    ("given up after # minutes", MINUTE_S, transport.LONGEST_CALL_S),
-    ("gives those it has `drain_s` (# s)", 1, DEFAULTS.drain_s),
-    ("a lease, # s, per node", 1, DEFAULTS.lease_s),
-    ("another has it after # s", 1, DEFAULTS.lease_s),
+    ("took no writes for more than # s", 1, timekeeper._LONG_AWAY_S),
+    ("abandoned after # minutes", MINUTE_S, transport.LONGEST_CALL_S),
+    ("gives its running nodes `drain_s` (# s)", 1, DEFAULTS.drain_s),
+    ("by a lease, # s", 1, DEFAULTS.lease_s),
+    ("another takes over after # s", 1, DEFAULTS.lease_s),
     ("Lost its worker # times", 1, DEFAULTS.max_deliveries),
-    ("narration the last # events", 1, DEFAULTS.narration_limit),
-    ("its log the last # entries", 1, store._LOG_ENTRIES),
+    ("The last # events", 1, DEFAULTS.narration_limit),
+    ("and the last # entries", 1, store._LOG_ENTRIES),
     ("entries and # MiB (`log_limit_bytes`)", MIB, DEFAULTS.log_limit_bytes),
     ("`history_limit_bytes` (# MiB)", MIB, DEFAULTS.history_limit_bytes),
     ("`concurrency` (#)", 1, DEFAULTS.concurrency),
@@ -101,10 +101,10 @@ FIGURES = [
 # Figures that are words.
 WORDS = [
     ("until five minutes after the last one", isolated._IDLE_S, 5 * MINUTE_S),
-    ("still looks so a minute later", seconds_of(StrandedSweep, "apart"), MINUTE_S),
-    ("is named in the scheduler's log once an hour", service._UNTIL_NEXT_ATTEMPT_S, HOUR_S),
+    ("still looks stuck a minute later", seconds_of(StrandedSweep, "apart"), MINUTE_S),
+    ("is reported in the scheduler's log once an hour", service._UNTIL_NEXT_ATTEMPT_S, HOUR_S),
     ("a note counts for 90 days after", POINTED_AT_S, 90 * DAY_S),
-    ("nobody submitted it for a day", seconds_of(BundleSweep, "unused_for"), DAY_S),
+    ("was not submitted for a day", seconds_of(BundleSweep, "unused_for"), DAY_S),
 ]
 
 
@@ -131,6 +131,6 @@ def test_a_figure_in_words_is_that_of_the_code(words: str, real: float, expected
 
 
 def test_processes_have_more_time_to_end_than_they_give_their_nodes() -> None:
-    assert "the units and the compose file here allow 40 s" in prose("operating.md")
+    assert "the included units and the Compose file allow 40 s" in prose("operating.md")
     assert stop_times() == {40}
     assert DEFAULTS.drain_s < 40
