@@ -17,6 +17,7 @@ myst_fence_as_directive: set[str] = set()
 html_theme = "furo"
 html_title = "Sleipnir"
 html_show_sphinx = False
+html_show_copyright = False
 html_copy_source = False
 html_last_updated_fmt = None
 

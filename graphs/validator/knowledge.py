@@ -33,6 +33,8 @@ from sleipnir.graphs.validator.context import Context
 from sleipnir.graphs.validator.resources import Resources
 from sleipnir.records import dataclass
 
+# For those who have not thought about it yet: something that works.
+_WITHOUT_MODEL = "SLEIPNIR_RAG_EMBEDDING_MODEL=none searches for words, without a model"
 _AGENT_FILE_STEMS = ("graph", "config")
 
 
@@ -158,7 +160,8 @@ class _Base:
         if found.problem:
             return found.problem
         missing = ", ".join(_setting(field) for field in found.missing)
-        return f"knowledge base not built; set {missing} or build it once"
+        message = f"knowledge base not built; set {missing} or build it once"
+        return f"{message}; {_WITHOUT_MODEL}" if "embedding_model" in found.missing else message
 
     def embedding_model(self) -> str | None:
         """Return the embedding model of a run's searches, if it is known."""

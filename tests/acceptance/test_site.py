@@ -11,6 +11,9 @@ from tests.support.pages import ROOT
 
 _FROM_ELSEWHERE = re.compile(r"<(?:script|link|img|iframe)\b[^>]*(?:src|href)=\"(?:https?:)?//")
 
+# Two asterisks that mark parameters, read as emphasis of what stands between them.
+_LOST_MARKS = re.compile(r"</code><em>[,;|]")
+
 
 def test_the_site_has_every_page_and_needs_no_network(tmp_path: Path) -> None:
     made = subprocess.run(
@@ -32,3 +35,4 @@ def test_the_site_has_every_page_and_needs_no_network(tmp_path: Path) -> None:
     assert sources - set(re.findall(r'href="(\w[\w-]*)\.html"', pages["tutorial"])) == {"tutorial"}
     assert "tutorial" in (tmp_path / "site" / "searchindex.js").read_text()
     assert {name for name, text in pages.items() if _FROM_ELSEWHERE.search(text)} == set()
+    assert {name for name, text in pages.items() if _LOST_MARKS.search(text)} == set()
