@@ -15,7 +15,6 @@ import yaml
 
 from sleipnir.graphs.document.document import Document
 from sleipnir.graphs.document.finding import listing
-from sleipnir.graphs.env_file import read_env_file
 from sleipnir.graphs.files import MIB, read_text
 from sleipnir.graphs.mcp.config import McpConfig
 from sleipnir.graphs.models import OTHER_NAMES, PROVIDER_KEYS, PROVIDERS, is_known_model
@@ -124,17 +123,16 @@ def _missing(entry: Any, secrets: Secrets) -> tuple[str, ...]:
     return ()
 
 
-def secrets_from(env_file: Path, secrets_file: Path, known: list[str]) -> Added:
+def secrets_from(theirs: Mapping[str, str], text: str, known: list[str]) -> Added:
     """Return the providers' keys in their `.env`, to be added to the secrets file.
 
     Args:
-        known: the names in the secrets file.
-
-    Raises:
-        OSError: one of the files cannot be read.
+        theirs: the variables in that file.
+        text: what the secrets file holds.
+        known: the names in it.
     """
     parts, new = [], {}
-    for name, value in read_env_file(env_file).items():
+    for name, value in theirs.items():
         if name in known:
             parts.append(Imported("secret", name, Fate.UNCHANGED))
         elif value and (name in _KEYS or name.endswith("_API_KEY")):
@@ -146,7 +144,6 @@ def secrets_from(env_file: Path, secrets_file: Path, known: list[str]) -> Added:
                 f"also `tool_env: [{name}]` in config.yaml"
             )
             parts.append(Imported("variable", name, Fate.KEPT, (note,)))
-    text = text_of(secrets_file)
     # JSON is valid YAML.
     added = "".join(f"{name}: {json.dumps(value)}\n" for name, value in new.items())
     before = yaml.load(text, Loader=yaml.BaseLoader) or {}

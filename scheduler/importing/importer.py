@@ -13,7 +13,7 @@ from sleipnir.graphs.document.document import read_document
 from sleipnir.graphs.document.finding import Finding, folded
 from sleipnir.graphs.document.loader import load_agent
 from sleipnir.graphs.document.references import AGENT_FILES, AgentSearch
-from sleipnir.graphs.env_file import ENV_FILE
+from sleipnir.graphs.env_file import ENV_FILE, read_env_file
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.graphs.files import reason
 from sleipnir.graphs.mcp.config import McpConfig, read_mcp_config
@@ -51,7 +51,7 @@ _INSTEAD = {
 
 
 class ImportRefused(Exception):
-    """A file to read entries from, or to add them to, is unusable."""
+    """A file of ours to add entries to is unusable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Importer:
         """Examine everything without changing anything.
 
         Raises:
-            ImportRefused: a file cannot be read.
+            ImportRefused: a file of ours is unusable.
         """
         settings, taken = self._settings()
         servers, theirs = self._servers()
@@ -125,7 +125,7 @@ class Importer:
             return (), {}
         document, findings = read_document(file)
         if document is None:
-            raise ImportRefused(str(findings[0]))
+            return (_unusable(file.name, findings),), {}
         text = _read(lambda: text_of(self.target / CONFIG), self.target / CONFIG)
         ours = _read(lambda: yaml.safe_load(text), self.target / CONFIG) or {}
         added = settings_from(document, ours, text, self.settings)
@@ -137,10 +137,12 @@ class Importer:
 
     def _servers(self) -> tuple[Sequence[Imported], McpConfig]:
         """Return the MCP servers, and all those there will be."""
-        theirs, findings = read_mcp_config(self.source)
-        ours, more = read_mcp_config(self.target)
-        for finding in (*findings, *more):
+        theirs, unusable = read_mcp_config(self.source)
+        ours, findings = read_mcp_config(self.target)
+        for finding in findings:
             raise ImportRefused(str(finding))
+        if unusable:
+            return (_unusable(_MCP_FILE.name, unusable),), ours
         added = servers_from(theirs, ours, self.settings.secrets)
         place = self.target / _MCP_FILE
         if not place.exists() and (self.target / _MCP_FILE.name).exists():
@@ -150,7 +152,13 @@ class Importer:
 
     def _secrets(self) -> Sequence[Imported]:
         file, secrets = self.source / ENV_FILE, self.settings.secrets
-        added = _read(lambda: secrets_from(file, secrets.file, secrets.names()), file)
+        try:
+            values = read_env_file(file)
+        except (OSError, UnicodeDecodeError) as error:
+            note = f"cannot read {file}: {reason(error)}"
+            return (Imported("file", file.name, Fate.KEPT, (note,)),)
+        text = _read(lambda: text_of(secrets.file), secrets.file)
+        added = _read(lambda: secrets_from(values, text, secrets.names()), secrets.file)
         return self._added(added, secrets.file)
 
     def _added(self, added: Added, place: Path) -> Sequence[Imported]:
@@ -220,6 +228,13 @@ class Importer:
 def _entries(directory: Path) -> list[Path]:
     found = sorted(directory.iterdir()) if directory.is_dir() else []
     return [path for path in found if path.name not in trees.LEFT_OUT]
+
+
+def _unusable(name: str, findings: Sequence[Finding]) -> Imported:
+    """Return the part for a file of theirs that is unusable as a whole."""
+    hint = "correct it in a copy of the directory, and import that"
+    notes = [*map(str, findings), hint]
+    return Imported("file", name, Fate.KEPT, tuple(notes))
 
 
 def _told(findings: Sequence[Finding], directory: Path) -> Iterator[str]:

@@ -30,6 +30,8 @@ def tree(kind: str, source: Path, target: Path, limit_bytes: int) -> Imported:
     Args:
         limit_bytes: the maximum total size.
     """
+    if not (source.is_dir() or source.is_file()):
+        return Imported(kind, source.name, Fate.KEPT, ("it is neither a file nor a directory",))
     try:
         files, notes = _files_of(source)
         size = sum((source / file).stat().st_size for file in files)
@@ -72,7 +74,9 @@ def _files_of(source: Path) -> tuple[list[Path], list[str]]:
     root = source.resolve()
     for path in _walk(source):
         relative = path.relative_to(source)
-        if inside(root, str(relative)) is None:
+        if not path.exists():
+            notes.append(f"{_shown(relative)} is left out: it is a link to nothing")
+        elif inside(root, str(relative)) is None:
             notes.append(f"{_shown(relative)} is left out: it points outside the directory")
         elif stat.S_ISREG(path.stat().st_mode):
             files.append(relative)
@@ -96,7 +100,7 @@ def _walk(directory: Path, depth: int = 1) -> Iterator[Path]:
             continue
         if path.is_dir() and not path.is_symlink() and depth < _DEEPEST:
             yield from _walk(path, depth + 1)
-        elif not (path.is_symlink() and not path.exists()):
+        else:
             yield path
 
 

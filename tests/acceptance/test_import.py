@@ -155,17 +155,55 @@ def test_what_is_ours_stays_and_a_second_import_changes_nothing(
     assert files_of(ours) == after
 
 
-def test_what_cannot_be_read_is_said_before_anything_is_written(
+def test_a_broken_file_of_theirs_is_named_and_the_rest_is_taken_over(
     sleipnir: Sleipnir, theirs: Path
 ) -> None:
-    (theirs / "functions" / "mcp.json").write_text("{")
+    (theirs / "functions" / "mcp.json").write_text('{"mcpServers": {"b": {"wat": 1}}}')
+    (theirs / "config.yaml").write_text("model: [")
+    (theirs / ".env").unlink(missing_ok=True)
+    (theirs / ".env").mkdir()
+
+    parts = imported(sleipnir, theirs)
+
+    broken = {name: parts[name] for name in ("mcp.json", "config.yaml", ".env")}
+    assert {part["fate"] for part in broken.values()} == {"not taken over"}
+    assert "mcp.json:1:23: E608 server 'b'" in broken["mcp.json"]["notes"][0]
+    assert "config.yaml:" in broken["config.yaml"]["notes"][0]
+    assert "is a directory" in broken[".env"]["notes"][0].lower()
+    assert parts["soil-lab"]["fate"] == "copied"
+
+
+def test_a_broken_file_of_ours_is_said_before_anything_is_written(
+    sleipnir: Sleipnir, theirs: Path
+) -> None:
+    ours = config_of(sleipnir)
+    ours.mkdir()
+    (ours / "mcp.json").write_text("{")
 
     refused = sleipnir("import", str(theirs))
 
     assert refused.returncode == 1
     assert "mcp.json:1:" in refused.stderr
     assert "nothing was written" in refused.stderr
-    assert not config_of(sleipnir).exists()
+    assert list(ours.iterdir()) == [ours / "mcp.json"]
+
+
+def test_what_is_no_file_is_left_out(sleipnir: Sleipnir, theirs: Path) -> None:
+    os.mkfifo(theirs / "functions" / "tools" / "pipe.sh")
+    os.mkfifo(theirs / "agents" / "soil-lab" / "pipe")
+    (theirs / "agents" / "soil-lab" / "loop").symlink_to("loop")
+    (theirs / "agents" / "gone").symlink_to(theirs / "nowhere")
+
+    parts = imported(sleipnir, theirs)
+
+    for name in ("pipe.sh", "gone"):
+        assert parts[name]["fate"] == "not taken over"
+    assert parts["pipe.sh"]["notes"] == ["it is neither a file nor a directory"]
+    assert parts["soil-lab"]["notes"] == [
+        "loop is left out: it is a link to nothing",
+        "pipe is left out: it is not a file",
+    ]
+    assert parts["soil-lab"]["fate"] == "copied"
 
 
 def test_what_is_nested_too_deeply_is_left_out(sleipnir: Sleipnir, theirs: Path) -> None:

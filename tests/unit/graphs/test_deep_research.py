@@ -94,6 +94,7 @@ def test_findings_stand_below_their_questions(
         ("VERDICT: REVISE", "many", True),
         ("VERDICT: REVISE", None, True),
         ("**Verdict:** *revise*, please", 0, True),
+        ("**VERDICT**: REVISE", 0, True),
         ("verdict:\n  `REVISE`", 0, True),
         ("VERDICT: PASS\nFEEDBACK: none", 0, False),
         ("VERDICT: PASS, not VERDICT: REVISE", 0, False),
@@ -156,9 +157,9 @@ def web() -> Iterator[WebServer]:
 
 def source_check(report: str | None, tmp_path: Path, web: WebServer) -> list[str]:
     """The lines that a person gets to see."""
-    text: str = writes("verify_sources", {"report": report}, tmp_path, http_proxy=web.url())[
-        "source_check"
-    ]
+    # Nothing answers by https.
+    proxies = {"http_proxy": web.url(), "https_proxy": "http://127.0.0.1:1"}
+    text: str = writes("verify_sources", {"report": report}, tmp_path, **proxies)["source_check"]
     return text.split("\n")
 
 
@@ -166,18 +167,31 @@ def test_each_source_is_listed_once_with_whether_it_answers(tmp_path: Path, web:
     report = (
         "Tides move (http://sea.example/moved). See <http://sea.example/live>, "
         '"http://sea.example/live", [1](http://sea.example/gone)} and http://sea.example/none;\n'
-        "or http://sea.example/live."
+        "or http://sea.example/live. See also doi:10.1000/tide."
     )
 
     heading, *lines = source_check(report, tmp_path, web)
 
-    assert "4" in heading
+    assert "5" in heading
     assert lines == [
         "  UNREACHABLE  http://sea.example/gone",
         "  OK  http://sea.example/live",
         "  OK  http://sea.example/moved",
         "  UNREACHABLE  http://sea.example/none",
+        "  UNREACHABLE  DOI 10.1000/tide (https://doi.org/10.1000/tide)",
     ]
+
+
+@pytest.mark.parametrize("status", [405, 501])
+def test_what_does_not_know_head_is_asked_with_get(
+    tmp_path: Path, web: WebServer, status: int
+) -> None:
+    web.pages["http://sea.example/old"] = Page("no HEAD here", status=status)
+    web.visits.clear()
+
+    source_check("http://sea.example/old", tmp_path, web)
+
+    assert [visit.method for visit in web.visits] == ["HEAD", "GET"]
 
 
 @pytest.mark.parametrize("report", ["Nothing is cited.", "", None])

@@ -12,8 +12,8 @@ INTRO = (
     "The last pass was judged incomplete. This is the review of it; deal with every point that "
     "concerns your question."
 )
-# Blanks and Markdown's emphasis may stand between the field and its word.
-VERDICT = re.compile(r"VERDICT:[\s*_`~]*([A-Za-z]+)", re.IGNORECASE)
+# Blanks and Markdown's emphasis may stand between the field, its colon and its word.
+VERDICT = re.compile(r"VERDICT[\s*_`~]*:[\s*_`~]*([A-Za-z]+)", re.IGNORECASE)
 
 
 def main() -> None:
