@@ -132,6 +132,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "init": (
         ("An agent that runs right away", "init hello"),
         ("One that calls a model", "init hello --template llm"),
+        ("A copy of a shipped agent, to change it", "init my-research --from deep-research"),
     ),
     "import": (
         ("What would be imported, and what differs", "import ./theirs --dry-run"),
