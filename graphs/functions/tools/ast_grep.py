@@ -8,6 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from sleipnir.programs import argument
+
 from sleipnir import files
 
 MAX_LINES = 100
@@ -34,7 +36,7 @@ def run(pattern: str, lang: str = "", path: str = ".", glob: str = "") -> str:
     command = [program, "run", f"--pattern={pattern}", "--color=never", "--heading=never"]
     command += [f"--lang={lang}"] if lang else []
     command += [f"--globs={glob}"] if glob else []
-    output, said, status = _output([*command, "--", str(top)])
+    output, said, status = _output([*map(argument, command), "--", str(top)])
     if status not in (0, 1) or (status == 1 and said):
         raise SystemExit(f"ast-grep: {said or f'exit status {status}'}")
     return _shown(output) or f"Nothing matches {pattern}"

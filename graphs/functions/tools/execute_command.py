@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 
+from sleipnir.programs import argument
 from sleipnir.tool import guard
 
 MAX_BYTES = 8 * 1024 * 1024
@@ -22,6 +23,7 @@ def run(command: str) -> str:
     Args:
         command: The command line, as for `bash -c`.
     """
+    argument(command)
     guard(f"run this command?\n{command}")
     process = subprocess.Popen(
         ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", command],

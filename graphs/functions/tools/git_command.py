@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 
+from sleipnir.programs import argument
 from sleipnir.tool import guard
 
 # They would do nothing here, as no shell reads them; the model should know.
@@ -32,7 +33,7 @@ def run(command: str) -> str:
     Args:
         command: The command, such as `git status --short` or `commit -m 'Fix the door'`.
     """
-    arguments = _arguments(command)
+    arguments = _arguments(argument(command))
     guard(f"run this command?\ngit {shlex.join(arguments)}")
     ended = subprocess.run(
         ["git", "--no-pager", *arguments],

@@ -4,6 +4,8 @@
 
 import subprocess
 
+from sleipnir.programs import argument
+
 # What the program says, and ends with a failure, where nothing matches.
 NOTHING = "no result found"
 
@@ -15,7 +17,7 @@ def run(jql_query: str) -> str:
         jql_query: The query in JQL, such as `project = OPS AND status = Open`.
     """
     ended = subprocess.run(
-        ["jira", "issue", "list", "--plain", f"--jql={jql_query}"],
+        ["jira", "issue", "list", "--plain", argument(f"--jql={jql_query}")],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,

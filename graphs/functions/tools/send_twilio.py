@@ -26,6 +26,7 @@ def run(to_number: str, message: str) -> str:
         sender = WHATSAPP + sender
     credentials = f"{account}:{os.environ['TWILIO_AUTH_TOKEN']}".encode()
     place = f"/2010-04-01/Accounts/{quote(account, safe='')}/Messages.json"
+    fields = {"To": to_number, "From": sender, "Body": message}
     request = web.Request(
         os.environ["TWILIO_API_URL"] + place,
         "POST",
@@ -33,7 +34,9 @@ def run(to_number: str, message: str) -> str:
             "Authorization": f"Basic {base64.b64encode(credentials).decode()}",
             "Content-Type": "application/x-www-form-urlencoded",
         },
-        urlencode({"To": to_number, "From": sender, "Body": message}).encode(),
+        urlencode(fields, errors="replace").encode(),
     )
     sent = web.ask_json("Twilio", request)
-    return f"Sent to {to_number}: {sent.get('status')} ({sent.get('sid')})"
+    if not isinstance(sent, dict) or not sent.get("sid"):
+        raise SystemExit("Twilio did not say that it has sent the message")
+    return f"Sent to {to_number}: {sent.get('status')} ({sent['sid']})"

@@ -280,3 +280,45 @@ def test_messages_are_sent(tools: GlobalTools, twilio: WebServer, to: str, sende
     (visit,) = twilio.visits
     assert parse_qs(visit.body.decode()) == {"To": [to], "From": [sender], "Body": ["Tea & cake"]}
     assert visit.headers["authorization"] == "Basic QUMxOnRva2Vu"
+
+
+@pytest.mark.parametrize("answer", ["[]", '{"sid": null}'])
+def test_a_message_counts_as_sent_only_if_the_service_says_so(
+    tools: GlobalTools, twilio: WebServer, answer: str
+) -> None:
+    (place,) = twilio.pages
+    twilio.pages[place] = Page(answer, "application/json")
+
+    said = tools.failure("send_twilio", {"to_number": "+1", "message": "half a \ud83d"})
+
+    assert said == "Twilio did not say that it has sent the message"
+    assert parse_qs(twilio.visits[0].body.decode())["Body"] == ["half a ?"]
+
+
+# ---- what no program can be given
+
+
+@pytest.mark.parametrize("text", ["a\0b", "a\ud800b"])
+@pytest.mark.parametrize(
+    ("tool", "parameter"),
+    [
+        ("ast_grep", "pattern"),
+        ("execute_command", "command"),
+        ("git_command", "command"),
+        ("query_jira_issues", "jql_query"),
+    ],
+)
+def test_a_text_that_no_program_can_be_given_is_refused(
+    tools: GlobalTools,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tool: str,
+    parameter: str,
+    text: str,
+) -> None:
+    program(tmp_path / "bin", "echo run", monkeypatch)
+    program(tmp_path / "bin", "echo run", monkeypatch, "ast-grep")
+
+    said = tools.failure(tool, {parameter: text}, auto_confirm=True)
+
+    assert said == "refused: a NUL, or half of a surrogate pair, which no program can be given"

@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from . import files, project
+from .programs import argument
 
 MAX_ENTRIES = 200
 MAX_HITS = 20
@@ -155,7 +156,7 @@ def inside(path: str) -> Path:
 def run(command: str) -> str:
     """Run a command line in the project with bash, and tell how it ended."""
     process = subprocess.Popen(
-        ["bash", "--noprofile", "--norc", "-o", "pipefail", "-c", command],
+        ["bash", "--noprofile", "--norc", "-o", "pipefail", "-c", argument(command)],
         cwd=root(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
