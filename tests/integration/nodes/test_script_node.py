@@ -124,7 +124,10 @@ def test_updates_win_over_what_was_printed(engine: Engine) -> None:
         ("echo 5", "stdout is not a JSON object: it is a JSON scalar"),
         ("echo null", "stdout is not a JSON object: it is a JSON scalar"),
         ("""echo '{"k": NaN}'""", "stdout is not a JSON object: NaN is not a valid JSON number"),
-        ("""echo '{"k": 1e999}'""", "stdout is not a JSON object: 1e999 is not a valid JSON number"),
+        (
+            """echo '{"k": 1e999}'""",
+            "stdout is not a JSON object: 1e999 is not a valid JSON number",
+        ),
         ("echo '{} done'", "stdout is not a JSON object: Extra data"),
         ("echo '{}{}'", "stdout is not a JSON object: Extra data"),
         ("""echo '{"_next": 5}'""", "invalid _next: expected a node id, got 5"),
