@@ -26,10 +26,10 @@ class SearchedBatchesDocument(SearchedDocument):
 
 
 class BatchProgressDocument(BatchDocument):
-    total: int = Field(description="runs there will be, as far as that is known")
+    total: int = Field(description="expected number of runs, as far as known")
     rate_per_minute: float | None = Field(description="runs that ended in the last minute")
-    eta_s: float | None = Field(description="until the last one has ended, at that rate")
-    projected_usd: float | None = Field(description="what all will have cost")
+    eta_s: float | None = Field(description="time until all have ended at that rate")
+    projected_usd: float | None = Field(description="projected cost of all runs")
 
 
 class BatchListDocument(PageDocument):
@@ -101,7 +101,7 @@ class NowDocument(AnswerDocument):
     failures: list[ListedRunDocument]
     failed_today: int | None
     created_today: int
-    created_by_hour: list[int] = Field(description="of the last 24, the one under way last")
+    created_by_hour: list[int] = Field(description="of the last 24 hours, the current one last")
     batches: list[BatchProgressDocument]
     spent_today: BudgetLine | None
 

@@ -182,7 +182,7 @@ OPERATIONS = (
     Operation(
         "GET",
         "/api/v1/batches/{name}/results",
-        "Its runs that are over, newest first, a JSON object a line.",
+        "Its finished runs, newest first, one JSON object per line.",
         "text/plain",
     ),
     Operation("GET", "/api/v1/agents", "Agents with usage figures.", engine.AgentListDocument),

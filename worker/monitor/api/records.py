@@ -53,7 +53,7 @@ class QuestionDocument(AnswerDocument):
 
 class AgedQuestionDocument(QuestionDocument):
     age_s: float
-    deadline: str | None = Field(description="when its run ends without an answer")
+    deadline: str | None = Field(description="when its run times out without an answer")
     left_s: float | None
     is_urgent: bool = Field(description="less than a tenth of the run's time is left")
 

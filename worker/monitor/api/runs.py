@@ -49,7 +49,7 @@ class WhyDocument(AnswerDocument):
     reason: str | None = Field(description="null: it is moving")
     since: str | None
     until: str | None
-    blocks: list[BlockDocument] = Field(description="each thing that holds it up")
+    blocks: list[BlockDocument] = Field(description="everything that blocks it")
 
 
 class RunDocument(AnswerDocument):
