@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -183,6 +184,8 @@ def test_the_prompt_says_who_and_where(
     first = system(server)
     assert first.startswith("I am {{age}}, 5, on linux (unix, ")
     assert f"with zsh, de-AT, in {tmp_path} at 2" in first
+    assert re.search(r"at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\.", first)
+    assert "{{__" not in first
     assert "{{unknown}} {{SECRET}} {{age\n" in first
     assert "1. add: Adds two numbers.\n2. where: Says" in first
     assert messages(server)[1]["content"] == "{{age}}"
@@ -519,9 +522,12 @@ def test_the_environment_of_the_submission_overrides_the_file(
     monkeypatch.setenv("TALKER_AGENT_SESSION", "evening")
     monkeypatch.setenv("TALKER_INSTRUCTIONS", "Be brief.")
     monkeypatch.setenv("TALKER_GLOBAL_TOOLS", '["get_current_time"]')
+    monkeypatch.setenv("TALKER_MCP_SERVERS", '["nowhere"]')
 
     run_id = engine.submit_normal(CONFIG + "top_p: 0.5\nagent_session: morning\n")
-    for name in ("MODEL", "TEMPERATURE", "TOP_P", "AGENT_SESSION", "INSTRUCTIONS", "GLOBAL_TOOLS"):
+    for name in ("MODEL", "TEMPERATURE", "TOP_P", "AGENT_SESSION", "INSTRUCTIONS"):
+        monkeypatch.delenv(f"TALKER_{name}")
+    for name in ("GLOBAL_TOOLS", "MCP_SERVERS"):
         monkeypatch.delenv(f"TALKER_{name}")
     engine.drive()
 
@@ -530,6 +536,9 @@ def test_the_environment_of_the_submission_overrides_the_file(
     assert engine.run(run_id).context.session == "evening"
     assert system(server).startswith("Be brief.")
     assert offered(server) == ["get_current_time"]
+    narrated = [entry.event for entry in engine.queries.follow(run_id, block=False)]
+    warnings = [text for event in narrated for text in getattr(event, "warnings", ())]
+    assert any("MCP server 'nowhere' is unavailable" in text for text in warnings)
 
 
 def test_another_file_may_stand_in_for_the_agent_s_own(
