@@ -76,7 +76,7 @@ class Attachment:
             {run_id: client.queries.end_of_token_stream(run_id)} if streams else {}
         )
         self._narrator = narrator or Narrator(options)
-        self._builds: dict[str, str] = {}  # names of child runs that build knowledge bases
+        self._children: dict[str, ChildStarted] = {}  # by run id
         self._asking: set[str] = set()  # runs that may have open questions
         self._explained: set[str] = set()  # questions whose answering was explained
 
@@ -88,7 +88,9 @@ class Attachment:
             newest = self._records.newest_entry(run_id)
             positions = self._positions if run_id == self.run_id else self._over
             positions[run_id] = newest.event_id if newest is not None else "0"
-            descendants += [child.run_id for child in self._records.children(run_id)]
+            for child in self._records.children(run_id):
+                self._children[child.run_id] = ChildStarted("", child.agent, child.run_id)
+                descendants.append(child.run_id)
 
     def follow(self) -> Run:
         """Narrate until the run has ended, or waits while we do not; may be called again."""
@@ -150,18 +152,17 @@ class Attachment:
     def _tell(self, run_id: str, event: Event) -> None:
         if isinstance(event, QuestionAsked):
             self._asking.add(run_id)
-        if isinstance(event, ChildStarted) and event.is_build:
-            self._builds[event.run_id] = event.agent
-        is_child = run_id != self.run_id
-        if is_child and isinstance(event, RunEnded):
+        if isinstance(event, ChildStarted):
+            self._children[event.run_id] = event
+        child = self._children.get(run_id)
+        if child is not None and isinstance(event, RunEnded):
             self._over[run_id] = self._positions.pop(run_id)
             self._asking.discard(run_id)
         if isinstance(event, RunRetried):
             # Its unsuccessful children may be retried, too.
             self._positions.update(self._over)
             self._over.clear()
-        build = self._builds.get(run_id)
-        self._narrator.tell(event, is_child=is_child, build=build)
+        self._narrator.tell(event, child)
 
     def _wants_more(self, looks_in_vain: int) -> bool:
         """Handle open questions; return whether to keep following."""
@@ -215,11 +216,14 @@ def replay(client: Client, run_id: str, options: Options, speed: float) -> Run:
         speed: how many times faster than the original.
     """
     before_ms, narrator = None, Narrator(options)
+    children: dict[str, ChildStarted] = {}
     for teller, entry in _told_so_far(client.queries, run_id):
         if before_ms is not None and entry.at > before_ms:
             pause((entry.at - before_ms) / 1000 / speed)
         before_ms = entry.at
-        narrator.tell(entry.event, is_child=teller != run_id)
+        if isinstance(entry.event, ChildStarted):
+            children[entry.event.run_id] = entry.event
+        narrator.tell(entry.event, children.get(teller))
     narrator.end()
     return client.queries.run(run_id)
 

@@ -38,6 +38,11 @@ def render(event: Event) -> list[str]:
     return [_fitting(f"▸ {line}") for line in _lines(event)]
 
 
+def render_end_of_child(child: ChildStarted, event: RunEnded) -> str:
+    """Return the line on a child run's end for those who watch its parent."""
+    return _fitting(f"▸   agent {child.agent}: run {child.run_id} {_outcome(event)}")
+
+
 def _lines(event: Event) -> Iterator[str]:  # noqa: C901 - one short case a kind
     match event:
         case RunSubmitted():
@@ -75,7 +80,7 @@ def _lines(event: Event) -> Iterator[str]:  # noqa: C901 - one short case a kind
         case QuestionAnswered():
             yield f"{event.node} answered" + (f" by {event.by}" if event.by else "")
         case RunEnded():
-            yield _end(event)
+            yield f"{'agent' if event.converses else 'graph'} {_outcome(event)}"
         case TextStreamed() | UnknownEvent():
             pass
         case _:
@@ -149,17 +154,17 @@ def _item(event: ItemCommitted) -> Iterator[str]:
     yield f"  {event.map} [{event.done}/{event.total}] done"
 
 
-def _end(event: RunEnded) -> str:
-    elapsed, kind = f"{event.elapsed_ms / 1000:.2f}s", "agent" if event.converses else "graph"
+def _outcome(event: RunEnded) -> str:
+    elapsed = f"{event.elapsed_ms / 1000:.2f}s"
     if event.status == Status.SUCCEEDED:
-        return f"{kind} done in {elapsed}{with_failures(event.failed_nodes or 0)}"
+        return f"done in {elapsed}{with_failures(event.failed_nodes or 0)}"
     failure, reason = event.failure, ""
     if failure and event.status == Status.FAILED:
         place = f" at {failure.node}" if failure.node else ""
         reason = f": {failure.code}{place}: {failure.message}"
     elif failure:
         reason = f": {failure.message}"
-    return f"{kind} {event.status.replace('_', ' ')} in {elapsed}{reason}"
+    return f"{event.status.replace('_', ' ')} in {elapsed}{reason}"
 
 
 def _fitting(line: str) -> str:

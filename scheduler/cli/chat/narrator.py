@@ -10,6 +10,7 @@ from sleipnir.scheduler.cli.narration.narrator import Narrator
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.runs.events import (
+    ChildStarted,
     Event,
     ModelCalled,
     QuestionAsked,
@@ -35,17 +36,17 @@ class ChatNarrator(Narrator):
         self._said = ""  # text of the current reply so far
         self.streams = sys.stdout.isatty()
 
-    def tell(self, event: Event, *, is_child: bool, build: str | None = None) -> None:
-        if isinstance(event, TextStreamed) and not is_child:
+    def tell(self, event: Event, child: ChildStarted | None = None) -> None:
+        if isinstance(event, TextStreamed) and child is None:
             self._said += event.text
             click.echo(printable(event.text), nl=False)
             return
         self._end_line()
         if isinstance(event, ModelCalled):
             self._said = ""
-        silent = QuestionAsked if is_child else _TOLD_OTHERWISE
+        silent = _TOLD_OTHERWISE if child is None else QuestionAsked
         if self._tells_all or not isinstance(event, silent):
-            super().tell(event, is_child=is_child, build=build)
+            super().tell(event, child)
         elif isinstance(event, StepCommitted):
             self._say([line for line in render(event) if line.startswith(_WARNING)], event)
 

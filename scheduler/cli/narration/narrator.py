@@ -12,6 +12,7 @@ import click
 from sleipnir.scheduler.cli.narration.stream_printer import StreamPrinter
 from sleipnir.scheduler.cli.terminal_output import control, printable, shortened, style
 from sleipnir.scheduler.runs.events import (
+    ChildStarted,
     Event,
     ItemCommitted,
     QuestionAnswered,
@@ -20,7 +21,7 @@ from sleipnir.scheduler.runs.events import (
     TextStreamed,
 )
 from sleipnir.scheduler.runs.model import Status
-from sleipnir.scheduler.runs.narration import render
+from sleipnir.scheduler.runs.narration import render, render_end_of_child
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.cli.options import Options
@@ -47,23 +48,27 @@ class Narrator:
         )
         self._counting = False  # whether that line is open
 
-    def tell(self, event: Event, *, is_child: bool, build: str | None = None) -> None:
+    def tell(self, event: Event, child: ChildStarted | None = None) -> None:
         """Show an event of the run, or an event of a child run that matters to its watchers.
 
         Args:
-            build: names a child run that builds a knowledge base; a terminal shows its progress.
+            child: the child run whose event it is; None: it is the run's own.
         """
         if isinstance(event, TextStreamed):
             self._end_count()
             self._streams.print(event)
             return
-        if is_child and not _concerns_parent(event):
-            if self._counts and build is not None and isinstance(event, ItemCommitted):
+        if child is not None and not _concerns_parent(event):
+            if self._counts and child.is_build and isinstance(event, ItemCommitted):
                 self._streams.end()
-                self._count(f"{_DETAIL}{printable(build)}: {event.done} of {event.total} batches")
+                name = printable(child.agent)
+                self._count(f"{_DETAIL}{name}: {event.done} of {event.total} batches")
             return
         self._streams.end()
-        lines = render(event)
+        if child is not None and isinstance(event, RunEnded):
+            lines = [render_end_of_child(child, event)]
+        else:
+            lines = render(event)
         if self._counts and isinstance(event, ItemCommitted):
             *lines, count = lines
             self._say(lines, event)
@@ -97,9 +102,14 @@ class Narrator:
 
 def _styled(line: str, event: Event) -> str:
     """Style a line: the run's progress stands out from node details, and failures from both."""
-    if isinstance(event, RunEnded):
+    if isinstance(event, RunEnded) and not line.startswith(_DETAIL):
         return style(line, err=True, bold=True, fg=_END_COLORS.get(Status(event.status)))
-    if line.startswith(_WARNING) or " failed: " in line or " failed, " in line:
+    if (
+        isinstance(event, RunEnded)
+        or line.startswith(_WARNING)
+        or " failed: " in line
+        or " failed, " in line
+    ):
         return style(line, err=True, fg="yellow")
     if line.startswith(_DETAIL):
         return style(line, err=True, dim=True)

@@ -79,6 +79,24 @@ def test_equal_calls_are_counted_for_each_run_by_itself(
     assert [json.loads(text)["output"] for text in results] == ["watered with 5 l"] * 3
 
 
+def test_each_message_of_the_user_may_be_continued_anew(
+    engine: Engine, server: ModelServer
+) -> None:
+    server.script.add(
+        calls(("todo__add", {"task": "weed"})), *([says("Soon."), says("Later.")] * 2)
+    )
+    config = CONFIG + "max_auto_continues: 1\n"
+
+    outputs = []
+    for _ in range(2):
+        run_id = engine.submit_normal(config, session="ada", prompt="Weed!")
+        engine.drive()
+        outputs.append(engine.run(run_id).output)
+
+    assert outputs == ["Later.", "Later."]
+    assert len(server.requests) == 3 + 2
+
+
 def test_a_session_has_one_run_at_a_time(engine: Engine, server: ModelServer) -> None:
     server.script.add(calls(("user__confirm", {"question": "Really?"})), says("Done."), says("2."))
 

@@ -11,6 +11,7 @@ from sleipnir.scheduler.cli.narration.narrator import Narrator
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.terminal_output import TerminalOutput
 from sleipnir.scheduler.runs.events import (
+    ChildStarted,
     Event,
     ItemCommitted,
     QuestionAsked,
@@ -30,7 +31,7 @@ class Screen(TerminalOutput):
         return True
 
 
-def told(monkeypatch: pytest.MonkeyPatch, *events: Event, child: str | None = None) -> str:
+def told(monkeypatch: pytest.MonkeyPatch, *events: Event, agent: str | None = None) -> str:
     """What a terminal gets at standard error."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm")
@@ -40,7 +41,7 @@ def told(monkeypatch: pytest.MonkeyPatch, *events: Event, child: str | None = No
         patched.setattr("sys.stderr", screen)
         narrator = Narrator(Options())
         for event in events:
-            narrator.tell(event, is_child=child is not None, build=child or None)
+            narrator.tell(event, None if agent is None else ChildStarted("n", agent, "ab12"))
         narrator.end()
     screen.flush()
     return written.getvalue().decode()
@@ -49,8 +50,8 @@ def told(monkeypatch: pytest.MonkeyPatch, *events: Event, child: str | None = No
 def test_a_chat_shows_a_question_once(capsys: pytest.CaptureFixture[str]) -> None:
     for verbosity, shown in ((0, 0), (1, 2)):
         narrator = ChatNarrator(Options(verbosity=verbosity))
-        for is_child in (False, True):
-            narrator.tell(QuestionAsked("user__ask", "Which?", (), None), is_child=is_child)
+        for child in (None, ChildStarted("n", "worker", "ab12")):
+            narrator.tell(QuestionAsked("user__ask", "Which?", (), None), child)
         narrator.end()
 
         assert capsys.readouterr().err.count("Which?") == shown
@@ -67,12 +68,23 @@ def test_the_items_of_a_map_are_counted_in_one_line(monkeypatch: pytest.MonkeyPa
 def test_a_child_that_builds_a_knowledge_base_is_counted_in_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    text = told(monkeypatch, *ITEMS, child="kb build pets look_up")
+    text = told(monkeypatch, *ITEMS, agent="kb build pets look_up")
 
     assert text.count("\r\x1b[K") == 3
     assert "kb build pets look_up: 3 of 3 batches" in text
     assert text.count("\n") == 1
-    assert told(monkeypatch, *ITEMS, child="") == ""  # of other children nothing
+    assert told(monkeypatch, *ITEMS, agent="worker") == ""  # of other children nothing
+
+
+def test_the_failure_of_a_child_is_not_taken_for_that_of_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failed = RunEnded(Status.FAILED, '{"code": "R601", "message": "no", "node": null}', 1_000)
+
+    text = told(monkeypatch, failed, agent="worker")
+
+    assert "▸   agent worker: run ab12 failed in 1.00s: R601: no" in text
+    assert told(monkeypatch, END, agent="worker") == ""
 
 
 def test_what_fails_has_a_line_of_its_own_between(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,6 +113,6 @@ def test_elsewhere_each_item_has_its_line(capsys: pytest.CaptureFixture[str]) ->
     narrator = Narrator(Options())
 
     for event in ITEMS:
-        narrator.tell(event, is_child=False)
+        narrator.tell(event)
 
     assert capsys.readouterr().err.splitlines() == [f"▸   all [{n}/3] done" for n in (1, 2, 3)]
