@@ -16,7 +16,7 @@ FUNCTIONS: tuple[str, ...] = tuple(
     f"{PREFIX}{kind}" for kind in ("ask", "confirm", "input", "checkbox")
 )
 
-# Of a question and its options: the model of a root is told of all that are open at once.
+# Per question with its options: a root's model is shown all open ones at once.
 LARGEST_BYTES = 64 * 1024
 TOO_LARGE = f"the question and its options are larger than {LARGEST_BYTES // 1024} KiB"
 
@@ -27,7 +27,7 @@ _GUIDANCE = (
 
 
 def is_too_large(question: str, options: Sequence[str] = ()) -> bool:
-    """Whether people, and the model of a root, are not asked this."""
+    """Return whether a question is too large to be asked."""
     return len(encode([question, *options]).encode()) > LARGEST_BYTES
 
 

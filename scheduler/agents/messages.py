@@ -8,7 +8,7 @@ from typing import Any
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
 
-# Together they fit into one value of a state: whoever looks gets all that it has not read.
+# All unread messages have to fit into one value of a state, because they are read together.
 MOST_UNREAD = 200
 LARGEST_BYTES = 32 * 1024
 

@@ -12,7 +12,7 @@ from sleipnir.records import dataclass
 
 TaskStatus: TypeAlias = Literal["pending", "blocked", "in_progress", "completed", "failed"]
 
-# In one queue: it is written anew with each change.
+# Per queue, which is rewritten with each change.
 MOST_TASKS = 10_000
 
 _FINAL = ("completed", "failed")
@@ -122,7 +122,7 @@ class TaskQueue:
         """Return the queue with a task completed, and the tasks that may begin now.
 
         Raises:
-            TaskRefused: it is unknown, or over.
+            TaskRefused: it is unknown, or has ended.
         """
         done = self._open(name)
         runnable = list[Task]()
@@ -141,7 +141,7 @@ class TaskQueue:
         """Return the queue with a task failed, and its dependents, which stay blocked.
 
         Raises:
-            TaskRefused: it is unknown, or over.
+            TaskRefused: it is unknown, or has ended.
         """
         failed = self._open(name)
         return self._with(replace(failed, status="failed")), self._dependents(failed)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sleipnir.records import dataclass
 
-# On one list: a model is shown all of it when it is told to go on.
+# Per list: a model is shown all of it when it is told to continue.
 MOST_TODOS = 1_000
 
 

@@ -236,7 +236,7 @@ class Batch:
             over: list[Item] = []
             for item, summary in zip(page, summaries, strict=True):
                 if summary is None:
-                    self._start_again(item)
+                    self._resubmit(item)
                 elif summary.status.is_final:
                     over.append(item)
                 else:
@@ -248,7 +248,7 @@ class Batch:
         took_s = monotonic() - began_at
         self._poll_at = monotonic() + max(_POLL_EVERY_S, took_s / _POLLING_SHARE)
 
-    def _start_again(self, item: Item) -> None:
+    def _resubmit(self, item: Item) -> None:
         """Submit a line again whose run Redis has lost; its input is still in the ledger."""
         self._untrack(item)
         self._ledger.mark(item.number, "todo", None)

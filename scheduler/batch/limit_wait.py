@@ -16,8 +16,8 @@ class LimitWait(NamedTuple):
     """A limit that runs wait for.
 
     Args:
-        name: of a limit, a pause or a budget.
-        until_ms: when the first of their calls is due, by Redis' clock.
+        name: the name of a limit, pause or budget.
+        until_ms: when the first of their calls may try again, by Redis' clock.
     """
 
     name: str

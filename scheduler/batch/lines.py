@@ -161,7 +161,7 @@ class _Bounded:
         return text
 
     def records(self) -> Iterator[tuple[int, str]]:
-        """Each line as a record of its own, with its number."""
+        """Yield each line as a record of its own, with its number."""
         self.begin()
         for number, text in enumerate(self, 1):
             yield number, text

@@ -228,7 +228,7 @@ def replay(client: Client, run_id: str, options: Options, speed: float) -> Run:
     return client.queries.run(run_id)
 
 
-def _told_so_far(records: RunQueries, run_id: str) -> Iterator[tuple[str, NarrationEntry]]:
+def _past_events(records: RunQueries, run_id: str) -> Iterator[tuple[str, NarrationEntry]]:
     """Yield the events of a run and its child runs in order, each with its run id."""
     entries = records.follow(run_id, block=False)
     # All of a child's events follow the one that names it.

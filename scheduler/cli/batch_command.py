@@ -314,11 +314,11 @@ class _Start:
         if keys := unseen.found():
             them = ", ".join(f"'{printable(key)}'" for key in keys)
             self.options.say(f"no run has {them} in its state; `sleipnir state RUN` shows the keys")
-        if self.call.replay is not None and self._tell_misses(batch_options.name):
+        if self.call.replay is not None and self._report_misses(batch_options.name):
             return ExitCode.FAILED  # even if the runs succeeded
         return _exit_code(batch.progress)
 
-    def _tell_misses(self, name: str) -> int:
+    def _report_misses(self, name: str) -> int:
         """Report the number of runs without a recorded reply, and return it."""
         runs = chain.from_iterable(self.client.queries.batch_pages(name))
         missed = [found for run_id in runs if (found := self.client.recordings.misses(run_id))]

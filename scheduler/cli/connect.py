@@ -88,7 +88,7 @@ def open_client(
         redis_url = starting.result().redis_url
         settings = replace(settings, redis_url=redis_url)
         client = _connect(settings, data_dir().resolve())
-        with _telling_lost_from_unknown(client):
+        with _reporting_lost_runs(client):
             yield client
 
 
@@ -180,7 +180,7 @@ def _connect(settings: Settings, home: Path | None = None) -> Client:
 
 
 @contextlib.contextmanager
-def _telling_lost_from_unknown(client: Client) -> Iterator[None]:
+def _reporting_lost_runs(client: Client) -> Iterator[None]:
     """Replace RunNotFound by RunLost for runs that this engine had accepted."""
     try:
         yield

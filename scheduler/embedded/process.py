@@ -107,10 +107,10 @@ class EngineProcess:
             EngineUnreachable: no Redis can be started.
         """
         try:
-            engine = self._sign()
+            engine = self._record_engine()
             self._start_redis()
-            self._open_door()
-            self._supervisor.call_in(_LOOKS_AGAIN_S, self._look_after_files)
+            self._listen()
+            self._supervisor.call_in(_LOOKS_AGAIN_S, self._check_files)
         except BaseException as error:
             self.abandon()
             if isinstance(error, OSError):
@@ -121,7 +121,7 @@ class EngineProcess:
     def admit(self, user: socket.socket) -> None:
         """Serve a connected command until it disconnects."""
         self._users[user] = bytearray()
-        self._supervisor.watch(user, partial(self._hear, user))
+        self._supervisor.watch(user, partial(self._read_request, user))
 
     def bound_log(self) -> None:
         """Rotate the log regularly for as long as `serve` runs."""
@@ -142,7 +142,7 @@ class EngineProcess:
         Raises:
             EngineUnreachable: it stopped because its data directory was removed.
         """
-        self._supervisor.run(on_stopping=self._close_door)
+        self._supervisor.run(on_stopping=self._stop_listening)
         # A server that was killed or failed to start leaves its socket.
         self._redis.socket_file.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
@@ -160,7 +160,7 @@ class EngineProcess:
         self._supervisor.stop()
         self.serve()
 
-    def _sign(self) -> Engine:
+    def _record_engine(self) -> Engine:
         engine = Engine(os.getpid(), self._redis.url, self._redis.broker_url, self._place.log_file)
         record = {
             "pid": engine.pid,
@@ -209,13 +209,13 @@ class EngineProcess:
             f"and does not stop; kill the process that holds {self._place.redis_lock}"
         )
 
-    def _open_door(self) -> None:
+    def _listen(self) -> None:
         self._control.unlink(missing_ok=True)
         self._door.bind(str(self._control))
         self._door.listen(64)
         self._supervisor.watch(self._door, lambda: self.admit(self._door.accept()[0]))
 
-    def _look_after_files(self) -> None:
+    def _check_files(self) -> None:
         if self._closing:
             return
         if self._has_lost_data():
@@ -226,8 +226,8 @@ class EngineProcess:
             say(f"{self._data_removed}; stopping")
             self._supervisor.stop()
             return
-        self._mend_sockets()
-        self._supervisor.call_in(_LOOKS_AGAIN_S, self._look_after_files)
+        self._recreate_sockets()
+        self._supervisor.call_in(_LOOKS_AGAIN_S, self._check_files)
 
     def _has_lost_data(self) -> bool:
         try:
@@ -238,7 +238,7 @@ class EngineProcess:
             return False
         return not os.path.samestat(found, os.fstat(self._locks[0]))
 
-    def _mend_sockets(self) -> None:
+    def _recreate_sockets(self) -> None:
         """Recreate sockets that were removed, for example by a cleaner of temporary files."""
         with contextlib.suppress(EngineUnreachable, OSError):  # retried at the next check
             socket_directory(self._place.data_dir)
@@ -247,7 +247,7 @@ class EngineProcess:
                 self._supervisor.unwatch(self._door)
                 self._door.close()
                 self._door = socket.socket(socket.AF_UNIX)
-                self._open_door()
+                self._listen()
             if self._redis.socket_file.exists():
                 self._redis_restarts = False
             elif not self._redis_restarts:
@@ -255,7 +255,7 @@ class EngineProcess:
                 self._redis_restarts = True
                 self._supervisor.restart(_REDIS)
 
-    def _close_door(self) -> None:
+    def _stop_listening(self) -> None:
         self._closing = True
         if self._door.getsockname():
             self._supervisor.unwatch(self._door)
@@ -264,13 +264,13 @@ class EngineProcess:
         for user in self._users:
             _tell(user, stopping=True)
 
-    def _hear(self, user: socket.socket) -> None:
+    def _read_request(self, user: socket.socket) -> None:
         try:
             part = user.recv(65536)
         except OSError:
             part = b""
         if not part:
-            self._see_off(user)
+            self._remove_user(user)
             return
         heard = self._users[user]
         heard += part
@@ -296,19 +296,19 @@ class EngineProcess:
         ):
             supervisor.start(worker)
 
-    def _see_off(self, user: socket.socket) -> None:
+    def _remove_user(self, user: socket.socket) -> None:
         self._supervisor.unwatch(user)
         if self._stays or len(self._users) > 1:
-            self._let_go(user)
+            self._release_user(user)
         elif why := unwritten(self._redis):
             _tell(user, stays=f"the engine (pid {os.getpid()}) cannot stop yet: {why}")
-            self._let_go(user)
+            self._release_user(user)
             self._supervisor.call_in(_LOOKS_AGAIN_S, self._end_when_written)
         else:
             # Its connection stays open until everything has stopped.
             self._supervisor.stop()
 
-    def _let_go(self, user: socket.socket) -> None:
+    def _release_user(self, user: socket.socket) -> None:
         del self._users[user]
         user.close()
 

@@ -203,10 +203,10 @@ class Supervisor:
         hosts = [m for m in self._members.values() if m.child.outlives_others]
         self._end(guests, self.grace_s, hurry=True)
         for host in hosts:
-            self._await_leave_of(host)
+            self._wait_until_stoppable(host)
         self._end(hosts, LAST_GRACE_S, hurry=False)
 
-    def _await_leave_of(self, member: _Member) -> None:
+    def _wait_until_stoppable(self, member: _Member) -> None:
         """Wait while a child must not be stopped, unless a second signal insists."""
         told = False
         while self._signals_seen < 2 and member.alive() and (why := member.child.holds_back()):

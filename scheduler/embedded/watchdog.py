@@ -64,7 +64,7 @@ class Watched:
             except BlockingIOError:  # the watchdog is suspended
                 pass
             except BrokenPipeError:  # the watchdog was killed
-                self._bury(pipe)
+                self._forget_watchdog(pipe)
                 pipe = None
             except OSError as error:
                 logger.warning("cannot start the watchdog: %s", error)
@@ -90,7 +90,7 @@ class Watched:
             os.close(theirs)
         return ours
 
-    def _bury(self, pipe: int | None) -> None:
+    def _forget_watchdog(self, pipe: int | None) -> None:
         if pipe is not None:
             os.close(pipe)
         if self._process is not None:

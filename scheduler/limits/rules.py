@@ -100,7 +100,7 @@ class Rules:
         return self.own_budget(run_usd), *(each for each in self.budgets if each.scope != "run")
 
     def own_budget(self, usd: float) -> Budget:
-        """That of a run alone, which stands in the place of the one that all runs have."""
+        """Return a run's own budget, which replaces the general one for runs."""
         return replace(self.budget("run"), usd=usd, tokens=None)
 
     def origin(self, name: str, setting: str) -> str:

@@ -135,13 +135,13 @@ class VisitDelayed:
 
 @dataclass(frozen=True, slots=True)
 class Continued:
-    """A model stopped with open items on its todo list, and was told to go on."""
+    """A model stopped with open items on its todo list, and was told to continue."""
 
     kind: ClassVar[str] = "continued"
     node: str
     number: int  # how many times so far
     of: int  # the maximum
-    open: int  # items
+    open: int  # open items
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,10 +156,10 @@ class RunContext:
     variables: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()  # names of variables whose values are masked
     guarded: bool = False  # whether guarded tools ask a person
-    headless: bool = False  # nobody is there to ask
+    headless: bool = False  # there is no person to ask
     # Values given at submission, which child runs see too.
     submitted_vars: Mapping[str, str] = field(default_factory=dict)
-    # Answers given ahead of time: the n-th visit of a node takes the n-th.
+    # Prepared answers: the n-th visit of a node takes the n-th.
     answers: Mapping[str, list[str]] = field(default_factory=dict)
     recorded: bool = False  # its model calls are recorded
     replay: str | None = None  # digest of the recording that replies instead of models

@@ -24,7 +24,7 @@ class Reason(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Equal for failures of one kind."""
+        """A key that is equal for failures of one kind."""
         kind = _VARIABLE.sub("#", self.message)
         return f"{self.outlived:d} {self.code} {self.node} {kind}"
 

@@ -75,7 +75,7 @@ def written(calls: Iterable[Recorded]) -> str:
 
 
 def read(text: str, source: str) -> list[Recorded]:
-    """Return the calls of a recording.
+    """Parse a recording.
 
     Args:
         source: the name of the recording in messages.

@@ -57,7 +57,7 @@ def stuck(run: RunSnapshot) -> Iterator[Defect]:
     yield from _step_without_visits(run)
     for trace, visit in run.open_visits():
         yield from _stuck_visit(run, trace, visit)
-    yield from _held_for_ever(run)
+    yield from _all_held_back(run)
     yield from _invocations_without_map(run)
 
 
@@ -163,8 +163,8 @@ def _stuck_parent(run: RunSnapshot, trace: VisitTrace, row: WaitRow) -> Iterator
         yield _untimed(trace, row)
 
 
-def _held_for_ever(run: RunSnapshot) -> Iterator[Defect]:
-    """Held-back visits start as running ones complete, so there must be running ones."""
+def _all_held_back(run: RunSnapshot) -> Iterator[Defect]:
+    """Yield a defect if visits are held back and none is running whose end would start them."""
     in_place = any(
         visit.status in ("ready", "leased", "staged")
         or trace.waits_for("timer")
@@ -191,7 +191,7 @@ def _invocations_without_map(run: RunSnapshot) -> Iterator[Defect]:
 def loose_ends(run: RunSnapshot) -> Iterator[Defect]:
     """Yield defects that do not block an open run now."""
     yield from _lost_and_stray_visits(run)
-    yield from _questions_of_nobody(run)
+    yield from _unasked_questions(run)
     yield from _miscounted_maps(run)
     yield from _miscounted_rows(run)
     yield from _unwanted(run)
@@ -211,7 +211,7 @@ def _lost_and_stray_visits(run: RunSnapshot) -> Iterator[Defect]:
             yield Defect(text, Repair("drop", trace.visit))
 
 
-def _questions_of_nobody(run: RunSnapshot) -> Iterator[Defect]:
+def _unasked_questions(run: RunSnapshot) -> Iterator[Defect]:
     for trace in run.traces:
         open_ones = trace.waits_for("question") if trace.open is not None else []
         for row in trace.waits:

@@ -1,4 +1,4 @@
-"""Makes a run out of an agent and what its caller wants of it."""
+"""Creates runs from agents and requests."""
 
 from __future__ import annotations
 
@@ -28,42 +28,42 @@ from sleipnir.scheduler.store.keys import (
     partition_of_session,
 )
 
-# The fact that models are told of the agents they may start, a line for each.
+# The fact with the agents that models may start, one per line.
 AGENTS_FACT = "__agents__"
 
 
 class NestedTooDeep(SubmissionRefused):
-    """The child run would lie deeper than `max_agent_depth`."""
+    """The child run would be nested deeper than `max_agent_depth`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the caller wants of a run."""
+    """A request for a run."""
 
     prompt: str = ""
-    state: Mapping[str, Any] = field(default_factory=dict)  # seeds over `initial_state`
+    state: Mapping[str, Any] = field(default_factory=dict)  # seeds, override `initial_state`
     variables: Mapping[str, str] = field(default_factory=dict)
-    answers: Mapping[str, list[str]] = field(default_factory=dict)  # ahead of time, by node
+    answers: Mapping[str, list[str]] = field(default_factory=dict)  # prepared answers by node
     workdir: str | None = None
-    machine: str | None = None  # the only one whose workers may take the run
+    machine: str | None = None  # the only machine whose workers may take the run
     guarded: bool = False  # whether guarded tools ask a person
-    confirmed: bool = False  # guarded tools of a normal agent do not ask
-    headless: bool = False  # nobody is there to ask
-    strict: bool = False  # a failure that the graph would outlive ends the run
-    recorded: bool = False  # its model calls are to be
+    confirmed: bool = False  # guarded tools of a normal agent need no confirmation
+    headless: bool = False  # there is no person to ask
+    strict: bool = False  # failures that the graph would tolerate end the run
+    recorded: bool = False  # record its model and tool calls
     replay: str | None = None  # digest of the recording that replies instead of models
-    live_tools: bool = False  # a replay calls tools; else it takes their results, if it has any
-    streamed: bool = False  # somebody reads along while models reply; not in child runs
+    live_tools: bool = False  # a replay calls tools even if the recording has their results
+    streamed: bool = False  # stream replies of models, but not of child runs
     timeout_s: float | None = None  # may lower the graph's limit, not raise it
-    run_id: str | None = None  # given, it makes the submission idempotent
+    run_id: str | None = None  # makes the submission idempotent, if given
     batch: str | None = None
     item: str | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)  # to find it by
-    # Of a normal agent: the conversation to go on with; None: the one that the agent names, or the
-    # settings do, if any; `temp`: none. A run of a batch has none.
+    labels: Mapping[str, str] = field(default_factory=dict)  # names and values to find it by
+    # For normal agents: the session to continue; None: the one named by the agent or the settings,
+    # if any; `temp`: none. Runs of a batch have none.
     session: str | None = None
-    without_todos: bool = False  # the session's todo list is emptied first
-    # What `_instructions` of a normal agent has returned already; None: a worker calls it.
+    without_todos: bool = False  # empty the session's todo list first
+    # The result of a normal agent's `_instructions`, if called already; None: a worker calls it.
     instructions: str | None = None
 
 
@@ -82,15 +82,15 @@ def new_run(
     """Return a root run.
 
     Args:
-        digest: of the agent's bundle.
+        digest: the digest of the agent's bundle.
         agents: bundle digests of all agents that the graph may spawn, by name.
-        unavailable: why others of those cannot start, by name.
-        facts: what prompts of normal agents may say of this machine.
-        session: whose conversation it goes on with.
+        unavailable: why other such agents cannot start, by name.
+        facts: facts about this machine for prompts of normal agents.
+        session: the session that it continues.
 
     Raises:
-        SubmissionRefused: for a label that is not valid, an undeclared variable, one without
-            value (E215), or a seed that is not JSON; of a normal agent for any seed.
+        SubmissionRefused: an invalid label, an undeclared variable, one without a value (E215),
+            a seed that is not JSON, or any seed for a normal agent.
     """
     require_declared(agent, graph.variables, request.variables)
     if is_normal(graph):
@@ -119,7 +119,7 @@ def new_run(
 
 
 def _given(request: Request, session: Session | None) -> Mapping[str, Any]:
-    """What a run begins with besides its prompt and what its agent says."""
+    """Return the seeds of the request besides the prompt."""
     seeds = request.state if session is None else session.seeds(without_todos=request.without_todos)
     if request.instructions is None:
         return seeds
@@ -127,12 +127,12 @@ def _given(request: Request, session: Session | None) -> Mapping[str, Any]:
 
 
 def new_run_id_in(session: Session | None) -> str:
-    """Return a random id of a run, of that session if there is one."""
+    """Return a random run id, in the session's partition if there is a session."""
     return new_run_id() if session is None else new_id_in_session(session.place)
 
 
 def _request_in(session: Session, run_id: str, request: Request) -> Request:
-    """Return a request with the values that were given to its session before."""
+    """Return a request with the variables that its session was given before."""
     if partition_of(run_id) != partition_of_session(session.place):
         raise SubmissionRefused(
             f"run {run_id} cannot be one of session '{session.name}'; leave its id to the engine, "
@@ -165,7 +165,7 @@ def _require_functions(answers: Mapping[str, Sequence[str]]) -> None:
 
 
 def _require_asking(graph: Graph, answers: Mapping[str, Sequence[str]]) -> None:
-    """Check that the nodes that are answered in advance ask something."""
+    """Check that the nodes with prepared answers ask something."""
     if is_normal(graph):
         _require_functions(answers)
         return
@@ -189,14 +189,14 @@ def _context(
     facts: Mapping[str, str],
     session: Session | None,
 ) -> RunContext:
-    """What all visits of a root run share."""
+    """Return the context of a root run."""
     variables = _variables(graph, request.variables)
     return RunContext(
         root=run_id,
         batch=request.batch,
         workdir=request.workdir,
         machine=request.machine,
-        # Graphs decide for themselves what they do; a model is kept from it unless told otherwise.
+        # Graphs decide themselves what they do; models must be confirmed unless told otherwise.
         guarded=not request.confirmed if is_normal(graph) else request.guarded,
         headless=request.headless,
         strict=request.strict,
@@ -217,20 +217,20 @@ def _context(
 
 
 def context_of_agent(context: RunContext, graph: Graph) -> RunContext:
-    """Return a run's context with the variables that another form of its agent declares.
+    """Return a run's context with the variables that another version of its agent declares.
 
     Raises:
-        SubmissionRefused: if one of them has no value.
+        SubmissionRefused: one of them has no value.
     """
     variables = _variables(graph, context.submitted_vars)
     return replace(context, variables=variables, secrets=_secrets(graph))
 
 
 def require_declared(agent: str, variables: Iterable[Variable], given: Iterable[str]) -> None:
-    """Check that an agent has the variables that values are given for.
+    """Check that an agent declares the variables that values are given for.
 
     Raises:
-        SubmissionRefused: it has not.
+        SubmissionRefused: it does not.
     """
     declared = {variable.name for variable in variables}
     for name in given:
@@ -244,10 +244,10 @@ def require_declared(agent: str, variables: Iterable[Variable], given: Iterable[
 def require_fitting(
     state: Mapping[str, str], value_limit_bytes: int, state_limit_bytes: int
 ) -> None:
-    """Check the size of a first state, key → JSON text.
+    """Check the size of an initial state, key → JSON text.
 
     Raises:
-        SubmissionRefused: a value, or all of it, is too large.
+        SubmissionRefused: a value, or the whole state, is too large.
     """
     total = 0
     for key, text in state.items():
@@ -266,11 +266,11 @@ def require_fitting(
 
 
 def child_digest(parent: RunContext, agent: str, max_depth: int) -> str:
-    """Return the bundle of the agent that a node of a run wants to spawn.
+    """Return the bundle digest of the agent that a node of a run spawns.
 
     Raises:
-        NestedTooDeep: if the child would lie too deep.
-        SubmissionRefused: if there was no valid agent of that name at submission.
+        NestedTooDeep: the child would be nested too deeply.
+        SubmissionRefused: there was no valid agent of that name at submission.
     """
     if parent.depth + 1 > max_depth:
         raise NestedTooDeep(
@@ -298,15 +298,15 @@ def child_run(
     model: str | None = None,
     handle: str = "",
 ) -> NewRun:
-    """The child run of an agent node, or of a model's call; it sees the values given for its root.
+    """Return the child run of an agent node or a model's call; it gets the root's variables.
 
     Args:
-        run_id: a new one of `new_child_id`; None: any.
-        state: seeds over the graph's `initial_state`.
-        model, handle: that its parent names, else its parent's parent; that its parent gives it.
+        run_id: an id from `new_child_id`; None: a random one.
+        state: seeds, override the graph's `initial_state`.
+        model, handle: the model it inherits from its parent; its name for the parent's model.
 
     Raises:
-        SubmissionRefused: if a variable of the child has no value.
+        SubmissionRefused: a variable of the child has no value.
     """
     variables = _variables(graph, parent.submitted_vars)
     return NewRun(
@@ -323,7 +323,7 @@ def child_run(
             secrets=_secrets(graph),
             answers={},
             streamed=False,
-            # A record that nobody needs is kept, and read, with each of many children.
+            # Unneeded entries would be stored and read with each of many children.
             **({} if may_spawn(graph) else _without_agents(parent)),
             converses=is_normal(graph),
             handle=handle,
@@ -337,7 +337,7 @@ def child_run(
 
 
 def _without_agents(context: RunContext) -> dict[str, Any]:
-    """Of a context, for a run that starts none."""
+    """Return the changes to a context for a run that starts no agents."""
     facts = {name: fact for name, fact in context.facts.items() if name != AGENTS_FACT}
     return {"agents": {}, "unavailable": {}, "facts": facts}
 
@@ -356,8 +356,8 @@ def _secrets(graph: Graph) -> tuple[str, ...]:
 def _seeds(
     graph: Graph, variables: Mapping[str, str], state: Mapping[str, Any], prompt: str
 ) -> dict[str, str]:
-    """Return the first state, key → JSON text: later sources win."""
-    if is_normal(graph):  # what it begins with is what it remembers
+    """Return the initial state, key → JSON text: later sources override earlier ones."""
+    if is_normal(graph):  # its seeds are its memory
         remembered = {**state, "initial_prompt": prompt}
         return {key: seed_text(key, value) for key, value in remembered.items()}
     secrets = set(_secrets(graph))
@@ -367,10 +367,10 @@ def _seeds(
 
 
 def seed_text(key: str, value: Any) -> str:
-    """Return a value that somebody gives for a key of a state, as it is stored.
+    """Return a given value for a state key as JSON text.
 
     Raises:
-        SubmissionRefused: JSON cannot hold it.
+        SubmissionRefused: it cannot be represented in JSON.
     """
     try:
         return encode(value)

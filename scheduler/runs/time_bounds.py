@@ -1,4 +1,4 @@
-"""Times that bound a list, as people write them: `15m`, `4h`, `7d`, or as RFC 3339 has them."""
+"""Parses the time bounds of lists: `15m`, `4h`, `7d`, or RFC 3339 instants."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INSTANT = re.compile(
 class TimeBound:
     """An instant, or an age: how long ago an instant was."""
 
-    ms: int  # since 1970, or the age
+    ms: int  # since the epoch, or the age
     is_age: bool
 
     def at(self, now_ms: int) -> int:
@@ -28,10 +28,10 @@ class TimeBound:
 
 
 def parse_time_bound(text: str) -> TimeBound:
-    """Return the time that a text names.
+    """Parse a time bound.
 
     Raises:
-        ValueError: it names none; says what would.
+        ValueError: it is invalid; says what is valid.
     """
     if age := _AGE.fullmatch(text):
         return TimeBound(int(age[1]) * _UNITS_MS[age[2]], is_age=True)
@@ -40,7 +40,7 @@ def parse_time_bound(text: str) -> TimeBound:
         if instant is None:
             raise ValueError(text)
         day, time, fraction, zone = instant.groups()
-        # What is finer than a microsecond counts for nothing here.
+        # Digits beyond microseconds are ignored.
         fine = (fraction or ".0")[:7].ljust(7, "0")
         zone = "+00:00" if zone in "Zz" else zone
         since_epoch = datetime.fromisoformat(f"{day}T{time}{fine}{zone}") - _EPOCH

@@ -1,4 +1,4 @@
-"""Another try of a run that is over, as the store takes it."""
+"""Records of a retry, as the store takes them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from sleipnir.scheduler.runs.model import RunContext
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """An earlier step that a try begins with anew; what came after it is superseded."""
+    """An earlier step that a retry repeats from; later checkpoints are superseded."""
 
     step: int
     frontier: tuple[str, ...]
-    state: Mapping[str, str]  # before it, key → JSON text
-    visits: Mapping[str, int]  # by node, those of the frontier included
+    state: Mapping[str, str]  # before the step, key → JSON text
+    visits: Mapping[str, int]  # by node, the frontier included
 
 
 @dataclass(frozen=True, slots=True)
 class OtherAgent:
-    """What a run or its child goes on with, if that is not what it began with."""
+    """The changed agent that a run or its child continues with."""
 
     run_id: str
     digest: str
@@ -31,16 +31,16 @@ class OtherAgent:
 
 @dataclass(frozen=True, slots=True)
 class AnotherTry:
-    """How a run that is over is to go on."""
+    """How to retry a run."""
 
     run_id: str
-    tries: int  # that it has had
-    window: int  # nodes of a step that execute at once
+    tries: int  # number of tries so far
+    window: int  # nodes of a step that execute concurrently
     event: RunRetried
     begin: Beginning | None = None  # None: where it stopped
-    changes: Mapping[str, str] = field(default_factory=dict)  # of the state, as JSON texts
-    checkpoint: str = ""  # the last one before it, with the changes, as JSON text
+    changes: Mapping[str, str] = field(default_factory=dict)  # changes to the state, as JSON texts
+    checkpoint: str = ""  # replaces the last one before the step, as JSON text
     agent: OtherAgent | None = None
     children: tuple[OtherAgent, ...] = ()
-    limit_ms: str = ""  # of time; "" the one there is, "-" none
-    shallow: bool = False  # children that did not succeed are not retried, new ones begin
+    limit_ms: str = ""  # time limit; "" unchanged, "-" none
+    shallow: bool = False  # start new children in place of those that did not succeed

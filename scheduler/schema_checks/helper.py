@@ -1,4 +1,4 @@
-"""`python -m sleipnir.scheduler.schema_checks.helper`: checks one thing after another.
+"""`python -m sleipnir.scheduler.schema_checks.helper`: the process that checks values.
 
 Each check has a limit of CPU time, so a busy machine fails no check. When the limit passes, it
 reports what it was doing, or is killed by its caller.

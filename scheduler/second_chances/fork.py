@@ -70,7 +70,7 @@ def prepare_fork(client: ClientCore, run: Run, request: ForkRequest) -> tuple[Ne
     fork = replace(
         _fork(run, chosen, moment, state, request),
         history=tuple(_retold(checkpoints, changes)),
-        failures=_outlived(client.queries.failures(run), checkpoints),
+        failures=_tolerated_failures(client.queries.failures(run), checkpoints),
     )
     types = tuple((node, chosen.graph.nodes[node].type) for node in moment.frontier)
     event = RunForked(
@@ -149,7 +149,9 @@ def _failed(timing: Mapping[str, Any]) -> dict[str, Any]:
     return {name: timing[name] for name in ("failure", "failed", "handled") if name in timing}
 
 
-def _outlived(kept: Iterable[NodeFailure], checkpoints: Sequence[Checkpoint]) -> StepFailures:
+def _tolerated_failures(
+    kept: Iterable[NodeFailure], checkpoints: Sequence[Checkpoint]
+) -> StepFailures:
     """Return a run's failures in these steps that did not end it; its fork has them, too."""
     timings = [timing for found in checkpoints for timing in found.nodes.values()]
     return StepFailures(

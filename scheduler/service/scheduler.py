@@ -85,7 +85,7 @@ class Scheduler:
         for members in due.values():
             for member in members:
                 with self._time.calling():
-                    _look_after(tick, member)
+                    _handle_timer(tick, member)
         if due:
             self._bundles.run_if_due()
             self._knowledge.run_if_due()
@@ -116,7 +116,7 @@ class Scheduler:
         self._thread.join(2 * _OWNERSHIP_S)
 
 
-def _look_after(tick: Tick, member: str) -> None:
+def _handle_timer(tick: Tick, member: str) -> None:
     """Handle one due timer; one that fails must not block the others."""
     kind, *names = member.split(" ", 3)
     try:

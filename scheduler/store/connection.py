@@ -31,10 +31,16 @@ from sleipnir.scheduler.store.sentinels import SCHEME as SENTINEL
 from sleipnir.scheduler.store.sentinels import SentinelUrl
 
 # Transient errors that redis-py has classes for, ...
-_MOODS = (ClusterDownError, MasterDownError, OutOfMemoryError, ReadOnlyError, TryAgainError)
+_TRANSIENT_ERRORS = (
+    ClusterDownError,
+    MasterDownError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    TryAgainError,
+)
 # ... and the codes of all of them, as they appear in error replies and, with Redis 6.2, in
 # errors of scripts.
-_MOOD = re.compile(
+_TRANSIENT_CODE = re.compile(
     r"(?:^|: -?)(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN"
     r"|UNBLOCKED) "
 )
@@ -52,27 +58,29 @@ def is_transient(error: BaseException) -> bool:
     """
     if isinstance(error, AuthenticationError):
         return False
-    if isinstance(error, (ConnectionError, TimeoutError, *_MOODS)):
+    if isinstance(error, (ConnectionError, TimeoutError, *_TRANSIENT_ERRORS)):
         return True
-    return isinstance(error, ResponseError) and _MOOD.search(_said(error)) is not None
+    return (
+        isinstance(error, ResponseError) and _TRANSIENT_CODE.search(_message_of(error)) is not None
+    )
 
 
 def describe(error: RedisError) -> str:
     """Return what an error of Redis means to a person, and what to do about it."""
-    said = _said(error)
+    message = _message_of(error)
     if isinstance(error, OutOfMemoryError):
-        return f"Redis is full ({said}); make room, or raise its maxmemory, and try again"
+        return f"Redis is full ({message}); make room, or raise its maxmemory, and try again"
     if isinstance(error, NoPermissionError):
         return (
-            f"the Redis user lacks a permission: {said}; "
+            f"the Redis user lacks a permission: {message}; "
             "`sleipnir doctor` prints the rule for a user with the required permissions"
         )
     if is_transient(error):
-        return f"Redis cannot serve requests now: {said}; try again later"
-    return f"unexpected reply from Redis: {said}"
+        return f"Redis cannot serve requests now: {message}; try again later"
+    return f"unexpected reply from Redis: {message}"
 
 
-def _said(error: BaseException) -> str:
+def _message_of(error: BaseException) -> str:
     """Return the message of Redis without the command that a pipeline puts before it.
 
     The command may contain anything, also text that looks like an error code.

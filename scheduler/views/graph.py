@@ -26,7 +26,7 @@ class _Tally:
     wait_ms: int = 0
     parked_ms: int = 0
     usage: Usage = NO_USAGE
-    items: int = 0  # of a map
+    items: int = 0  # items of a map
 
     def add(self, visits: int, timing: Mapping[str, Any]) -> None:
         self.visits += visits

@@ -1,4 +1,4 @@
-"""Indexes of knowledge bases that runs name, however long they wait before they search."""
+"""Retention of knowledge base indexes that stored bundles need, however long their runs wait."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ with lazy_imports():
 logger = logging.getLogger("sleipnir.scheduler")
 
 _EVERY_S = 3600.0
-_RENEWALS = 4  # in the time that an index is kept without
+_RENEWALS = 4  # renewals per retention period
 
 
 class KnowledgeSweep:
-    """Keeps the indexes of packed agents that are stored, since their runs may yet search them."""
+    """Extends the retention of indexes of stored bundles, whose runs may still search them."""
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
@@ -38,7 +38,7 @@ class KnowledgeSweep:
             self._thread.start()
 
     def run_once(self) -> None:
-        """Renew all of them."""
+        """Extend the retention of all of them."""
         try:
             indexes.Indexes(self._store.client, self._store.settings).keep_named()
         except (RedisError, ArtifactStoreFailed) as error:

@@ -1,7 +1,7 @@
-"""What changes in Redis, told as it happens: of some runs all, of the others what lists show.
+"""A live feed of changes: all events of followed runs, and what lists show of the others.
 
-Two connections wait for it, and nothing is asked again and again. While nothing is followed,
-nothing is read, and no transition has anybody to tell.
+Two connections block for changes, so nothing is polled. While nothing is followed, nothing is read,
+and transitions publish nothing.
 """
 
 from __future__ import annotations
@@ -16,41 +16,41 @@ from redis.exceptions import RedisError
 from sleipnir.scheduler.store.clients.aio import connect_async
 from sleipnir.scheduler.store.keys import ALL_PARTITIONS, CHANGES, run_key, watched_key
 
-# How long one read waits: as long it takes until what is followed anew is part of it. Nothing is
-# cancelled, which redis-py does not always notice.
+# How long one read blocks, and so how long a newly followed run may have to wait to be included.
+# Reads are not cancelled instead, because redis-py does not always notice.
 _WAIT_S = 0.25
-# Of narrations: what a read takes, and the least time between two.
+# Of narrations: the most events per read, and the least time between two reads.
 _AT_ONCE = 500
 _LEAST_S = 0.1
-# How long transitions tell of lists, and how often they are told that somebody still listens.
+# How long transitions publish changes for lists, and how often that is renewed.
 _WATCHED_S = 30
 _RENEW_S = 10.0
-# After an error of Redis.
+# The pause after an error of Redis.
 _AGAIN_S = 2.0
 
-# `event`: something was told of a run that is followed; `run`: one began, came to another status or
-# is new; `question`: one was asked, or is not open any more; `lost`: anything may have changed.
+# `event`: a followed run has a new event; `run`: a run is new, began or changed its status;
+# `question`: a question was asked or closed; `lost`: anything may have changed.
 ChangeKind = Literal["event", "run", "question", "lost"]
-Tell = Callable[[ChangeKind, str], None]  # takes the run's id; "" of `lost`
+Tell = Callable[[ChangeKind, str], None]  # with the run's id; "" for `lost`
 _KINDS: dict[str, ChangeKind] = {"run": "run", "ask": "question", "answer": "question"}
 
 
 class ChangeFeed:
-    """Listens for changes, on the event loop that uses it.
+    """Listens for changes on the event loop that uses it.
 
     Args:
-        tell: is called with each change.
+        tell: called with each change.
     """
 
     def __init__(self, redis_url: str, tell: Tell) -> None:
         self._url = redis_url
         self._tell = tell
-        self._positions: dict[str, str] = {}  # by run, the last event that was seen; "": none yet
+        self._positions: dict[str, str] = {}  # by run, the last event seen; "": none yet
         self._has_lists = False
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def follow(self, run_ids: Collection[str], *, lists: bool) -> None:
-        """Tell of these runs from now on, and of what lists show if `lists`."""
+        """Report changes of these runs from now on, and of lists if `lists`."""
         self._positions = {each: self._positions.get(each, "") for each in run_ids}
         self._has_lists = lists
         self._begin()
@@ -61,7 +61,7 @@ class ChangeFeed:
         await asyncio.gather(*self._tasks.values())
 
     def _begin(self, *_: object) -> None:
-        """Have a task for what is followed; one that is about to end begins anew once it has."""
+        """Start the tasks that are needed; one that is ending is restarted once it has ended."""
         for wanted, read in ((self._positions, self._read_runs), (self._has_lists, self._listen)):
             task = self._tasks.get(read.__name__)
             if wanted and (task is None or task.done()):
@@ -69,7 +69,7 @@ class ChangeFeed:
                 self._tasks[read.__name__].add_done_callback(self._begin)
 
     async def _keep_up(self, read: Callable[[Any], Awaitable[None]]) -> None:
-        """Read until nothing is followed any more, whatever becomes of Redis."""
+        """Read until nothing is followed any more, through outages of Redis."""
         redis, others = connect_async(self._url)
         try:
             while True:
@@ -98,7 +98,7 @@ class ChangeFeed:
                 await asyncio.sleep(_LEAST_S)
 
     async def _find_positions(self, redis: Any) -> None:
-        """Where runs are that have just been added; what they have come to may be told by now."""
+        """Find the current end of newly followed runs' events, and report these runs once."""
         new = [run_id for run_id, position in self._positions.items() if not position]
         if not new:
             return
@@ -127,7 +127,7 @@ class ChangeFeed:
                     self._tell(_KINDS[what], run_id)
 
     async def _mark(self, redis: Any) -> None:
-        """Have transitions tell of what lists show."""
+        """Make transitions publish changes for lists."""
         async with redis.pipeline(transaction=False) as pipe:
             for partition in ALL_PARTITIONS:
                 pipe.set(watched_key(partition), "", ex=_WATCHED_S)

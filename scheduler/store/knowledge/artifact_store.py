@@ -51,7 +51,7 @@ class OutsideIndexes:
         Raises:
             ArtifactStoreFailed: it cannot be stored.
         """
-        with self._told():
+        with self._translating_errors():
             self._files.makedirs(self._root, exist_ok=True)
             packed.content.seek(0)
             self._write(address, packed.content)
@@ -67,7 +67,7 @@ class OutsideIndexes:
             keep_s: keep it at least this long, if longer than the retention time.
         """
         keep_s = max(keep_s, self._retention_s)
-        with self._told():
+        with self._translating_errors():
             record = self._read_record(address)
             if record is None or not self._files.exists(self._path(address)):
                 return None
@@ -77,7 +77,7 @@ class OutsideIndexes:
 
     def let_go(self, address: str) -> None:
         """Set the index to expire after one retention time."""
-        with self._told():
+        with self._translating_errors():
             record = self._read_record(address)
             if record is not None:
                 self._write_record(address, record, self._now_s() + self._retention_s)
@@ -93,26 +93,26 @@ class OutsideIndexes:
         if record is None:
             return None
         with ExitStack() as opened:
-            with self._told():
+            with self._translating_errors():
                 try:
                     content = opened.enter_context(self._files.open(self._path(address), "rb"))
                 except FileNotFoundError:
                     return None
             while True:
-                with self._told():
+                with self._translating_errors():
                     block: bytes = content.read(_BLOCK_BYTES)
                 if not block:
                     return str(record["digest"])
                 into.write(block)
 
     def _remove_unused(self) -> None:
-        with self._told():
+        with self._translating_errors():
             names = [Path(path).name for path in self._files.ls(self._root, detail=False)]
         for name in names:
             if not name.endswith(_RECORD):
                 continue
             address = name.removesuffix(_RECORD)
-            with self._told():
+            with self._translating_errors():
                 record = self._read_record(address)
                 if record is not None and record["until"] < self._now_s():
                     self._remove(address)
@@ -158,7 +158,7 @@ class OutsideIndexes:
         return self._place[1]
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translating_errors(self) -> Iterator[None]:
         try:
             yield
         except Exception as error:  # every fsspec backend raises errors of its own

@@ -50,7 +50,7 @@ class RecordQueries(Queries):
     """Queries of records."""
 
     def run(self, run_id: str) -> Run:
-        """One run.
+        """Return one run.
 
         Raises:
             RunNotFound: there is none of that id.
@@ -58,7 +58,7 @@ class RecordQueries(Queries):
         return self._carry_out(run_of(run_id))
 
     def runs(self, run_ids: Sequence[str]) -> list[Run | None]:
-        """Several runs in one round trip; None for those that do not exist."""
+        """Return several runs in one round trip; None for those that do not exist."""
         return self._carry_out(runs_of(run_ids))
 
     def resolve(self, prefix: str) -> str:
@@ -146,7 +146,7 @@ class RecordQueries(Queries):
             return [Failure(**json.loads(text)) if text else None for text in pipe.execute()]
 
     def digests(self, run_ids: Sequence[str]) -> list[str | None]:
-        """Return the bundles of runs, in one round trip; None for those that are gone."""
+        """Return the bundle digests of runs in one round trip; None for those that do not exist."""
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
                 pipe.hget(run_key("run", run_id), "digest")
