@@ -217,7 +217,7 @@ def replay(client: Client, run_id: str, options: Options, speed: float) -> Run:
     """
     before_ms, narrator = None, Narrator(options)
     children: dict[str, ChildStarted] = {}
-    for teller, entry in _told_so_far(client.queries, run_id):
+    for teller, entry in _past_events(client.queries, run_id):
         if before_ms is not None and entry.at > before_ms:
             pause((entry.at - before_ms) / 1000 / speed)
         before_ms = entry.at
