@@ -65,7 +65,7 @@ def _box(key: str, node: Node, progress: Progress | None) -> Box:
     what = _what(node)
     # In words too, as not everyone can tell the colours apart.
     if progress is not None:
-        what = f"{what} · {'failed, went on' if progress == 'tolerated' else progress}"
+        what = f"{what} · {'failed, continued' if progress == 'tolerated' else progress}"
     return Box(key, node.type, what, progress)
 
 

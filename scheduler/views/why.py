@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Block:
     """Something that holds a run up."""
 
-    kind: str  # person | question | rest | workers | queue
+    kind: str  # person | question | pause | workers | queue
     reason: str
     since: int | None = None  # ms
     until: int | None = None  # ms; None: nobody knows
@@ -72,7 +72,7 @@ def _blocks(client: Client, run: Run) -> Iterator[Block]:
     if newest is not None and isinstance(event, VisitDelayed | RetryScheduled):
         until = newest.at + int(event.delay_s * 1000)
         reason = f"'{event.node}' is waiting: {event.reason}"
-        yield Block("rest", reason, newest.at, until, event.node)
+        yield Block("pause", reason, newest.at, until, event.node)
     elif not questions:
         yield from _of_workers(client, run)
 

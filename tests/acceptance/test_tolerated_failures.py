@@ -45,7 +45,7 @@ def test_a_run_says_that_a_node_of_it_failed(sleipnir: Sleipnir) -> None:
     assert f"load failed in step 1: R013: {REASON}" in page
     rows = [json.loads(line) for line in sleipnir("ps", "--json").stdout.splitlines()]
     assert [row["failed_nodes"] for row in rows if row["run_id"] == run_id] == [1]
-    assert "script · failed, went on" in sleipnir("draw", "--run", run_id).stdout
+    assert "script · failed, continued" in sleipnir("draw", "--run", run_id).stdout
 
 
 def test_a_strict_run_fails_at_that_node(sleipnir: Sleipnir) -> None:

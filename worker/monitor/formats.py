@@ -29,7 +29,7 @@ LOOKS: Final[Mapping[str, StateLook]] = {
     "waiting": StateLook("◆", "waiting"),
     "succeeded": StateLook("✓", "succeeded"),
     "done": StateLook("✓", "done"),
-    "tolerated": StateLook("✕", "failed, went on"),
+    "tolerated": StateLook("✕", "failed, continued"),
     "failed": StateLook("✕", "failed"),
     "cancelled": StateLook("⊘", "cancelled"),
     "timed_out": StateLook("◷", "timed out"),

@@ -37,7 +37,7 @@ class RunListDocument(PageDocument):
 
 
 class BlockDocument(AnswerDocument):
-    kind: str = Field(description="`person`, `rest`, `question`, `workers` or `queue`")
+    kind: str = Field(description="`person`, `question`, `pause`, `workers` or `queue`")
     reason: str
     node: str | None
     question_id: str | None
