@@ -30,7 +30,7 @@ _MOST_TIMED = 500
 _MOST_MOVING = 10
 _MINUTE_MS = 60_000
 _RESULTS = 100  # that are read at once
-# What runs of a batch are counted by; `open` are those that are queued or running.
+# The counts of a batch's runs; `open` are queued or running.
 STATUSES = ("succeeded", "open", "waiting", "failed", "cancelled", "timed_out")
 
 

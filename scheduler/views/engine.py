@@ -27,7 +27,7 @@ _RUNS = 10
 _BATCHES = 5
 # Open runs whose machines are looked at.
 _MOST_PINNED = 500
-# Of the budgets there are, the one of the day is what everything costs.
+# The budget that covers all costs.
 _DAY = "day"
 
 
@@ -35,8 +35,8 @@ def fleet_document(client: Client) -> Document:
     """Return workers, queues and schedulers: `workers` as they report themselves, `queues` by name.
 
     `deserted` are machines without a worker that open runs are pinned to, of the newest 500.
-    `queued` are all messages of all queues, `unowned` partitions that no scheduler looks after,
-    `timer_lag_s` is by how much the latest timer is late.
+    `queued` counts the messages of all queues, `unowned` the partitions without a scheduler;
+    `timer_lag_s` is the delay of the most overdue timer.
     """
     workers = Machines(client.store.client).workers()
     machines = {worker.machine for worker in workers}
@@ -83,7 +83,7 @@ def _pinned_machines(client: Client) -> set[str]:
 
 
 def overview_document(client: Client, hourly: HourlyRuns) -> Document:
-    """What somebody wants to know who has just come: everything in short.
+    """Return an overview: a short form of everything.
 
     `running` are the oldest open runs; `created_by_hour` root runs of each hour of the last day,
     the hour that is under way last.

@@ -21,7 +21,7 @@ class FailureGroup:
 
     pattern: str
     count: int
-    first: int  # the place of the first of them
+    first: int  # the index of the first one
     last: int
     example: str
 

@@ -40,7 +40,7 @@ class LimitAct:
 
 
 def limits_document(client: Client) -> Document:
-    """Limits, pauses and budgets, as `sleipnir limits --json` has them."""
+    """Return limits, pauses and budgets, as in `sleipnir limits --json`."""
     commands = LimitCommands(client.store)
     return report(commands.limiter.queries, commands.rules()).to_json()
 

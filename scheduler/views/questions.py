@@ -12,7 +12,7 @@ from sleipnir.scheduler.views.documents import Document, question_document
 from sleipnir.scheduler.views.pages import page_document
 
 _URGENT = 0.1  # of the time of a run
-# Questions among which those that are alike are looked for.
+# The questions searched for similar ones.
 _MOST_COMPARED = 1_000
 
 
@@ -67,7 +67,7 @@ def _deadline_document(deadline: Deadline | None, now_ms: int) -> Document:
 
 
 def alike_document(queries: RunQueries) -> Document:
-    """Nodes that ask several times, among the oldest questions: those that ask most often first."""
+    """Return nodes with several of the oldest questions, those with the most first."""
     groups: dict[tuple[str, str], list[Question]] = {}
     for question in queries.list_questions(_MOST_COMPARED).entries:
         groups.setdefault((question.agent, question.node), []).append(question)

@@ -1,4 +1,4 @@
-"""Why a run does not move: in one sentence, and each thing that holds it up."""
+"""Explains why a run does not progress: in one sentence, and each thing that holds it up."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Block:
 
 
 def why_document(client: Client, run: Run) -> Document:
-    """What an open run waits for, since when and until when; nulls and no `blocks` if it moves.
+    """Return what an open run waits for, since and until when; nulls if it progresses.
 
     `reason`, `since` and `until` are those of the first of the `blocks`.
     """

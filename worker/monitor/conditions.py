@@ -41,7 +41,7 @@ class RunConditions(CheckedModel):
 
     @property
     def is_empty(self) -> bool:
-        """Whether every run fits."""
+        """Whether every run matches."""
         return not self.model_dump(exclude={"children", "order"}, exclude_defaults=True)
 
     def filter(self, now_ms: int) -> RunFilter:

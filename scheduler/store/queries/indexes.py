@@ -12,8 +12,8 @@ from sleipnir.scheduler.store.queries.base import Queries
 from sleipnir.scheduler.store.queries.cursors import ListKind, Position, from_cursor, to_cursor
 from sleipnir.scheduler.store.queries.merging import MergedList, RangeAnswer, RangeRequest
 
-# What one request looks at before it says how far it came. What else it reads and makes of that
-# takes about as long as is missing from 0.3 s.
+# Bounds of one request; beyond them it returns what it has, and how far it came. The rest of the
+# request takes about as long as is missing from 0.3 s.
 MOST_LOOKED_AT = 5_000
 MOST_SECONDS = 0.2
 _LARGEST_CHUNK = 500

@@ -20,7 +20,7 @@ class SearchQueries(Queries):
     """Queries of records for searches."""
 
     def _found(self, run_ids: Sequence[str], wanted: RunFilter, now_ms: int) -> list[str]:
-        """Return those of the runs that match a search."""
+        """Return those of the runs that match the search."""
         has_text = wanted.text is not None
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
@@ -37,7 +37,7 @@ class SearchQueries(Queries):
         return [fields.run_id for fields in searched if fields.meet(wanted)]
 
     def _prompts(self, run_ids: Sequence[str], sizes: Sequence[int]) -> list[str]:
-        """Return the beginnings of their prompts; \"\" for those that are too long to be read."""
+        """Return the beginnings of their prompts; \"\" for those too long to be read."""
         short = [
             run_id
             for run_id, size in zip(run_ids, sizes, strict=True)
