@@ -31,6 +31,8 @@ _PROMPT_KEY = "initial_prompt"
 _MOST_OF_PROMPT = 200  # characters
 # The most child runs read per request.
 _MOST_CHILDREN = 200
+# Kinds of events that narrations begin with.
+_BEGINNINGS = ("submitted", "forked")
 
 
 def headline_document(client: Client, run: Run) -> Document:
@@ -82,7 +84,9 @@ def history_document(client: Client, run: Run, *, start: int = 0) -> Document:
     return {"steps": steps, "next": None}
 
 
-def state_document(client: Client, run: Run, step: int | None = None) -> Document:
+def state_document(
+    client: Client, run: Run, step: int | None = None, *, only: str | None = None
+) -> Document:
     """Return the state after a step, or as last committed: each key's value and writer.
 
     Raises:
@@ -103,6 +107,8 @@ def state_document(client: Client, run: Run, step: int | None = None) -> Documen
             raise IndexError(f"step {wanted} is no longer stored separately (history_limit_bytes)")
     if wanted > last:
         raise IndexError(f"step {wanted} does not exist; the last one is {last}")
+    if only is not None and only not in values:
+        raise IndexError(f"the state had no key '{only}' after step {wanted}")
     return {
         "step": wanted,
         "steps": last,
@@ -118,7 +124,7 @@ def state_document(client: Client, run: Run, step: int | None = None) -> Documen
                 "before": change.get(key, {}).get("before"),
                 "is_new": key in change and "before" not in change[key],
             }
-            for key in sorted(values)
+            for key in (sorted(values) if only is None else [only])
         ],
     }
 
@@ -138,6 +144,31 @@ def events_document(client: Client, run: Run, after: str = "0") -> Document:
     }
 
 
+def latest_events_document(
+    client: Client, run: Run, *, before: str | None = None, kind: str | None = None
+) -> Document:
+    """Return the last events of a run before an event id, oldest first.
+
+    Args:
+        kind: only events of this kind, of those that were read.
+
+    `previous` is the id that the page before ends at, null at the beginning; `are_all` is false if
+    there the oldest events were no longer stored. `kinds` are those that were read.
+
+    Raises:
+        BadCursor: `before` is not the id of an event.
+    """
+    found = client.queries.latest(run.run_id, before, MOST_ENTRIES + 1)
+    entries = found[-MOST_ENTRIES:]
+    is_first = len(found) == len(entries)
+    return {
+        "events": [entry_document(each) for each in entries if kind in (None, each.event.kind)],
+        "previous": None if is_first else entries[0].event_id,
+        "are_all": not is_first or not entries or entries[0].event.kind in _BEGINNINGS,
+        "kinds": sorted({each.event.kind for each in entries}),
+    }
+
+
 def entry_document(entry: NarrationEntry) -> Document:
     """Return an event with its rendered lines."""
     return {
@@ -154,6 +185,8 @@ def logs_document(
     *,
     node: str | None = None,
     item: int | None = None,
+    stream: str | None = None,
+    text: str | None = None,
     before: int | None = None,
     limit: int,
 ) -> Document:
@@ -161,6 +194,7 @@ def logs_document(
 
     Args:
         node: only entries of this node; `item`: only of this item of a map.
+        stream: only of this stream; `text`: only those that contain it, in any case.
 
     `next` is the position to continue to older entries from; null before the oldest.
     """
@@ -171,6 +205,8 @@ def logs_document(
         for at, entry in enumerate(part.entries)
         if (node is None or entry["node"] == node)
         and (item is None or entry["index"] == item)
+        and (stream is None or entry["stream"] == stream)
+        and (text is None or text.casefold() in entry["text"].casefold())
         and (before is None or first + at < before)
     ]
     shown = found[-limit:]
@@ -179,6 +215,7 @@ def logs_document(
         "next": shown[0][0] if len(found) > len(shown) else None,
         "dropped": client.queries.logs_dropped(run.run_id),
         "nodes": sorted({entry["node"] for entry in part.entries}),
+        "streams": sorted({entry["stream"] for entry in part.entries}),
     }
 
 

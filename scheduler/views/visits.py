@@ -75,6 +75,7 @@ def model_document(
     *,
     node: str | None = None,
     item: int | None = None,
+    step: int | None = None,
     limit: int,
 ) -> Document:
     """Return the model calls of the newest visits, and the usage of each node.
@@ -82,12 +83,15 @@ def model_document(
     Args:
         node: only visits of this node.
         item: only visits for this item of a map.
+        step: only visits in this super-step.
     """
     entries = client.queries.transcripts(run.run_id)
     chosen = [
         entry
         for entry in entries
-        if (node is None or entry["node"] == node) and (item is None or entry["index"] == item)
+        if (node is None or entry["node"] == node)
+        and (item is None or entry["index"] == item)
+        and (step is None or entry["step"] == step)
     ]
     sums: dict[tuple[str, str], _Spent] = {}
     for entry in entries:

@@ -37,6 +37,7 @@ T = TypeVar("T")
 _HERE = Path(__file__).parent
 # Concurrent reads of Redis; Flower has threads of its own.
 _THREADS = 4
+_LOOKS = 2
 
 
 class TooOften(Exception):
@@ -73,6 +74,8 @@ class Site:
         self.hub = Hub(self.topics.look_at, self.topics.follow)
         self.figures = OwnFigures(lambda: self.hub.streams)
         self._threads = ThreadPoolExecutor(_THREADS, "monitor")
+        # However much is watched, pages do not wait for it.
+        self._looks = ThreadPoolExecutor(_LOOKS, "looks")
 
     def visitor(
         self,
@@ -109,6 +112,11 @@ class Site:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, lambda: function(*args, **kwargs))
 
+    async def look(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """As `call`, for what is watched."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._looks, lambda: function(*args, **kwargs))
+
     def begin(self, function: Callable[P, None], /, *args: P.args, **kwargs: P.kwargs) -> None:
         """Call a function on a thread without waiting for it."""
         self._threads.submit(function, *args, **kwargs)
@@ -118,6 +126,7 @@ class Site:
         await self.hub.close()
         await self.topics.close()
         self._threads.shutdown(wait=False)
+        self._looks.shutdown(wait=False)
         self.bulk.close()
 
 

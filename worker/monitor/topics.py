@@ -98,7 +98,7 @@ class Topics:
 
     def _of(self, read: Callable[[], Mapping[str, Any]], again_s: float | None = None) -> Looking:
         async def look(_: str) -> Look:
-            document = await self._site.call(read)
+            document = await self._site.look(read)
             return Look(_version(document), document, again_s=again_s)
 
         return look
@@ -149,7 +149,7 @@ class RunTopic:
         Raises:
             RunNotFound: it is no longer stored.
         """
-        return await self._site.call(self._read, version)
+        return await self._site.look(self._read, version)
 
     def _read(self, version: str) -> Look:
         queries = self._site.client.queries

@@ -101,6 +101,18 @@ class NarrationQueries(Queries):
             for event_id, entry in entries
         ]
 
+    def latest(self, run_id: str, before: str | None, count: int) -> list[NarrationEntry]:
+        """Return the last entries of a run's narration before an event id, oldest first.
+
+        Raises:
+            BadCursor: `before` is not the id of an event.
+        """
+        if before is not None and not _EVENT_ID.fullmatch(before):
+            raise BadCursor("events", before)
+        until = "+" if before is None else f"({before}"
+        found = self._redis.xrevrange(run_key("events", run_id), max=until, count=count)
+        return [_entry(*entry) for entry in reversed(found)]
+
     def newest_entry(self, run_id: str) -> NarrationEntry | None:
         """Return the newest narration entry of a run."""
         return self._carry_out(newest_of(run_id))

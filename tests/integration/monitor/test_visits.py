@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
+from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.views.grouping import grouped
 from sleipnir.worker.monitor.charts.wall import wall_svg
 from tests.support.engine import Engine
@@ -87,3 +88,48 @@ def test_ten_thousand_items_are_a_small_drawing() -> None:
     paths = {path.get("class"): path.get("d") for path in ElementTree.fromstring(drawn)}
     assert paths["state-failed"] == "M990 994h8"
     assert len(drawn) < 3_000
+
+
+def test_parts_of_a_run_are_filtered_and_downloaded(engine: Engine, site: ServedSite) -> None:
+    graph = """
+    initial_state: {text: ""}
+    start: a
+    nodes:
+      a: {type: script, script: a.sh, next: b}
+      b: {type: script, script: b.sh, next: z}
+      z: {type: end}
+    """
+    story = "once " * 30
+    files = {
+        "a.sh": f"echo 'Loud <noise>' >&2; echo '{{\"text\": \"{story}\"}}'",
+        "b.sh": f'echo quiet >&2; echo \'{{"text": "{story}upon", "big": "{"x" * 70_000}"}}\'',
+    }
+    run = engine.finish(graph, files)
+    base = f"/runs/{run.run_id}"
+
+    def texts(query: str) -> list[str]:
+        entries = site.ask(f"/api/v1{base}/logs?{query}").json["entries"]
+        return [entry["text"].strip() for entry in entries]
+
+    assert (texts("q=NOISE"), texts("stream=stderr&node=b")) == (["Loud <noise>"], ["quiet"])
+    log = site.ask(f"{base}/logs?download=1&node=a")
+    assert log.headers["Content-Disposition"] == f'attachment; filename="{run.run_id}-logs.txt"'
+    assert (log.headers["Content-Type"], "1 a stderr: Loud <noise>" in log.text) == (
+        "text/plain; charset=utf-8",
+        True,
+    )
+    state = site.ask(f"{base}/state?step=2").text
+    assert "{+upon+}" in state
+    assert "x" * 100 not in state
+    assert "Too large to be shown here" in state
+    assert site.ask(f"{base}/state?key=big&download=1").text == "x" * 70_000
+    (only,) = site.ask(f"/api/v1{base}/state?key=text&step=1").json["keys"]
+    assert only["value"] == story
+    assert site.ask(f"/api/v1{base}/state?key=none").status == 404
+    events = site.ask(f"{base}/events?kind=ended").text
+    assert events.count("<li ") == 1
+    assert "no longer stored" not in events
+    engine.redis.xtrim(run_key("events", run.run_id), maxlen=2, approximate=False)
+    assert "Older events are no longer stored" in site.ask(f"{base}/events").text
+    assert site.ask(f"{base}/events?before=x").status == 400
+    assert site.ask(f"/api/v1{base}/answers").json == {"answers": [], "next": None}

@@ -68,7 +68,10 @@ OPERATIONS = (
         f"{_RUN}/state",
         "Values, the nodes that wrote them, and changes.",
         runs.StateDocument,
-        {"step": "as it was after this step"},
+        {"step": "as it was after this step", "key": "only this one"},
+    ),
+    Operation(
+        "GET", f"{_RUN}/answers", "Answers to its questions.", runs.AnswerListDocument, _PAGE
     ),
     Operation(
         "GET", f"{_RUN}/history", "Super-steps.", runs.HistoryDocument, {"from": "first step"}
@@ -84,6 +87,8 @@ OPERATIONS = (
         {
             "node": "only of this node",
             "item": "of a map item",
+            "stream": "only of this stream",
+            "q": "only entries that contain it",
             "before": "a number",
             "limit": "entries",
         },
@@ -93,7 +98,12 @@ OPERATIONS = (
         f"{_RUN}/model",
         "Model calls, and spending by node and model.",
         runs.ModelCallsDocument,
-        {"node": "only of this node", "item": "of a map item", "limit": "visits"},
+        {
+            "node": "only of this node",
+            "item": "of a map item",
+            "step": "only in this step",
+            "limit": "visits",
+        },
     ),
     Operation(
         "GET",

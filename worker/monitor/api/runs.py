@@ -195,6 +195,7 @@ class LogsDocument(AnswerDocument):
     next: int | None
     dropped: int
     nodes: list[str]
+    streams: list[str]
 
 
 class ModelSumDocument(AnswerDocument):

@@ -13,7 +13,9 @@ from sleipnir.graphs.schema import MapNode
 from sleipnir.scheduler.cli import run_page
 from sleipnir.scheduler.cli.terminal_output import unstyled
 from sleipnir.scheduler.runs.model import Run
+from sleipnir.scheduler.second_chances.words import word_diff
 from sleipnir.scheduler.views import (
+    audit,
     failures,
     graph,
     run,
@@ -35,9 +37,23 @@ _LOG_LINES = 200
 _ITEMS = 100
 _VISITS = 50
 _VISIT_ROWS = 300
+# Texts are compared word by word from this length on, and shown up to that one, characters.
+_SHORT = 80
+_MOST_SHOWN = 65_536
 # Parts of a run, each returned by the method of that name.
 _PARTS = frozenset(
-    {"agent", "children", "events", "history", "logs", "model", "state", "submitted", "timeline"}
+    {
+        "agent",
+        "answers",
+        "children",
+        "events",
+        "history",
+        "logs",
+        "model",
+        "state",
+        "submitted",
+        "timeline",
+    }
 )
 
 
@@ -82,7 +98,23 @@ class RunHandler(MonitorHandler):
         return await self.shown(run.events_document, of, self.text_argument("after") or "0")
 
     async def state(self, of: Run) -> Document:
-        return await self.shown(run.state_document, of, self.step_argument())
+        only = self.text_argument("key")
+        return await self.shown(run.state_document, of, self.step_argument(), only=only)
+
+    async def answers(self, of: Run) -> Document:
+        document = await self.site.call(
+            audit.answers_document,
+            self.site.audit,
+            who=None,
+            run_id=of.run_id,
+            limit=self.number_argument("limit", _VISITS, run.MOST_ENTRIES),
+            cursor=self.text_argument("cursor"),
+        )
+        return {**document, "answers": masked(document["answers"], of)}
+
+    async def latest_events(self, of: Run) -> Document:
+        before, kind = map(self.text_argument, ("before", "kind"))
+        return await self.shown(run.latest_events_document, of, before=before, kind=kind)
 
     async def history(self, of: Run) -> Document:
         return await self.shown(run.history_document, of, start=self.step_argument("from") or 0)
@@ -93,6 +125,8 @@ class RunHandler(MonitorHandler):
             of,
             node=self.text_argument("node"),
             item=self.step_argument("item"),
+            stream=self.text_argument("stream"),
+            text=self.text_argument("q"),
             before=self.step_argument("before"),
             limit=self.number_argument("limit", _LOG_LINES, run.MOST_ENTRIES),
         )
@@ -124,6 +158,7 @@ class RunHandler(MonitorHandler):
             of,
             node=self.text_argument("node"),
             item=self.step_argument("item"),
+            step=self.step_argument(),
             limit=self.number_argument("limit", _VISITS, run.MOST_ENTRIES),
         )
 
@@ -194,6 +229,9 @@ class RunPage(RunHandler):
         if self.wants == "text":
             self.give_text(await self.site.call(self._told, of))
             return
+        if self.text_argument("download") and tab in ("logs", "state"):
+            await self._download(of, tab)
+            return
         tab = tab or ("events" if of.context.converses else "graph")
         if tab not in self.tabs:
             raise Refused(Problem(404, "not_found", f"a run has no page '{tab}'"))
@@ -214,6 +252,17 @@ class RunPage(RunHandler):
             **await self._of_tab(of, head, tab),
         )
 
+    async def _download(self, of: Run, tab: str) -> None:
+        """Answer with the log, or with a value of the state, as a file."""
+        if tab == "logs":
+            logs = await self.logs(of)
+            texts = [f"{_origin(each)}: {each['text'].rstrip()}\n" for each in logs["entries"]]
+        else:
+            state = await self.state(of)
+            texts = [formats.pretty(each["value"]) for each in state["keys"]]
+        self.set_header("Content-Disposition", f'attachment; filename="{of.run_id}-{tab}.txt"')
+        self.give_text("\n".join(texts))
+
     def _told(self, of: Run) -> str:
         lines = "\n".join(run_page.lines_of(self.site.client, of))
         return f"{masked(unstyled(lines), of)}\n"
@@ -221,9 +270,9 @@ class RunPage(RunHandler):
     async def _of_tab(self, of: Run, head: Document, tab: str) -> dict[str, Any]:
         match tab:
             case "state":
-                return {"state": await self.state(of)}
+                return {"state": await self.state(of), "words": _words}
             case "events":
-                return {"events": await self.events(of)}
+                return {"events": await self.latest_events(of)}
             case "logs":
                 return {"logs": await self.logs(of)}
             case "children":
@@ -299,6 +348,22 @@ class RunPage(RunHandler):
         done, total = node["items"]["done"], node["items"]["total"]
         where = f"{self.site.prefix}/runs/{of.run_id}/items?{urlencode({'map': node['id']})}"
         return Ring(done / total, f"Items of {node['id']}: {done:,} of {total:,} done", where)
+
+
+def _origin(entry: Document) -> str:
+    """Return what printed a log entry."""
+    index = "" if entry["index"] is None else f"[{entry['index']}]"
+    return f"{entry['step']} {entry['node']}{index} {entry['stream']}"
+
+
+def _words(before: Any, after: Any) -> str | None:
+    """Return how a long text has changed, word by word; None if both are better shown whole."""
+    if not isinstance(before, str) or not isinstance(after, str):
+        return None
+    if not _SHORT <= max(len(before), len(after)) <= _MOST_SHOWN:
+        return None
+    words = word_diff(before, after)
+    return None if words is None else words.inline
 
 
 def _heat(node: Document) -> dict[str, str]:
