@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import getpass
-import json
 import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sleipnir.graphs.state import decode
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.cli.arguments import (
@@ -295,7 +295,7 @@ def variables_from_environment(agent: str, environment: Mapping[str, str]) -> di
     """
     name = agent.upper().replace("-", "_") + "_VARIABLES"
     try:
-        found = json.loads(environment.get(name) or "{}")
+        found = decode(environment.get(name) or "{}")
         pairs = (
             found.items() if isinstance(found, dict) else [(e["name"], e["value"]) for e in found]
         )

@@ -6,7 +6,6 @@ Precedence: flag > `SLEIPNIR_<NAME>` > `<config dir>/config.yaml` > default.
 from __future__ import annotations
 
 import difflib
-import json
 import operator
 import os
 import re
@@ -18,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 from sleipnir.graphs.files import read_text, reason
 from sleipnir.graphs.limits import MAX_BRANCHES
+from sleipnir.graphs.state import decode
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.directories import config_dir
@@ -48,7 +48,7 @@ Roles: TypeAlias = dict[Literal["read", "answer", "operate"], list[str]]
 
 def _from_json(text: str) -> Any:
     try:
-        return json.loads(text)
+        return decode(text)
     except ValueError:
         return text  # not a mapping, which the check reports
 

@@ -55,7 +55,7 @@ def test_variables_come_from_the_environment_in_both_spellings(text: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "text", ["tone=warm", '"warm"', '{"tone": 1}', '[{"name": "tone"}]', "[1]"]
+    "text", ["tone=warm", '"warm"', '{"tone": 1}', '[{"name": "tone"}]', "[1]", "[" * 100_000]
 )
 def test_variables_that_cannot_be_read_are_an_error(text: str) -> None:
     with pytest.raises(click.UsageError, match="E610 A_VARIABLES in the environment: expected"):

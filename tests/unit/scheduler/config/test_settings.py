@@ -205,6 +205,7 @@ def test_aliases_in_the_environment_are_json(monkeypatch: pytest.MonkeyPatch) ->
 
     assert load_settings().values.mapping_mcp_servers == {"web": "search, fetch", "x": ["y"]}
 
-    monkeypatch.setenv("SLEIPNIR_MAPPING_MCP_SERVERS", "web")
-    with pytest.raises(SettingInvalid, match="SLEIPNIR_MAPPING_MCP_SERVERS"):
-        load_settings()
+    for text in ("web", "[" * 100_000):
+        monkeypatch.setenv("SLEIPNIR_MAPPING_MCP_SERVERS", text)
+        with pytest.raises(SettingInvalid, match="SLEIPNIR_MAPPING_MCP_SERVERS"):
+            load_settings()
