@@ -326,7 +326,7 @@ class BuildNode(WritingNode):
 
     type: Literal["build"] = "build"
     """Builds a knowledge base."""
-    stage: Literal["load", "embed", "assemble"]
+    stage: Literal["load", "embed", "assemble", "tidy"]
     """What of it."""
 
 

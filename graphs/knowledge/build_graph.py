@@ -4,16 +4,19 @@ A build is a run of an agent of its own, with the graph below and nodes that onl
 creates. So it is listed, cancelled, limited, paid for and taken over by other workers like any run;
 the engine only knows one more node type:
 
-    load ──► embed (a map: one invocation a batch) ──► assemble ──► end
-      └────────────── nothing to embed ──────────────────▲
+    load ──► embed (a map: one invocation a batch) ──► assemble ──► tidy ──► end
+      ├────────────── nothing to embed ──────────────────▲          ▲
+      └────────────── the index is there ───────────────────────────┘
 
 - `load` reads pages (local files were read on the agent's machine, and are kept in Redis until the
   build is over), cuts all documents into chunks, computes the index's address, and makes batches of
-  the chunks that have no vector yet. If the index exists already, the run ends.
+  the chunks that have no vector yet. If the index exists already, only `tidy` is left to do.
 - `embed` asks the model for the vectors of one batch and stores them at once, by model and text:
   another try of the visit, or another build, need not ask for the same text again.
 - `assemble` makes the index from chunks and vectors and stores it: first its parts, then the record
   by which others find it. It goes back to `load` if a vector has expired meanwhile.
+- `tidy` removes what the other stages have passed on. They do not: if a worker dies before it
+  commits a stage, the next worker needs the same input again.
 
 Only one build of an address runs at a time: its run holds a claim, which is void when the run is
 over. A run that needs the index starts the build as a child of the node's visit and parks on it as
@@ -51,7 +54,8 @@ _NODES: dict[str, Any] = {
         next="assemble",
     ),
     "embed_batch": BuildNode(stage="embed"),
-    "assemble": BuildNode(stage="assemble", next="end"),
+    "assemble": BuildNode(stage="assemble", next="tidy"),
+    "tidy": BuildNode(stage="tidy", next="end"),
     "end": EndNode(output=f"{{{{{RESULT}}}}}"),
 }
 BUILD_GRAPH = Graph(

@@ -109,8 +109,10 @@ class BuildStages:
                 return self._load(visit, order)
             case "embed":
                 return self._embed(visit, order)
-            case _:
+            case "assemble":
                 return self._assemble(visit, order)
+            case _:
+                return self._tidy(visit, order)
 
     def _load(self, visit: Visit[Any], order: BuildOrder) -> StageDone:
         documents, warnings = self._documents(visit, order)
@@ -180,7 +182,6 @@ class BuildStages:
             CallLedger(visit),
         )
         calls.of_chunks(texts)
-        self._stores.files.remove(name)
         return StageDone(output=len(texts))
 
     def _assemble(self, visit: Visit[Any], order: BuildOrder) -> StageDone:
@@ -265,13 +266,19 @@ class BuildStages:
     def _done(
         self, visit: Visit[Any], order: BuildOrder, address: str, info: Mapping[str, Any]
     ) -> StageDone:
-        """Finish: record the address, remove what the build has stored, and wake those who wait."""
+        """Record the address of the finished index."""
         if order.bundle is not None:
             self._stores.indexes.note_address(order.bundle, order.node, address)
-        for name in (order.documents, _documents_name(visit)):
+        result = {"address": address, **info}
+        return StageDone({RESULT: result, "address": address}, ("tidy",))
+
+    def _tidy(self, visit: Visit[Any], order: BuildOrder) -> StageDone:
+        """Remove what the stages have passed on, and wake those who wait for the index."""
+        batches = [_batch_name(visit, number) for number in visit.state.get("batches", ())]
+        for name in (order.documents, _documents_name(visit), *batches):
             self._stores.files.remove(name)
-        self._release(visit, order, address)
-        return StageDone({RESULT: {"address": address, **info}}, ("end",))
+        self._release(visit, order, visit.state["address"])
+        return StageDone()
 
     def _release(self, visit: Visit[Any], order: BuildOrder, address: str | None) -> None:
         for claim in filter(None, (address, order.claim)):

@@ -18,6 +18,7 @@ from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.keys import new_run_id
 from sleipnir.worker.knowledge.agent_base import base_of
 from sleipnir.worker.knowledge.root_build import result_of, submit_build
+from tests.support.dying import survives
 from tests.support.engine import Engine
 from tests.support.knowledge import BY_MEANING, LETTERS, embedding, texts_asked
 from tests.support.model_server import ModelServer, fails, says
@@ -88,6 +89,26 @@ def test_a_worker_that_dies_at_any_visit_of_a_build_costs_no_text_twice(
     assert engine.run(run_id).status == "succeeded", engine.run(run_id).failure
     assert engine.state(run_id)["sources"] == ["./docs/d.md"]
     assert sorted(texts_asked(server)) == sorted([*LETTERS.values(), "dddd"])
+
+
+@pytest.mark.parametrize("visits", range(1, 8))
+def test_a_worker_that_dies_between_a_stage_of_a_build_and_its_commit_changes_nothing(
+    engine: Engine, server: ModelServer, visits: int
+) -> None:
+    run_id = engine.submit(BY_MEANING, LETTERS, prompt="dddd")
+    for _ in range(visits):
+        engine.work_once()
+
+    assert not survives("after.execute:kill", engine.work_once)
+
+    for _ in range(20):
+        if engine.run(run_id).is_final:
+            break
+        rest(engine, 20)
+    assert engine.run(run_id).status == "succeeded", engine.run(run_id).failure
+    assert engine.state(run_id)["sources"] == ["./docs/d.md"]
+    assert sorted(texts_asked(server)) == sorted([*LETTERS.values(), "dddd"])
+    assert engine.redis.keys("sleipnir:build-*") == []
 
 
 def test_a_cancelled_run_ends_its_build_and_the_next_one_builds_anew(
