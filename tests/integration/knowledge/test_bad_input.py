@@ -138,6 +138,17 @@ def test_a_disk_without_room_for_documents_ends_a_build(
         read(tmp_path, "long.md")
 
 
+def test_more_text_than_an_index_can_have_ends_a_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documents, "UNPACKED_LIMIT_BYTES", 5)
+    (tmp_path / "a.md").write_text("a" * 3)
+    (tmp_path / "b.md").write_text("b" * 3)
+
+    with pytest.raises(BuildFailed, match="make several knowledge bases"):
+        read(tmp_path, "*.md")
+
+
 def test_a_disk_without_room_for_its_note_is_told(tmp_path: Path) -> None:
     (tmp_path / "graph.yaml").write_text(f"name: pets\n{BY_WORDS}")
     base = base_of(load_agent(tmp_path), None, Settings())

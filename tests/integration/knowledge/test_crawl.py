@@ -9,9 +9,11 @@ from time import monotonic
 import pytest
 
 from sleipnir.graphs.knowledge.sources import SourceError
+from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.worker.knowledge.crawl import crawling, github
-from sleipnir.worker.knowledge.crawl.crawling import Crawled, crawl
+from sleipnir.worker.knowledge.crawl.crawling import crawl
+from sleipnir.worker.knowledge.reading.documents import SourceText
 from sleipnir.worker.knowledge.reading.reach import reach_here
 from tests.support.engine import Engine
 from tests.support.web_server import Page, WebServer, redirect
@@ -41,10 +43,20 @@ def site() -> Iterator[WebServer]:
         yield server
 
 
+@dataclass(frozen=True, slots=True)
+class Crawled:
+    """What a crawl has given."""
+
+    documents: list[SourceText]
+    warnings: list[str]
+
+
 def read(site: WebServer, path: str = "/docs/", pages: int = 100, **more: Page) -> Crawled:
     site.pages |= {f"/{name.replace('_', '.')}": page for name, page in more.items()}
     settings = Settings(allow_private_addresses=True, rag_crawl_max_pages=pages)
-    return crawl(site.url(path), reach_here(settings), lambda: False)
+    warnings: list[str] = []
+    documents = list(crawl(site.url(path), reach_here(settings), lambda: False, warnings))
+    return Crawled(documents, warnings)
 
 
 def paths(site: WebServer, crawled: Crawled) -> list[str]:
@@ -104,6 +116,29 @@ def test_a_crawl_stops_at_its_cap_and_says_so(site: WebServer) -> None:
 
     assert paths(site, crawled) == ["/docs/", "/docs/a"]
     assert "2 pages are read, and there are more" in crawled.warnings[-1]
+
+
+def test_what_a_site_says_beyond_all_measure_is_ignored(
+    site: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crawling, "_MOST_LINKS", 2)
+    site.pages["/docs/"] = links("a", "b", "deep/")
+    site.pages["/docs/a"] = links()
+    rules = "User-agent: *\nDisallow: /docs/a\n" + "Disallow: /x\n" * 50_000
+
+    crawled = read(site, robots_txt=Page(f"{rules}Disallow: /docs/b", "text/plain"))
+
+    assert paths(site, crawled) == ["/docs/", "/docs/b"]
+
+
+def test_pages_are_handed_on_as_they_are_found(site: WebServer) -> None:
+    settings = Settings(allow_private_addresses=True)
+    found = crawl(site.url("/docs/"), reach_here(settings), lambda: False, [])
+
+    assert next(found).source == site.url("/docs/")
+
+    assert visited(site) == ["/robots.txt", "/docs/"]
+    found.close()
 
 
 @pytest.fixture
@@ -167,7 +202,7 @@ def test_a_host_is_asked_at_most_every_tenth_of_a_second(site: WebServer) -> Non
 
 def test_private_addresses_are_not_read(site: WebServer) -> None:
     with pytest.raises(SourceError, match=r"not public|private"):
-        crawl(site.url("/docs/"), reach_here(Settings()), lambda: False)
+        list(crawl(site.url("/docs/"), reach_here(Settings()), lambda: False, []))
 
     assert visited(site) == []
 

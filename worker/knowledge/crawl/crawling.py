@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import field
+from itertools import islice
 from threading import Lock
 from time import monotonic
 from typing import Any
@@ -30,14 +30,10 @@ _AT_ONCE = 5
 # Pause between two requests to a host.
 _BETWEEN_REQUESTS_S = 0.1
 _INDEX = "index.html"
-
-
-@dataclass(slots=True)
-class Crawled:
-    """The pages of a site in the order in which they were found, and warnings."""
-
-    documents: list[SourceText] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+# The rest of a longer robots.txt is ignored, as search engines do.
+_ROBOTS_CHARACTERS = 500 * 1024
+# Of one page; far more than tables of contents have.
+_MOST_LINKS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,37 +46,50 @@ class _Page:
     failure: str = ""
 
 
-def crawl(url: str, reach: Reach, stopped: Callable[[], bool]) -> Crawled:
-    """Read the pages below a URL, breadth first, each once.
+def crawl(
+    url: str, reach: Reach, stopped: Callable[[], bool], warnings: list[str]
+) -> Iterator[SourceText]:
+    """Read the pages below a URL, breadth first, each once, as they are found.
 
     Args:
         url: the pages below its last `/` are read; on GitHub a wiki, or the files of a tree.
         stopped: whether they are no longer needed; then some are missing.
+        warnings: added to.
 
     Raises:
         SourceError: there is no page, or robots.txt cannot be read.
     """
     pace = _Pace()
     scope = github.scope_of(url, reach, pace.wait) or CrawlScope(url)
-    crawled = _Crawler(scope, reach, stopped, pace).run()
-    if not crawled.documents:
-        raise SourceError("; ".join(["no page could be read", *crawled.warnings[:3]]))
-    return crawled
+    missing: list[str] = []
+    is_empty = True
+    for document in _Crawler(scope, reach, stopped, pace, missing).run():
+        is_empty = False
+        yield document
+    if is_empty:
+        raise SourceError("; ".join(["no page could be read", *missing[:3]]))
+    warnings += missing
 
 
 class _Crawler:
     def __init__(
-        self, scope: CrawlScope, reach: Reach, stopped: Callable[[], bool], pace: _Pace
+        self,
+        scope: CrawlScope,
+        reach: Reach,
+        stopped: Callable[[], bool],
+        pace: _Pace,
+        warnings: list[str],
     ) -> None:
         self._scope = scope
         self._reach = reach
         self._stopped = stopped
         self._pace = pace
+        self._warnings = warnings
         self._seen = set(scope.first)
 
-    def run(self) -> Crawled:
+    def run(self) -> Iterator[SourceText]:
         robots = self._robots()
-        crawled, waiting = Crawled(), deque(self._scope.first)
+        waiting = deque(self._scope.first)
         left = self._reach.settings.rag_crawl_max_pages
         sources: set[str] = set()
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="crawl") as pool:
@@ -89,18 +98,19 @@ class _Crawler:
                 left -= len(urls)
                 for page in pool.map(self._page, urls):
                     if page.failure:
-                        crawled.warnings.append(f"{page.url}: {page.failure}")
+                        self._warnings.append(f"{page.url}: {page.failure}")
                     if page.document is not None and page.document.source not in sources:
                         sources.add(page.document.source)
-                        crawled.documents.append(page.document)
+                        yield page.document
                     new = filter(self._is_new, page.links)
-                    waiting.extend(url for url in new if robots.can_fetch(url, USER_AGENT))
+                    allowed = (url for url in new if robots.can_fetch(url, USER_AGENT))
+                    # One more than will be read tells that there are more.
+                    waiting.extend(islice(allowed, max(0, left + 1 - len(waiting))))
         if waiting and not left:
             most = self._reach.settings.rag_crawl_max_pages
-            crawled.warnings.append(
+            self._warnings.append(
                 f"{self._scope.start}**: {most} pages are read, and there are more"
             )
-        return crawled
 
     def _robots(self) -> Any:
         """Return the site's rules for crawlers.
@@ -121,7 +131,8 @@ class _Crawler:
             raise SourceError(str(error)) from error
         if response.status >= 500:
             raise SourceError(f"{url}: HTTP status {response.status}")
-        rules = protego.Protego.parse(response.text if response.status < 300 else "")
+        text = response.text[:_ROBOTS_CHARACTERS] if response.status < 300 else ""
+        rules = protego.Protego.parse(text)
         if not rules.can_fetch(start, USER_AGENT):
             raise SourceError(f"{url} does not allow it")
         return rules
@@ -172,7 +183,7 @@ class _Links(PageParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         target = dict(attrs).get("href")
-        if target and tag == "a":
+        if target and tag == "a" and len(self.found) < _MOST_LINKS:
             self.found.append(target)
         elif target and tag == "base" and not self.base:
             self.base = target

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import IO, overload
 
+from sleipnir.graphs.bundles.archive import UNPACKED_LIMIT_BYTES
 from sleipnir.graphs.files import MIB, reason
 from sleipnir.graphs.knowledge.address import DocumentHash, content_hash
 from sleipnir.records import dataclass
@@ -54,9 +55,14 @@ class _Texts:
         """Store a text; return its start and length.
 
         Raises:
-            BuildFailed: there is no room.
+            BuildFailed: there is no room, or they are too many for one index.
         """
         data, start = text.encode("utf-8", "surrogatepass"), self._end
+        if start + len(data) > UNPACKED_LIMIT_BYTES:
+            raise BuildFailed(
+                f"the documents have more than {UNPACKED_LIMIT_BYTES / MIB:g} MiB of text: "
+                "make several knowledge bases of them"
+            )
         try:
             self._file.seek(start)
             self._file.write(data)

@@ -137,9 +137,7 @@ def _files(directory: Path, entry: Entry, reach: Reach) -> Iterator[_Document]:
 def _crawled(
     entry: Entry, reach: Reach, stopped: Callable[[], bool], loaded: Loaded
 ) -> Iterator[_Document]:
-    crawled = crawl(entry.target, reach, stopped)
-    loaded.warnings += crawled.warnings
-    for document in crawled.documents:
+    for document in crawl(entry.target, reach, stopped, loaded.warnings):
         yield document.source, partial(plain, document)
 
 
