@@ -200,6 +200,19 @@ def test_a_host_is_asked_at_most_every_tenth_of_a_second(site: WebServer) -> Non
     assert monotonic() - began_at >= 0.1 * (len(visited(site)) - 3)
 
 
+def test_a_host_is_asked_as_seldom_as_it_wants_within_reason(
+    site: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crawling, "_BETWEEN_AT_MOST_S", 0.5)
+    rules = Page("User-agent: *\nCrawl-delay: 3600", "text/plain")
+    began_at = monotonic()
+
+    read(site, pages=4, robots_txt=rules)
+
+    # The first page was on its way before the site had said so.
+    assert monotonic() - began_at >= 0.5 * 3
+
+
 def test_private_addresses_are_not_read(site: WebServer) -> None:
     with pytest.raises(SourceError, match=r"not public|private"):
         list(crawl(site.url("/docs/"), reach_here(Settings()), lambda: False, []))

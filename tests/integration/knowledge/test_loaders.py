@@ -54,12 +54,12 @@ def pdf() -> bytes:
     return data + b"trailer <</Root 1 0 R/Size 6>>\nstartxref\n%d\n%%%%EOF\n" % start
 
 
-def docx() -> bytes:
+def docx(document: str = _DOCUMENT) -> bytes:
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("[Content_Types].xml", _CONTENT_TYPES)
         archive.writestr("_rels/.rels", _RELATIONS)
-        archive.writestr("word/document.xml", _DOCUMENT)
+        archive.writestr("word/document.xml", document)
     return buffer.getvalue()
 
 
@@ -96,6 +96,15 @@ def test_a_file_that_is_not_what_its_name_says_is_told(directory: Path, name: st
     (directory / name).write_text("no such thing")
 
     assert f"it cannot be read as {name.partition('.')[2]}" in failure_of(directory, name)
+
+
+def test_a_document_that_takes_too_much_memory_is_told(directory: Path) -> None:
+    body = "<w:p/>" * 800_000
+    (directory / "many.docx").write_bytes(docx(_DOCUMENT.partition("<w:p>")[0] + body))
+
+    why = failure_of(directory, "many.docx", rag_document_max_bytes=256 * 1024)
+
+    assert "it cannot be read as docx: that takes more than 68 MiB of memory" in why
 
 
 def test_a_command_makes_the_text_of_files_with_its_extension(directory: Path) -> None:

@@ -27,8 +27,9 @@ with lazy_imports():
     import protego
 
 _AT_ONCE = 5
-# Pause between two requests to a host.
+# Pause between two requests to a host; the longest that its robots.txt can ask for.
 _BETWEEN_REQUESTS_S = 0.1
+_BETWEEN_AT_MOST_S = 10.0
 _INDEX = "index.html"
 # The rest of a longer robots.txt is ignored, as search engines do.
 _ROBOTS_CHARACTERS = 500 * 1024
@@ -135,6 +136,7 @@ class _Crawler:
         rules = protego.Protego.parse(text)
         if not rules.can_fetch(start, USER_AGENT):
             raise SourceError(f"{url} does not allow it")
+        self._pace.slow_down(rules.crawl_delay(USER_AGENT) or 0.0)
         return rules
 
     def _page(self, url: str) -> _Page:
@@ -164,12 +166,17 @@ class _Pace:
     def __init__(self) -> None:
         self._lock = Lock()
         self._next_at = 0.0
+        self._between_s = _BETWEEN_REQUESTS_S
+
+    def slow_down(self, between_s: float) -> None:
+        """Lengthen the pause, up to the longest one."""
+        self._between_s = max(self._between_s, min(between_s, _BETWEEN_AT_MOST_S))
 
     def wait(self) -> None:
         with self._lock:
             now = monotonic()
             at = max(now, self._next_at)
-            self._next_at = at + _BETWEEN_REQUESTS_S
+            self._next_at = at + self._between_s
         pause(at - now)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import resource
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,9 @@ with lazy_imports():
 
 # A file that expands much more than this is not a document.
 _MOST_UNPACKED = 20
+# Memory for reading: 1088 MiB where documents may have 64 MiB.
+_MEMORY_PER_BYTE = 16
+_MEMORY_AT_LEAST_BYTES = 64 * 1024 * 1024
 
 
 class _Unreadable(Exception):
@@ -37,7 +41,9 @@ def _docx(file: Path, limit_bytes: int) -> Iterator[str]:
     with zipfile.ZipFile(file) as archive:
         unpacked = sum(member.file_size for member in archive.infolist())
     if unpacked > _MOST_UNPACKED * limit_bytes:
-        raise _Unreadable(f"unpacked it has {unpacked} bytes")
+        raise _Unreadable(
+            f"unpacked it has {unpacked} bytes, more than {_MOST_UNPACKED * limit_bytes}"
+        )
     with file.open("rb") as stream:
         yield mammoth.extract_raw_text(stream).value
 
@@ -45,8 +51,18 @@ def _docx(file: Path, limit_bytes: int) -> Iterator[str]:
 _FORMATS: Mapping[str, Callable[[Path, int], Iterator[str]]] = {"pdf": _pdf, "docx": _docx}
 
 
+def _bound_memory(wanted_bytes: int) -> int:
+    """Limit the memory of this process, unless it has a lower limit; return the limit."""
+    _, most_bytes = resource.getrlimit(resource.RLIMIT_DATA)
+    if most_bytes != resource.RLIM_INFINITY:
+        wanted_bytes = min(wanted_bytes, most_bytes)
+    resource.setrlimit(resource.RLIMIT_DATA, (wanted_bytes, most_bytes))
+    return wanted_bytes
+
+
 def main(name: str, file: str, limit: str) -> int:
     """Print the text of a file; return the exit code."""
+    memory_bytes = _bound_memory(_MEMORY_AT_LEAST_BYTES + _MEMORY_PER_BYTE * int(limit))
     try:
         for text in _FORMATS[name](Path(file), int(limit)):
             sys.stdout.write(text.encode("utf-8", "replace").decode())
@@ -55,6 +71,9 @@ def main(name: str, file: str, limit: str) -> int:
             f"{name} needs the extra: `pip install 'sleipnir[documents]'`; or name a command "
             f"of your own in document_loaders.{name}"
         )
+    except MemoryError:
+        mib = memory_bytes // 1024**2
+        why = f"it cannot be read as {name}: that takes more than {mib} MiB of memory"
     except Exception as error:  # the libraries raise many exceptions of their own
         why = f"it cannot be read as {name}: {error or type(error).__name__}"
     else:
