@@ -18,6 +18,8 @@ _HNSW_LINKS = 32
 _HNSW_BUILD = 200
 _HNSW_SEARCH = 64
 _NUMBER_BYTES = 4
+# Many times what models have.
+_MOST_DIMENSIONS = 65_536
 _ADDED_AT_ONCE = 1000
 
 
@@ -37,13 +39,15 @@ def normalised(vectors: Sequence[Sequence[float]] | Matrix, dimension: int | Non
     """Scale vectors to length 1.
 
     Raises:
-        VectorsUnusable: they differ in dimension, or have values that are not finite.
+        VectorsUnusable: they differ in dimension, have too many, or values that are not finite.
     """
     if len({len(vector) for vector in vectors}) > 1:
         raise VectorsUnusable("the vectors have different dimensions")
     matrix = np.asarray(vectors, dtype=np.float32)
     if matrix.ndim != 2 or matrix.shape[1] == 0:
         raise VectorsUnusable("the vectors are empty")
+    if matrix.shape[1] > _MOST_DIMENSIONS:
+        raise VectorsUnusable(f"the vectors have more than {_MOST_DIMENSIONS} dimensions")
     if dimension is not None and matrix.shape[1] != dimension:
         raise VectorsUnusable(f"the vectors have dimension {matrix.shape[1]}, not {dimension}")
     if not np.isfinite(matrix).all():

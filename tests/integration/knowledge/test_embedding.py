@@ -107,6 +107,11 @@ def test_a_batch_is_no_larger_than_what_the_model_takes(
             "not finite",
         ),
         ([{"index": 0}, {"index": 1}], "failed"),
+        ([{"index": 0, "embedding": [1.0]}, {"index": 0, "embedding": [2.0]}], "failed"),
+        (
+            [{"index": place, "embedding": [1.0] * 70_000} for place in (0, 1)],
+            "more than 65536 dimensions",
+        ),
     ],
 )
 def test_vectors_that_cannot_be_used_fail_the_run(

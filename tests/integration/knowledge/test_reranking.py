@@ -125,6 +125,8 @@ def test_a_reranker_that_fails_fails_the_retrieval(engine: Engine, server: Model
         [{"index": 2, "relevance_score": 0.5}],
         [{"index": -1, "relevance_score": 0.5}],
         [{"index": 0, "relevance_score": 0.5}] * 2,
+        [{"index": 0.5, "relevance_score": 0.5}],
+        [{"index": "0", "relevance_score": 0.5}],
         [{"index": 0, "relevance_score": float("nan")}],
         [{"index": 0}],
         ["first"],
@@ -139,6 +141,16 @@ def test_an_order_that_is_none_fails_the_retrieval(
     message = engine.failure(engine.finish(GRAPH, DOCS, prompt="cats").run_id).message
 
     assert "rerank with openai:ranks failed: Empty or invalid response" in message
+
+
+def test_an_order_is_that_of_the_scores(engine: Engine, server: ModelServer) -> None:
+    results = [{"index": place, "relevance_score": place} for place in (0, 1)]
+    text = json.dumps({"results": results})
+    server.script = Script(otherwise=says(text, fault="garbled"))
+
+    run = engine.finish(GRAPH, DOCS, prompt="cats")
+
+    assert sources(engine, run) == ["./docs/b.md", "./docs/a.md"]
 
 
 def test_limits_and_budgets_hold(engine: Engine, server: ModelServer) -> None:

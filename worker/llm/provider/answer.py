@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import count
 from math import isfinite
+from operator import index
 from typing import Any, Protocol
 
 from sleipnir.records import dataclass
@@ -70,10 +71,12 @@ def vectors_of(data: Any) -> Sequence[Sequence[float]]:
     """Return the vectors in the data of a reply, in the order of their texts.
 
     Raises:
-        NotACompletion: there are none, or they are not numbers.
+        NotACompletion: there are none, they are not numbers, or two are of one text.
     """
     try:
         ordered = sorted(data, key=lambda item: item["index"])
+        if len({item["index"] for item in ordered}) < len(ordered):
+            raise ValueError
         return [[float(number) for number in item["embedding"]] for item in ordered]
     except (TypeError, KeyError, ValueError) as error:
         raise NotACompletion(str(data)[:500]) from error
@@ -89,14 +92,14 @@ def order_of(results: Any, count: int) -> Sequence[tuple[int, float]]:
         NotACompletion: there are none, or not for these texts.
     """
     try:
-        order = [(int(item["index"]), float(item["relevance_score"])) for item in results]
+        order = [(index(item["index"]), float(item["relevance_score"])) for item in results]
     except (TypeError, KeyError, ValueError, OverflowError) as error:
         raise NotACompletion(str(results)[:500]) from error
     places = {place for place, _ in order}
     is_usable = 0 < len(order) == len(places) and places <= set(range(count))
     if not is_usable or not all(isfinite(score) for _, score in order):
         raise NotACompletion(str(results)[:500])
-    return order
+    return sorted(order, key=lambda placed: -placed[1])
 
 
 def tokens_reranked(reply: Mapping[str, Any]) -> tuple[Any, Any]:
