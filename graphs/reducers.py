@@ -29,7 +29,7 @@ def reduce_value(name: str, key: str, current: Any, incoming: Any) -> Any:
         NodeFailed: R009, if there is no such reducer, a value has the wrong type, or the result
             is not finite.
     """
-    if name not in _REDUCERS:  # of a graph that was not validated
+    if name not in _REDUCERS:  # the graph was not validated
         raise NodeFailed("R009", f"reducer '{name}' on key '{key}': there is no such reducer")
     current_type, incoming_type, combine, alone = _REDUCERS[name]
     if not isinstance(current, Absent):

@@ -57,7 +57,7 @@ class Reading:
             Graph, (), ready=ready, fallback={"name": self._directory_name, "start": ""}
         )
         if graph and unknown_reducers:
-            # Of a graph that is not validated, the first write to their keys fails.
+            # Kept: in a graph that runs without validation, the first write to their keys fails.
             graph = replace(graph, reducers={**graph.reducers, **unknown_reducers})
         return graph if self._data.get("nodes") else None
 

@@ -33,7 +33,7 @@ from sleipnir.graphs.validator.context import Context
 from sleipnir.graphs.validator.resources import Resources
 from sleipnir.records import dataclass
 
-# For those who have not thought about it yet: something that works.
+# Suggested where no embedding model is configured: this works without one.
 _WITHOUT_MODEL = "SLEIPNIR_RAG_EMBEDDING_MODEL=none searches for words, without a model"
 _AGENT_FILE_STEMS = ("graph", "config")
 

@@ -115,10 +115,10 @@ class Machine:
 
 
 class Network:
-    """A machine with a Redis that has a password, and others with a cable to it.
+    """A machine with a Redis that has a password, and other machines linked to it.
 
     Args:
-        directory: for the test and Redis; the other machines see it empty.
+        directory: used by the test and Redis; empty on the other machines.
     """
 
     def __init__(self, directory: Path, *names: str) -> None:

@@ -33,7 +33,7 @@ from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.services import SpawnOrder
 
 MOST_REMINDERS = 3
-# Of a child's output that its parent's conversation takes: more is in no model's context anyway.
+# How much of a child's output the parent's conversation takes; no model's context holds more.
 MOST_CHARACTERS = 1_000_000
 
 

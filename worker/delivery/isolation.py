@@ -168,7 +168,7 @@ class _Template:
         self._program: programs.Program | None = None
 
     def fork(self, channel: int, printed: int) -> None:
-        """Have a process forked that talks over `channel` and prints to `printed`.
+        """Ask the template process for a fork that talks over `channel` and prints to `printed`.
 
         Raises:
             OSError: the template process cannot be started or reached.

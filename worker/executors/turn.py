@@ -205,7 +205,7 @@ def _go_on(
     message: str,
     compressed: Compressed = NOTHING_COMPRESSED,
 ) -> Wrote:
-    """Commit the turn, and begin another one with a message of the engine's.
+    """Commit the turn, and start another one with `message` in the role of the user.
 
     Raises:
         NodeFailed: R603, after too many turns.

@@ -21,7 +21,7 @@ from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.views.documents import Document
 
 _KEPT = 200
-# A row has the first of these states that any of its nodes has.
+# A row shows the first of these states that any of its nodes has.
 _TELLING: Final = ("failed", "timed_out", "waiting", "running", "queued", "cancelled", "tolerated")
 _SUMMED: Final = ("visits", "failed", "total_s", "waited_s", "parked_s")
 

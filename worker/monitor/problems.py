@@ -91,7 +91,7 @@ _OF_ERRORS: tuple[tuple[type[SleipnirError], int, str], ...] = (
 
 
 def _details_of(error: SleipnirError) -> dict[str, Any]:
-    """What programs need not read out of the message."""
+    """Return the facts of an error, so that programs need not parse its message."""
     if not isinstance(error, RunRemoved):
         return {}
     names = ("run_id", "agent", "status", "ended_at", "removed_at", "kept_days")

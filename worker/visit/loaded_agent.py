@@ -86,7 +86,7 @@ class LoadedAgent:
         """The knowledge bases of its nodes, by node id.
 
         Raises:
-            BundleError: the bundle does not say which they are.
+            BundleError: the bundle does not describe them.
         """
         return knowledge_plans.read_plans(self.root)
 

@@ -60,7 +60,7 @@ def wait(
             QuestionAsked(question.node, question.text, question.options, question.default)
         )
         turn = encode(each.turn) if each.turn is not None else turn
-    for other in events[:-1]:  # a transition carries only one event
+    for other in events[:-1]:  # `park` can carry only the last event
         delivery.visit.services.narration.narrate(other)
     event = events[-1] if events else None
     parking = delivery.services.store.parking

@@ -30,10 +30,10 @@ class Reach:
         return classify(entry, loader_names(self.settings.document_loaders))
 
     def require_loader(self, name: str) -> None:
-        """Check that a command may be run here.
+        """Check that a loader may run on this machine.
 
         Raises:
-            SourceError: only the agent's machine may run it.
+            SourceError: it is a configured command, which runs on the agent's machine only.
         """
         if name not in self.loaders.names:
             raise SourceError(

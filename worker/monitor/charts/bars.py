@@ -1,4 +1,4 @@
-"""Numbers as bars: states as shares of a whole, hours beside each other."""
+"""Bar charts: the shares of states in a whole, and a column for each hour."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _HIGH = 48
 
 
 def bar_svg(counts: Mapping[str, int], total: int) -> str:
-    """An SVG element with a part for each state that has any, in this order.
+    """Return an SVG bar with a part for each state whose count is not 0, in the order of `counts`.
 
     Args:
-        total: what the whole bar stands for; more than all counts where some have not begun.
+        total: what the whole bar stands for; exceeds the sum of `counts` if some have not begun.
     """
     whole = max(total, sum(counts.values()))
     if not whole:
@@ -38,10 +38,10 @@ def bar_svg(counts: Mapping[str, int], total: int) -> str:
 
 
 def columns_svg(numbers: Sequence[int], label: str) -> str:
-    """An SVG element with a column for each number, as high as it is of the greatest.
+    """Return an SVG column chart of the numbers, scaled to the greatest.
 
     Args:
-        label: what they are, without characters that would need escaping.
+        label: what the numbers are; inserted into the SVG without escaping.
     """
     most = max(numbers, default=0)
     pitch = _WIDTH // max(1, len(numbers))

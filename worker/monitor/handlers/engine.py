@@ -21,9 +21,9 @@ from sleipnir.worker.monitor.topics import batch_topic
 
 _LIMIT = 50
 _MOST = 200
-# What stands for runs that are queued or running.
+# The state that colours runs which are queued or running.
 _LOOKS = {"open": "running"}
-_LINES = 100  # of a download that are made at once
+_LINES = 100  # of a download that are built and sent at a time
 
 
 class DocumentHandler(MonitorHandler):
@@ -112,7 +112,7 @@ class BatchResults(MonitorHandler):
         with suppress(StreamClosedError):
             while chunk := await self.site.call(lambda: "".join(islice(lines, _LINES))):
                 self.write(chunk)
-                await self.flush()  # at the pace of whoever reads
+                await self.flush()  # waits for slow readers: lines must not pile up
 
     def _lines(self, name: str) -> Iterator[str]:
         for run, document in batches.result_documents(self.site.client, name):

@@ -1,6 +1,6 @@
 """Calls one function of a Python tool file: python3 call.py FILE FUNCTION
 
-Standard library only, and fit for old Pythons: it runs under whatever interpreter a tool brings.
+Standard library only, and valid on old Pythons: it runs under the interpreter that a tool chooses.
 Imports little: pathlib or inspect alone would cost a third of a short call's time.
 """
 

@@ -1,4 +1,4 @@
-"""What programs can be given: texts that a model has written."""
+"""Checks texts written by a model before they become arguments of a program."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def argument(text: str) -> str:
-    """Return a text that is to be an argument of a program; ends the tool if none can be."""
+    """Return the text; exit from the tool if it cannot be an argument of a program."""
     try:
         if b"\0" not in os.fsencode(text):
             return text

@@ -1,6 +1,6 @@
 """What a Python tool may ask of the engine that runs it.
 
-Standard library only, and fit for old Pythons: it runs under whatever interpreter a tool brings.
+Standard library only, and valid on old Pythons: it runs under the interpreter that a tool chooses.
 """
 
 from __future__ import annotations
