@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from sleipnir.graphs.document.finding import listing
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
 
@@ -45,7 +46,7 @@ def addressed(name: str, teammates: Iterable[Teammate]) -> str:
 def unreachable(name: str, teammates: Iterable[Teammate]) -> str:
     """Return the error for a message to an unknown recipient."""
     open_now = [f"{each.name} ({each.agent})" for each in teammates if not each.is_over]
-    known = f"you can reach {', '.join(open_now)}" if open_now else "you have no teammates now"
+    known = f"you can reach {listing(open_now)}" if open_now else "you have no teammates now"
     return f"there is no teammate '{name}'; {known}"
 
 

@@ -14,6 +14,7 @@ TaskStatus: TypeAlias = Literal["pending", "blocked", "in_progress", "completed"
 
 # Per queue, which is rewritten with each change.
 MOST_TASKS = 10_000
+_MOST_WARNINGS = 20  # of one task
 
 _FINAL = ("completed", "failed")
 _ID = re.compile(r"(?:task_)?(\d{1,9})")
@@ -110,6 +111,9 @@ class TaskQueue:
                 itself = _number(name) == number
                 reason = "a task cannot wait for itself" if itself else "there is no such task"
                 warnings.append(f"blocked_by '{name}' is left out: {reason}")
+        if len(warnings) > _MOST_WARNINGS:
+            more = len(warnings) - _MOST_WARNINGS
+            warnings[_MOST_WARNINGS:] = [f"{more} more of blocked_by are left out"]
         task = replace(
             task,
             number=number,

@@ -56,6 +56,14 @@ def test_what_a_task_cannot_wait_for_is_left_out(
     assert task["status"] == ("blocked" if waits_for else "pending")
 
 
+def test_of_many_mistakes_the_first_are_told() -> None:
+    _, warnings = CHAIN.with_task(Task(0, "d"), [f"task_{n}" for n in range(10, 1_010)])
+
+    assert len(warnings) == 21
+    assert "'task_10' is left out" in warnings[0]
+    assert warnings[-1] == "980 more of blocked_by are left out"
+
+
 def test_completing_frees_who_waits_for_nothing_else() -> None:
     found, runnable = CHAIN.with_completed("task_1")
     assert [task.announced()["id"] for task in runnable] == ["task_2"]
