@@ -152,6 +152,7 @@ def test_what_is_ours_stays_and_a_second_import_changes_nothing(
     after = files_of(ours)
     second = imported(sleipnir, theirs)
     assert {part["fate"] for part in second.values()} == {"there already", "not taken over"}
+    assert sleipnir("import", str(theirs)).stderr.endswith("; nothing was written\n")
     assert files_of(ours) == after
 
 

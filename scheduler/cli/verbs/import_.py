@@ -18,7 +18,7 @@ from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.config.directories import config_dir
 
 with lazy_imports():
-    from sleipnir.scheduler.importing import importer
+    from sleipnir.scheduler.importing import imported, importer
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.importing.imported import Imported
@@ -74,4 +74,6 @@ def _verdict(parts: Sequence[Imported], source: Path, target: Path, *, dry_run: 
     told = ", ".join(f"{number:,} {fate}" for fate, number in counts.items())
     if dry_run:
         return f"{told}; nothing was written: run it without --dry-run"
+    if not counts[imported.Fate.COPIED.value]:
+        return f"{told}; nothing was written"
     return f"{told}; now in {target}; try `sleipnir agents`"

@@ -22,6 +22,7 @@ def database(tmp_path: Path) -> Path:
         connection.execute(
             "CREATE TABLE orders (id INTEGER PRIMARY KEY, customer TEXT, amount INT)"
         )
+        connection.execute("""CREATE TABLE "Ann's items" (name TEXT)""")
         connection.executemany(
             "INSERT INTO orders (customer, amount) VALUES (?, ?)", [("Ann", 5), ("Bob", 7)]
         )
@@ -47,6 +48,7 @@ def test_it_reads_and_asks_a_person_before_it_changes_anything(
         calls(
             ("list_tables", {}),
             ("describe_table", {"table": "main.orders"}),
+            ("describe_table", {"table": """main."Ann's items\""""}),
             ("describe_table", {"table": "main.orders'); DROP TABLE orders; --"}),
             ("read_query", {"query": "SELECT sum(amount) FROM main.orders"}),
             ("read_query", {"query": RAISE}),
@@ -67,12 +69,14 @@ def test_it_reads_and_asks_a_person_before_it_changes_anything(
     run = shipped.answer(run_id, "yes")
 
     assert (run.status, run.output, amounts(database)) == ("succeeded", "Done.", [6, 7])
-    tables, columns, injected, rows, refused, declined, changed = told(server, "Raise the")
-    assert tables == "name,type\nmain.orders,table\n"
+    tables, columns, quoted, injected, *results = told(server, "Raise the")
+    rows, refused, declined, changed = results
+    assert tables == "name,type\nmain.Ann's items,table\nmain.orders,table\n"
     header, *described = columns.splitlines()
     assert header == "name,type,nullable,default,pk"
     assert [line.split(",")[0] for line in described] == ["id", "customer", "amount"]
-    assert "not the name of a table" in injected
+    assert quoted.startswith("name,type,nullable,default,pk\nname,TEXT,")
+    assert "there is no table" in injected
     assert rows == "sum(amount)\n12\n"
     assert "refused: only one statement that begins with SELECT" in refused
     assert "declined" in declined

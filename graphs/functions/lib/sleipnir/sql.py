@@ -26,8 +26,7 @@ def statements(code: str) -> list[str]:
 
     Ends the tool if there is none.
     """
-    if "\0" in code or any("\ud800" <= character <= "\udfff" for character in code):
-        raise SystemExit("refused: a NUL, or half of a surrogate pair, which SQL cannot hold")
+    _require_text(code)
     found = list(_statements(code))
     if not found:
         raise SystemExit("there is no statement to run")
@@ -78,13 +77,13 @@ def tables(dsn: str) -> str:
 
 def columns(dsn: str, table: str) -> str:
     """Return the columns of a table: name, type, nullable, default, primary key."""
-    schema, _, name = table.rpartition(".")
-    if not _NAME.fullmatch(table):
-        raise SystemExit(f"not the name of a table: {table}")
+    _require_text(table)
+    schema, _, name = table.replace('"', "").rpartition(".")
     if dsn.startswith(SQLITE):
+        quoted = name.replace("'", "''")
         query = (
             'SELECT name, type, NOT "notnull" AS nullable, dflt_value AS "default", pk '
-            f"FROM pragma_table_info('{name}')"
+            f"FROM pragma_table_info('{quoted}')"
         )
         found = _on_sqlite(dsn, [query], True)
         if len(found.splitlines()) < 2:
@@ -92,8 +91,17 @@ def columns(dsn: str, table: str) -> str:
         return found
     engine = _engine(dsn)
     if engine is None:
+        # It would run what else stands there.
+        if not _NAME.fullmatch(table):
+            raise SystemExit(f"not a table name that usql understands: {table}")
         return _with_usql(dsn, rf"\d {table}")
     return _with_engine(engine, lambda connection: _described(connection, schema or None, name))
+
+
+def _require_text(code: str) -> None:
+    """End the tool if no database can be given this."""
+    if "\0" in code or any("\ud800" <= character <= "\udfff" for character in code):
+        raise SystemExit("refused: a NUL, or half of a surrogate pair, which SQL cannot hold")
 
 
 def _statements(code: str) -> Iterator[str]:
