@@ -38,7 +38,7 @@ class NormalAgent(SkillFields):
     description: str = ""
     # Of the agent, not of the language.
     version: str = ""
-    # None: the parent's effective model, or else the global one; likewise the next two.
+    # None: the parent's effective value, or else the global one; also for the next two.
     model: str | None = None
     temperature: float | None = None
     top_p: float | None = None

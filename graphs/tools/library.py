@@ -26,7 +26,7 @@ class Resolved:
 
     files: tuple[Path, ...] = ()
     unknown: tuple[str, ...] = ()  # the entry itself, or members of the alias
-    hidden: tuple[str, ...] = ()  # likewise; they exist but are excluded by `visible_tools`
+    hidden: tuple[str, ...] = ()  # as `unknown`, but excluded by `visible_tools`
 
 
 class ToolLibrary:

@@ -26,7 +26,7 @@ class Resources:
     model_providers: Collection[str] = ()
     # Whether a model, or all that an alias stands for, is known not to reason; None: not checked.
     lacks_reasoning: Callable[[str], bool] | None = None
-    # Likewise known not to support function calls.
+    # Whether it is known not to support function calls; None: not checked.
     lacks_functions: Callable[[str], bool] | None = None
     # Engine settings that apply where a knowledge base sets none.
     rag_defaults: Mapping[str, Any] = field(default_factory=dict)

@@ -148,7 +148,7 @@ class Engine(Agents):
         self.scheduler.run_once()
 
     def finish(self, graph: str, files: Mapping[str, str] | None = None, /, **request: Any) -> Run:
-        """Submit an agent and drive its run as far as it goes by itself."""
+        """Submit an agent and drive its run until the queue is empty."""
         run_id = self.submit(graph, files, **request)
         self.drive()
         return self.run(run_id)

@@ -137,7 +137,7 @@ def _nested(depth: int) -> Any:
 
 
 def rarely(plausible: Any) -> SearchStrategy[Any]:
-    """Generate what is expected most of the time, and anything else now and then."""
+    """Generate a plausible value mostly, otherwise any value."""
     expected = plausible if isinstance(plausible, SearchStrategy) else st.just(plausible)
     return st.integers(0, 3).flatmap(lambda die: expected if die else values())
 

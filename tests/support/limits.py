@@ -101,7 +101,7 @@ class Simulation:
         self.most_at_once = max(self.most_at_once, self.at_once)
 
     def _release(self, going: Grant, events: list[Any], numbers: Any) -> list[Any]:
-        """End a call; calls whose turn it is come back at once."""
+        """End a call; return the events, in which the calls that this wakes come back now."""
         self.at_once -= 1
         tokens = self.used.get(going.reservation.call, going.reservation.tokens)
         _, woken = self.limiter.release(going, Used(tokens, took_s=self.took_ms / 1000))

@@ -49,7 +49,7 @@ class PlayedModels(models.Models):
 
 
 def _led(messages: Sequence[Message], count: int, turn: int) -> Reply:
-    """Start agents over as many turns as it takes, collect them likewise, then stop."""
+    """Start agents, `AT_ONCE` per turn, collect them at the same pace, then stop."""
     starting = -(-count // AT_ONCE)
     first = (turn - 1) % starting * AT_ONCE
     if turn <= starting:

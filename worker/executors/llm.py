@@ -92,7 +92,7 @@ def _output(visit: Visit[LlmNode], calls: ModelCalls, toolset: Toolset, skills: 
 
 
 def _messages(visit: Visit[LlmNode]) -> list[Message]:
-    """Start a conversation anew: nothing of earlier attempts, only the state that is rendered."""
+    """Start a new conversation from the state; nothing of earlier attempts is in it."""
     node, limit = visit.node, visit.limits.value_bytes
     try:
         instructions = render_strict(node.instructions or "", visit.state, limit=limit)

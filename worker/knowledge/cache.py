@@ -52,7 +52,7 @@ class IndexCache:
             return found
 
     def forget(self, address: str) -> None:
-        """Close and remove a damaged index, so that the next `get` fetches it anew."""
+        """Close and remove a damaged index, so that the next `get` fetches it again."""
         with self._lock:
             self._opened.pop(address, None)
             self._remove(self._directory / address)

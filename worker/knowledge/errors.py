@@ -26,7 +26,7 @@ class BuildFailed(KnowledgeFailed):
 
 
 class IndexDamaged(KnowledgeFailed):
-    """An index was damaged after it came to this machine; the next try fetches it anew."""
+    """An index was damaged after it came to this machine; the next try fetches it again."""
 
 
 class StoredDamaged(KnowledgeFailed):

@@ -1,4 +1,4 @@
-"""Restricts what whoosh unpickles to its own data, as indexes come from wherever Redis is.
+"""Restricts what whoosh unpickles to its own data, as indexes come from Redis.
 
 Its files contain pickles, and a pickle may call anything. Those of an index need five names;
 schemas, which would need many, are passed to whoosh rather than read.

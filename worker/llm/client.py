@@ -1,4 +1,4 @@
-"""One model call, whoever the provider is: the interface to models for the rest of the worker."""
+"""One model call to any provider: the interface to models for the rest of the worker."""
 
 from __future__ import annotations
 

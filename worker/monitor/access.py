@@ -56,7 +56,7 @@ class NamedUsers:
         name = headers.get(self.header, "")
         if not _NAME.fullmatch(name):
             return None
-        # A form token is needed, as the browser sends by itself what the proxy knows users by.
+        # Needs a form token: browsers send the proxy's cookie or password with forged forms too.
         token = _derived(self.secret.encode(), f"form {name}")
         return Visitor(name, self.role_of(name), "proxy", token)
 

@@ -11,7 +11,7 @@ import threading
 from typing import Any
 
 WATCHED_S = 600.0
-# At the monitor's exit, time for Redis to pass on that nobody watches any more.
+# At the monitor's exit, how long to wait for Redis to tell workers to stop reporting.
 _GOODBYE_S = 2.0
 
 
@@ -50,7 +50,7 @@ class TaskEvents:
         self._end = self.ends_at_ms = None
 
     def close(self) -> None:
-        """Leave no worker reporting to nobody; blocks for a moment."""
+        """Stop the reports before the monitor exits; blocks for up to `_GOODBYE_S`."""
         if self.always or self._end is not None:
             say = threading.Thread(target=self._flower.capp.control.disable_events, daemon=True)
             say.start()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sleipnir.worker.tools.sanitize import without_escapes
 
-# Each line is an event, and nobody follows more than this many.
+# Each line is an event; nobody can follow more than this many.
 _LINES_NARRATED = 1_000
 # Longer lines are cut.
 _LINE_BYTES = 64 * 1024

@@ -143,7 +143,7 @@ class Deferred:
     delay_s: float
     reason: str
     for_person: bool = False  # a person ends the wait; `delay_s` is only the polling interval
-    for_build: bool = False  # likewise, the build of another run ends it
+    for_build: bool = False  # the build by another run ends the wait; `delay_s` as above
 
 
 @dataclass(frozen=True, slots=True)

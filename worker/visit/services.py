@@ -206,4 +206,4 @@ class VisitServices(NamedTuple):
     children: ChildService
     team: TeamService
     run_log: RunLog  # what `logs` shows of this try, stored at its commit
-    exchanges: Exchanges  # likewise for its model calls
+    exchanges: Exchanges  # its model calls, stored at its commit too

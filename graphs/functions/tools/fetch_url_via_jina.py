@@ -24,7 +24,7 @@ def run(url: str) -> str:
 
 
 def _refuse_private(url: str) -> None:
-    """Addresses inside a private network are nobody else's business."""
+    """Refuse private addresses: the reader's operator must not learn them."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise SystemExit("only http:// and https:// URLs with a host can be fetched")

@@ -10,7 +10,7 @@ from sleipnir import files
 MAX_MATCHES = 50
 MAX_LINE = 2000
 SKIPPED_DIRECTORIES = files.SKIPPED_DIRECTORIES | {"build", ".next"}
-# Written by programs: long, and never what is meant.
+# Generated files: long, and never what a search is for.
 SKIPPED_FILES = files.glob_pattern(
     "{*.lock,*.lockb,*-lock.json,*-lock.yaml,npm-shrinkwrap.json,go.sum,*.min.js,*.min.css,*.map}"
 )

@@ -44,7 +44,7 @@ def run(recipient: str, subject: str, body: str) -> str:
 
 
 def _server(address: str) -> smtplib.SMTP:
-    """A connection to the server that nobody can listen to."""
+    """Connect to the server, always over TLS."""
     url = urlsplit(address if "://" in address else f"//{address}")
     if not url.hostname:
         raise SystemExit(f"EMAIL_SMTP_ADDR names no host: {address}")

@@ -18,7 +18,7 @@ from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Ended, Failed, Wrote
 from sleipnir.worker.visit.run_log import log_entry
 
-# Writes this many times larger than a state may be cannot fit, whatever they replace.
+# Writes of this many times the limit of a state cannot fit, whatever values they replace.
 _FAR_TOO_MUCH = 4
 
 

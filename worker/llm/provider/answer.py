@@ -1,4 +1,4 @@
-"""A provider's answer in one form, whoever was asked and however."""
+"""A provider's answer in one form, the same for all providers and for streams."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class PageParser(HTMLParser):
     def feed_page(self, html: str) -> None:
         """Parse a whole page; a tag or comment left open at its end is dropped.
 
-        In `close` the library would search for the end of each anew: for minutes in a page of 200
+        In `close` the library would search for the end of each again: for minutes in a page of 200
         KB.
         """
         self.feed(f"{html}\n<")  # text is complete once something follows it

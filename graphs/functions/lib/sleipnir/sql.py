@@ -175,7 +175,7 @@ def _engine(dsn: str) -> Any:
 
 
 def _with_engine(engine: Any, use: Callable[[Any], str]) -> str:
-    import sqlalchemy  # noqa: PLC0415 (it exists where there is an engine)
+    import sqlalchemy  # noqa: PLC0415  (an engine exists, so it is installed)
 
     try:
         with engine.connect() as connection:
@@ -189,7 +189,7 @@ def _with_engine(engine: Any, use: Callable[[Any], str]) -> str:
 
 
 def _listed(connection: Any) -> str:
-    import sqlalchemy  # noqa: PLC0415  (likewise)
+    import sqlalchemy  # noqa: PLC0415  (installed, as above)
 
     inspector = sqlalchemy.inspect(connection)
     rows = [
@@ -206,7 +206,7 @@ def _listed(connection: Any) -> str:
 
 
 def _described(connection: Any, schema: str | None, table: str) -> str:
-    import sqlalchemy  # noqa: PLC0415  (likewise)
+    import sqlalchemy  # noqa: PLC0415  (installed, as above)
 
     inspector = sqlalchemy.inspect(connection)
     keys = inspector.get_pk_constraint(table, schema)["constrained_columns"]

@@ -3,7 +3,7 @@
 A fetch connects to exactly the addresses that were checked, after every redirect again. If the
 environment names a proxy, the proxy resolves names; they are still checked if they resolve here.
 
-Imports little, as every call of a tool imports it anew: records are named tuples because
+Imports little, as every call of a tool imports it again: records are named tuples because
 `dataclasses` alone would take an eighth of a short fetch.
 """
 
