@@ -40,7 +40,7 @@ class UnbuiltBase:
 
 @dataclass(frozen=True, slots=True)
 class BuiltBase:
-    """A knowledge base of an agent, with its pointer."""
+    """A knowledge base that, according to its pointer, is already built."""
 
     node_id: str
     bundle: str

@@ -136,7 +136,7 @@ class Supervisor:
     """
 
     def __init__(self, *, grace_s: float, adopts: bool = False) -> None:
-        """With `adopts`, also end what children leave running, whatever their descendants are.
+        """With `adopts`, also end what children leave running, in whatever session it is.
 
         This process must then have no children but those it has now and the supervisor's.
         """

@@ -36,7 +36,7 @@ class LimitQueries:
         return self._clock.now_ms() + self.ahead_ms()
 
     def ahead_ms(self) -> int:
-        """Return by how many ms the limits' clock is ahead of Redis' clock, which was set back."""
+        """Return by how many ms the limits' clock is ahead of Redis' clock, if that was set."""
         return int(self._redis.get(AHEAD) or 0)
 
     def budget_id(self, budget: str) -> str:

@@ -2,5 +2,5 @@
 -- KEYS partition
 -- ARGV run_id
 -- USES store listed indexes dispatch waiting waits kept finish
--- OK   result  JSON text, '' as long as it is not over
+-- OK   result  JSON text, '' until it has ended
 return {'OK', {}, result_of(run_id) or ''}

@@ -5,7 +5,7 @@
 -- position: the number of entries in its conversation that the caller knows of
 -- USES store listed indexes dispatch waiting waits kept finish
 -- ERR  run_closed stale_visit
--- ERR  not_waiting  somebody was faster, or the time for it is over
+-- ERR  not_waiting  the question was answered meanwhile, or has timed out
 local status = redis.call('HGET', key('run', run_id), 'status')
 local refusal, v = check_holder(run_id, visit, token, status)
 if refusal then return refusal end

@@ -6,9 +6,9 @@
 -- message: a non-empty JSON object, to which `at` is added in front
 -- USES store
 -- ERR  run_closed stale_visit
--- ERR  not_reachable  the target is neither a child of the run nor another child of its parent
--- ERR  not_open       the target is over
--- ERR  inbox_full     it has `most` messages to read already
+-- ERR  not_reachable  the target is neither a child nor a sibling of the run
+-- ERR  not_open       the target has ended
+-- ERR  inbox_full     the target has `most` unread messages
 local status, parent = unpack(redis.call('HMGET', key('run', run_id), 'status', 'parent'))
 local refusal, v = check_holder(run_id, visit, token, status)
 if refusal then return refusal end

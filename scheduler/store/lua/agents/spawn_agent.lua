@@ -4,7 +4,7 @@
 -- most: how many such children of the run may be alive at once
 -- REST field_count name, value pairs of the child's record; then key, JSON text pairs of its state
 -- USES store listed indexes dispatch waiting waits kept finish create
--- OK   outcome alive  started, or full: that many are alive already
+-- OK   outcome alive  started, or full: `alive` children are alive already
 -- ERR  run_closed stale_visit
 -- ERR  id_taken  another child of the run has an id with the same last digits
 local run = key('run', run_id)

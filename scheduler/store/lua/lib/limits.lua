@@ -1,8 +1,8 @@
 -- Limits of model calls: key names, waiting calls, rates, slots, pauses, budgets.
 -- `partition` is the hash tag `{limits}`: everything that applies to one call is in one slot.
 
--- Instants are by the limits' own clock: Redis' clock plus `ahead`, which makes up for Redis' clock
--- having been set back. Only days are by Redis' clock.
+-- Instants are by the limits' own clock: Redis' clock plus `ahead`, which makes up for changes of
+-- Redis' clock. Only days are by Redis' clock.
 local clock_ms = now_ms
 now_ms = now_ms + (tonumber(redis.call('GET', partition .. ':ahead') or '') or 0)
 

@@ -27,7 +27,7 @@ local function tell_lists(what, run_id)
   end
 end
 
--- Visit ids: `<step>/<node>`, of a map's invocation `<step>/<map node>/<index>`.
+-- Visit ids: `<step>/<node>`; for an invocation of a map, `<step>/<map node>/<index>`.
 
 local function visit_of(step, node)
   return step .. '/' .. node

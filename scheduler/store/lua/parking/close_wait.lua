@@ -2,8 +2,8 @@
 -- KEYS partition
 -- ARGV run_id visit call result event
 -- USES store listed indexes dispatch waiting waits kept finish
--- ERR  run_closed   the run is over, or its time is
--- ERR  not_waiting  the visit does not wait for that (any more)
+-- ERR  run_closed   the run has ended, or its deadline has passed
+-- ERR  not_waiting  the visit does not wait for that, or no longer does
 local status, deadline = unpack(redis.call('HMGET', key('run', run_id), 'status', 'deadline'))
 if is_over(status, deadline) then return {'run_closed'} end
 if not close_wait(run_id, visit, call, result) then return {'not_waiting'} end

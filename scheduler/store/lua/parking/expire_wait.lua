@@ -2,7 +2,7 @@
 -- KEYS partition
 -- ARGV run_id visit call
 -- USES store listed indexes dispatch waiting waits kept finish
--- OK   kind  of what did not come about in time; '' if there is no such thing
+-- OK   kind  of the wait that has timed out; '' if there is none
 local member = wait_timer(run_id, visit, call)
 local due = tonumber(redis.call('ZSCORE', timers, member))
 local v = read_visit(run_id, visit)

@@ -5,7 +5,7 @@
 -- count: how many to examine at most
 -- limit: how many to return at most
 -- USES store
--- OK   following runs  where to go on, 0 after the last one
+-- OK   following runs  the position to continue at, 0 after the last one
 local roots, stop = redis.call('ZCARD', partition .. ':runs'), first + count - 1
 local runs = redis.call('ZRANGE', partition .. ':runs', first, stop)
 if stop >= roots then

@@ -5,7 +5,7 @@
 -- expected_ms: what the clock would show if it had not been set; 0 if it was not
 -- least_ms: a shorter outage counts as ordinary time
 -- USES store listed indexes dispatch waiting
--- OK   gap_ms  how far everything was moved; 0 where another scheduler has done it already
+-- OK   gap_ms  by how much everything was shifted; 0 if another scheduler has done it already
 local swept = tonumber(redis.call('GET', partition .. ':swept') or now_ms)
 local back, expected = tonumber(back_ms), tonumber(expected_ms)
 local about = 1000  -- more than sweeps are apart, or clocks differ

@@ -2,8 +2,8 @@
 -- KEYS partition
 -- ARGV run_id status failure
 -- USES store listed indexes dispatch waiting waits kept finish
--- ERR  run_closed  it was over already
--- ERR  not_due     timed_out was asked for, but the deadline lies ahead
+-- ERR  run_closed  it has ended already
+-- ERR  not_due     timed_out was requested, but the deadline is not reached
 local before, deadline = unpack(redis.call('HMGET', key('run', run_id), 'status', 'deadline'))
 if is_over(before) then
   write('ZREM', timers, timer('deadline', run_id))

@@ -5,7 +5,7 @@
 -- error that ends the run, '' if it can continue
 -- REST verb, visit, argument of each repair, as planned by scheduler/runs/stranded.py
 -- USES store listed indexes dispatch waiting waits kept finish inspect
--- OK   repaired  1, or 0 where it has changed meanwhile
+-- OK   repaired  1, or 0 if it has changed meanwhile
 if digest_of(inspect(run_id, {}, false)) ~= digest then return reply(0) end
 local run, visits = key('run', run_id), key('visits', run_id)
 local status, agent, bundle = unpack(redis.call('HMGET', run, 'status', 'agent', 'digest'))

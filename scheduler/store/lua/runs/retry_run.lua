@@ -11,8 +11,8 @@
 --      context of child_count children that continue with other agents; then, with a step, the
 --      nodes of its frontier, in id order
 -- USES store listed indexes dispatch waiting waits kept finish revive
--- ERR  run_gone   nothing is left of it, or not enough
--- ERR  not_over   it goes on already, or did since that number was read
+-- ERR  run_gone   too little is left of it to continue
+-- ERR  not_over   it has not ended, or was retried since that number was read
 local run, state, history = key('run', run_id), key('state', run_id), key('history', run_id)
 local status, tries, bytes = unpack(redis.call('HMGET', run, 'status', 'try', 'bytes'))
 if not status or redis.call('EXISTS', state, history) < 2 then return {'run_gone'} end

@@ -7,7 +7,7 @@
 -- REST write_count key, JSON text pairs; then the nodes of the next frontier, in id order
 -- USES store listed indexes dispatch waiting waits kept finish
 -- OK   status long  the run's status after the step; 1 if its history should be folded
--- ERR  run_closed       the run already reached a final status, or its time is over
+-- ERR  run_closed       the run has ended, or its deadline has passed
 -- ERR  stale_visit      another delivery owns the visit now; drop this result
 -- ERR  stale_step       this step was advanced already
 -- ERR  state_too_large  nothing was written

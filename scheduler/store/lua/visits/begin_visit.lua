@@ -9,8 +9,8 @@
 --      left_ms until the run's deadline, -1 without one; item: of a map's invocation
 --      life     changes when the run begins anew or continues after its end
 --      results  call id, result pairs of its closed waits that it has not used yet
--- ERR  run_closed   the run reached a final status, or its time is over
--- ERR  stale_visit  it is done, parked, or in other hands: nothing to do
+-- ERR  run_closed   the run has ended, or its deadline has passed
+-- ERR  stale_visit  it is done, parked, or held by another delivery: nothing to do
 local run = key('run', run_id)
 local node = node_of(visit)
 local status, width, context, deadline, timeout, number, digest, stepped, created, try =
