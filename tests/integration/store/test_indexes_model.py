@@ -101,6 +101,12 @@ class Run:
         if self.parent is not None and self.parent.child is self:
             self.parent.child, self.parent.doing = None, "ready"
 
+    def spend(self, usage: Usage | None) -> None:
+        """Count usage, for its ancestors too, up to one that has ended."""
+        self.spent += [usage] if usage else []
+        if self.parent is not None and not self.parent.end:
+            self.parent.spend(usage)
+
     def parent_left(self, now_ms: int) -> None:
         self.end, self.ended = "cancelled", now_ms
         if self.child is not None:
@@ -284,7 +290,7 @@ class IndexesAndModel(RuleBasedStateMachine):
 
         self.store.visits.advance(run.lease, run.step, plan, cap=99, window=8, usage=usage)
 
-        run.spent += [usage] if usage else []
+        run.spend(usage)
         if end:
             run.finish(end, self.clock.ms)
         else:
