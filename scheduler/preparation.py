@@ -19,7 +19,7 @@ from sleipnir.graphs.bundles.archive import Bundle, Part, pack
 from sleipnir.graphs.bundles.layout import bundle_parts
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.loader import Agent, load_agent
-from sleipnir.graphs.document.references import AgentSearch
+from sleipnir.graphs.document.references import AgentSearch, is_path
 from sleipnir.graphs.errors import AgentNotFound, BundleError, InvalidAgent
 from sleipnir.graphs.knowledge.plan import KnowledgePlan
 from sleipnir.graphs.knowledge.sources import loader_names
@@ -70,6 +70,7 @@ class PreparedAgent:
     directory: str = ""  # the agents that models may start, a line each
     unbuilt: tuple[UnbuiltBase, ...] = ()  # knowledge bases that its runs have to build
     built: tuple[BuiltBase, ...] = ()  # others of its bundles
+    path: str | None = None  # its directory, if it was named by a path
 
 
 class Preparation:
@@ -120,7 +121,8 @@ class Preparation:
             AgentNotFound, InvalidAgent, BundleError: the agent is unusable.
             SubmissionRefused: a name means different agents in different places.
         """
-        agent = load_agent(self._search.find(reference), os.environ)
+        directory = self._search.find(reference)
+        agent = load_agent(directory, os.environ)
         warnings = self._require_valid(agent)
         if agent.normal is not None:
             self._require_model(agent, agent.normal)
@@ -143,6 +145,7 @@ class Preparation:
             directory=self._directory_of_agents() if self._supervises else "",
             unbuilt=unbuilt,
             built=tuple(self._built),
+            path=str(directory.resolve()) if is_path(reference) else None,
         )
 
     def _require_model(self, agent: Agent, normal: NormalAgent) -> None:

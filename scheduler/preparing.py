@@ -101,6 +101,7 @@ class Preparing:
             facts=_facts_for(agent),
             session=session,
         )
+        run = replace(run, context=replace(run.context, agent_path=agent.path))
         settings = self.store.settings
         submission.require_fitting(
             run.state, settings.value_limit_bytes, settings.state_limit_bytes

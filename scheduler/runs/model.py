@@ -178,6 +178,8 @@ class RunContext:
     # What prompts may say about the submitting machine, by name; empty if no prompt can.
     facts: Mapping[str, str] = field(default_factory=dict)
     session: str | None = None  # of a normal agent: the session that the run continues
+    # The agent's directory on the submitting machine, if it was named by a path.
+    agent_path: str | None = None
 
     @property
     def is_unattended(self) -> bool:

@@ -284,6 +284,15 @@ def child_digest(parent: RunContext, agent: str, max_depth: int) -> str:
     )
 
 
+# What a child's context does not take over from its parent's.
+_OF_ROOTS_ONLY: Mapping[str, Any] = {
+    "answers": {},
+    "streamed": False,
+    "session": None,
+    "agent_path": None,
+}
+
+
 def child_run(
     graph: Graph,
     digest: str,
@@ -321,15 +330,13 @@ def child_run(
             depth=parent.depth + 1,
             variables=variables,
             secrets=_secrets(graph),
-            answers={},
-            streamed=False,
             # Unneeded entries would be stored and read with each of many children.
             **({} if may_spawn(graph) else _without_agents(parent)),
             converses=is_normal(graph),
             handle=handle,
             supervised=parent.supervised or (parent.depth == 0 and parent.converses),
             model=model or parent.model,
-            session=None,
+            **_OF_ROOTS_ONLY,
         ),
         timeout_s=graph.settings.timeout,
         parent=f"{parent_run} {parent_visit}",

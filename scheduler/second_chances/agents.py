@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sleipnir.graphs.errors import BundleError
@@ -47,7 +48,7 @@ def choose_agent(client: ClientCore, run: Run, choice: str | PreparedAgent) -> C
                 "to continue with the agent as it is now"
             ) from error
     if isinstance(choice, str):
-        choice = client.prepare(run.agent if choice == CURRENT else choice)
+        choice = client.prepare(current_reference(run) if choice == CURRENT else choice)
     found = choice
     if found.name != run.agent:
         raise SubmissionRefused(f"run {run.run_id} is of agent '{run.agent}', not '{found.name}'")
@@ -55,9 +56,16 @@ def choose_agent(client: ClientCore, run: Run, choice: str | PreparedAgent) -> C
         context_of_agent(run.context, found.graph),
         agents=dict(found.agents),
         unavailable=dict(found.unavailable),
+        agent_path=found.path,
     )
     changed = (run.digest, found.digest) if found.digest != run.digest else None
     return ChosenAgent(found.graph, found.digest, context, changed)
+
+
+def current_reference(run: Run) -> str:
+    """Return the path the run's agent was named by, if it is on this machine, else its name."""
+    path = run.context.agent_path
+    return path if path and Path(path).is_dir() else run.agent
 
 
 def require_changeable(run: Run, changes: Collection[str], step: int) -> None:

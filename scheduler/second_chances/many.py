@@ -13,7 +13,7 @@ from sleipnir.scheduler.errors import EngineUnreachable, SleipnirError
 from sleipnir.scheduler.periodic import pause
 from sleipnir.scheduler.runs.model import FINAL, Run, Status
 from sleipnir.scheduler.runs.reasons import Reason, reason_of
-from sleipnir.scheduler.second_chances.agents import CURRENT
+from sleipnir.scheduler.second_chances.agents import CURRENT, current_reference
 from sleipnir.scheduler.second_chances.retry import RetryRequest, retry_run
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _retry_one(
     try:
         run = client.queries.run(run_id)
         if request.agent == CURRENT:
-            request = replace(request, agent=_prepared(client, run.agent, agents))
+            request = replace(request, agent=_prepared(client, current_reference(run), agents))
         retry_run(client, run, request)
     except EngineUnreachable:
         raise

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from shutil import rmtree
 
 import pytest
 from click.testing import CliRunner
@@ -12,6 +14,8 @@ from sleipnir.scheduler.cli.app import cli
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.history import state_after
 from sleipnir.scheduler.runs.model import NO_USAGE
+from sleipnir.scheduler.runs.submit import Request
+from sleipnir.scheduler.second_chances.retry import RetryRequest
 from sleipnir.scheduler.store.audit.log import AuditLog
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
@@ -97,6 +101,42 @@ def test_a_fork_runs_the_agent_as_it_is_now_if_that_can(engine: Engine) -> None:
     engine.write("tested", LINE.replace("next: b", "next: nowhere"))
     with pytest.raises(InvalidAgent):
         engine.client.fork(before.run_id, 1, agent="current")
+
+
+def test_an_agent_that_was_named_by_a_path_is_found_there_again(
+    engine: Engine, tmp_path: Path
+) -> None:
+    file = tmp_path / "elsewhere" / "graph.yaml"
+    file.parent.mkdir()
+    file.write_text(f"name: elsewhere\n{LINE}")
+    before = engine.client.submit(str(file), Request(answers=ANSWERS))
+    engine.drive()
+    file.write_text(f"name: elsewhere\n{LINE.replace('{{x}} {{y}}', 'changed {{y}}')}")
+
+    fork = engine.client.fork(before, 1, agent="current")
+    again = engine.client.fork(fork.run_id, 1, agent="current")
+    request = RetryRequest(agent="current", from_step=1)
+    (retried,) = engine.client.retry_many([before], request)
+    engine.drive()
+
+    assert retried.refused is None
+    outputs = [engine.run(run_id).output for run_id in (before, fork.run_id, again.run_id)]
+    assert outputs == [": changed 2"] * 3
+
+
+def test_an_agent_whose_path_is_gone_is_found_by_its_name(engine: Engine, tmp_path: Path) -> None:
+    directory = tmp_path / "tested"
+    directory.mkdir()
+    (directory / "graph.yaml").write_text(f"name: tested\n{LINE}")
+    before = engine.client.submit(str(directory), Request(answers=ANSWERS))
+    engine.drive()
+    rmtree(directory)
+    engine.write("tested", LINE.replace("{{x}} {{y}}", "changed {{y}}"))
+
+    fork = engine.client.fork(before, 1, agent="current")
+    engine.drive()
+
+    assert engine.run(fork.run_id).output == ": changed 2"
 
 
 FAILING = """

@@ -156,7 +156,12 @@ def test_a_submission_may_lower_the_time_limit_only(
 
 
 PARENT = RunContext(
-    depth=1, root="ab" * 8, workdir="/w", submitted_vars={"who": "Ada"}, agents={"helper": "d2"}
+    depth=1,
+    root="ab" * 8,
+    workdir="/w",
+    submitted_vars={"who": "Ada"},
+    agents={"helper": "d2"},
+    agent_path="/w/g",
 )
 
 
@@ -183,6 +188,7 @@ def test_a_child_shares_partition_root_workdir_and_agents() -> None:
     )
     assert (run.context.depth, run.context.root, run.context.workdir) == (2, "ab" * 8, "/w")
     assert run.context.agents == PARENT.agents
+    assert run.context.agent_path is None
 
 
 def test_a_child_sees_given_values_only_of_variables_it_declares() -> None:
