@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import yaml
 from tests.support.command_line import Sleipnir
 from tests.support.knowledge import embedding
 from tests.support.model_server import ModelServer
+from tests.support.proxy import Proxy
+from tests.support.services import Fleet
 from tests.support.wait import wait_until
 
 GRAPH = """
@@ -87,6 +90,35 @@ def test_the_local_model_finds_other_words(own_project: Sleipnir) -> None:
     assert "2 chunks, dimension 256" in built.stderr
     hit = found["hits"][0]
     assert (hit["source"], hit["vector_rank"], hit["keyword_rank"]) == ("./cats.md", 1, None)
+
+
+def test_what_one_machine_built_answers_on_others_that_share_redis_alone(tmp_path: Path) -> None:
+    local = "embedding_model: local\n    chunk_size: 200\n    chunk_overlap: 0"
+    graph = GRAPH.replace("embedding_model: none", local).replace('"*.md"', "docs")
+    with Fleet(tmp_path) as fleet, Proxy(fleet.redis.socket_file) as network:
+        fleet.sleipnir.environment["SLEIPNIR_REDIS_URL"] = network.url
+        fleet.start_scheduler()
+        directory = fleet.sleipnir.write("pets", graph)
+        (directory / "docs").mkdir()
+        for name, text in DOCS.items():
+            (directory / "docs" / name).write_text(text)
+        builder = fleet.start_worker(SLEIPNIR_DATA_DIR=str(tmp_path / "one"))
+        built = fleet.sleipnir("kb", "build", "pets")
+        assert "2 chunks, dimension 256" in built.stderr, built.stderr
+        builder.kill()
+        shutil.rmtree(tmp_path / "one")
+
+        # Of the agent, another desk has the graph and the note, and no document.
+        desk = Sleipnir(tmp_path / "desk", SLEIPNIR_REDIS_URL=network.url)
+        shutil.copytree(directory, desk.project / "pets", ignore=lambda *_: ["docs"])
+        fleet.start_worker(SLEIPNIR_DATA_DIR=str(tmp_path / "two"))
+        ran = desk("run", "./pets", "kitten")
+        found = desk.json("kb", "query", "./pets", "kitten")
+
+        address = yaml.safe_load((directory / "look_up.yaml").read_text())["address"]
+        assert ran.stdout.startswith("[Source: ./docs/cats.md]\nCats sleep all day."), ran.stderr
+        assert found["hits"][0]["source"] == "./docs/cats.md"
+        assert [file.name for file in (tmp_path / "two" / "kb-cache").iterdir()] == [address]
 
 
 def test_a_build_says_what_it_used(tmp_path: Path) -> None:
