@@ -45,11 +45,10 @@ def documents_stay_inside(context: Context) -> Iterator[Finding]:
 
 
 def knowledge_is_there(context: Context) -> Iterator[Finding]:
-    """E208, when a run starts: a knowledge base must be built, or buildable without asking."""
-    if not context.resources.require_knowledge:
-        return
+    """E208: a knowledge base must be usable; for a run, built or buildable without asking."""
     for base in _bases_of_graph(context):
-        why = base.why_not_there()
+        is_for_run = context.resources.require_knowledge
+        why = base.why_not_there() if is_for_run else base.why_unusable()
         if why is not None:
             yield base.finding("E208", why)
 
@@ -149,19 +148,26 @@ class _Base:
 
     def why_not_there(self) -> str | None:
         """Return why there is none, and none can be built without asking; None otherwise."""
+        if (why := self.why_unusable()) is not None or self.pointer() is not None:
+            return why
+        found = effective(self.node, self.defaults)
+        if isinstance(found, BuildSettings):
+            return None
+        missing = ", ".join(_setting(field) for field in found.missing)
+        message = f"knowledge base not built; set {missing} or build it once"
+        return f"{message}; {_WITHOUT_MODEL}" if "embedding_model" in found.missing else message
+
+    def why_unusable(self) -> str | None:
+        """Return why it can be neither used nor built, whatever anybody answers; None otherwise."""
+        if self.node_id in _AGENT_FILE_STEMS:
+            return None  # E217 says so
         try:
             if self.pointer() is not None:
                 return None
         except UnusablePointer as error:
             return f"{self.node_id}.yaml cannot be used, {error}; build it again"
         found = effective(self.node, self.defaults)
-        if isinstance(found, BuildSettings):
-            return None
-        if found.problem:
-            return found.problem
-        missing = ", ".join(_setting(field) for field in found.missing)
-        message = f"knowledge base not built; set {missing} or build it once"
-        return f"{message}; {_WITHOUT_MODEL}" if "embedding_model" in found.missing else message
+        return None if isinstance(found, BuildSettings) else found.problem or None
 
     def embedding_model(self) -> str | None:
         """Return the embedding model of a run's searches, if it is known."""

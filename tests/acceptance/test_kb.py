@@ -140,7 +140,10 @@ def test_what_cannot_be_built_is_told_in_a_line(own_project: Sleipnir) -> None:
     sleipnir.write("none", "start: z\nnodes: {z: {type: end}}")
 
     for arguments, words in (
-        (("pets",), "documents cannot be read: *.md: no file matches"),
+        (
+            ("pets",),
+            "agent 'pets', knowledge base 'look_up': documents cannot be read: *.md: ",
+        ),
         (("pets", "z"), "'z' is not a knowledge base of agent 'pets': look_up"),
         (("none",), "agent 'none' has no knowledge base"),
     ):

@@ -89,7 +89,7 @@ def query(
         raise click.UsageError("Missing argument 'TEXT'.")
     base = _base(options, agent, node)
     top_k = top_k or base.top_k
-    with _indexes(options) as (indexes, models):
+    with _named(base), _indexes(options) as (indexes, models):
         hits = base.search(indexes, models, text, top_k)
     if options.json:
         document = {"query": text, "top_k": top_k, "hits": [hit.to_json() for hit in hits]}
@@ -118,7 +118,7 @@ def info(options: Options, agent: str, node: str | None) -> None:
         )
     for change in base.changes(pointer):
         options.say(f"warning: {printable(change)} (W605)")
-    with _indexes(options) as (indexes, _):
+    with _named(base), _indexes(options) as (indexes, _):
         changed, missing = base.differences(indexes)
     document = {
         "agent": base.agent.name,
@@ -189,6 +189,18 @@ def _asked(base: AgentBase) -> AgentBase:
 
 
 @contextmanager
+def _named(base: AgentBase) -> Iterator[None]:
+    """Name the knowledge base in failures."""
+    try:
+        yield
+    except knowledge_errors.KnowledgeFailed as error:
+        is_of_build = isinstance(error, knowledge_errors.BuildFailed)
+        kind = knowledge_errors.BuildFailed if is_of_build else knowledge_errors.KnowledgeFailed
+        where = f"agent '{base.agent.name}', knowledge base '{base.node_id}'"
+        raise kind(f"{where}: {error}") from error
+
+
+@contextmanager
 def _indexes(options: Options) -> Iterator[tuple[Indexes, ModelsByHand]]:
     """Yield the stored indexes and a way to ask models, with a client of the engine open."""
     with open_client(options, workers=False) as client:
@@ -201,23 +213,24 @@ def _indexes_of(client: Client) -> Indexes:
 
 def _build(options: Options, client: Client, base: AgentBase) -> None:
     """Build in a run of its own, and record the build in the agent's directory."""
-    run_id = new_run_id()
-    order = base.order(run_id)
-    loaded = base.load()
-    _go_on_without(loaded)
-    root_build.submit_build(client, order, loaded, run_id)
-    try:
-        run = _follow(options, client, run_id, base.node_id)
-    except KeyboardInterrupt:
-        client.cancel(run_id)
-        raise
-    built = root_build.result_of(run)
-    pointer = base.note(order, built, _indexes_of(client))
-    for warning in built["warnings"]:
-        options.say(f"warning: {printable(warning)}")
-    used = run.usage
-    cost = "" if not used else f", {formatting.tokens(used)} tokens, {formatting.cost(used)}"
-    options.say(f"{base.node_id}: {_counts(pointer)}, {pointer.address[:12]}{cost}")
+    with _named(base):
+        run_id = new_run_id()
+        order = base.order(run_id)
+        loaded = base.load()
+        _go_on_without(loaded)
+        root_build.submit_build(client, order, loaded, run_id)
+        try:
+            run = _follow(options, client, run_id, base.node_id)
+        except KeyboardInterrupt:
+            client.cancel(run_id)
+            raise
+        built = root_build.result_of(run)
+        pointer = base.note(order, built, _indexes_of(client))
+        for warning in built["warnings"]:
+            options.say(f"warning: {printable(warning)}")
+        used = run.usage
+        cost = "" if not used else f", {formatting.tokens(used)} tokens, {formatting.cost(used)}"
+        options.say(f"{base.node_id}: {_counts(pointer)}, {pointer.address[:12]}{cost}")
 
 
 def _go_on_without(loaded: Loaded) -> None:
