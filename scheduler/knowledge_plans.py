@@ -59,7 +59,6 @@ def plans_of(
     """
     plans: dict[str, KnowledgePlan] = {}
     for base in bases_of(agent):
-        top_k = getattr(base.node, "top_k", None) or settings.rag_top_k
         reranker = getattr(base.node, "reranker_model", None) or settings.rag_reranker_model
         try:
             pointer = _pointer(agent, base)
@@ -68,6 +67,7 @@ def plans_of(
         chosen = (choices or {}).get((agent.directory, base.node_id), {})
         wanted = effective(base.node, {**rag_defaults(settings), **chosen})
         template = settings.rag_template if base.node is None else None
+        top_k = base.top_k or (pointer and pointer.top_k) or settings.rag_top_k
         if pointer is not None:
             built = pointer.settings, top_k, pointer.address, reranker, template
             plans[base.node_id] = KnowledgePlan(*built)
@@ -92,7 +92,13 @@ def unbuilt_bases(
             )
             documents = tuple(base.documents)
             yield UnbuiltBase(
-                agent.directory, base.node_id, digest, plan.settings, documents, files
+                agent.directory,
+                base.node_id,
+                digest,
+                plan.settings,
+                base.top_k,
+                documents,
+                files,
             )
 
 

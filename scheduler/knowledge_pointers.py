@@ -34,6 +34,7 @@ class UnbuiltBase:
     node_id: str
     bundle: str
     settings: BuildSettings
+    top_k: int | None
     documents: tuple[str, ...]
     files_hash: str
 
@@ -83,6 +84,7 @@ def _noted(base: UnbuiltBase, indexes: Indexes) -> bool:
     built = pointer.Pointer(
         address=address,
         **base.settings.to_json(),
+        top_k=base.top_k,
         documents=[document.strip() for document in base.documents],
         files=info["files"],
         chunks=info["chunks"],

@@ -19,6 +19,11 @@ class DescribedBase:
     node: RagNode | None  # None for a normal agent's
 
     @property
+    def top_k(self) -> int | None:
+        """Chunks that a search gives; None: what the knowledge base was built with."""
+        return self.node.top_k if self.node is not None else None
+
+    @property
     def batch_size(self) -> int | None:
         """Texts embedded in one call; None: the engine's default."""
         return self.node.batch_size if self.node is not None else None

@@ -34,8 +34,9 @@ class Pointer(BaseModel):
     format: int = POINTER_FORMAT
     address: str = Field(pattern=re.compile("^[0-9a-f]{64}$"))
     embedding_model: str
-    chunk_size: int
-    chunk_overlap: int
+    chunk_size: int = Field(ge=1)
+    chunk_overlap: int = Field(ge=0)
+    top_k: int | None = Field(None, ge=1)  # the node's, for when it has none any more
     documents: list[str]
     files: int  # documents read, including those without chunks
     chunks: int

@@ -62,7 +62,12 @@ class AgentBase:
 
     @property
     def top_k(self) -> int:
-        return (self.node.top_k if self.node is not None else None) or self.settings.rag_top_k
+        pointer = self._usable_pointer()
+        return self._own_top_k or (pointer and pointer.top_k) or self.settings.rag_top_k
+
+    @property
+    def _own_top_k(self) -> int | None:
+        return self.node.top_k if self.node is not None else None
 
     @property
     def reranker_model(self) -> str | None:
@@ -116,6 +121,7 @@ class AgentBase:
         pointer = Pointer(
             address=built["address"],
             **order.settings.to_json(),
+            top_k=self._own_top_k,
             documents=[document.strip() for document in self.documents],
             files=built["files"],
             chunks=built["chunks"],

@@ -212,6 +212,24 @@ def test_whoever_loads_an_agent_notes_what_its_runs_have_built(
     assert engine.queries.children(run.run_id) == []
 
 
+def test_a_knowledge_base_keeps_the_top_k_that_its_node_had(
+    engine: Engine, server: ModelServer
+) -> None:
+    graph = BY_MEANING.replace("top_k: 2", "top_k: 3")
+    engine.finish(graph, LETTERS, prompt="abcd")
+    file = engine.write("tested", graph, LETTERS) / "look_up.yaml"
+    engine.client.prepare("tested")
+    without = BY_MEANING.replace("    top_k: 2\n", "")
+
+    run = engine.finish(without, LETTERS, prompt="abcd")
+
+    assert len(engine.state(run.run_id)["sources"]) == 3
+    base = base_of(load_agent(file.parent), None, engine.store.settings)
+    assert base.top_k == 3
+    run = engine.finish(BY_MEANING, LETTERS, prompt="abcd")  # what the node says counts
+    assert len(engine.state(run.run_id)["sources"]) == 2
+
+
 def test_what_is_built_of_a_shipped_agent_is_noted_in_the_data_directory(
     engine: Engine, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
