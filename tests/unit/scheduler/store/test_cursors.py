@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sleipnir.scheduler.errors import BadCursor
 from sleipnir.scheduler.store.queries.cursors import ListKind, Position, from_cursor, to_cursor
 from sleipnir.scheduler.store.queries.merging import MergedList, RangeAnswer, RangeRequest
 
-# A busy machine is no fault.
-at_any_pace = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # Few instants and names, so that many are equal.
 positions = st.builds(Position, st.integers(0, 5), st.text("abc", min_size=1, max_size=3))
 entries = st.lists(positions, unique_by=lambda entry: entry.name, max_size=40)
@@ -50,7 +48,6 @@ class Indexes:
         return RangeAnswer(mine[:most], ended=len(mine) < most)
 
 
-@at_any_pace
 @given(entries, st.integers(1, 5), st.integers(1, 9), st.booleans())
 def test_pages_are_the_sorted_list_in_pieces(
     entries: list[Position], count: int, page: int, newest_first: bool
@@ -66,7 +63,6 @@ def test_pages_are_the_sorted_list_in_pieces(
     assert all(len(taken) == page for taken in pages[:-1])
 
 
-@at_any_pace
 @given(entries, st.data(), st.integers(1, 5), st.integers(1, 6), st.booleans())
 def test_pages_by_cursor_are_stable_while_entries_come_and_go(
     entries: list[Position], data: st.DataObject, count: int, page: int, newest_first: bool
@@ -122,7 +118,6 @@ def test_an_entry_that_two_indexes_have_is_told_once() -> None:
     assert MergedList(["x", "y"], read).take(5) == both
 
 
-@at_any_pace
 @given(kinds, st.integers(0, 2**53), st.text(min_size=1, max_size=50))
 def test_a_cursor_names_its_place_and_needs_no_quoting(
     kind: ListKind, instant: int, name: str
@@ -134,7 +129,6 @@ def test_a_cursor_names_its_place_and_needs_no_quoting(
     assert not cursor.startswith("-")
 
 
-@at_any_pace
 @given(kinds, st.text(max_size=80))
 def test_any_text_is_a_cursor_or_is_refused(kind: ListKind, text: str) -> None:
     with suppress(BadCursor):
