@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from sleipnir.scheduler.errors import AnswerInvalid
@@ -142,6 +144,19 @@ def test_several_options_are_chosen_as_a_list() -> None:
 
     assert answer_of_choices(question, ["c", "a", "z"], " ") == '["a", "c"]'
     assert answer_of_choices(question, ["a"], "none of these") == "none of these"
+
+
+def test_questions_are_answered_where_they_are_told_of(engine: Engine, site: ServedSite) -> None:
+    run = engine.finish(GRAPH)
+    path = f"/inbox/{run.run_id}/1/review"
+
+    pages = [site.ask(each).text for each in ("/now", f"/runs/{run.run_id}")]
+
+    for page in pages:
+        (form,) = re.findall(rf'<form method="post" action="{path}".*?</form>', page, re.DOTALL)
+        assert re.findall(r'name="answer" value="(\w+)"', form) == ["yes", "no"]
+    assert answer(site, path, "no")[0] == 303
+    assert 'name="answer"' not in site.ask(f"/runs/{run.run_id}").text
 
 
 def test_questions_say_how_long_their_runs_have_left(engine: Engine, site: ServedSite) -> None:

@@ -130,6 +130,24 @@ def test_long_pauses_are_folded() -> None:
     assert stretches([], 100) == []
 
 
+def test_waiting_for_a_person_is_folded_too(engine: Engine, site: ServedSite) -> None:
+    graph = """
+    start: work
+    nodes:
+      work: {type: script, script: work.sh, next: ask}
+      ask: {type: input, question: "ok?", next: z}
+      z: {type: end}
+    """
+    run = engine.finish(graph, {"work.sh": "echo '{}'"})
+    engine.clock.move(3 * 3_600)
+
+    page = site.ask(f"/runs/{run.run_id}/timeline").text
+
+    assert 'class="pause"' in page
+    assert ">3 h</text>" in page
+    assert 'class="parked"' in page
+
+
 def test_hostile_names_stay_text() -> None:
     row = {"step": 1, "node": "<script>", "state": "done", "began_ms": 0, "took_ms": 5}
     rest = {"waited_ms": 0, "parked_ms": 0, "items": None, "held_up": False}

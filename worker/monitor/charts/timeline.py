@@ -80,7 +80,9 @@ def timeline_svg(rows: Sequence[Mapping[str, Any]], now_ms: int) -> str:
     if not rows:
         return ""
     bars = [_instants(row, now_ms) for row in rows]
-    found = stretches([(begin, end) for begin, _, _, end in bars], _BARS)
+    # Nothing works on a visit that is parked: only the ends of that are places in time.
+    busy = [(begin, parked) for begin, _, parked, _ in bars] + [(end, end) for *_, end in bars]
+    found = stretches(busy, _BARS)
     height = _TOP + _ROW * len(rows)
     parts = [
         f'<svg class="timeline" viewBox="0 0 {_NAMES + _BARS + 90} {height}" '
@@ -98,7 +100,10 @@ def timeline_svg(rows: Sequence[Mapping[str, Any]], now_ms: int) -> str:
 def _instants(row: Mapping[str, Any], now_ms: int) -> tuple[int, int, int, int]:
     """Return when its step began, it began, was parked and ended, as if it was parked only once."""
     began = row["began_ms"]
-    end = now_ms if row["took_ms"] is None else began + row["took_ms"]
+    if row["took_ms"] is None:
+        parked = began if row["state"] == "waiting" else max(began, now_ms)
+        return began - row["waited_ms"], began, parked, max(began, now_ms)
+    end = began + row["took_ms"]
     return began - row["waited_ms"], began, end - row["parked_ms"], end
 
 
