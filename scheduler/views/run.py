@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.scheduler.runs.events import NarrationEntry, to_json
 from sleipnir.scheduler.runs.history import changes_of
-from sleipnir.scheduler.runs.model import Checkpoint, Run
+from sleipnir.scheduler.runs.model import Checkpoint, Run, Status
 from sleipnir.scheduler.runs.narration import render
 from sleipnir.scheduler.store.clock import to_rfc3339
+from sleipnir.scheduler.store.queries.lists import ChildRows
 from sleipnir.scheduler.views.documents import (
     Document,
     elapsed_s,
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 MOST_ENTRIES = 1_000
 _PROMPT_KEY = "initial_prompt"
 _MOST_OF_PROMPT = 200  # characters
-# The most child runs read per request.
+# The most child runs shown per request.
 _MOST_CHILDREN = 200
 # Kinds of events that narrations begin with.
 _BEGINNINGS = ("submitted", "forked")
@@ -220,12 +222,21 @@ def logs_document(
 
 
 def children_document(client: Client, run: Run) -> Document:
-    """Return the child runs of a run, in the order they were started."""
+    """Return child runs of a run, those that failed first, else in the order they were started.
+
+    Each has its `error`. `more` counts the others by status, `uncounted` beyond the first 1,000.
+    """
     now_ms = client.queries.now_ms()
-    (found,) = client.queries.child_rows([run.run_id], most=_MOST_CHILDREN, counted=MOST_ENTRIES)
+    (found,) = client.queries.child_rows([run.run_id], most=MOST_ENTRIES, counted=0)
+    rows = sorted(found.rows, key=lambda row: row.status not in (Status.FAILED, Status.TIMED_OUT))
+    shown, others = rows[:_MOST_CHILDREN], Counter(str(row.status) for row in rows[_MOST_CHILDREN:])
+    errors = client.queries.errors([row.run_id for row in shown])
     return {
-        "children": [row_document(row, now_ms=now_ms) for row in found.rows],
-        "more": left_out(found),
+        "children": [
+            {**row_document(row, now_ms=now_ms), "error": None if why is None else why.to_json()}
+            for row, why in zip(shown, errors, strict=True)
+        ],
+        "more": left_out(ChildRows((), others, found.uncounted)),
     }
 
 

@@ -79,8 +79,10 @@ def runs_overview(
         run["run_id"]: None if reason is None else reason.to_json()
         for run, reason in zip(ended, reasons, strict=True)
     }
-    for run in document["runs"]:
+    children = client.queries.child_counts([run["run_id"] for run in document["runs"]])
+    for run, count in zip(document["runs"], children, strict=True):
         run["error"] = errors.get(run["run_id"])
+        run["child_runs"] = count
     counts, are_all = client.queries.counts_by_status(wanted)
     return {**document, "counts": dict(counts), "counts_all": are_all}
 

@@ -152,6 +152,13 @@ class RecordQueries(Queries):
                 pipe.hget(run_key("run", run_id), "digest")
             return list(pipe.execute())
 
+    def child_counts(self, run_ids: Sequence[str]) -> list[int]:
+        """Return how many child runs each run started, in one round trip."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.llen(run_key("children", run_id))
+            return list(pipe.execute())
+
     def deadlines(self, run_ids: Sequence[str]) -> list[Deadline | None]:
         """Return when runs time out, in one round trip; None for those that never do."""
         with self._redis.pipeline(transaction=False) as pipe:

@@ -17,7 +17,7 @@ nodes:
   z: {type: end}
 """
 FILES = {
-    "look.sh": "[ $(cat | grep -c 3) = 9 ] || { echo \"no <ink> for '$RANDOM'\" >&2; exit 1; }",
+    "look.sh": "echo \"no <ink> for '$RANDOM'\" >&2; exit 1",
     "print.sh": """
         for n in $(seq 30); do echo "line <$n>" >&2; done
         echo '{"_next": "nowhere"}'
@@ -41,6 +41,34 @@ def test_the_log_and_like_failures_stand_at_the_top(engine: Engine, site: Served
     assert f'href="/runs/{run.run_id}/model?node=print"' in head
 
 
+def test_children_that_failed_come_first(engine: Engine, site: ServedSite) -> None:
+    child = """
+    settings: {tolerate_failures: false}
+    start: s
+    nodes: {s: {type: script, script: s.sh, next: z}, z: {type: end}}
+    """
+    engine.write(
+        "child", child, {"s.sh": "case $GRAPH_STATE in *'no. 2'*) exit 7;; esac; echo '{}'"}
+    )
+    graph = """
+    initial_state: {numbers: [0, 1, 2, 3]}
+    start: each
+    nodes:
+      each: {type: map, over: "{{numbers}}", as: n, branch: go, collect_into: got,
+             on_error: collect, next: z}
+      go: {type: agent, agent: child, prompt: "no. {{n}}"}
+      z: {type: end}
+    """
+    run = engine.finish(graph)
+
+    children = site.ask(f"/api/v1/runs/{run.run_id}/children").json["children"]
+    page = site.ask(f"/runs/{run.run_id}/children").text
+
+    assert [child["status"] for child in children] == ["failed", *3 * ["succeeded"]]
+    assert children[0]["error"]["node"] == "s"
+    assert f'<a class="reason" href="/runs/{children[0]["run_id"]}">R013 at s' in page
+
+
 def test_the_deepest_child_that_failed_is_named(engine: Engine, site: ServedSite) -> None:
     calls = """
     settings: {{tolerate_failures: false}}
@@ -61,6 +89,9 @@ def test_the_deepest_child_that_failed_is_named(engine: Engine, site: ServedSite
     (deepest,) = engine.queries.children(child.run_id)
 
     page = site.ask(f"/runs/{run.run_id}").text
+    (listed,) = site.ask("/api/v1/runs").json["runs"]
 
+    assert listed["child_runs"] == 1
+    assert f'<a href="/runs/{run.run_id}/children">1</a>' in site.ask("/runs").text
     assert f'Child run <a href="/runs/{deepest.run_id}">' in page
     assert "exit code 7" in page

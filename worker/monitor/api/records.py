@@ -79,6 +79,7 @@ class RunRowDocument(AnswerDocument):
 
 class ListedRunDocument(RunRowDocument):
     error: FailureDocument | None
+    child_runs: int
 
 
 class PageDocument(AnswerDocument):

@@ -11,6 +11,7 @@ from sleipnir.worker.monitor.api.records import (
     AgedQuestionDocument,
     AgentFileDocument,
     AnswerDocument,
+    FailureDocument,
     FileChangeDocument,
     ListedRunDocument,
     NodeFailureDocument,
@@ -231,8 +232,12 @@ class ItemsDocument(AnswerDocument):
     next: int | None
 
 
+class ChildDocument(RunRowDocument):
+    error: FailureDocument | None
+
+
 class ChildrenDocument(AnswerDocument):
-    children: list[RunRowDocument]
+    children: list[ChildDocument] = Field(description="those that failed first")
     more: dict[str, int]
 
 
