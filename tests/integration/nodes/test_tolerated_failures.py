@@ -191,4 +191,5 @@ def test_the_failures_go_with_their_run(engine: Engine) -> None:
     engine.clock.move(engine.store.settings.retention_s + 60)
     engine.tick()
 
-    assert not [key for key in engine.redis.scan_iter() if run.run_id in key]
+    (left,) = [key for key in engine.redis.scan_iter() if run.run_id in key]
+    assert left == run_key("gone", run.run_id)
