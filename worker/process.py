@@ -35,7 +35,9 @@ def main() -> int:
     )
     if arguments.verbose == 0:
         # Records of each run cost reading its history, so they are logged only on request.
-        logging.getLogger("sleipnir.graph").setLevel(logging.WARNING)
+        # What faiss logs when it is imported is about its own build.
+        for name in ("sleipnir.graph", "faiss"):
+            logging.getLogger(name).setLevel(logging.WARNING)
     if arguments.quiet and arguments.verbose == 0:
         _silence_celery()
     try:

@@ -65,6 +65,7 @@ class WebServer(Loopback):
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 1024  # by default 5: many clients at once would time out
     owner: WebServer
 
     def handle_error(self, request: object, client_address: object) -> None:
