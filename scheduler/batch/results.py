@@ -20,7 +20,7 @@ from sleipnir.scheduler.batch.ledger import Ledger
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.model import NO_USAGE, Status, Usage
 from sleipnir.scheduler.runs.reasons import reasons_of
-from sleipnir.scheduler.views.documents import error_document, failure_documents
+from sleipnir.scheduler.views.documents import ended_document
 
 # The beginning of every line that is written here.
 _BEGINNING = b'{"id":'
@@ -29,20 +29,7 @@ _BEGINNING = b'{"id":'
 def result_document(finished: FinishedLine) -> dict[str, Any]:
     """Return the result of a finished run; a line without an id gets one from its content."""
     item, run, failures, more = finished
-    started, ended = run.started_at, run.ended_at
-    return {
-        "id": item.item,
-        "line": item.number,
-        "run_id": run.run_id,
-        "status": str(run.status),
-        "output": run.output,
-        "error": error_document(run, failures),
-        "failures": failure_documents(failures),
-        "usage": run.usage.to_json(),
-        "elapsed_s": (ended - started) / 1000 if started and ended else 0.0,
-        "try": run.tries,
-        **more,
-    }
+    return {"id": item.item, "line": item.number, **ended_document(run, failures), **more}
 
 
 def result_line(finished: FinishedLine) -> str:

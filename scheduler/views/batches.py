@@ -9,12 +9,7 @@ from sleipnir.scheduler.runs.model import FINAL, Failure, Run, RunRow, Status
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.batches import BatchQueries, BatchRow
 from sleipnir.scheduler.store.queries.filters import RunFilter
-from sleipnir.scheduler.views.documents import (
-    Document,
-    elapsed_s,
-    error_document,
-    failure_documents,
-)
+from sleipnir.scheduler.views.documents import Document, ended_document
 from sleipnir.scheduler.views.grouping import FailureGroup, fixed_part, grouped
 from sleipnir.scheduler.views.limits import limits_document
 from sleipnir.scheduler.views.pages import page_document
@@ -102,26 +97,12 @@ def _rate(queries: RunQueries, batch: str, now_ms: int) -> float:
 
 
 def result_documents(client: Client, name: str) -> Iterator[tuple[Run, Document]]:
-    """The runs of a batch that are over, newest first, each with what `sleipnir batch` says of it
-    but for the number of its line."""
+    """Yield the ended runs of a batch, newest first, each with its result without `line`."""
     queries = client.queries
     for run_ids in queries.batch_pages(name, _RESULTS):
         for run in queries.runs(run_ids):
             if run is not None and run.is_final:
-                failures = queries.failures(run)
-                yield (
-                    run,
-                    {
-                        "id": run.item,
-                        "run_id": run.run_id,
-                        "status": str(run.status),
-                        "output": run.output,
-                        "error": error_document(run, failures),
-                        "failures": failure_documents(failures),
-                        "usage": run.usage.to_json(),
-                        "elapsed_s": elapsed_s(run, queries.now_ms()),
-                    },
-                )
+                yield run, {"id": run.item, **ended_document(run, queries.failures(run))}
 
 
 def batch_report(client: Client, name: str) -> Document | None:

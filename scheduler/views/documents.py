@@ -116,6 +116,20 @@ def failure_documents(failures: Sequence[NodeFailure]) -> list[Document]:
     return [each.to_json() for each in failures if not each.handled]
 
 
+def ended_document(run: Run, failures: Sequence[NodeFailure]) -> Document:
+    """Return what the results of a batch say of a run that has ended."""
+    return {
+        "run_id": run.run_id,
+        "status": str(run.status),
+        "output": run.output,
+        "error": error_document(run, failures),
+        "failures": failure_documents(failures),
+        "usage": run.usage.to_json(),
+        "elapsed_s": elapsed_s(run, run.ended_at or 0),
+        "try": run.tries,
+    }
+
+
 def question_document(question: Question) -> Document:
     """Return the document of an open question."""
     return {
