@@ -163,7 +163,7 @@ class Client(Preparing, Following, Steering, Sessions, SecondChances):
 
         Raises:
             SubmissionRefused: nothing was stored.
-            SessionInUse: likewise; another run of the session has not ended.
+            SessionInUse: nothing was stored: another run of the session has not ended.
             AgentNotFound, InvalidAgent, BundleError: as `prepare`.
             NotKept: it was stored, but may get lost.
         """

@@ -19,7 +19,7 @@ POINTER_FORMAT = 1
 # For a normal agent, whose pointer is `rag.yaml`.
 NORMAL_AGENT_NODE = "rag"
 
-_HEADER = "# Made by `sleipnir kb build`: delete it to have the knowledge base built anew.\n"
+_HEADER = "# Made by `sleipnir kb build`: delete it to rebuild the knowledge base.\n"
 
 
 class UnusablePointer(Exception):

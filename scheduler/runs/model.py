@@ -250,7 +250,7 @@ class Begun:
     results: Mapping[str, str]  # results of its waits, by call id
     context: RunContext
     item: str | None  # JSON text, in a map's invocation
-    life: str  # changes when the run begins anew, or continues after its end
+    life: str  # changes when the run is started again or continues after its end
     state: Snapshot
 
 

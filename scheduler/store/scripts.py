@@ -196,7 +196,7 @@ def compose(name: str, constants: Mapping[str, Constant]) -> str:
 
 
 def _definitions(libraries: Sequence[str], text: str) -> list[str]:
-    """Return the parts of libraries that `text` needs: every call creates its functions anew.
+    """Return the parts of libraries that `text` needs: every call creates its functions again.
 
     What only lazy functions refer to is created when one of them is first called.
     """

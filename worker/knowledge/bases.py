@@ -278,5 +278,5 @@ def _built_for(visit: Visit[Any], plan: KnowledgePlan) -> tuple[str | None, tupl
     built = json.loads(child["output"])
     warnings = list(built["warnings"])
     if plan.address is not None:
-        warnings.append("the knowledge base was no longer stored and is built anew")
+        warnings.append("the knowledge base was no longer stored and is rebuilt")
     return built["address"], tuple(warnings)

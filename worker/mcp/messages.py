@@ -2,7 +2,7 @@
 
 Parsing a message of a few megabytes can cost the SDK minutes and gigabytes while it holds the
 interpreter: it tries each part as every type that it might be. And it drops messages that it cannot
-parse, so that their caller would wait in vain. Here such an answer is replaced by an error that
+parse, so that their caller would wait forever. Here such an answer is replaced by an error that
 says what is wrong.
 """
 

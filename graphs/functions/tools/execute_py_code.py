@@ -13,7 +13,7 @@ NAME = "<code>"
 def run(code: str) -> str:
     """Run Python code and return what it prints, with the value of its last expression.
 
-    Every call starts anew: no variables are left from earlier ones.
+    Every call starts afresh: variables of earlier calls are gone.
 
     Args:
         code: The Python code.

@@ -263,7 +263,7 @@ def test_an_index_that_is_no_longer_stored_is_built_anew_with_a_warning(
 
     assert engine.state(run_id)["sources"] == ["./docs/d.md"]
     [warned] = [event.warnings for event in engine.events(run_id, StepCommitted) if event.warnings]
-    assert "the knowledge base was no longer stored and is built anew" in str(warned)
+    assert "the knowledge base was no longer stored and is rebuilt" in str(warned)
 
 
 def test_a_rebuild_embeds_what_is_new_alone(engine: Engine, server: ModelServer) -> None:

@@ -225,7 +225,7 @@ function addTools() {
   tool("find").addEventListener("change", () => find(tool("find").value));
 }
 
-// The drawing was drawn anew, or coloured anew: it shows what it showed.
+// The drawing was replaced or recoloured: show the same part of it as before.
 function refresh() {
   frame.classList.add("is-movable");
   frame.style.height = `${Math.min(whole.height, 0.75 * innerHeight)}px`;

@@ -52,7 +52,7 @@ onconnect = (event) => {
       ports.delete(port);
     } else {
       ports.set(port, message.data);
-      // A run that is watched anew may have been retried.
+      // A run that is watched again may have been retried.
       for (const topic of message.data) over.delete(topic);
       if (source !== null && source.readyState === EventSource.OPEN) {
         port.postMessage({ event: "live" });

@@ -1,4 +1,4 @@
-// Keys for whoever works with them all day; they can be switched off, and are while typing.
+// Keyboard shortcuts. They can be switched off, and are ignored while typing.
 const OFF = "sleipnir-keys"; // "off" in the browser's storage
 const GO_MS = 1_500; // for the letter after `g`
 const help = document.querySelector("[data-keys-help]");

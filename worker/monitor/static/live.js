@@ -128,7 +128,7 @@ function tellState({ topic, status, glyph, word }) {
 }
 
 let isFirst = true;
-// What is shown is from before; it goes on by itself.
+// What is shown is outdated; updates resume by themselves.
 const bar = document.querySelector("[data-away]");
 function tellAway(reason) {
   document.body.classList.toggle("is-away", reason !== null);

@@ -1,4 +1,4 @@
-// Tells of questions and failures while nobody looks at these pages; only who asked for it is told.
+// Notifies of questions and failures while these pages are not visible, if the user asked for it.
 const ON = "sleipnir-notices"; // "on" in the browser's storage
 const SEEN = "sleipnir-seen"; // when a tab that was looked at heard of something
 const SEEN_MS = 2_000;

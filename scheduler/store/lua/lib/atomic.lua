@@ -8,7 +8,7 @@
 --   write_last       a write that is costly to undo, made when little is left that could fail
 --   remove           keys, removed at the very end
 --   tell             messages to subscribers, sent after that
--- Every call of a script creates these functions anew, so rarely used ones are created on demand.
+-- Every call of a script creates these functions again, so rarely used ones are created on demand.
 
 local PIECE = 4000  -- arguments per call: Lua's stack holds 8,000
 

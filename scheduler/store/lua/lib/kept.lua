@@ -3,7 +3,7 @@
 -- A visit set aside is one field of the hash `kept`: `<how> <packed visit>`, packed as in `visits`;
 -- its keys `waits`, `turns` and `map` stay. How:
 --   broken       interrupted: its conversation continues, and results it had waited for count
---   failed       starts anew; answers and results of children it had waited for count
+--   failed       starts over; answers and results of children it had waited for count
 --   misanswered  the same, but answers do not count
 -- While a run has such visits, its record says so in `kept`.
 -- LAZY

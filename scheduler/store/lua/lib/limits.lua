@@ -19,7 +19,7 @@ local DAY_MS = 86400000
 -- Longer than a worker keeps retrying for an answer.
 local ANSWER_KEPT_MS = 300000
 
-local FRESH, BOOKED = 2, 1  -- rank of a call in line; 0: it has tried again before, in vain
+local FRESH, BOOKED = 2, 1  -- rank of a call in line; 0: it has been retried without success before
 
 local function id(kind, name)
   return partition .. ':' .. kind .. ':' .. name
@@ -85,7 +85,7 @@ local function next_in(name, line, from, apart)
   return math.ceil(at)
 end
 
--- The line a call joins: calls that have retried in vain go before those that have not.
+-- The line a call joins: calls that have been retried without success go before others.
 local function line_of(mine, kind)
   return kind .. (mine.rank == FRESH and '.line' or '.late')
 end

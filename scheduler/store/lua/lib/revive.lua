@@ -157,7 +157,7 @@ local function invoke_again(run_id, invocation, label, digest)
 end
 
 -- The usable result fields that an earlier try of a map left, nil if its items differ, and the
--- visits set aside in the run. The map is then opened anew.
+-- visits set aside in the run. The map is then opened again.
 local function take_up_map(run_id, visit, sum)
   local map = key('map', run_id .. ' ' .. visit)
   local found, fields = redis.call('HGETALL', map), {}

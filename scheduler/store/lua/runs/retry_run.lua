@@ -4,7 +4,7 @@
 -- try: the number of its tries so far; a concurrent retry has read a stale one
 -- digest, context: of the agent to continue with, '' for the same; timeout_ms: '' for the same
 -- limit, '-' for none; shallow: '1' starts new children in place of those that did not succeed
--- step: '' for the one that was not completed, else the one to begin with anew
+-- step: '' for the one that was not completed, else the one to start again from
 -- checkpoint: JSON text that replaces the last one before that step, or ''
 -- REST set_count key, JSON text pairs to set in its state; with a step: state_count pairs that
 --      replace its state, and visit_count name, value pairs that replace the record's; run, digest,

@@ -7,7 +7,7 @@
 -- OK   status tries width visit_number attempt turns age_ms wait_ms parked_ms left_ms results context item life state
 --      age_ms since it first began, wait_ms from its step's start to then; parked_ms of its age
 --      left_ms until the run's deadline, -1 without one; item: of a map's invocation
---      life     changes when the run begins anew or continues after its end
+--      life     changes when the run is started again or continues after its end
 --      results  call id, result pairs of its closed waits that it has not used yet
 -- ERR  run_closed   the run has ended, or its deadline has passed
 -- ERR  stale_visit  it is done, parked, or held by another delivery: nothing to do
