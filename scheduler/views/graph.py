@@ -1,19 +1,30 @@
-"""The document of a run's graph with its progress."""
+"""The documents of a run's graph with its progress, and of one of its nodes."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from sleipnir.graphs.dataflow import declared_writes, templates
 from sleipnir.graphs.drawing.outline import Arrow, Outline
+from sleipnir.graphs.schema import Graph, Node, ScriptNode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run, Usage
 from sleipnir.scheduler.store.keys import visit_id
 from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.run import logs_document
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+
+# What is shown of a node: the newest visits, characters of a text, keys and log entries.
+_NEWEST_VISITS = 20
+_MOST_OF_TEXT = 10_000
+_MOST_OF_VALUE = 2_000
+_MOST_KEYS = 50
+_MOST_LOG_ENTRIES = 20
 
 
 @dataclass(slots=True)
@@ -140,3 +151,72 @@ def _node_fields(tally: _Tally) -> Document:
         "parked_s": tally.parked_ms / 1000,
         "usage": tally.usage.to_json(),
     }
+
+
+# ---- one node
+
+
+def node_document(
+    client: Client, run: Run, graph: Graph, node_id: str, *, step: int | None = None
+) -> Document:
+    """Return a node's definition, its newest visits up to a step, and the last one of them.
+
+    `visit` has what its step wrote, and its log; null if the node has not been visited.
+    """
+    node = graph.nodes[node_id]
+    visits = [
+        checkpoint
+        for checkpoint in client.queries.checkpoints(run.run_id)
+        if _is_visited(checkpoint, node_id) and (step is None or checkpoint.step <= step)
+    ][-_NEWEST_VISITS:]
+    return {
+        "id": node_id,
+        "description": node.description,
+        "model": _model_of(node, graph, client.store.settings.model),
+        "templates": [
+            {"field": ".".join(each.field), **_cut(each.text, _MOST_OF_TEXT)}
+            for each in templates(node)
+        ],
+        "script": node.script if isinstance(node, ScriptNode) else None,
+        "visits": [checkpoint.step for checkpoint in visits],
+        "visit": _visit_document(client, run, node, node_id, visits[-1]) if visits else None,
+    }
+
+
+def _is_visited(checkpoint: Checkpoint, node_id: str) -> bool:
+    branches = (timing.get("branch", {}).get("id") for timing in checkpoint.nodes.values())
+    return node_id in checkpoint.nodes or node_id in branches
+
+
+def _model_of(node: Node, graph: Graph, default: str | None) -> str | None:
+    return (node.model or graph.model or default) if hasattr(node, "model") else None
+
+
+def _visit_document(
+    client: Client, run: Run, node: Node, node_id: str, checkpoint: Checkpoint
+) -> Document:
+    others = [each for each in checkpoint.nodes if each != node_id]
+    timing = checkpoint.nodes.get(node_id)
+    written = {} if timing is None else checkpoint.writes
+    if others:  # nodes that run in parallel declare all that they write
+        written = {key: written[key] for key in written if key in declared_writes(node)}
+    logs = logs_document(client, run, node=node_id, step=checkpoint.step, limit=_MOST_LOG_ENTRIES)
+    return {
+        "step": checkpoint.step,
+        "took_s": None if timing is None else int(timing.get("ms", 0)) / 1000,
+        "others": others,
+        "writes": [
+            {"key": key, **_cut(_as_text(written[key]), _MOST_OF_VALUE)}
+            for key in sorted(written)[:_MOST_KEYS]
+        ],
+        "more_writes": max(0, len(written) - _MOST_KEYS),
+        "log": _cut("\n".join(each["text"] for each in logs["entries"]), _MOST_OF_TEXT),
+    }
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _cut(text: str, most: int) -> Document:
+    return {"text": text[:most], "left_out": max(0, len(text) - most)}

@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from sleipnir.graphs.dataflow import declared_writes
+from sleipnir.graphs.schema import Graph
 from sleipnir.scheduler.runs.events import NarrationEntry, to_json
-from sleipnir.scheduler.runs.history import changes_of
+from sleipnir.scheduler.runs.history import Change, changes_of
 from sleipnir.scheduler.runs.model import Checkpoint, Run, Status
 from sleipnir.scheduler.runs.narration import render
 from sleipnir.scheduler.store.clock import to_rfc3339
@@ -87,9 +89,18 @@ def history_document(client: Client, run: Run, *, start: int = 0) -> Document:
 
 
 def state_document(
-    client: Client, run: Run, step: int | None = None, *, only: str | None = None
+    client: Client,
+    run: Run,
+    step: int | None = None,
+    *,
+    only: str | None = None,
+    graph: Graph | None = None,
 ) -> Document:
-    """Return the state after a step, or as last committed: each key's value and writer.
+    """Return the state after a step, or as last committed: each key's value and writers.
+
+    Args:
+        only: this key alone.
+        graph: tells which of a step's nodes wrote a key; without it, all of them are given.
 
     Raises:
         IndexError: the step was not committed, or was folded into a later one.
@@ -98,12 +109,14 @@ def state_document(
     wanted = last if step is None else step
     values: dict[str, Any] = {}
     written: dict[str, tuple[int, list[str]]] = {}
-    change: dict[str, Any] = {}
+    change: dict[str, Change] = {}
     for checkpoint, changes in changes_of(client.queries.checkpoints(run.run_id)):
         if checkpoint.step > wanted:
             break
         values.update(checkpoint.writes)
-        written.update(dict.fromkeys(checkpoint.writes, (checkpoint.step, list(checkpoint.nodes))))
+        written.update(
+            (key, (checkpoint.step, _writers(checkpoint, key, graph))) for key in checkpoint.writes
+        )
         change = changes if checkpoint.step == wanted else {}
         if checkpoint.step == wanted and checkpoint.folded:
             raise IndexError(f"step {wanted} is no longer stored separately (history_limit_bytes)")
@@ -115,20 +128,35 @@ def state_document(
         "step": wanted,
         "steps": last,
         "keys": [
-            {
-                "key": key,
-                "type": type_name(values[key]),
-                "bytes": len(json.dumps(values[key], ensure_ascii=False).encode()),
-                "value": values[key],
-                "step": written[key][0],
-                "nodes": written[key][1],
-                "changed": key in change,
-                "before": change.get(key, {}).get("before"),
-                "is_new": key in change and "before" not in change[key],
-            }
+            _value_document(key, values[key], *written[key], change)
             for key in (sorted(values) if only is None else [only])
         ],
     }
+
+
+def _value_document(
+    key: str, value: Any, step: int, nodes: list[str], change: Mapping[str, Change]
+) -> Document:
+    return {
+        "key": key,
+        "type": type_name(value),
+        "bytes": len(json.dumps(value, ensure_ascii=False).encode()),
+        "value": value,
+        "step": step,
+        "nodes": nodes,
+        "changed": key in change,
+        "before": change.get(key, {}).get("before"),
+        "is_new": key in change and "before" not in change[key],
+    }
+
+
+def _writers(checkpoint: Checkpoint, key: str, graph: Graph | None) -> list[str]:
+    """Return the nodes of a step that wrote a key: nodes in parallel declare what they write."""
+    nodes = list(checkpoint.nodes)
+    if graph is None or len(nodes) < 2:
+        return nodes
+    known = graph.nodes
+    return [node for node in nodes if node in known and key in declared_writes(known[node])]
 
 
 def events_document(client: Client, run: Run, after: str = "0") -> Document:
@@ -187,6 +215,7 @@ def logs_document(
     *,
     node: str | None = None,
     item: int | None = None,
+    step: int | None = None,
     stream: str | None = None,
     text: str | None = None,
     before: int | None = None,
@@ -195,7 +224,8 @@ def logs_document(
     """Return the newest entries of a run's log before a position, in order.
 
     Args:
-        node: only entries of this node; `item`: only of this item of a map.
+        node: only entries of this node; `item`: only of this item of a map; `step`: only in this
+            super-step.
         stream: only of this stream; `text`: only those that contain it, in any case.
 
     `next` is the position to continue to older entries from; null before the oldest.
@@ -207,6 +237,7 @@ def logs_document(
         for at, entry in enumerate(part.entries)
         if (node is None or entry["node"] == node)
         and (item is None or entry["index"] == item)
+        and (step is None or entry["step"] == step)
         and (stream is None or entry["stream"] == stream)
         and (text is None or text.casefold() in entry["text"].casefold())
         and (before is None or first + at < before)

@@ -94,6 +94,15 @@ def stored_version(client: Client, name: str, digest: str) -> AgentVersion:
     return _unpacked(data, digest, name)
 
 
+def agent_file(client: Client, name: str, digest: str, path: str) -> str | None:
+    """Return the text of a file of a version; None if it has no such file, or a long or binary one.
+
+    Raises:
+        BundleError: as `stored_version`.
+    """
+    return stored_version(client, name, digest).texts.get(path)
+
+
 def _unpacked(data: bytes, digest: str, name: str) -> AgentVersion:
     with OwnDirectory() as scratch:
         root = scratch.path / "bundle"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -14,6 +14,7 @@ from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.store.audit.log import AuditLog
 from sleipnir.scheduler.views.hours import HourlyRuns
 from sleipnir.scheduler.views.typical_runs import TypicalRuns
+from sleipnir.scheduler.views.versions import agent_file
 from sleipnir.worker.monitor.access import STRANGER, Access, Visitor
 from sleipnir.worker.monitor.admission.hosts import is_loopback
 from sleipnir.worker.monitor.admission.rates import (
@@ -38,6 +39,8 @@ _HERE = Path(__file__).parent
 # Concurrent reads of Redis; Flower has threads of its own.
 _THREADS = 4
 _LOOKS = 2
+# Files of agents that were shown last.
+_FILES = 64
 
 
 class TooOften(Exception):
@@ -61,6 +64,8 @@ class Site:
         self.access = access
         self.audit = AuditLog(client.store.client)
         self.drawings = Drawings(client)
+        # Cached, as pages of runs that go on are made again with every step.
+        self.agent_file = lru_cache(_FILES)(partial(agent_file, client))
         self.typical = TypicalRuns(client)
         self.hourly = HourlyRuns(client)
         self.bulk = BulkActs(client)

@@ -66,7 +66,7 @@ def test_children_that_failed_come_first(engine: Engine, site: ServedSite) -> No
 
     assert [child["status"] for child in children] == ["failed", *3 * ["succeeded"]]
     assert children[0]["error"]["node"] == "s"
-    assert f'<a class="reason" href="/runs/{children[0]["run_id"]}">R013 at s' in page
+    assert f'<a class="reason" href="/runs/{children[0]["run_id"]}?node=s">R013 at s' in page
 
 
 def test_the_deepest_child_that_failed_is_named(engine: Engine, site: ServedSite) -> None:

@@ -88,6 +88,64 @@ def test_the_graph_and_the_state_of_any_step_are_shown(engine: Engine, site: Ser
     assert site.ask(f"{base}/state?step=x").status == 400
 
 
+def test_a_chosen_node_is_shown_with_its_definition_and_what_a_visit_wrote(
+    engine: Engine, site: ServedSite
+) -> None:
+    run = engine.finish(GRAPH, FILES, prompt=HOSTILE, answers={"review": ["yes"]})
+    base = f"/runs/{run.run_id}"
+
+    script = site.ask(f"{base}?node=first").text
+    asks = site.ask(f"{base}?node=review").text
+    failed = site.ask(base).text
+
+    assert "Script first.sh" in script
+    assert "said &lt;b&gt;loudly&lt;/b&gt;&#x27; &gt;&amp;2" in script
+    assert f'{base}/state?step=1&amp;key=found">' in script
+    assert f'{base}/logs?node=first&amp;step=1">' in script
+    assert "Publish {{initial_prompt}}?" in asks
+    assert "It wrote nothing to the state" in asks
+    assert HOSTILE not in script + asks + failed
+    assert f'{base}/graph?step=2&amp;node=publish">Graph at that step' in failed
+    assert f'href="{base}?node=publish">R' in site.ask("/runs").text
+    assert "said &lt;" in site.ask(f"{base}/logs?step=1").text
+    assert "said &lt;" not in site.ask(f"{base}/logs?step=2").text
+
+
+def test_of_nodes_that_ran_at_once_each_has_the_writes_it_declares(
+    engine: Engine, site: ServedSite
+) -> None:
+    graph = """
+start: first
+reducers: {both: append}
+initial_state: {items: [1], both: []}
+nodes:
+  first: {type: script, script: none.sh, next: [left, right, each]}
+  left: {type: script, script: left.sh, state_updates: {both: l, own: L}, next: z}
+  right: {type: script, script: right.sh, state_updates: {both: r}, next: z}
+  each: {type: map, over: "{{items}}", as: item, branch: one, collect_into: got, next: z}
+  one: {type: script, script: right.sh}
+  z: {type: end}
+"""
+    files = {
+        "none.sh": "echo '{}'",
+        "left.sh": """echo '{"both": 1}'""",
+        "right.sh": """echo '{"both": 2, "output": 3}'""",
+    }
+    run = engine.finish(graph, files)
+    base = f"/runs/{run.run_id}"
+
+    mapped, branch = (site.ask(f"{base}?node={node}").text for node in ("each", "one"))
+
+    assert "together with left, right" in mapped
+    assert "key=got" in mapped
+    assert "key=both" not in mapped
+    assert "Visit in step 2" in branch
+    assert "It wrote nothing" in branch
+    assert "by left, right, writes are merged by append" in site.ask(f"{base}/state").text
+    keys = {each["key"]: each["nodes"] for each in site.ask(f"/api/v1{base}/state").json["keys"]}
+    assert (keys["both"], keys["own"], keys["got"]) == (["left", "right"], ["left"], ["each"])
+
+
 def test_the_list_pages_and_filters(engine: Engine, site: ServedSite) -> None:
     quick = "start: z\nnodes: {z: {type: end}}"
     ids = [engine.finish(quick, batch="b" if n % 2 else None).run_id for n in range(5)]

@@ -87,6 +87,7 @@ OPERATIONS = (
         {
             "node": "only of this node",
             "item": "of a map item",
+            "step": "only in this step",
             "stream": "only of this stream",
             "q": "only entries that contain it",
             "before": "a number",

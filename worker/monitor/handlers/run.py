@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import posixpath
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from sleipnir.graphs.drawing import to_svg
 from sleipnir.graphs.drawing.page import NodeMark, Ring, to_page_svg
 from sleipnir.graphs.errors import BundleError
-from sleipnir.graphs.schema import MapNode
+from sleipnir.graphs.schema import Graph, MapNode
 from sleipnir.scheduler.cli import run_page
 from sleipnir.scheduler.cli.terminal_output import unstyled
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.second_chances.words import word_diff
-from sleipnir.scheduler.views import (
-    audit,
-    failures,
-    graph,
-    run,
-    submission,
-    timeline,
-    versions,
-    visits,
-    why,
-)
+from sleipnir.scheduler.views import failures, graph, visits, why
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.charts.timeline import timeline_svg
 from sleipnir.worker.monitor.charts.wall import wall_svg
-from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
+from sleipnir.worker.monitor.handlers.run_parts import RunHandler
 from sleipnir.worker.monitor.masked import masked
 from sleipnir.worker.monitor.problems import Problem, Refused
 
-_LOG_LINES = 200
-_ITEMS = 100
-_VISITS = 50
-_VISIT_ROWS = 300
 # Texts are compared word by word from this length on, and shown up to that one, characters.
 _SHORT = 80
 _MOST_SHOWN = 65_536
@@ -55,121 +43,6 @@ _PARTS = frozenset(
         "timeline",
     }
 )
-
-
-class RunHandler(MonitorHandler):
-    """Reads one run; all its texts are shown without its secrets."""
-
-    async def found(self, run_id: str) -> Run:
-        """Return the run with an id."""
-        return await self.site.call(self.site.client.queries.run, run_id)
-
-    async def shown(
-        self, function: Callable[..., Document], of: Run, *arguments: Any, **named: Any
-    ) -> Document:
-        """Return a view of a run, without its secrets."""
-
-        def read() -> Document:
-            document: Document = masked(function(self.site.client, of, *arguments, **named), of)
-            return document
-
-        try:
-            return await self.site.call(read)
-        except IndexError as error:
-            raise Refused(Problem(404, "not_found", str(error))) from error
-
-    async def headline(self, of: Run) -> Document:
-        """Return the head of the page, with typical values of the agent."""
-        head = await self.shown(run.headline_document, of)
-        return {**head, "typical": await self.site.call(self.site.typical.of, of.agent)}
-
-    async def graph(self, of: Run, step: int | None) -> Document:
-        """Return the run's progress in its graph.
-
-        Raises:
-            BundleError: the agent is no longer stored, or has no graph.
-        """
-        if of.context.converses:
-            raise BundleError("a normal agent has no graph")
-        drawing = await self.site.call(self.site.drawings.of, of)
-        return await self.shown(graph.graph_document, of, drawing.outline, step=step)
-
-    async def events(self, of: Run) -> Document:
-        return await self.shown(run.events_document, of, self.text_argument("after") or "0")
-
-    async def state(self, of: Run) -> Document:
-        only = self.text_argument("key")
-        return await self.shown(run.state_document, of, self.step_argument(), only=only)
-
-    async def answers(self, of: Run) -> Document:
-        document = await self.site.call(
-            audit.answers_document,
-            self.site.audit,
-            who=None,
-            run_id=of.run_id,
-            limit=self.number_argument("limit", _VISITS, run.MOST_ENTRIES),
-            cursor=self.text_argument("cursor"),
-        )
-        return {**document, "answers": masked(document["answers"], of)}
-
-    async def latest_events(self, of: Run) -> Document:
-        before, kind = map(self.text_argument, ("before", "kind"))
-        return await self.shown(run.latest_events_document, of, before=before, kind=kind)
-
-    async def history(self, of: Run) -> Document:
-        return await self.shown(run.history_document, of, start=self.step_argument("from") or 0)
-
-    async def logs(self, of: Run) -> Document:
-        return await self.shown(
-            run.logs_document,
-            of,
-            node=self.text_argument("node"),
-            item=self.step_argument("item"),
-            stream=self.text_argument("stream"),
-            text=self.text_argument("q"),
-            before=self.step_argument("before"),
-            limit=self.number_argument("limit", _LOG_LINES, run.MOST_ENTRIES),
-        )
-
-    async def timeline(self, of: Run) -> Document:
-        return await self.shown(
-            timeline.timeline_document,
-            of,
-            start=self.step_argument("from") or 0,
-            limit=self.number_argument("limit", _VISIT_ROWS, run.MOST_ENTRIES),
-        )
-
-    async def items(self, of: Run, node: str) -> Document:
-        state = self.text_argument("state")
-        if state not in (None, *visits.ITEM_STATES):
-            raise bad_request(f"state must be one of {', '.join(visits.ITEM_STATES)}")
-        return await self.shown(
-            visits.items_document,
-            of,
-            node,
-            state=state,
-            after=self.step_argument("after"),
-            limit=self.number_argument("limit", _ITEMS, run.MOST_ENTRIES),
-        )
-
-    async def model(self, of: Run) -> Document:
-        return await self.shown(
-            visits.model_document,
-            of,
-            node=self.text_argument("node"),
-            item=self.step_argument("item"),
-            step=self.step_argument(),
-            limit=self.number_argument("limit", _VISITS, run.MOST_ENTRIES),
-        )
-
-    async def children(self, of: Run) -> Document:
-        return await self.shown(run.children_document, of)
-
-    async def agent(self, of: Run) -> Document:
-        return await self.shown(versions.run_version_document, of)
-
-    async def submitted(self, of: Run) -> Document:
-        return await self.shown(submission.submitted_document, of)
 
 
 class RunApi(RunHandler):
@@ -270,7 +143,9 @@ class RunPage(RunHandler):
     async def _of_tab(self, of: Run, head: Document, tab: str) -> dict[str, Any]:
         match tab:
             case "state":
-                return {"state": await self.state(of), "words": _words}
+                of_graph = await self.stored_graph(of)
+                reducers = {} if of_graph is None else of_graph.reducers
+                return {"state": await self.state(of), "words": _words, "reducers": reducers}
             case "events":
                 return {"events": await self.latest_events(of)}
             case "logs":
@@ -297,10 +172,8 @@ class RunPage(RunHandler):
 
     async def _items_tab(self, of: Run) -> dict[str, Any]:
         """Return the items of the map that is named, else of the first that has begun."""
-        try:
-            nodes = (await self.site.call(self.site.drawings.of, of)).graph.nodes
-        except BundleError:
-            nodes = {}
+        of_graph = await self.stored_graph(of)
+        nodes = {} if of_graph is None else of_graph.nodes
         maps = {name: node.branch for name, node in nodes.items() if isinstance(node, MapNode)}
         wanted = self.text_argument("map")
         for name in [wanted] if wanted is not None else maps:
@@ -319,7 +192,8 @@ class RunPage(RunHandler):
         try:
             document = await self.graph(of, step)
         except BundleError as error:
-            return {"svg": None, "nodes": [], "why": str(error), "chosen": None, "step": step}
+            nothing: dict[str, Any] = {"svg": None, "nodes": [], "chosen": None, "definition": None}
+            return {**nothing, "why": str(error), "step": step}
         chosen = self.text_argument("node") or _worth_a_look(head)
         drawing = await self.site.call(self.site.drawings.of, of)
         row = drawing.row_of(chosen) if chosen else ()
@@ -328,14 +202,26 @@ class RunPage(RunHandler):
         marks = {box["id"]: self._mark(of, box, drawn_as) for box in boxes}
         taken = drawing.taken(document["arrows"])
         title = f"graph of {of.agent}"
+        known = chosen if chosen in drawing.graph.nodes else None
         return {
             "svg": await self.site.call(to_page_svg, drawing.picture, title, marks, taken),
             "nodes": document["nodes"],
+            "definition": await self._node(of, drawing.graph, known, step) if known else None,
             "chosen": next((each for each in document["nodes"] if each["id"] == chosen), None),
             "row": [each for each in document["nodes"] if each["id"] in row],
             "step": step,
             "why": None,
         }
+
+    async def _node(self, of: Run, of_graph: Graph, node: str, step: int | None) -> Document:
+        """Return a node with its definition, and the source of its script."""
+        document = await self.shown(graph.node_document, of, of_graph, node, step=step)
+        source = None
+        if document["script"] is not None:
+            path = posixpath.normpath(document["script"])
+            with suppress(BundleError):
+                source = await self.site.call(self.site.agent_file, of.agent, of.digest, path)
+        return {**document, "source": None if source is None else masked(source, of)}
 
     def _mark(self, of: Run, node: Document, chosen: str | None) -> NodeMark:
         state = f"{node['state']} is-chosen" if node["id"] == chosen else node["state"]

@@ -1,0 +1,150 @@
+"""What is read of one run: by its page, and by the API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sleipnir.graphs.errors import BundleError
+from sleipnir.graphs.schema import Graph
+from sleipnir.scheduler.runs.model import Run
+from sleipnir.scheduler.views import audit, graph, run, submission, timeline, versions, visits
+from sleipnir.scheduler.views.documents import Document
+from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
+from sleipnir.worker.monitor.masked import masked
+from sleipnir.worker.monitor.problems import Problem, Refused
+
+_LOG_LINES = 200
+_ITEMS = 100
+_VISITS = 50
+_VISIT_ROWS = 300
+
+
+class RunHandler(MonitorHandler):
+    """Reads one run; all its texts are shown without its secrets."""
+
+    async def found(self, run_id: str) -> Run:
+        """Return the run with an id."""
+        return await self.site.call(self.site.client.queries.run, run_id)
+
+    async def shown(
+        self, function: Callable[..., Document], of: Run, *arguments: Any, **named: Any
+    ) -> Document:
+        """Return a view of a run, without its secrets."""
+
+        def read() -> Document:
+            document: Document = masked(function(self.site.client, of, *arguments, **named), of)
+            return document
+
+        try:
+            return await self.site.call(read)
+        except IndexError as error:
+            raise Refused(Problem(404, "not_found", str(error))) from error
+
+    async def headline(self, of: Run) -> Document:
+        """Return the head of the page, with typical values of the agent."""
+        head = await self.shown(run.headline_document, of)
+        return {**head, "typical": await self.site.call(self.site.typical.of, of.agent)}
+
+    async def graph(self, of: Run, step: int | None) -> Document:
+        """Return the run's progress in its graph.
+
+        Raises:
+            BundleError: the agent is no longer stored, or has no graph.
+        """
+        if of.context.converses:
+            raise BundleError("a normal agent has no graph")
+        drawing = await self.site.call(self.site.drawings.of, of)
+        return await self.shown(graph.graph_document, of, drawing.outline, step=step)
+
+    async def events(self, of: Run) -> Document:
+        return await self.shown(run.events_document, of, self.text_argument("after") or "0")
+
+    async def state(self, of: Run) -> Document:
+        return await self.shown(
+            run.state_document,
+            of,
+            self.step_argument(),
+            only=self.text_argument("key"),
+            graph=await self.stored_graph(of),
+        )
+
+    async def stored_graph(self, of: Run) -> Graph | None:
+        """Return the graph of the run; None for a normal agent, and if it is no longer stored."""
+        if of.context.converses:
+            return None
+        try:
+            return (await self.site.call(self.site.drawings.of, of)).graph
+        except BundleError:
+            return None
+
+    async def answers(self, of: Run) -> Document:
+        document = await self.site.call(
+            audit.answers_document,
+            self.site.audit,
+            who=None,
+            run_id=of.run_id,
+            limit=self.number_argument("limit", _VISITS, run.MOST_ENTRIES),
+            cursor=self.text_argument("cursor"),
+        )
+        return {**document, "answers": masked(document["answers"], of)}
+
+    async def latest_events(self, of: Run) -> Document:
+        before, kind = map(self.text_argument, ("before", "kind"))
+        return await self.shown(run.latest_events_document, of, before=before, kind=kind)
+
+    async def history(self, of: Run) -> Document:
+        return await self.shown(run.history_document, of, start=self.step_argument("from") or 0)
+
+    async def logs(self, of: Run) -> Document:
+        return await self.shown(
+            run.logs_document,
+            of,
+            node=self.text_argument("node"),
+            item=self.step_argument("item"),
+            step=self.step_argument(),
+            stream=self.text_argument("stream"),
+            text=self.text_argument("q"),
+            before=self.step_argument("before"),
+            limit=self.number_argument("limit", _LOG_LINES, run.MOST_ENTRIES),
+        )
+
+    async def timeline(self, of: Run) -> Document:
+        return await self.shown(
+            timeline.timeline_document,
+            of,
+            start=self.step_argument("from") or 0,
+            limit=self.number_argument("limit", _VISIT_ROWS, run.MOST_ENTRIES),
+        )
+
+    async def items(self, of: Run, node: str) -> Document:
+        state = self.text_argument("state")
+        if state not in (None, *visits.ITEM_STATES):
+            raise bad_request(f"state must be one of {', '.join(visits.ITEM_STATES)}")
+        return await self.shown(
+            visits.items_document,
+            of,
+            node,
+            state=state,
+            after=self.step_argument("after"),
+            limit=self.number_argument("limit", _ITEMS, run.MOST_ENTRIES),
+        )
+
+    async def model(self, of: Run) -> Document:
+        return await self.shown(
+            visits.model_document,
+            of,
+            node=self.text_argument("node"),
+            item=self.step_argument("item"),
+            step=self.step_argument(),
+            limit=self.number_argument("limit", _VISITS, run.MOST_ENTRIES),
+        )
+
+    async def children(self, of: Run) -> Document:
+        return await self.shown(run.children_document, of)
+
+    async def agent(self, of: Run) -> Document:
+        return await self.shown(versions.run_version_document, of)
+
+    async def submitted(self, of: Run) -> Document:
+        return await self.shown(submission.submitted_document, of)
