@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar
@@ -35,6 +36,22 @@ class ReplyFields(Section):
     """Functions that the model wants called."""
     error: str | None = None
     """In place of a reply: the call fails with this message."""
+
+
+def reply_of(message: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return a model's message as a reply of a case; None if it has calls without an object."""
+    reply: dict[str, Any] = {"text": message["content"]} if message.get("content") else {}
+    calls = [each["function"] for each in message.get("tool_calls") or ()]
+    try:
+        arguments = [json.loads(each["arguments"] or "{}") for each in calls]
+    except ValueError:
+        return None
+    if not all(isinstance(each, dict) for each in arguments):
+        return None
+    named = zip(calls, arguments, strict=True)
+    if calls:
+        reply["calls"] = [{"name": call["name"], "arguments": given} for call, given in named]
+    return reply or {"text": ""}
 
 
 def scripted_call(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +102,12 @@ def row_document(run: RunRow, *, now_ms: int, waits_for: str | None = None) -> D
         "failed_nodes": run.failed_nodes,
         "try": run.tries,
     }
+
+
+def excerpt(value: Any, most: int) -> Document:
+    """Return the first characters of a value, JSON unless it is a text, and how many are left."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+    return {"text": text[:most], "left_out": max(0, len(text) - most)}
 
 
 def error_document(run: Run, failures: Sequence[NodeFailure]) -> Document | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from sleipnir.graphs.schema import Graph, Node, ScriptNode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run, Usage
 from sleipnir.scheduler.store.keys import visit_id
-from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.documents import Document, excerpt
 from sleipnir.scheduler.views.run import logs_document
 
 if TYPE_CHECKING:
@@ -174,7 +173,7 @@ def node_document(
         "description": node.description,
         "model": _model_of(node, graph, client.store.settings.model),
         "templates": [
-            {"field": ".".join(each.field), **_cut(each.text, _MOST_OF_TEXT)}
+            {"field": ".".join(each.field), **excerpt(each.text, _MOST_OF_TEXT)}
             for each in templates(node)
         ],
         "script": node.script if isinstance(node, ScriptNode) else None,
@@ -206,17 +205,9 @@ def _visit_document(
         "took_s": None if timing is None else int(timing.get("ms", 0)) / 1000,
         "others": others,
         "writes": [
-            {"key": key, **_cut(_as_text(written[key]), _MOST_OF_VALUE)}
+            {"key": key, **excerpt(written[key], _MOST_OF_VALUE)}
             for key in sorted(written)[:_MOST_KEYS]
         ],
         "more_writes": max(0, len(written) - _MOST_KEYS),
-        "log": _cut("\n".join(each["text"] for each in logs["entries"]), _MOST_OF_TEXT),
+        "log": excerpt("\n".join(each["text"] for each in logs["entries"]), _MOST_OF_TEXT),
     }
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-
-
-def _cut(text: str, most: int) -> Document:
-    return {"text": text[:most], "left_out": max(0, len(text) - most)}

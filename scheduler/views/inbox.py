@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from sleipnir.graphs.schema import ApprovalNode, Graph
+from sleipnir.graphs.dataflow import STATE_UPDATES, state_reads
+from sleipnir.graphs.schema import ApprovalNode, Graph, Node
 from sleipnir.scheduler.runs.events import QuestionAnswered
 from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
-from sleipnir.scheduler.views.documents import Document, question_document
+from sleipnir.scheduler.views.documents import Document, excerpt, question_document
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+
+_MOST_OF_VALUE = 10_000  # characters
 
 
 def find_question(client: Client, question_id: str) -> Question | None:
@@ -40,7 +43,15 @@ def form_document(client: Client, question: Question, graph: Graph | None) -> Do
         "age_s": (client.queries.now_ms() - question.asked_at) / 1000,
         "choices": [{"answer": each, "to": routes.get(each)} for each in question.options],
         "on_other": node.on_other if isinstance(node, ApprovalNode) else None,
+        "read": [] if node is None else _read_document(client, question.run_id, node),
     }
+
+
+def _read_document(client: Client, run_id: str, node: Node) -> list[Document]:
+    """Return the values of the state that the text of a question was made of."""
+    keys = {each.key for each in state_reads(node) if each.field[0] != STATE_UPDATES}
+    values = client.queries.state_values(run_id, sorted(keys)) if keys else {}
+    return [{"key": key, **excerpt(values[key], _MOST_OF_VALUE)} for key in values]
 
 
 def answered_document(client: Client, run: Run, place: str) -> Document | None:

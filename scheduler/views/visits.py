@@ -76,6 +76,7 @@ def model_document(
     node: str | None = None,
     item: int | None = None,
     step: int | None = None,
+    call: int | None = None,
     limit: int,
 ) -> Document:
     """Return the model calls of the newest visits, and the usage of each node.
@@ -84,6 +85,7 @@ def model_document(
         node: only visits of this node.
         item: only visits for this item of a map.
         step: only visits in this super-step.
+        call: only this call of each visit, counted from 1.
     """
     entries = client.queries.transcripts(run.run_id)
     chosen = [
@@ -99,7 +101,7 @@ def model_document(
             key = entry["node"], exchange["model"]
             sums[key] = sums.get(key, _NOTHING).plus(exchange)
     return {
-        "visits": [_visit_document(entry) for entry in chosen[-limit:]],
+        "visits": [_visit_document(entry, call) for entry in chosen[-limit:]],
         "left_out": max(0, len(chosen) - limit),
         "nodes": sorted({entry["node"] for entry in entries}),
         "sums": [
@@ -128,9 +130,13 @@ class _Spent:
 _NOTHING = _Spent(0, 0.0, NO_USAGE)
 
 
-def _visit_document(entry: Mapping[str, Any]) -> Document:
+def _visit_document(entry: Mapping[str, Any], call: int | None) -> Document:
     usage = sum((Usage(*each["usage"]) for each in entry["exchanges"]), NO_USAGE)
-    exchanges = [{**each, "usage": Usage(*each["usage"]).to_json()} for each in entry["exchanges"]]
+    exchanges = [
+        {**each, "usage": Usage(*each["usage"]).to_json()}
+        for number, each in enumerate(entry["exchanges"], 1)
+        if call in (None, number)
+    ]
     return {
         **entry,
         "at": to_rfc3339(entry["at"]),

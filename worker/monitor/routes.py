@@ -16,6 +16,7 @@ from sleipnir.worker.monitor.handlers.agents import (
     AgentsApi,
     AgentsHandler,
     ForkApi,
+    ForkHandler,
     RunsApi,
 )
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
@@ -102,6 +103,7 @@ ROUTES = (
     SiteRoute("/healthz", AliveHandler, {"GET": None}),
     SiteRoute("/readyz", ReadyHandler, {"GET": Role.LOCAL}),
     SiteRoute("/runs", RunsPage),
+    SiteRoute("/runs/{run_id}/fork", ForkHandler, {"POST": Role.OPERATE}),
     SiteRoute("/runs/{run_id}/{verb}", SteerHandler, {"POST": Role.OPERATE}),
     SiteRoute("/runs/{prefix}[/{tab}]", RunPage),
     SiteRoute("/now", NowHandler),

@@ -61,6 +61,9 @@ def test_a_question_is_found_answered_and_leads_to_the_next(
     assert "leads to name" in form
     assert "Another answer (leads to z)" in form
     assert "the run ends at" in form
+    assert "from the state: <b>initial_prompt</b>" in form
+    assert ">&lt;b&gt;this&lt;/b&gt;</pre>" in form
+    assert f'href="/runs/{first.run_id}/graph?node=review">Where it is' in form
     assert done == (303, f"/inbox/{second.run_id}/1/review")
     (told,) = engine.events(first.run_id, QuestionAnswered)
     assert (told.by, told.via) == ("operator", "page")
@@ -136,6 +139,30 @@ def test_runs_are_cancelled_and_retried_and_all_of_it_is_noted(
     assert {act["who"] for act in acts} == {"operator"}
     assert "a &lt;mistake&gt;" in site.ask("/audit").text
     assert_consistent(engine.redis, runs=1)
+
+
+def test_a_run_is_forked_by_the_form_on_its_page(engine: Engine, site: ServedSite) -> None:
+    run = engine.finish(GRAPH, prompt="one", answers={"review": ["no"]})
+    path = f"/runs/{run.run_id}/fork"
+
+    def fork(**fields: str) -> tuple[int, str]:
+        form = {"_token": token(), **fields}
+        done = site.ask(path, "POST", headers=COOKIE, form=form)
+        return done.status, done.headers.get("Location", done.text)
+
+    page = site.ask(f"/runs/{run.run_id}/state?step=0", headers=COOKIE).text
+    changed, same, wrong = fork(step="0", prompt="two"), fork(step=" 0 ", prompt=""), fork(step="x")
+
+    assert f'action="{path}"' in page
+    assert 'name="step" inputmode="numeric" size="5" value="0"' in page
+    assert (changed[0], same[0], wrong[0]) == (303, 303, 400)
+    prompts = [
+        engine.queries.state(where.removeprefix("/runs/"))["initial_prompt"]
+        for _, where in (changed, same)
+    ]
+    assert prompts == ["two", "one"]
+    acts = site.ask("/api/v1/audit?act=fork").json["acts"]
+    assert [(act["via"], act["target"]) for act in acts] == [("page", run.run_id)] * 2
 
 
 def test_several_options_are_chosen_as_a_list() -> None:

@@ -49,6 +49,7 @@ def test_a_failed_item_leads_to_its_model_call(
     assert "It is round" not in call
     assert (model["sums"][0]["node"], model["sums"][0]["calls"]) == ("ask", 4)
     assert "It is &lt;b&gt;bright" in site.ask(f"{base}/model").text
+    assert "- {&quot;text&quot;: &quot;It is &lt;b&gt;bright" in site.ask(f"{base}/model").text
     assert site.ask(f"{base}/items?map=nothing").status == 200
     assert site.ask(f"/api/v1{base}/items?map=nothing").status == 404
     assert site.ask(f"/api/v1{base}/items?map=each&state=happy").status == 400

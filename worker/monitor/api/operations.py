@@ -103,6 +103,7 @@ OPERATIONS = (
             "node": "only of this node",
             "item": "of a map item",
             "step": "only in this step",
+            "call": "only this one of each visit, counted from 1",
             "limit": "visits",
         },
     ),

@@ -6,6 +6,7 @@ import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import field, replace
+from typing import Any
 
 from sleipnir.graphs.drawing.page import NodeMark, to_page_svg
 from sleipnir.graphs.schema import Graph
@@ -73,21 +74,35 @@ class RunsApi(RunsHandler, SubmittingHandler):
         self.give_json({"run_id": accepted.run_id})
 
 
-class ForkApi(ActingHandler):
-    """POST /api/v1/runs/ID/fork"""
-
-    gives_json = True
+class ForkHandler(ActingHandler):
+    """POST …/runs/ID/fork, by its form or with a JSON object"""
 
     async def post(self, run_id: str) -> None:
-        body = ForkBody.of(self.json_body() if self.request.body else {})
+        body = ForkBody.of(self._given())
 
         def fork() -> str:
             client = self.site.client
             return client.fork(run_id, body.step, state=body.state, prompt=body.prompt).run_id
 
         new = await self.act("fork", run_id, fork)
-        self.set_status(201)
-        self.give_json({"run_id": new})
+        if self.gives_json:
+            self.set_status(201)
+            self.give_json({"run_id": new})
+        else:
+            self.redirect(f"/runs/{new}", status=303)
+
+    def _given(self) -> Any:
+        if self.gives_json:
+            return self.json_body() if self.request.body else {}
+        # Fields that are left empty change nothing.
+        step = self.get_body_argument("step", "").strip()
+        prompt = self.get_body_argument("prompt", "", strip=False).replace("\r\n", "\n")
+        number = int(step) if step.isascii() and step.isdigit() and len(step) < 10 else step
+        return {"step": number if step else None, "prompt": prompt or None}
+
+
+class ForkApi(ForkHandler):
+    gives_json = True
 
 
 @dataclass(frozen=True, slots=True)

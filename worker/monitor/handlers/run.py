@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,6 +17,7 @@ from sleipnir.scheduler.cli import run_page
 from sleipnir.scheduler.cli.terminal_output import unstyled
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.second_chances.words import word_diff
+from sleipnir.scheduler.testing.replies import reply_of
 from sleipnir.scheduler.views import failures, graph, visits, why
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.worker.monitor import formats
@@ -153,7 +155,7 @@ class RunPage(RunHandler):
             case "children":
                 return {"children": await self.children(of)}
             case "model":
-                return {"model": await self.model(of)}
+                return {"model": await self.model(of), "reply_line": _reply_line}
             case "timeline":
                 document = await self.timeline(of)
                 drawn = await self.site.call(timeline_svg, document["rows"], document["now_ms"])
@@ -240,6 +242,12 @@ def _origin(entry: Document) -> str:
     """Return what printed a log entry."""
     index = "" if entry["index"] is None else f"[{entry['index']}]"
     return f"{entry['step']} {entry['node']}{index} {entry['stream']}"
+
+
+def _reply_line(message: Mapping[str, Any]) -> str | None:
+    """Return a model's reply as a line of a test case's `replies`."""
+    reply = reply_of(message)
+    return None if reply is None else f"- {json.dumps(reply, ensure_ascii=False)}"
 
 
 def _words(before: Any, after: Any) -> str | None:

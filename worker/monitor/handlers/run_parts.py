@@ -137,6 +137,7 @@ class RunHandler(MonitorHandler):
             node=self.text_argument("node"),
             item=self.step_argument("item"),
             step=self.step_argument(),
+            call=self.step_argument("call"),
             limit=self.number_argument("limit", _VISITS, run.MOST_ENTRIES),
         )
 

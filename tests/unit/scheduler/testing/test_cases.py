@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from textwrap import dedent
 
@@ -9,6 +10,7 @@ import pytest
 
 from sleipnir.scheduler.runs.recording import RecordedCall
 from sleipnir.scheduler.testing.cases import Case, read_all_cases
+from sleipnir.scheduler.testing.replies import reply_of
 from tests.support.pages import blocks
 
 
@@ -99,3 +101,19 @@ def test_cases_in_the_documentation_have_no_mistakes(tmp_path: Path) -> None:
     found = [read(tmp_path, text)[1] for text in texts]
 
     assert found == [[]] * len(texts) != []
+
+
+def test_a_reply_of_a_model_is_written_as_a_case_does(tmp_path: Path) -> None:
+    replies = [
+        {"text": "It says: hello.\n# no comment"},
+        {"text": ""},
+        {"text": "Look:", "calls": [{"name": "fs_cat", "arguments": {"path": "a.txt"}}]},
+    ]
+    lines = "".join(f"\n- {json.dumps(each)}" for each in replies)
+
+    (case,), _ = read(tmp_path, f"name: a\nreplies:{lines}")
+
+    assert [reply_of(call.reply or {}) for call in case.replies] == replies
+    for arguments in ("{", "[]"):
+        broken = {"tool_calls": [{"function": {"name": "f", "arguments": arguments}}]}
+        assert reply_of(broken) is None
