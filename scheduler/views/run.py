@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.dataflow import declared_writes
 from sleipnir.graphs.schema import Graph
 from sleipnir.scheduler.runs.events import NarrationEntry, to_json
 from sleipnir.scheduler.runs.history import Change, changes_of
-from sleipnir.scheduler.runs.model import Checkpoint, Run, Status
+from sleipnir.scheduler.runs.model import Checkpoint, Run, RunRow, Status
 from sleipnir.scheduler.runs.narration import render
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.lists import ChildRows
@@ -24,6 +24,7 @@ from sleipnir.scheduler.views.documents import (
     question_document,
     row_document,
 )
+from sleipnir.scheduler.views.runs import NO_CHILDREN, WITH_REASON, read_children
 from sleipnir.scheduler.views.why import why_document
 
 if TYPE_CHECKING:
@@ -255,20 +256,35 @@ def logs_document(
 def children_document(client: Client, run: Run) -> Document:
     """Return child runs of a run, those that failed first, else in the order they were started.
 
-    Each has its `error`. `more` counts the others by status, `uncounted` beyond the first 1,000.
+    Each has its `error` and its own `children`, up to 20 of each run; `more_children` counts the
+    others. `more` counts the others of this run by status, `uncounted` beyond the first 1,000.
     """
     now_ms = client.queries.now_ms()
     (found,) = client.queries.child_rows([run.run_id], most=MOST_ENTRIES, counted=0)
-    rows = sorted(found.rows, key=lambda row: row.status not in (Status.FAILED, Status.TIMED_OUT))
+    rows = _failed_first(found.rows)
     shown, others = rows[:_MOST_CHILDREN], Counter(str(row.status) for row in rows[_MOST_CHILDREN:])
-    errors = client.queries.errors([row.run_id for row in shown])
+    below = read_children(client, [row.run_id for row in shown])
+    everything = [*shown, *(row for each in below.values() for row in each.rows)]
+    ended = [row.run_id for row in everything if row.status in WITH_REASON]
+    errors = dict(zip(ended, client.queries.errors(ended), strict=True))
+
+    def document(row: RunRow) -> Document:
+        why, found = errors.get(row.run_id), below.get(row.run_id, NO_CHILDREN)
+        return {
+            **row_document(row, now_ms=now_ms),
+            "error": None if why is None else why.to_json(),
+            "children": [document(child) for child in _failed_first(found.rows)],
+            "more_children": left_out(found),
+        }
+
     return {
-        "children": [
-            {**row_document(row, now_ms=now_ms), "error": None if why is None else why.to_json()}
-            for row, why in zip(shown, errors, strict=True)
-        ],
+        "children": [document(row) for row in shown],
         "more": left_out(ChildRows((), others, found.uncounted)),
     }
+
+
+def _failed_first(rows: Iterable[RunRow]) -> list[RunRow]:
+    return sorted(rows, key=lambda row: row.status not in (Status.FAILED, Status.TIMED_OUT))
 
 
 def type_name(value: Any) -> str:

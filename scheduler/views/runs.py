@@ -22,7 +22,7 @@ _MOST_DESCENDANTS = 1_000
 # The most omitted child runs per level that are counted by status, roughly.
 _MOST_COUNTED = 5_000
 # Statuses of runs whose record has a reason.
-_WITH_REASON = frozenset({Status.FAILED, Status.CANCELLED, Status.TIMED_OUT})
+WITH_REASON = frozenset({Status.FAILED, Status.CANCELLED, Status.TIMED_OUT})
 
 
 def runs_page(
@@ -43,7 +43,7 @@ def runs_page(
         BadCursor: the cursor is not one of a list of runs.
     """
     page = client.queries.list_runs(wanted, limit, cursor)
-    trees = _read_children(client, page.entries) if tree else {}
+    trees = read_children(client, [row.run_id for row in page.entries]) if tree else {}
     everything = [*page.entries, *(row for found in trees.values() for row in found.rows)]
     now_ms, waits = client.queries.now_ms(), waits_of(client, everything)
 
@@ -51,7 +51,7 @@ def runs_page(
         fields = row_document(row, now_ms=now_ms, waits_for=waits.get(row.run_id))
         if not tree:
             return fields
-        found = trees.get(row.run_id, _NO_CHILDREN)
+        found = trees.get(row.run_id, NO_CHILDREN)
         return {
             **fields,
             "children": [document(child) for child in found.rows],
@@ -73,7 +73,7 @@ def runs_overview(
         BadCursor: the cursor is not one of a list of runs.
     """
     document = runs_page(client, wanted, limit=limit, cursor=cursor)
-    ended = [run for run in document["runs"] if run["status"] in _WITH_REASON]
+    ended = [run for run in document["runs"] if run["status"] in WITH_REASON]
     reasons = client.queries.errors([run["run_id"] for run in ended])
     errors = {
         run["run_id"]: None if reason is None else reason.to_json()
@@ -87,19 +87,18 @@ def runs_overview(
     return {**document, "counts": dict(counts), "counts_all": are_all}
 
 
-_NO_CHILDREN = ChildRows((), {}, 0)
+NO_CHILDREN = ChildRows((), {}, 0)
 
 
-def _read_children(client: Client, roots: Sequence[RunRow]) -> dict[str, ChildRows]:
+def read_children(client: Client, run_ids: Sequence[str]) -> dict[str, ChildRows]:
     """Return the child runs of runs by parent id, read level by level."""
     found: dict[str, ChildRows] = {}
-    level, left = list(roots), _MOST_DESCENDANTS
-    while level:
-        run_ids = [row.run_id for row in level]
-        most = min(MOST_CHILDREN, -(-left // len(level))) if left > 0 else 0
-        counted = _MOST_COUNTED // len(level)
+    left = _MOST_DESCENDANTS
+    while run_ids:
+        most = min(MOST_CHILDREN, -(-left // len(run_ids))) if left > 0 else 0
+        counted = _MOST_COUNTED // len(run_ids)
         children = client.queries.child_rows(run_ids, most=most, counted=counted)
         found |= dict(zip(run_ids, children, strict=True))
-        level = [row for rows in children for row in rows.rows]
-        left -= len(level)
+        run_ids = [row.run_id for rows in children for row in rows.rows]
+        left -= len(run_ids)
     return found

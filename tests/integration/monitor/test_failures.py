@@ -95,3 +95,27 @@ def test_the_deepest_child_that_failed_is_named(engine: Engine, site: ServedSite
     assert f'<a href="/runs/{run.run_id}/children">1</a>' in site.ask("/runs").text
     assert f'Child run <a href="/runs/{deepest.run_id}">' in page
     assert "exit code 7" in page
+    (listed,) = site.ask(f"/api/v1/runs/{run.run_id}/children").json["children"]
+    assert [each["run_id"] for each in listed["children"]] == [deepest.run_id]
+    tree = site.ask(f"/runs/{run.run_id}/children").text
+    assert tree.index(f'href="/runs/{child.run_id}"') < tree.index(
+        f'<span class="unseen">level 2</span><a href="/runs/{deepest.run_id}"'
+    )
+
+
+def test_a_long_list_of_children_is_folded(engine: Engine, site: ServedSite) -> None:
+    engine.write("child", "start: z\nnodes: {z: {type: end}}")
+    graph = f"""
+    initial_state: {{numbers: {list(range(52))}}}
+    start: each
+    nodes:
+      each: {{type: map, over: "{{{{numbers}}}}", as: n, branch: go, collect_into: got, next: z}}
+      go: {{type: agent, agent: child, prompt: go}}
+      z: {{type: end}}
+    """
+    base = f"/runs/{engine.finish(graph).run_id}/children"
+
+    folded, whole = site.ask(base).text, site.ask(f"{base}?all=1").text
+
+    rows = [page.count("data-copied=") for page in (folded, whole)]
+    assert (rows[1] - rows[0], "Show all 52" in folded, "Show all" in whole) == (2, True, False)

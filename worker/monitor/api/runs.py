@@ -234,6 +234,8 @@ class ItemsDocument(AnswerDocument):
 
 class ChildDocument(RunRowDocument):
     error: FailureDocument | None
+    children: list[ChildDocument] = Field(description="its own, those that failed first")
+    more_children: dict[str, int]
 
 
 class ChildrenDocument(AnswerDocument):

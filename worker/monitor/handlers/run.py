@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, ClassVar
 from urllib.parse import urlencode
@@ -153,7 +153,8 @@ class RunPage(RunHandler):
             case "logs":
                 return {"logs": await self.logs(of)}
             case "children":
-                return {"children": await self.children(of)}
+                children = await self.children(of)
+                return {"children": children, "rows": list(_levels(children["children"]))}
             case "model":
                 return {"model": await self.model(of), "reply_line": _reply_line}
             case "timeline":
@@ -242,6 +243,13 @@ def _origin(entry: Document) -> str:
     """Return what printed a log entry."""
     index = "" if entry["index"] is None else f"[{entry['index']}]"
     return f"{entry['step']} {entry['node']}{index} {entry['stream']}"
+
+
+def _levels(children: Iterable[Document], depth: int = 0) -> Iterator[tuple[int, Document]]:
+    """Yield child runs and those below them, each with its depth."""
+    for child in children:
+        yield depth, child
+        yield from _levels(child["children"], depth + 1)
 
 
 def _reply_line(message: Mapping[str, Any]) -> str | None:
