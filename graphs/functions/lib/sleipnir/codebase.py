@@ -20,6 +20,8 @@ MAX_ENTRIES = 200
 MAX_HITS = 20
 MAX_SIMILAR = 3
 MAX_LINE = 300
+# Characters of one line that are read: whole files may be a single line.
+LONGEST_LINE = 1024 * 1024
 MAX_LINES = 200
 # Characters kept of a command's output: its end, which reports failures.
 MAX_OUTPUT = 16_000
@@ -99,12 +101,20 @@ def _hits(wanted, included):
         try:
             if files.is_binary(file):
                 continue
-            with file.open(encoding="utf-8", errors="replace") as lines:
-                for number, line in enumerate(lines, 1):
-                    if wanted.search(line.rstrip("\n")):
-                        yield f"{path}:{number}:{line.strip()[:MAX_LINE]}"
+            for number, line in enumerate(_lines(file), 1):
+                if wanted.search(line.rstrip("\n")):
+                    yield f"{path}:{number}:{line.strip()[:MAX_LINE]}"
         except OSError:  # not readable: skip it
             continue
+
+
+def _lines(file: Path):
+    """Yield the lines of a file; of a very long one, only its beginning."""
+    with file.open(encoding="utf-8", errors="replace") as text:
+        while line := text.readline(LONGEST_LINE):
+            yield line
+            while line and not line.endswith("\n"):
+                line = text.readline(LONGEST_LINE)
 
 
 def read(path: str, offset: int = 1, limit: int = MAX_LINES) -> str:
@@ -116,12 +126,11 @@ def read(path: str, offset: int = 1, limit: int = MAX_LINES) -> str:
         raise SystemExit(f"there is no file {path} in the project")
     if files.is_binary(file):
         raise SystemExit(f"{path} is not a text file")
-    with file.open(encoding="utf-8", errors="replace") as lines:
-        wanted = list(islice(lines, offset - 1, offset - 1 + limit))
-        more = next(lines, None) is not None
-    shown = [f"{n}: {line.rstrip()[:MAX_LINE]}" for n, line in enumerate(wanted, offset)]
-    if more:
-        shown.append(f"(There is more: go on with offset={offset + len(wanted)}.)")
+    lines = _lines(file)
+    wanted = enumerate(islice(lines, offset - 1, offset - 1 + limit), offset)
+    shown = [f"{number}: {line.rstrip()[:MAX_LINE]}" for number, line in wanted]
+    if next(lines, None) is not None:
+        shown.append(f"(There is more: go on with offset={offset + len(shown)}.)")
     return "\n".join(shown) or f"{path} has no line {offset}"
 
 

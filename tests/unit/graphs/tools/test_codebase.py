@@ -1,4 +1,4 @@
-"""Commands that agents run in a project: their output and the time they take are bounded."""
+"""What agents read and run in a project: sizes and times are bounded."""
 
 from __future__ import annotations
 
@@ -48,3 +48,24 @@ def test_a_command_that_hangs_is_stopped_whatever_it_has_started(
 
     (project / "fifo").write_text("go on")
     assert told == "$ echo begun; cat fifo; true\nbegun\nSTOPPED after 0.2 seconds"
+
+
+def test_a_file_of_one_line_is_not_read_whole(project: Path) -> None:
+    with (project / "data.txt").open("w") as file:
+        for _ in range(20):
+            file.write("needle " * 150_000)
+        file.write("\nthe end")
+    tracemalloc.start()
+
+    found = codebase.search("^needle|end$")
+    shown = codebase.read("data.txt", limit=1)
+
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [line.split(":")[:2] for line in found.splitlines()] == [
+        *(["data.txt", "1"], ["data.txt", "2"])
+    ]
+    assert shown.startswith("1: needle needle")
+    assert shown.endswith("\n(There is more: go on with offset=2.)")
+    assert codebase.read("data.txt", offset=2) == "2: the end"
+    assert most < 10_000_000
