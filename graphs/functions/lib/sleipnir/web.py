@@ -30,6 +30,8 @@ from .addresses import AddressRefused, HostUnknown, private_allowed, resolve
 MAX_BYTES = 10 * 1024 * 1024
 MAX_REDIRECTS = 5
 TIMEOUT_S = 30.0
+# For resolving a name here that the proxy will resolve anyway.
+LOCAL_LOOKUP_S = 2.0
 USER_AGENT = "Mozilla/5.0 (compatible; Sleipnir/1.0)"
 
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -200,13 +202,35 @@ def _connected(
         connection = http.client.HTTPConnection(_host(url), port)
         connection.sock = _socket(resolve(_host(url), port, allowed), port, timeout_s)
         return connection, path
-    with contextlib.suppress(HostUnknown):  # unknown here, but the proxy may know it
-        resolve(_host(url), port, allowed)
+    if not allowed:
+        _refuse_private(_host(url), port)
     connection = http.client.HTTPConnection(_host(proxy), proxy.port or 3128, timeout=timeout_s)
     if url.scheme == "https":
         connection.set_tunnel(_host(url), port, _proxy_credentials(url))
     connection.connect()
     return connection, path if url.scheme == "https" else url.geturl()
+
+
+def _refuse_private(host: str, port: int) -> None:
+    """Raise AddressRefused if a name is known here, and soon, to be private.
+
+    What is unknown here the proxy may know.
+    """
+    refused: list[AddressRefused] = []
+
+    def look_up() -> None:
+        try:
+            resolve(host, port, False)
+        except HostUnknown:
+            pass
+        except AddressRefused as error:
+            refused.append(error)
+
+    lookup = threading.Thread(target=look_up, daemon=True)
+    lookup.start()
+    lookup.join(LOCAL_LOOKUP_S)
+    if refused:
+        raise refused[0]
 
 
 def _socket(addresses: list[str], port: int, timeout_s: float) -> socket.socket:

@@ -7,12 +7,15 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from time import process_time
+from typing import Any
 
 import pytest
 
 from sleipnir.graphs.functions.lib.sleipnir import addresses, files, markdown, patch, web
+from tests.support.web_server import Page, WebServer
 
 HELPERS = Path(web.__file__).parent
 TOOLS = Path(__file__).parents[4] / "graphs/functions/tools"
@@ -80,6 +83,30 @@ def test_the_address_that_was_checked_is_the_one_connected_to(
         web.fetch(web.get("http://rebound.example/"), allow_private=False)
 
     assert set(connected) == {("8.8.8.8", 80)}
+
+
+def test_a_proxy_is_used_although_names_are_not_resolved_here_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    over = threading.Event()
+    given_up: list[str] = []
+    resolved = socket.getaddrinfo
+
+    def look_up(host: str, *arguments: Any, **options: Any) -> Any:
+        if host.endswith(".example"):
+            over.wait(60)  # as where queries are dropped
+            given_up.append(host)
+            raise socket.gaierror("timed out")
+        return resolved(host, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(web, "LOCAL_LOOKUP_S", 0.05)
+    with WebServer({"http://slow.example/": Page("hi")}) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url())
+
+        assert web.fetch(web.get("http://slow.example/"), allow_private=False).text == "hi"
+        assert given_up == []
+    over.set()
 
 
 # ---- requests
