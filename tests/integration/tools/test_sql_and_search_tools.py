@@ -156,6 +156,27 @@ def test_other_databases_name_what_they_need(tools: GlobalTools) -> None:
     assert "word" not in said
 
 
+@pytest.mark.parametrize(
+    "dsn", ["pq://me:word@example.org/db", "pq:me:word@example.org", "pq://h/db?password=word"]
+)
+def test_usql_is_not_given_a_password_that_all_users_could_read(
+    tools: GlobalTools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dsn: str
+) -> None:
+    program = tmp_path / "programs" / "usql"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\nfor last; do :; done; echo "$last"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    tools.set({"USQL_DSN": dsn})
+
+    said = tools.failure("execute_sql_code", {"code": "SELECT 1"})
+
+    assert "~/.usqlpass" in said
+    assert "word@" not in said
+    tools.set({"USQL_DSN": "pq://me@example.org:5432/db"})
+    assert tools.text("execute_sql_code", {"code": "SELECT 1"}) == "pq://me@example.org:5432/db\n"
+
+
 # ---- code
 
 

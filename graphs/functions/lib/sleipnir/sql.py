@@ -18,6 +18,8 @@ MAX_CHARACTERS = 1024 * 1024  # for all rows together
 MAX_CELL = 64 * 1024  # for one value
 BUSY_S = 30
 SQLITE = "sqlite:///"
+# Everybody on the machine can read the arguments of a program.
+_PASSWORD = re.compile(r":(//)?[^/@:]*:[^/@]+@|[?&;](password|passwd|pwd|pass)=", re.IGNORECASE)
 _NAME = re.compile(r"(\w+\.)?[\w$]+")
 
 
@@ -222,6 +224,12 @@ def _with_usql(dsn: str, code: str) -> str:
         raise SystemExit(
             "the database needs SQLAlchemy (pip install 'sleipnir[sql]', with the "
             "driver of the database), or the program usql; neither is on this machine"
+        )
+    if _PASSWORD.search(dsn):
+        raise SystemExit(
+            "refused: all users of this machine could read the password in the URL while usql "
+            "runs; put it into ~/.usqlpass (PROTOCOL:HOST:PORT:DATABASE:USER:PASSWORD, chmod 600) "
+            "and not into the URL, or use SQLAlchemy (pip install 'sleipnir[sql]')"
         )
     ended = subprocess.run(
         ["usql", "--no-psqlrc", "--csv", "--quiet", "--command", code, dsn],
