@@ -90,6 +90,11 @@ def test_a_copy_of_a_shipped_agent_is_valid_and_has_the_new_name(tmp_path: Path)
     assert "\nname: mine\n" in (copy / "graph.yaml").read_text()
     assert (copy / "scripts" / "find_log.py").exists()
     assert not list(copy.rglob("__pycache__"))
+    assert sleipnir("init", "agents/sql", "--from", "sql").returncode == 0
+    readme = (sleipnir.project / "agents" / "sql" / "README.md").read_text()
+    assert "put it into the secrets." in readme
+    assert "[SQLAlchemy](https://" in readme
+    assert "](../" not in readme
     again = sleipnir("init", "mine", "--from", "log-digest")
     both = sleipnir("init", "other", "--from", "log-digest", "--template", "llm")
     nobody = sleipnir("init", "other", "--from", "nobody")

@@ -20,6 +20,7 @@ _TEMPLATES = Path(__file__).parents[2] / "templates"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _PLACEHOLDER = "__NAME__"
 _SCHEMA_FILE = "graph.schema.json"
+_LINK = re.compile(r"\[([^\[\]]+)\]\((\.\./[^()#\s]*)(?:#[^()\s]*)?\)")
 _NOT_COPIED = frozenset({"__pycache__", ".git", ".venv"})
 
 
@@ -53,7 +54,7 @@ def init(options: Options, name: str, template: str, copied: str | None) -> None
             param_hint="NAME",
         )
     _make(directory)
-    made = _files(template, directory.name) if source is None else _copies(source, directory.name)
+    made = _files(template, directory.name) if source is None else _copies(source, directory)
     for file, content in made:
         path = directory / file
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,15 +77,27 @@ def _to_copy(options: Options, reference: str) -> Path:
     return agent_search(settings_of(options)).find(reference)
 
 
-def _copies(source: Path, name: str) -> Iterator[tuple[Path, bytes]]:
-    """Yield the files of an agent, with its own name replaced by the copy's."""
+def _copies(source: Path, directory: Path) -> Iterator[tuple[Path, bytes]]:
+    """Yield the files of an agent, with its own name replaced by the copy's.
+
+    Of links to what is not beside the copy, only the text is kept.
+    """
     for file in sorted(path for path in source.rglob("*") if path.is_file()):
         place = file.relative_to(source)
         if _NOT_COPIED.isdisjoint(place.parts):
             content = file.read_bytes()
             if file.suffix == ".yaml" and (file.parent == source or place.parts[0] == "tests"):
-                content = _renamed(content.decode(), source.name, name).encode()
+                content = _renamed(content.decode(), source.name, directory.name).encode()
+            elif file.suffix == ".md" and file.parent == source:
+                content = _unlinked(content.decode(errors="surrogateescape"), directory)
             yield place, content
+
+
+def _unlinked(text: str, directory: Path) -> bytes:
+    def kept(link: re.Match[str]) -> str:
+        return link[0] if (directory / link[2]).exists() else link[1]
+
+    return _LINK.sub(kept, text).encode(errors="surrogateescape")
 
 
 def _renamed(text: str, old: str, new: str) -> str:
