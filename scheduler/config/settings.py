@@ -404,12 +404,16 @@ def _from_environment() -> dict[str, Any]:
 
 
 def _from_config(secrets_file: str | None) -> dict[str, Any]:
-    """Return the values of `config.yaml` with secrets resolved."""
+    """Return the values of `config.yaml` with secrets resolved.
+
+    Those of document loaders are resolved when one is used: a missing one stops nothing else.
+    """
     file = config_dir() / "config.yaml"
     found = _from_file(file)
     secrets = _secrets(secrets_file or str(found.get("secrets_file") or ""))
     try:
-        return secrets.resolve(found)
+        loaders = {name: found.pop(name) for name in ("document_loaders",) if name in found}
+        return {**secrets.resolve(found), **loaders}
     except (SecretsMissing, SecretsUnusable) as error:
         raise SettingInvalid(f"{file}: {error}") from error
 

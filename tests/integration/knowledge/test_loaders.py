@@ -153,7 +153,7 @@ def test_a_prefix_leads_no_further_than_a_path(directory: Path) -> None:
         ("sh -c 'yes; $1'", "made more than 0.5 MiB (rag_document_max_bytes)"),
         ("cat", "the command has no $1"),
         ("cat 'x $1", "No closing quotation"),
-        ("cat {{NO_SUCH_SECRET}} $1", "NO_SUCH_SECRET"),
+        ("cat {{NO_SUCH_SECRET}} $1", "document_loaders.odt: no value for {{NO_SUCH_SECRET}}"),
         ("sh -c 'printf \"\\377\"; : $1'", "not UTF-8"),
         ("sh -c ': $1 $2'", "wrote no output"),
     ],

@@ -188,6 +188,13 @@ def test_missing_secrets_are_named_together(config: Path) -> None:
         load_settings()
 
 
+def test_a_secret_that_only_a_document_loader_needs_stops_nothing_else(config: Path) -> None:
+    loaders = {"odt": "convert --key {{NO_SUCH_SECRET}} $1"}
+    config.write_text(f"model: openai:a\ndocument_loaders: {loaders}\n")
+
+    assert load_settings().values.document_loaders == loaders
+
+
 def test_a_setting_says_where_secrets_are(config: Path) -> None:
     file = config.parent / "hidden.yaml"
     file.write_text("MODEL_NAME: openai:a\n")
