@@ -183,6 +183,13 @@ def test_of_a_tree_the_markdown_files_are_read(hub: WebServer) -> None:
         *(("md", "# A"), ("md", "[c](c.md)"))
     ]
     assert paths(hub, crawled) == ["/raw/o/r/main/docs/a%20b.md", "/raw/o/r/main/docs/deep/B.MD"]
+    assert crawled.warnings == []
+    hub.pages["/api/repos/o/r/git/trees/main"] = Page(
+        json.dumps({"tree": files, "truncated": True}), "application/json"
+    )
+    [warning] = read(hub, "/o/r/tree/main/docs/").warnings
+    assert "GitHub lists only a part" in warning
+    assert "clone it" in warning
     with pytest.raises(SourceError, match="HTTP status 404"):
         read(hub, "/o/gone/tree/main/")
 

@@ -62,7 +62,7 @@ def crawl(
     """
     pace = _Pace()
     scope = github.scope_of(url, reach, pace.wait) or CrawlScope(url)
-    missing: list[str] = []
+    missing = [*scope.warnings]
     is_empty = True
     for document in _Crawler(scope, reach, stopped, pace, missing).run():
         is_empty = False

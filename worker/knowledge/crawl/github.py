@@ -45,7 +45,8 @@ def scope_of(url: str, reach: Reach, wait: Callable[[], None]) -> CrawlScope | N
     if tree := _TREE.fullmatch(path):
         repository, branch, directory = tree.groups()
         wait()
-        return _Tree(url, _files(repository, branch, directory.strip("/"), reach))
+        files, is_whole = _files(repository, branch, directory.strip("/"), reach)
+        return _Tree(url, files, is_whole)
     return None
 
 
@@ -77,9 +78,14 @@ class _Tree(CrawlScope):
 
     follows_links = False
 
-    def __init__(self, url: str, files: Sequence[str]) -> None:
+    def __init__(self, url: str, files: Sequence[str], is_whole: bool) -> None:
         super().__init__(url)
         self._files = files
+        if not is_whole:
+            self.warnings = (
+                f"{url}: GitHub lists only a part of this large repository, files are missing: "
+                "clone it, and name the directory of the clone instead",
+            )
 
     @property
     def first(self) -> Sequence[str]:
@@ -92,21 +98,23 @@ class _Tree(CrawlScope):
         return plain(SourceText(source, "md", response.text))
 
 
-def _files(repository: str, branch: str, directory: str, reach: Reach) -> list[str]:
-    """Return the Markdown files below a directory, sorted."""
+def _files(repository: str, branch: str, directory: str, reach: Reach) -> tuple[list[str], bool]:
+    """Return the Markdown files below a directory, sorted, and whether GitHub listed them all."""
     response = fetch_page(f"{API}repos/{repository}/git/trees/{branch}?recursive=1", reach)
     try:
-        entries = json.loads(response.body)["tree"]
-        paths = sorted(entry["path"] for entry in entries if entry["type"] == "blob")
+        listed = json.loads(response.body)
+        paths = sorted(entry["path"] for entry in listed["tree"] if entry["type"] == "blob")
+        is_whole = not listed.get("truncated")
     except (ValueError, KeyError, TypeError) as error:
         raise SourceError(f"{response.url} does not list files") from error
     prefix = f"{directory}/" if directory else ""
     found = [path for path in map(PurePosixPath, paths) if str(path).startswith(prefix)]
-    return [
+    urls = [
         f"{RAW}{repository}/{branch}/{quote(str(path))}"
         for path in found
         if path.suffix.lower() == ".md" and path.stem.lower() not in _LEFT_OUT
     ]
+    return urls, is_whole
 
 
 class _Element(PageParser):

@@ -15,6 +15,7 @@ class CrawlScope:
     """The pages below the last `/` of a URL."""
 
     follows_links = True
+    warnings: Sequence[str] = ()
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
