@@ -47,7 +47,8 @@ def list_directory(path: str = ".") -> str:
 def run_analysis(command: str) -> str:
     """Run a command that only looks, such as `git log --stat -5` or `grep -rc TODO src | sort`.
 
-    Pipelines of programs that cannot write are run; anything else is refused.
+    Pipelines of programs that cannot write are run; anything else is refused. They may read files
+    outside the project too: do so only if the question is about such a file.
 
     Args:
         command: The command line, run in the project.
