@@ -71,9 +71,7 @@ def _collect(visit: Visit[MapNode], fields: dict[str, str]) -> Wrote:
         if len(failed) < KEPT_FAILURES:
             failed.append((index, result["error"]))
         if node.on_error == "fail":
-            raise NodeFailed(
-                result["code"], f"map '{visit.node_id}' item [{index}] failed: {result['error']}"
-            )
+            raise NodeFailed(result["code"], _first_failure(visit, index, result["error"]))
         if node.on_error == "collect":
             results.append({"error": result["error"], "item": result["item"]})
     warnings = (_failed_items(visit.node_id, count),) if count else ()
@@ -84,6 +82,12 @@ def _collect(visit: Visit[MapNode], fields: dict[str, str]) -> Wrote:
         failed_count=count,
         warnings=warnings,
     )
+
+
+def _first_failure(visit: Visit[MapNode], index: int, error: str) -> str:
+    if isinstance(visit.graph.nodes[visit.node.branch], BuildNode):
+        return error  # whoever builds a knowledge base knows of no map
+    return f"map '{visit.node_id}' item [{index}] failed: {error}"
 
 
 def _failed_items(node_id: str, count: int) -> str:

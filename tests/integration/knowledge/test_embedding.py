@@ -81,6 +81,7 @@ def test_a_model_that_goes_on_failing_fails_the_run(engine: Engine, server: Mode
     failure = engine.failure(run.run_id)
     assert (failure.code, failure.node) == ("R020", "look_up")
     assert "embedding with openai:text-embedding-3-small failed" in failure.message
+    assert "item [" not in failure.message
     assert "no such thing" in failure.message
 
 
