@@ -30,6 +30,11 @@ nodes:
 DOCS = {"cats.md": "Cats sleep all day.", "dogs.md": "Dogs bark in the park."}
 
 
+def address_in(pointer: Path) -> str:
+    address: str = yaml.safe_load(pointer.read_text())["address"]
+    return address
+
+
 def test_a_knowledge_base_from_its_build_to_its_end(own_project: Sleipnir) -> None:
     sleipnir = own_project
     directory = sleipnir.write("pets", GRAPH, DOCS)
@@ -75,6 +80,14 @@ def test_a_knowledge_base_from_its_build_to_its_end(own_project: Sleipnir) -> No
     assert yaml.safe_load(pointer.read_text())["files"] == 1
     assert sleipnir.json("kb", "info", "pets")["changed"] == []
 
+    # Its index is gone: what is known is still shown, with the remedy.
+    pointer.write_text(pointer.read_text().replace(address_in(pointer), "ab" * 32))
+    told = sleipnir("kb", "info", "pets")
+    assert (told.returncode, "built_at: 20" in told.stdout) == (0, True), told.stderr
+    assert "changed: unknown\nmissing: unknown\n" in told.stdout
+    assert "no longer stored: `sleipnir kb build pets look_up`" in told.stderr
+    assert sleipnir.json("kb", "info", "pets")["missing"] is None
+
 
 def test_the_local_model_finds_other_words(own_project: Sleipnir) -> None:
     sleipnir = own_project
@@ -115,7 +128,7 @@ def test_what_one_machine_built_answers_on_others_that_share_redis_alone(tmp_pat
         ran = desk("run", "./pets", "kitten")
         found = desk.json("kb", "query", "./pets", "kitten")
 
-        address = yaml.safe_load((directory / "look_up.yaml").read_text())["address"]
+        address = address_in(directory / "look_up.yaml")
         assert ran.stdout.startswith("[Source: ./docs/cats.md]\nCats sleep all day."), ran.stderr
         assert found["hits"][0]["source"] == "./docs/cats.md"
         assert [file.name for file in (tmp_path / "two" / "kb-cache").iterdir()] == [address]

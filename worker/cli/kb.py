@@ -118,8 +118,7 @@ def info(options: Options, agent: str, node: str | None) -> None:
         )
     for change in base.changes(pointer):
         options.say(f"warning: {printable(change)} (W605)")
-    with _named(base), _indexes(options) as (indexes, _):
-        changed, missing = base.differences(indexes)
+    changed, missing = _differences(options, base)
     document = {
         "agent": base.agent.name,
         "node": base.node_id,
@@ -138,6 +137,8 @@ def info(options: Options, agent: str, node: str | None) -> None:
         return
     for field, value in document.items():
         shown = ", ".join(value) if isinstance(value, list) else value
+        if value is None and field in ("changed", "missing"):
+            shown = "unknown"
         if field == "embedding_model" and pointer.settings.is_keyword_only:
             shown = "none: keyword only"
         click.echo(f"{field}: {printable(str('-' if shown in (None, '') else shown))}")
@@ -156,6 +157,22 @@ def rm(options: Options, agent: str, node: str | None) -> None:
     with _indexes(options) as (indexes, _):
         base.forget(indexes)
     options.say(f"removed {file}")
+
+
+def _differences(
+    options: Options, base: AgentBase
+) -> tuple[list[str], list[str]] | tuple[None, None]:
+    """Return the changed and the missing sources; None if the index cannot tell, which is said."""
+    try:
+        with _named(base), _indexes(options) as (indexes, _):
+            return base.differences(indexes)
+    except knowledge_errors.KnowledgeFailed as error:
+        if not isinstance(
+            error.__cause__, (knowledge_errors.IndexGone, knowledge_errors.StoredDamaged)
+        ):
+            raise
+        options.say(f"warning: {printable(str(error))}")
+        return None, None
 
 
 def _base(options: Options, agent: str, node: str | None) -> AgentBase:

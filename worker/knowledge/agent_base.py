@@ -32,7 +32,7 @@ from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.knowledge_plans import rag_defaults
 from sleipnir.scheduler.knowledge_pointers import write_pointer
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
-from sleipnir.worker.knowledge.errors import IndexDamaged, KnowledgeFailed
+from sleipnir.worker.knowledge.errors import IndexDamaged, IndexGone, KnowledgeFailed
 from sleipnir.worker.knowledge.reading.reach import reach_here
 
 with lazy_imports():
@@ -239,10 +239,7 @@ class AgentBase:
         indexes.point_at(pointer.address)
         found = self._cache(indexes).get(pointer.address)
         if found is None:
-            raise KnowledgeFailed(
-                "its index is no longer stored: "
-                f"`sleipnir kb build {self.agent.name} {self.node_id}`"
-            )
+            raise IndexGone(self.agent.name, self.node_id)
         return found
 
     def _write(self, pointer: Pointer) -> None:

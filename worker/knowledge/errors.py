@@ -4,6 +4,7 @@ KnowledgeFailed
 ├── BuildFailed    it cannot be built; the text names each document with its reason
 ├── IndexDamaged   its index was damaged on this machine, and is removed there
 ├── StoredDamaged  its index is damaged in the store
+├── IndexGone      its index is no longer stored
 ├── NotBuilt       it is neither built nor being built: start a run that builds it
 └── NotYet         it may be available later, once a limit or a failure has passed
     └── BeingBuilt    another run is building it
@@ -36,6 +37,13 @@ class StoredDamaged(KnowledgeFailed):
         super().__init__(
             f"the stored index is damaged: {why}; build it again with `sleipnir kb build`"
         )
+
+
+class IndexGone(KnowledgeFailed):
+    """A knowledge base was built, but its index is no longer stored."""
+
+    def __init__(self, agent: str, node_id: str) -> None:
+        super().__init__(f"its index is no longer stored: `sleipnir kb build {agent} {node_id}`")
 
 
 class NotBuilt(KnowledgeFailed):
