@@ -29,15 +29,18 @@ _LEAST_WIDTH = 8
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 
 
-def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def columns(head: Sequence[str], rows: Sequence[Sequence[str]], *, fit: bool = True) -> list[str]:
     """Return lines with aligned columns; cells may be coloured.
 
     On a terminal, no line is longer than the screen: the widest columns are shortened, and if
     necessary the last ones are dropped.
+
+    Args:
+        fit: False if the lines are not printed here.
     """
     table = [head, *rows]
     widths = [max(width_of(row[place]) for row in table) for place in range(len(head))]
-    if (room := output_width()) is not None:
+    if fit and (room := output_width()) is not None:
         widths = fitted(widths, room)
     return [
         _GAP.join(

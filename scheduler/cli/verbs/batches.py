@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import click
 
 from sleipnir.lazy import lazy_imports
@@ -13,11 +10,10 @@ from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.paging import cursor_option, limit_option
 
 with lazy_imports():
-    from sleipnir.scheduler.cli import formatting, paging, run_result
+    from sleipnir.scheduler.cli import paging, run_result
+    from sleipnir.scheduler.cli.tables import batches as batch_table
     from sleipnir.scheduler.views import batches as batch_views
 
-_HEAD = ("BATCH", "AGENT", "DONE", "FAILED", "WAITING", "OPEN", "TOKENS", "COST", "AGE")
-_UNSUCCESSFUL = ("failed", "cancelled", "timed_out")
 _LIMIT = 20
 
 
@@ -39,7 +35,7 @@ def batches(options: Options, limit: int, cursor: str | None) -> None:
         for document in found:
             run_result.print_json(document)
     elif found:
-        for line in formatting.columns(_HEAD, [_row(batch) for batch in found]):
+        for line in batch_table.lines_of(found):
             click.echo(line)
     if not found and page["next"] is None:
         options.say(
@@ -50,19 +46,3 @@ def batches(options: Options, limit: int, cursor: str | None) -> None:
         return
     flags = {"limit": None if limit == _LIMIT else limit}
     options.say(paging.PageLine("batches", flags, "batch", "batches").of(page, len(found)))
-
-
-def _row(batch: Mapping[str, Any]) -> tuple[str, ...]:
-    unsuccessful = sum(batch[status] for status in _UNSUCCESSFUL)
-    total = batch["runs"] if batch["lines"] is None else batch["lines"]
-    return (
-        formatting.first_line(batch["batch"]),
-        batch["agent"] or "-",
-        f"{batch['succeeded'] + unsuccessful:,}/{total:,}",
-        formatting.amount(unsuccessful),
-        formatting.amount(batch["waiting"]),
-        formatting.amount(batch["open"]),
-        formatting.amount(batch["usage"]["total_tokens"]),
-        formatting.usd(batch["usage"]["cost_usd"]),
-        "-" if batch["age_s"] is None else formatting.age(batch["age_s"]),
-    )

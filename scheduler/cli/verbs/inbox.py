@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import click
 
 from sleipnir.lazy import lazy_imports
@@ -14,10 +11,10 @@ from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.paging import cursor_option, limit_option
 
 with lazy_imports():
-    from sleipnir.scheduler.cli import formatting, paging, run_result
+    from sleipnir.scheduler.cli import paging, run_result
+    from sleipnir.scheduler.cli.tables import questions as question_table
     from sleipnir.scheduler.views import questions
 
-_HEAD = ("RUN", "AGENT", "NODE", "AGE", "QUESTION", "OPTIONS")
 _LIMIT = 100
 
 
@@ -56,7 +53,7 @@ def inbox(
         for document in found:
             run_result.print_json(document)
     elif found:
-        for line in formatting.columns(_HEAD, [_row(question) for question in found]):
+        for line in question_table.lines_of(found):
             click.echo(line)
     if not found and page["next"] is None:
         options.say("no open questions" if cursor is None else "no more questions")
@@ -65,15 +62,3 @@ def inbox(
     options.say(paging.PageLine("inbox", flags, "question", "questions").of(page, len(found)))
     if not options.json:
         options.say("answer one with: sleipnir answer RUN TEXT")
-
-
-def _row(question: Mapping[str, Any]) -> tuple[str, ...]:
-    choice = " | ".join(question["options"]) or (question["default"] or "")
-    return (
-        question["run_id"],
-        question["agent"],
-        question["place"],
-        formatting.age(question["age_s"]),
-        formatting.first_line(question["text"]),
-        formatting.first_line(choice),
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -16,19 +15,16 @@ from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.errors import SleipnirError
 
 with lazy_imports():
-    from sleipnir.scheduler.cli import formatting, run_result
+    from sleipnir.scheduler.cli import run_result
     from sleipnir.scheduler.cli.many import audit
+    from sleipnir.scheduler.cli.tables import limits as limit_table
     from sleipnir.scheduler.limits import commands as limit_commands
-    from sleipnir.scheduler.limits import money, report, rules
+    from sleipnir.scheduler.limits import report, rules
     from sleipnir.scheduler.store import rate_limiter
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.limits.commands import LimitCommands
-    from sleipnir.scheduler.limits.report import BudgetLine, LimitLine, Report
-
-_LIMITS = ("LIMIT", "SETTING", "VALUE", "FROM", "IN USE", "WAITING", "")
-_PAUSES = ("PAUSED", "UNTIL", "WAITING", "WHY")
-_BUDGETS = ("BUDGET", "LIMIT", "FROM", "SPENT", "RESERVED", "LEFT", "ON EXCESS", "WAITING")
+    from sleipnir.scheduler.limits.report import Report
 
 
 def _complete_names(
@@ -129,65 +125,8 @@ def _print(found: Report, options: Options) -> None:
     if options.json:
         run_result.print_json(found.to_json())
         return
-    lines = list(_lines(found))
+    lines = list(limit_table.lines_of(found))
     if not lines:
         options.say("model calls have no limits; set some in config.yaml or with --set")
     for line in lines:
         click.echo(line)
-
-
-def _lines(found: Report) -> Iterator[str]:
-    pauses = [
-        (
-            pause.name,
-            pause.until or "resumed",
-            str(pause.waiting),
-            formatting.first_line(pause.reason),
-        )
-        for pause in found.pauses
-    ]
-    parts: tuple[tuple[tuple[str, ...], list[tuple[str, ...]]], ...] = (
-        (_LIMITS, [_limit(limit) for limit in found.limits]),
-        (_PAUSES, [*pauses]),
-        (_BUDGETS, [_budget(budget) for budget in found.budgets]),
-    )
-    for number, (head, rows) in enumerate(part for part in parts if part[1]):
-        yield from ("",) * bool(number)
-        yield from formatting.columns(head, rows)
-
-
-def _limit(limit: LimitLine) -> tuple[str, ...]:
-    lowered = f"reduced to {limit.share:.0%} after refusals" if limit.share < 1 else ""
-    return (
-        limit.name,
-        limit.setting,
-        f"{limit.value:,}",
-        limit.origin,
-        f"{limit.in_use:,}",
-        str(limit.waiting),
-        lowered,
-    )
-
-
-def _budget(budget: BudgetLine) -> tuple[str, ...]:
-    def amounts(usd: float | None, tokens: int | None) -> str:
-        parts: list[str] = []
-        if usd is not None and budget.usd is not None:
-            parts.append(money.dollars(usd))
-        if tokens is not None and budget.tokens is not None:
-            parts.append(f"{tokens:,} tokens")
-        return ", ".join(parts)
-
-    if budget.name in rules.OWNED_SCOPES:  # per owner; this one has used nothing
-        limit = amounts(budget.usd, budget.tokens)
-        return (f"each {budget.name}", limit, budget.origin, "", "", "", budget.on_excess, "")
-    return (
-        budget.name,
-        amounts(budget.usd, budget.tokens),
-        budget.origin,
-        amounts(budget.spent_usd, budget.spent_tokens),
-        amounts(budget.reserved_usd, budget.reserved_tokens),
-        amounts(budget.left_usd, budget.left_tokens),
-        budget.on_excess,
-        str(budget.waiting),
-    )

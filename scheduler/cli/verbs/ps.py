@@ -23,7 +23,8 @@ from sleipnir.scheduler.cli.paging import cursor_option, limit_option
 from sleipnir.scheduler.periodic import pause
 
 with lazy_imports():
-    from sleipnir.scheduler.cli import formatting, paging, run_result
+    from sleipnir.scheduler.cli import paging, run_result
+    from sleipnir.scheduler.cli.tables import runs as run_table
     from sleipnir.scheduler.store import clock
     from sleipnir.scheduler.store.queries import filters
     from sleipnir.scheduler.views import runs
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.store.queries.filters import RunFilter
 
-_HEAD = ("RUN", "AGENT", "STATUS", "AT", "AGE", "TOKENS", "COST")
 _LIMIT = 20
 _REFRESH_S = 1.0
 
@@ -85,7 +85,7 @@ def _print(client: Client, options: Options, flags: Mapping[str, Any]) -> None:
         for document in (each for run in found for each in _flat(run)):
             run_result.print_json(document)
     elif found:
-        for line in formatting.columns(_HEAD, [row for run in found for row in _rows(run)]):
+        for line in run_table.lines_of(found):
             click.echo(line)
     if found or page["next"] is not None:
         below = paging.PageLine("ps", _named(flags, wanted), "run", "runs")
@@ -116,26 +116,3 @@ def _flat(run: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield {name: value for name, value in run.items() if name != "children"}
     for child in run.get("children", ()):
         yield from _flat(child)
-
-
-def _rows(run: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, ...]]:
-    """Yield the row of a run, and those of the child runs in its document."""
-    indent = "  " * depth
-    yield (
-        indent + run["run_id"],
-        run["agent"],
-        formatting.outcome(run["status"], run["failed_nodes"], run["try"]),
-        _place(run),
-        formatting.age(run["age_s"]),
-        formatting.amount(run["usage"]["total_tokens"]),
-        formatting.usd(run["usage"]["cost_usd"]),
-    )
-    for child in run.get("children", ()):
-        yield from _rows(child, depth + 1)
-    if more := run.get("more_children"):
-        yield (f"{indent}  {formatting.more_of(more)}", *[""] * (len(_HEAD) - 1))
-
-
-def _place(run: Mapping[str, Any]) -> str:
-    place = run["node"] or ""
-    return f"{place} ({run['waits_for']})" if run["waits_for"] is not None else place

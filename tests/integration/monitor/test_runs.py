@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from sleipnir.scheduler.limits.commands import LimitCommands
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from tests.support.engine import Engine
@@ -223,6 +224,23 @@ def test_a_run_is_told_as_text(engine: Engine, site: ServedSite) -> None:
     assert run.run_id in told.text.splitlines()[0]
     assert "no such printer" in told.text
     assert "\x1b" not in told.text
+
+
+def test_lists_are_given_as_the_tables_of_commands(engine: Engine, site: ServedSite) -> None:
+    LimitCommands(engine.store).set("openai.concurrency=4")
+    run = engine.finish(GRAPH, FILES, prompt="one " * 200, batch="b")
+    headers = {"Authorization": f"Bearer {KEY}", "Accept": "text/plain"}
+
+    tables = {
+        page: site.ask(f"/{page}", headers=headers).text.splitlines()
+        for page in ("runs", "inbox", "batches", "limits")
+    }
+
+    assert [lines[0].split()[0] for lines in tables.values()] == ["RUN", "RUN", "BATCH", "LIMIT"]
+    assert [len(lines) for lines in tables.values()] == [2, 2, 2, 2]
+    assert tables["runs"][1].split()[:4] == [run.run_id, "tested", "waiting", "review"]
+    assert "Publish one" in tables["inbox"][1]
+    assert tables["limits"][1].split()[:3] == ["openai", "concurrency", "4"]
 
 
 def test_secrets_of_a_run_are_on_no_page(engine: Engine, site: ServedSite) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from hmac import compare_digest
@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 from tornado import web  # type: ignore[attr-defined]  # no stubs
 
+from sleipnir.scheduler.cli.terminal_output import unstyled
 from sleipnir.scheduler.config.secrets import hidden
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.store.audit.log import Act
@@ -223,6 +224,10 @@ class MonitorHandler(ArgumentReader):
         """Respond with plain text."""
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.finish(text)
+
+    def give_lines(self, lines: Iterable[str]) -> None:
+        """Respond with the lines that a command prints."""
+        self.give_text("".join(f"{hidden(unstyled(line))}\n" for line in lines))
 
     def give_page(self, template: str, **values: Any) -> None:
         """Respond with a page."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from tornado.iostream import StreamClosedError
 
+from sleipnir.scheduler.cli.tables import batches as batch_table
 from sleipnir.scheduler.views import agents, batches, engine
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.worker.monitor.charts.bars import bar_svg, columns_svg
@@ -84,6 +85,9 @@ class BatchesHandler(DocumentHandler):
             limit=self.number_argument("limit", _LIMIT, _MOST),
             cursor=self.text_argument("cursor"),
         )
+        if self.wants == "text":
+            self.give_lines(batch_table.lines_of(document["batches"], fit=False))
+            return
         self.give(document, topics="inbox,runs")
 
 

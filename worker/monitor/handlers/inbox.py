@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import Graph
+from sleipnir.scheduler.cli.tables import questions as question_table
 from sleipnir.scheduler.errors import AnswerInvalid, AnswerRefused, RunNotFound
 from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
@@ -106,6 +107,9 @@ class InboxHandler(AnswerHandler):
         )
         if self.wants == "json":
             self.give_json(document)
+            return
+        if self.wants == "text":
+            self.give_lines(question_table.lines_of(document["questions"], fit=False))
             return
         total = document["total"]
         is_filtered = bool(set(self.request.query_arguments) - {"cursor", "limit", "answered"})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from sleipnir.scheduler.cli.tables import limits as limit_table
 from sleipnir.scheduler.errors import SettingInvalid, SleipnirError
+from sleipnir.scheduler.limits import report
 from sleipnir.scheduler.limits.commands import LimitCommands
 from sleipnir.scheduler.limits.rules import BUDGET_SETTINGS, LIMIT_SETTINGS, SCOPES
 from sleipnir.scheduler.views import limits
@@ -47,6 +49,12 @@ class LimitsHandler(ActingHandler):
 
     async def _show(self, act: LimitAct | None = None, problem: str | None = None) -> None:
         client = self.site.client
+        if self.wants == "text":
+            commands = LimitCommands(client.store)
+            rules = await self.site.call(commands.rules)
+            found = await self.site.call(report.report, commands.limiter.queries, rules)
+            self.give_lines(limit_table.lines_of(found, fit=False))
+            return
         document = await self.site.call(limits.limits_document, client)
         if self.wants == "json":
             self.give_json(document)

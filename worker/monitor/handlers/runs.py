@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from sleipnir.scheduler.cli.tables import runs as run_table
 from sleipnir.scheduler.errors import AmbiguousRun, RunNotFound
 from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.store.queries.filters import RunFilter
@@ -68,6 +69,9 @@ class RunsPage(RunsHandler):
         listed = await self.documents()
         if self.wants == "json":
             self.give_json(listed)
+            return
+        if self.wants == "text":
+            self.give_lines(run_table.lines_of(listed["runs"], fit=False))
             return
         chosen = self.get_query_arguments("status")
         self.give_page(
