@@ -184,9 +184,13 @@ def test_normal_agents_have_functions_too(sleipnir: Sleipnir) -> None:
     (directory / "config.yaml").write_text("instructions: Be brief.\n")
     (directory / "tools.sh").write_text(
         '# @cmd Shout\n# @option --text!\nshout() { echo "${argc_text^^}" >> "$LLM_OUTPUT"; }\n'
+        "# @cmd Whisper\n# @env LISTENER!\nwhisper() { :; }\n"
     )
 
     assert sleipnir("tools", "normal", "shout", "--arg", "text=hi").stdout == "HI\n"
+    refused = sleipnir("tools", "normal", "whisper")
+    assert refused.returncode == 1
+    assert "error: missing environment variable LISTENER\n" in refused.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -89,6 +89,7 @@ class _Call:
                 return self._run(directory, approvals)
         except ArgumentsRefused as refused:
             errors = "\n".join(f"error: {violation}" for violation in refused.violations)
+            self.context.log("stderr", self.shown(errors))
             return self._failed("the call was refused", stderr=errors)
         except ProgramMissing as missing:
             return self._failed(f"cannot start: {missing}")
