@@ -49,7 +49,9 @@ def told(server: ModelServer) -> list[Any]:
     return [json.loads(result) for result in results(server, "Lead.")]
 
 
-def task(subject: str, prompt: str | None = None, *blocked_by: str) -> tuple[str, dict[str, Any]]:
+def task(
+    subject: str, prompt: str | None = None, *blocked_by: str | int
+) -> tuple[str, dict[str, Any]]:
     """A call that creates a task; with a prompt for a worker."""
     fields: dict[str, Any] = {"subject": subject, "blocked_by": list(blocked_by)}
     if prompt is not None:
@@ -57,13 +59,13 @@ def task(subject: str, prompt: str | None = None, *blocked_by: str) -> tuple[str
     return "agent__task_create", fields
 
 
-def about(function: str, name: str) -> tuple[str, dict[str, str]]:
+def about(function: str, name: str | int) -> tuple[str, dict[str, str | int]]:
     return f"agent__task_{function}", {"task_id": name}
 
 
 def test_what_is_done_starts_what_waited_for_it(engine: Engine, server: ModelServer) -> None:
-    plan = calls(task("dig", "Dig."), task("plan"), task("plant", "Plant.", "task_1", "2", "9"))
-    both = calls(about("complete", "task_1"), about("complete", "2"))
+    plan = calls(task("dig", "Dig."), task("plan"), task("plant", "Plant.", 1, "2", "9"))
+    both = calls(about("complete", "task_1"), about("complete", 2))
     again = calls(about("complete", "task_1"), ("agent__task_list", {}))
     converses(server, "Lead.", plan, collects_all, both, collects_all, again, DONE)
     converses(server, "Dig.", says("A hole."))
@@ -188,7 +190,7 @@ def test_a_model_is_reminded_of_an_agent_that_got_a_place_meanwhile(
 
 
 def test_an_agent_may_be_started_for_a_task(engine: Engine, server: ModelServer) -> None:
-    spawn = {"agent": "worker", "prompt": "Dig.", "task_id": "task_1"}
+    spawn = {"agent": "worker", "prompt": "Dig.", "task_id": 1}
     late = {**spawn, "prompt": "Dig deeper.", "task_id": "task_2"}
     plan = calls(task("dig"), task("x", None, "task_1"), ("agent__spawn", spawn))
     bad = calls(("agent__task_create", {"subject": "s", "agent": "worker"}))

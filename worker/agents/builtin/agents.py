@@ -50,7 +50,9 @@ def agent_tools(
         {
             "agent": Parameter("string", "The agent's name."),
             "prompt": Parameter("string", "What it is to do; it sees nothing else of yours."),
-            "task_id": Parameter("string", "The task it works on, if any.", required=False),
+            "task_id": Parameter(
+                "string", "The task it works on, if any.", required=False, numbers=True
+            ),
         },
         acts.spawn,
         in_commit=True,
@@ -102,12 +104,12 @@ class _Acts:
             self.children.has_spawned(*order, result)
         return Completed(self._claiming(call.arguments.get("task_id"), result))
 
-    def _claiming(self, task_id: str | None, result: dict[str, Any]) -> dict[str, Any]:
+    def _claiming(self, task_id: str | int | None, result: dict[str, Any]) -> dict[str, Any]:
         """Return the result of a spawn after claiming its task; with a warning if that fails."""
         if task_id is None or result.get("status") != "ok":
             return result
         try:
-            self.notebook.tasks = self.notebook.tasks.claimed(task_id, result["id"])
+            self.notebook.tasks = self.notebook.tasks.claimed(str(task_id), result["id"])
         except TaskRefused as refused:
             return {**result, "warnings": [str(refused)]}
         return result

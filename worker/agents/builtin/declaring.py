@@ -23,6 +23,7 @@ class Parameter:
     kind: Literal["string", "integer", "array"]
     description: str
     required: bool = True
+    numbers: bool = False  # whole numbers are accepted too, where texts are declared
 
     def schema(self) -> dict[str, Any]:
         items = {"items": {"type": "string"}} if self.kind == "array" else {}
@@ -31,11 +32,14 @@ class Parameter:
     def problem(self, value: Any) -> str | None:
         """Return why a value is invalid; functions check integers themselves."""
         wanted = _TYPES.get(self.kind)
-        if wanted is not None and not isinstance(value, wanted):
-            return f"must be {'a string' if self.kind == 'string' else 'an array of strings'}"
-        if isinstance(value, list) and not all(isinstance(item, str) for item in value):
+        if wanted is list and not (isinstance(value, list) and all(map(self._is_text, value))):
             return "must be an array of strings"
+        if wanted is str and not self._is_text(value):
+            return "must be a string"
         return None
+
+    def _is_text(self, value: Any) -> bool:
+        return isinstance(value, str) or (self.numbers and type(value) is int)
 
 
 def builtin(

@@ -14,11 +14,13 @@ from sleipnir.worker.conversation.tool_set import ResolvedTool, ToolInvocation
 from sleipnir.worker.tools.call import Completed
 
 CREATE = "agent__task_create"
-_TASK = {"task_id": Parameter("string", "The task's id.")}
+_TASK = {"task_id": Parameter("string", "The task's id.", numbers=True)}
 _NEW_TASK = {
     "subject": Parameter("string", "A short title."),
     "description": Parameter("string", "Details.", required=False),
-    "blocked_by": Parameter("array", "Ids of tasks that must be completed before.", required=False),
+    "blocked_by": Parameter(
+        "array", "Ids of tasks that must be completed before.", required=False, numbers=True
+    ),
     "agent": Parameter("string", "The agent to start once it may be begun.", required=False),
     "prompt": Parameter("string", "What that agent is told; required with agent.", required=False),
 }
@@ -59,7 +61,7 @@ class _Acts:
         task = Task(number, given["subject"], given.get("description"), agent=agent, prompt=prompt)
         try:
             self.notebook.tasks, warnings = self.notebook.tasks.with_task(
-                task, given.get("blocked_by") or ()
+                task, [str(each) for each in given.get("blocked_by") or ()]
             )
         except TaskRefused as refused:
             return _refused(refused)
@@ -74,7 +76,7 @@ class _Acts:
         return Completed({"tasks": self.notebook.tasks.shown()})
 
     def complete(self, call: ToolInvocation) -> Completed:
-        name = call.arguments["task_id"]
+        name = str(call.arguments["task_id"])
         try:
             self.notebook.tasks, runnable = self.notebook.tasks.with_completed(name)
         except TaskRefused as refused:
@@ -88,7 +90,7 @@ class _Acts:
         return Completed(with_dispatched(result, dispatched))
 
     def fail(self, call: ToolInvocation) -> Completed:
-        name = call.arguments["task_id"]
+        name = str(call.arguments["task_id"])
         try:
             self.notebook.tasks, dependents = self.notebook.tasks.with_failed(name)
         except TaskRefused as refused:
