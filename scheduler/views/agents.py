@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sleipnir.graphs import skills as skill_files
 from sleipnir.graphs.document import loader
 from sleipnir.graphs.errors import InvalidAgent
+from sleipnir.graphs.variables import defaults_of
 from sleipnir.scheduler import preparation
 from sleipnir.scheduler.runs.model import FINAL, RunRow, Status
 from sleipnir.scheduler.store.queries.filters import RunFilter
@@ -19,7 +20,8 @@ from sleipnir.scheduler.views.documents import Document, elapsed_s
 
 if TYPE_CHECKING:
     from sleipnir.graphs.document.loader import Agent
-    from sleipnir.graphs.schema import Graph, Variable
+    from sleipnir.graphs.normal_agent import NormalAgent
+    from sleipnir.graphs.schema import Graph
     from sleipnir.scheduler.client import Client
 
 # The newest runs of an agent that typical figures are computed from.
@@ -57,7 +59,7 @@ def definition_document(agent: Agent | None) -> Document:
         return {"description": "", **{name: [] for name in lists}}
     return {
         "description": defined.description,
-        "variables": [_variable_document(variable) for variable in defined.variables],
+        "variables": _variable_documents(defined),
         "nodes": _nodes(agent.graph) if agent.graph else [],
         "tools": [*defined.global_tools, *(f"mcp:{name}" for name in defined.mcp_servers)],
         "skills": list(_skills(agent)),
@@ -65,15 +67,18 @@ def definition_document(agent: Agent | None) -> Document:
     }
 
 
-def _variable_document(variable: Variable) -> Document:
-    default = None if variable.secret else variable.default
-    return {
-        "name": variable.name,
-        "description": variable.description,
-        "default": default,
-        "secret": variable.secret,
-        "required": variable.default is None,
-    }
+def _variable_documents(defined: Graph | NormalAgent) -> list[Document]:
+    defaults = defaults_of(defined)
+    return [
+        {
+            "name": variable.name,
+            "description": variable.description,
+            "default": None if variable.secret else defaults.get(variable.name),
+            "secret": variable.secret,
+            "required": variable.default is None,
+        }
+        for variable in defined.variables
+    ]
 
 
 def _nodes(graph: Graph) -> list[Document]:

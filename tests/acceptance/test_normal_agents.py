@@ -16,7 +16,9 @@ CONFIG = """
 description: Adds.
 model: openai:m
 instructions: You add for {{who}}.
-variables: [{name: who, description: Whom., default: Ann}]
+variables:
+  - {name: who, description: Whom., default: Ann}
+  - {name: loud, description: How., default: true}
 conversation_starters: ["What is 2 + 3, {{who}}?"]
 name: The adder
 """
@@ -212,6 +214,7 @@ def test_a_normal_agent_is_listed_and_checked(sleipnir: Sleipnir) -> None:
 
     assert "adder 'The adder' (normal agent" in shown
     assert "who: Whom. (default: Ann)" in shown
+    assert "loud: How. (default: true)" in shown
     assert "What is 2 + 3, Ann?" in shown
     assert valid.returncode == 0
     assert (seeded.returncode, drawn.returncode, unknown.returncode) == (2, 2, 2)
