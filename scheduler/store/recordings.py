@@ -99,10 +99,11 @@ class Recordings:
 
     def miss(self, root: str, key: str, message: str) -> None:
         """Record that a call of a run has no recorded reply."""
-        self._remember(replayed_key(root), _MISS + key, message)
+        number = self.turn(root, _MISS + key, _MISS)
+        self._remember(replayed_key(root), f"{_MISS}{number:09}", message)
 
     def misses(self, root: str) -> list[str]:
-        """Return why calls of a run got no reply, sorted by call."""
+        """Return why calls of a run got no reply, in order: the first may explain the others."""
         fields: dict[str, str] = self._redis.hgetall(replayed_key(root))
         return [text for name, text in sorted(fields.items()) if name.startswith(_MISS)]
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.support.command_line import Sleipnir
 from tests.support.model_server import ModelServer, says
-from tests.support.pages import blocks, blocks_in_order
+from tests.support.pages import blocks_in_order
 from tests.support.record_deep_research import REPLAYED_WITH
 
 
@@ -34,10 +34,15 @@ def sleipnir(tmp_path: Path, model_server: ModelServer) -> Iterator[Sleipnir]:
 
 
 def typed_in(page: str) -> str:
-    """A page as one script: commands are typed, differences are applied."""
+    """A page as one script."""
+    return as_script(blocks_in_order(page))
+
+
+def as_script(blocks_of_page: Sequence[tuple[str, str]]) -> str:
+    """Blocks as one script: commands are typed, differences are applied."""
     texts = [
         f"git apply <<'EOF'\n{text}EOF\n" if language == "diff" else text
-        for language, text in blocks_in_order(page)
+        for language, text in blocks_of_page
         if language in ("bash", "diff")
     ]
     return "\n".join(texts)
@@ -71,7 +76,9 @@ def test_agents_are_given_knowledge_as_written(
 
 
 def test_a_shipped_agent_is_changed_as_written(sleipnir: Sleipnir) -> None:
-    done = sleipnir.type_in(typed_in("changing-agents.md"), sleipnir.project)
+    page = blocks_in_order("changing-agents.md")
+    (at_terminal,) = (number for number, (language, _) in enumerate(page) if language == "sh")
+    done = sleipnir.type_in(as_script(page[:at_terminal]), sleipnir.project)
 
     assert done.returncode == 0, done.stdout
     assert "\nreflexion_gate -> research_each_question\n" in done.stdout.replace("▸ ", "")
@@ -80,8 +87,7 @@ def test_a_shipped_agent_is_changed_as_written(sleipnir: Sleipnir) -> None:
 
     gate = sleipnir.project / "agents" / "my-research" / "scripts" / "reflexion_gate.py"
     once = gate.read_text()
-    (try_on,) = blocks("changing-agents.md", "sh")
-    session = sleipnir.on_terminal_as_written(try_on, TERM="xterm")
+    session = sleipnir.on_terminal_as_written(page[at_terminal][1], TERM="xterm")
     session.wait_for("watching")
     gate.write_text(once.replace("REVISIONS = 1", "REVISIONS = 0"))
     session.wait_for("changed: reflexion_gate; running again")
@@ -94,3 +100,11 @@ def test_a_shipped_agent_is_changed_as_written(sleipnir: Sleipnir) -> None:
 
     assert code == 0
     assert "was rejected and dropped." in printed
+
+    gate.write_text(once)
+    (difference,) = (text for language, text in page if language == "text")
+    done = sleipnir.type_in(as_script(page[at_terminal:]), sleipnir.project)
+
+    assert done.returncode == 0, done.stdout
+    assert "\n3 passed in " in done.stdout
+    assert f"\n{difference}" in done.stdout

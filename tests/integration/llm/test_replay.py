@@ -97,6 +97,17 @@ def test_replies_to_anything_are_used_up(recordings: Recordings) -> None:
     assert recordings.misses("r") == ["node 'n': there are 2 replies, and this is model call 3"]
 
 
+def test_calls_without_a_reply_are_listed_in_the_order_they_were_made(
+    recordings: Recordings,
+) -> None:
+    run = Replaying(recordings)
+    for key in "cbac":
+        with pytest.raises(NotRecorded):
+            run.ask(key, node=key)
+
+    assert [miss[:8] for miss in recordings.misses("r")] == ["node 'c'", "node 'b'", "node 'a'"]
+
+
 def test_a_failure_is_replayed_as_one(recordings: Recordings) -> None:
     run = Replaying(recordings, RecordedCall(error="HTTP 500: no ink"))
 
