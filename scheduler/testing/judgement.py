@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import unified_diff
 from itertools import takewhile
 from typing import Any
@@ -26,6 +26,7 @@ _COMPARED_CHARS = 400
 class Course:
     """What happened in a run."""
 
+    nodes: Collection[str]  # all nodes of the agent
     status: str
     failure: Failure | None
     route: Sequence[Sequence[str]]  # the nodes of each step
@@ -46,7 +47,9 @@ def problems(
     if expected.route is not None:
         yield from _differing("route", _steps(expected.route), _steps(course.route))
     for node, count in (expected.visits or {}).items():
-        if (found := course.visits.get(node, 0)) != count:
+        if node not in course.nodes:
+            yield f"visits of '{node}': there is no such node"
+        elif (found := course.visits.get(node, 0)) != count:
             yield f"visits of '{node}': expected {count}, got {found}"
     if expected.state is not None:
         yield from _part("state", expected.state, course.state)

@@ -152,6 +152,7 @@ class CaseSession:
             calls = model_calls(read(self._read(case), ""))
             usage = sum((call.usage for call in calls), usage)
         return Course(
+            nodes=self.agent.graph.nodes,
             status=run.status,
             failure=run.failure,
             route=route,

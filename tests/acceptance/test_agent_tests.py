@@ -105,6 +105,7 @@ def test_cases_that_pass_end_with_zero_and_a_count(sleipnir: Sleipnir) -> None:
         ("error: R013", "status: expected failed, got succeeded"),
         ("route: [sort, done]", "route: - expected, + got\nE      sort\nE    + ask\nE      done"),
         ("visits: {words: 2}", "visits of 'words': expected 2, got 0"),
+        ("visits: {wrods: 0}", "visits of 'wrods': there is no such node"),
         ("state: {kind: ham}", 'state.kind: expected "ham", got "spam"'),
         ("state: {seen: {at: 1}}", "state.seen.at: expected 1, got null"),
         ("state: {other: 1}", "state.other: expected 1, but it is missing"),

@@ -12,6 +12,7 @@ from sleipnir.scheduler.testing.cases import CostFields, Expected, OutputFields
 from sleipnir.scheduler.testing.judgement import Course, problems
 
 COURSE = Course(
+    nodes=["a", "b", "c", "d", "other"],
     status="succeeded",
     failure=None,
     route=[["a"], ["b", "c"], ["d"]],
@@ -51,6 +52,8 @@ def test_what_is_as_expected_is_no_problem(expected: dict[str, Any]) -> None:
         ({"state": {"on": 1}}, "state.on: expected 1, got true"),
         ({"state": {"deep": {"x": [1]}}}, "state.deep.x: expected [1], got [1,2]"),
         ({"state": {"deep": {"w": 1}}}, "state.deep.w: expected 1, but it is missing"),
+        ({"visits": {"b": 2}}, "visits of 'b': expected 2, got 1"),
+        ({"visits": {"misspelt": 0}}, "visits of 'misspelt': there is no such node"),
         ({"cost": CostFields(max_usd=0.01)}, "cost: expected at most 0.01 USD, got 0.02"),
         (
             {"output": OutputFields(json_schema={"properties": {"n": {"type": "string"}}})},
