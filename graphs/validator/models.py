@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.loader import Agent
@@ -14,6 +14,11 @@ from sleipnir.graphs.validator.resources import Resources
 
 # Fields that accept an alias; in a `config.yaml` these are all that name a model.
 _NORMAL_FIELDS = ("model", "summarization_model")
+# What else a field may name, in the remedy of E211.
+_EXAMPLES = {
+    "embedding_model": "openai:text-embedding-3-small, or local or none",
+    "reranker_model": "jina_ai:jina-reranker-v2-base-multilingual",
+}
 _MODEL_HINT = "set SLEIPNIR_MODEL, or `model` here, to provider:model, as in openai:gpt-4o-mini"
 
 
@@ -56,10 +61,20 @@ def _unknown_models(
     known = {*PROVIDERS, *more, *aliases}
     hints = near_names(set(names.values()) - known, known)
     for path, model in unknown.items():
-        hint = hints.get(names[model], "write provider:model, as in openai:gpt-5")
+        hint = hints.get(names[model]) or _remedy(path[-1], model, known)
         root = agent.document.file.stem
         message = f"{place(*path, root=root)}: unknown model '{model}'"
         yield agent.document.finding("E211", message, *path, hint=hint)
+
+
+def _remedy(field: str, model: str, known: Collection[str]) -> str:
+    provider, colon, _ = model.partition(":")
+    if colon and provider and provider not in known:
+        return (
+            f"no provider '{provider}' is known; for a server of your own, set "
+            f"models.providers.{provider}.api_base in config.yaml"
+        )
+    return f"write provider:model, as in {_EXAMPLES.get(field, 'openai:gpt-5')}"
 
 
 def llm_nodes_have_a_model(context: Context) -> Iterator[Finding]:
