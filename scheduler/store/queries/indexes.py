@@ -159,13 +159,15 @@ def find_page(
         searched = Searched(last.instant if last else None, looked_at, complete)
         return SearchedPage([shown for _, shown in found], cursor, searched)
 
-    while chunk := merged.take(min(size, _LARGEST_CHUNK)):
+    while chunk := merged.take(wanted := min(size, _LARGEST_CHUNK)):
         for entry, chosen in zip(chunk, choose(chunk), strict=True):
             if chosen is not None and len(found) == limit:
                 return give(found[-1][0])
             looked_at, last = looked_at + 1, entry
             if chosen is not None:
                 found.append((entry, chosen))
+        if len(chunk) < wanted:
+            break
         in_vain, spent_s = looked_at - len(found), monotonic() - began
         # As many as can be looked at in the time that is left, if it goes on like this.
         affordable = int(looked_at * (MOST_SECONDS / max(spent_s, 1e-6) - 1))

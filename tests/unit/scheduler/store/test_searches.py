@@ -14,15 +14,16 @@ from sleipnir.scheduler.store.queries.merging import MergedList, RangeAnswer, Ra
 class SlowStore:
     """An index of many entries, and a clock: each chunk and each entry take their time."""
 
-    def __init__(self, chunk_s: float, entry_s: float) -> None:
+    def __init__(self, chunk_s: float, entry_s: float, size: int = 100_000) -> None:
         self.now_s = 0.0
-        self._chunk_s, self._entry_s = chunk_s, entry_s
+        self._chunk_s, self._entry_s, self._size = chunk_s, entry_s, size
 
     def read(self, requests: Sequence[RangeRequest]) -> list[RangeAnswer]:
         def answer(request: RangeRequest) -> RangeAnswer:
-            first = 100_000 if request.after is None else request.after.instant - 1
-            entries = range(first, first - request.most, -1)
-            return RangeAnswer([Position(n, f"{n}") for n in entries], ended=False)
+            first = self._size if request.after is None else request.after.instant - 1
+            entries = range(first, max(0, first - request.most), -1)
+            ended = len(entries) < request.most
+            return RangeAnswer([Position(n, f"{n}") for n in entries], ended=ended)
 
         return [answer(request) for request in requests]
 
@@ -47,3 +48,15 @@ def test_a_search_ends_in_time_however_slow_redis_is(
     assert store.now_s <= 0.25
     assert page.searched.entries >= 50
     assert page.searched.back_to == 100_001 - page.searched.entries
+
+
+def test_a_search_that_has_seen_everything_is_complete_however_long_it_took(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = SlowStore(chunk_s=1.0, entry_s=0.0, size=3)
+    monkeypatch.setattr(indexes, "monotonic", lambda: store.now_s)
+
+    page = indexes.find_page("runs", MergedList(["index"], store.read), 50, store.choose)
+
+    assert (page.entries, page.next) == ([], None)
+    assert page.searched.complete
