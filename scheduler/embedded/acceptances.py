@@ -57,6 +57,8 @@ class Acceptances:
 
     def lost(self, prefix: str, now_ms: int) -> RunLost | None:
         """Return the error for a lost run whose id begins with `prefix`, or None."""
+        if not prefix:  # names no run
+            return None
         for run_id, noted_ms in self._noted():
             if run_id.startswith(prefix) and now_ms < noted_ms + self.retention_ms:
                 return RunLost(run_id, self._cause(noted_ms))

@@ -181,6 +181,7 @@ def test_a_noted_run_is_lost_until_it_may_have_expired(noted: Acceptances) -> No
     assert "was deleted or replaced" in str(noted.lost("ab", 10_999))
     assert noted.lost("ab01", 11_000) is None
     assert noted.lost("ad", 5_000) is None
+    assert noted.lost("", 10_999) is None
 
 
 def test_notes_go_when_retention_is_over_and_not_before(noted: Acceptances) -> None:
