@@ -254,7 +254,10 @@ class _Start:
 
     def _submit_all(self, batch_options: BatchOptions) -> int:
         Batch(self.client, self.agent, self.ledger, batch_options).submit_all()
-        click.echo(batch_options.name)
+        if self.options.json:
+            print_json({"batch": batch_options.name})
+        else:
+            click.echo(batch_options.name)
         self.options.say(f"check its progress with: sleipnir batch --status {batch_options.name}")
         return ExitCode.SUCCEEDED
 

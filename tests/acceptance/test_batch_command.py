@@ -254,6 +254,7 @@ def test_a_detached_batch_can_be_looked_at(sleipnir: Sleipnir, tmp_path: Path) -
 
     wait_until(lambda: status().get("succeeded") == 2, "both runs are done", 30)
     assert status()["runs"] == 2
+    assert sleipnir.json("batch", "shout", file, "--detach") == {"batch": name}
 
 
 def test_results_go_past_a_progress_bar(sleipnir: Sleipnir, tmp_path: Path) -> None:
