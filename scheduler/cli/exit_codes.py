@@ -168,6 +168,8 @@ def _judge_use(error: click.ClickException) -> ErrorReport:
     """Return the report of a usage error, with click's sentence reworded in our style."""
     guesses = getattr(error, "possibilities", None)
     message = (error.message if guesses else error.format_message()).rstrip(".")
+    if isinstance(error, click.MissingParameter):
+        message = " ".join(message.split())  # click puts each choice on a line of its own
     if message[1:2].islower():
         message = message[0].lower() + message[1:]
     if guesses:

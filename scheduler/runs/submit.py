@@ -154,7 +154,7 @@ def _require_functions(answers: Mapping[str, Sequence[str]]) -> None:
     for name, texts in answers.items():
         if name not in asking.FUNCTIONS:
             raise SubmissionRefused(
-                f"--answer names '{printable(name)}'; a normal agent asks by "
+                f"an answer names '{printable(name)}'; a normal agent asks by "
                 f"{listing(asking.FUNCTIONS)}"
             )
         for text in texts if name == asking.CONFIRM else ():
@@ -172,11 +172,11 @@ def _require_asking(graph: Graph, answers: Mapping[str, Sequence[str]]) -> None:
     for node_id in answers:
         if node_id not in graph.nodes:
             raise SubmissionRefused(
-                f"--answer names node '{printable(node_id)}', which does not exist"
+                f"an answer names node '{printable(node_id)}', which does not exist"
             )
         if not isinstance(graph.nodes[node_id], ApprovalNode | InputNode):
             raise SubmissionRefused(
-                f"--answer names node '{node_id}', which does not ask a question"
+                f"an answer names node '{node_id}', which does not ask a question"
             )
 
 
