@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from sleipnir.graphs.errors import MissingReference, TextTooLong
+from sleipnir.graphs.schema import Graph, MapNode
+from sleipnir.graphs.template import evaluate_strict
+from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SleipnirError
-from sleipnir.scheduler.runs.model import NO_USAGE, Run, Usage
+from sleipnir.scheduler.runs.map_items import MapItem
+from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run, Usage
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.grouping import grouped
@@ -19,6 +25,8 @@ if TYPE_CHECKING:
 
 ITEM_STATES = ("done", "failed", "open", "left_out")
 _MOST_GROUPS = 20
+# Reducers that keep what a map has written as it is.
+_KEEPING = (None, "overwrite")
 
 
 class NoSuchMap(SleipnirError):
@@ -67,6 +75,80 @@ def items_document(
         "items": [item.to_json() for item in page[:limit]],
         "next": page[limit - 1].index if len(page) > limit else None,
     }
+
+
+@dataclass(frozen=True, slots=True)
+class _MapVisit:
+    """The visit of a map that items are shown of."""
+
+    state: dict[str, Any] | None  # that it read; None if it is no longer stored separately
+    checkpoint: Checkpoint | None  # None if it has not ended
+
+
+def item_document(client: Client, run: Run, graph: Graph, node_id: str, index: int) -> Document:
+    """Return an item of a map that has begun; `known` has its `value` and `result` as far as known.
+
+    Raises:
+        IndexError: the map has no such item.
+    """
+    node = graph.nodes[node_id]
+    assert isinstance(node, MapNode)
+    items = client.queries.map_items(run, node_id)
+    if index >= len(items):
+        raise IndexError(f"map '{node_id}' has no item {index}; the last one is {len(items) - 1}")
+    is_open, text = client.queries.open_map_result(run, node_id, index)
+    visit = _visit(client, run, node_id, is_open=is_open)
+    values = _values(node, visit, len(items))
+    known = {} if values is None else {"value": values[index]}
+    if text is not None:
+        known |= _result_in(json.loads(text))
+    elif visit.checkpoint is not None and graph.reducers.get(node.collect_into) in _KEEPING:
+        known |= _collected(node, visit.checkpoint, items, index)
+    return {"index": index, "state": items[index].state, "known": known}
+
+
+def _visit(client: Client, run: Run, node_id: str, *, is_open: bool) -> _MapVisit:
+    """Return the map's open visit, or else its last one; reads the history once."""
+    state: dict[str, Any] = {}
+    is_whole = True
+    last = _MapVisit(None, None)
+    for checkpoint in client.queries.checkpoints(run.run_id):
+        if is_open and checkpoint.step >= run.step:
+            break
+        if "branch" in checkpoint.nodes.get(node_id, {}):
+            last = _MapVisit(dict(state) if is_whole else None, checkpoint)
+        state.update(checkpoint.writes)
+        is_whole = not checkpoint.folded
+    return _MapVisit(state if is_whole else None, None) if is_open else last
+
+
+def _values(node: MapNode, visit: _MapVisit, total: int) -> list[Any] | None:
+    """Return the list that the map went over; None if it is no longer known."""
+    if visit.state is None:
+        return None
+    try:
+        values = evaluate_strict(node.over, visit.state)
+    except (MissingReference, TextTooLong):
+        return None
+    return values if isinstance(values, list) and len(values) == total else None
+
+
+def _result_in(result: Document) -> Document:
+    """Return the result that an open map keeps of an item; failed ones have none."""
+    return {"result": result["value"]} if "value" in result else {}
+
+
+def _collected(
+    node: MapNode, checkpoint: Checkpoint, items: Sequence[MapItem], index: int
+) -> Document:
+    """Return an item's result from the list that the map has written."""
+    written = {"done", "failed"} if node.on_error == "collect" else {"done"}
+    results = checkpoint.writes.get(node.collect_into)
+    if items[index].state not in written or not isinstance(results, list):
+        return {}
+    if len(results) != sum(item.state in written for item in items):
+        return {}
+    return {"result": results[sum(item.state in written for item in items[:index])]}
 
 
 def model_document(

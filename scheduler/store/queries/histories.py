@@ -112,6 +112,12 @@ class HistoryQueries(Queries):
                 return unpacked(branch["items"])
         raise KeyError(node)
 
+    def open_map_result(self, run: Run, node: str, index: int) -> tuple[bool, str | None]:
+        """Return whether a map is open, and the result that it keeps of an ended item, as JSON."""
+        key = run_key("map", f"{run.run_id} {visit_id(run.step, node)}")
+        total, result = self._redis.hmget(key, "total", f"result:{index}")
+        return total is not None, result
+
     def transcripts(self, run_id: str) -> list[dict[str, Any]]:
         """Return conversations of `llm` nodes: of the newest visits and the newest failed attempts.
 

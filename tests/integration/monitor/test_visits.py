@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from xml.etree import ElementTree
 
 from sleipnir.scheduler.store.keys import run_key
@@ -53,6 +54,68 @@ def test_a_failed_item_leads_to_its_model_call(
     assert site.ask(f"{base}/items?map=nothing").status == 200
     assert site.ask(f"/api/v1{base}/items?map=nothing").status == 404
     assert site.ask(f"/api/v1{base}/items?map=each&state=happy").status == 400
+
+
+def test_an_item_is_shown_with_its_value_and_its_result(
+    engine: Engine, site: ServedSite, server: ModelServer
+) -> None:
+    server.when("star", says(""))
+    server.script.add(says("It is <b>bright</b>."), says("It is round."), says("It is wide."))
+    run_id = engine.submit(MAP)
+    base = f"/runs/{run_id}/items?map=each"
+    engine.work_once()  # the map
+    engine.work_once()  # its first item
+
+    ended, begun = (item_part(site.ask(f"{base}&item={index}").text) for index in (0, 1))
+
+    assert ended == ["sun", "It is &lt;b&gt;bright&lt;/b&gt;."]
+    assert begun == ["moon", "None: the item has not ended."]
+
+    engine.drive()
+    page = site.ask(f"{base}&item=0").text
+    failed, last = (item_part(site.ask(f"{base}&item={index}").text) for index in (2, 3))
+
+    assert item_part(page) == ended
+    assert 'href="?map=each&amp;item=0#item" aria-current="true">0</a>' in page
+    assert failed[0] == "star &lt;1&gt;"
+    assert "&quot;error&quot;" in failed[1]
+    assert last == ["sky", "It is wide."]
+    assert "no item 4; the last one is 3" in (refused := site.ask(f"{base}&item=4")).text
+    assert refused.status == 404
+
+
+def test_of_a_long_item_the_beginning_is_shown_without_secrets(
+    engine: Engine, site: ServedSite
+) -> None:
+    graph = """
+    variables: [{name: token, description: a secret, secret: true}]
+    reducers: {found: extend}
+    initial_state: {words: [], found: []}
+    start: each
+    nodes:
+      each: {type: map, over: "{{words}}", as: word, branch: one, collect_into: found, next: z}
+      one: {type: script, script: one.sh}
+      z: {type: end}
+    """
+    secret = "canary-5f2c91d07e"
+    words = [f"{'x' * 9_990}{secret}{'y' * 500}"]
+    files = {"one.sh": "echo '{\"output\": 1}'"}
+    run = engine.finish(graph, files, state={"words": words}, variables={"token": secret})
+
+    page = site.ask(f"/runs/{run.run_id}/items?item=0").text
+
+    value, result = item_part(page)
+    assert len(value) == 10_000
+    assert "canary" not in page
+    assert "more characters" in page
+    assert result == "No longer known."  # merged with what was there
+
+
+def item_part(page: str) -> list[str]:
+    """Return the value and the result that a page shows of an item."""
+    part = page.partition('id="item"')[2].partition("</section>")[0]
+    shown = re.findall(r"</h3>\s*<(?:pre|p)[^>]*>(.*?)</(?:pre|p)>", part, re.DOTALL)
+    return [str(text) for text in shown]
 
 
 def test_items_come_in_pages(engine: Engine, site: ServedSite, server: ModelServer) -> None:

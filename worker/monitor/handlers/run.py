@@ -186,7 +186,10 @@ class RunPage(RunHandler):
                 continue
             label = f"{items['total']} items, {items['counts']['failed']} failed"
             wall = await self.site.call(wall_svg, items["states"], label)
-            return {"items": items, "wall": wall, "branch": maps.get(name)}
+            index, item = self.step_argument("item"), None
+            if index is not None and of_graph is not None and name in maps:
+                item = await self.item(of, of_graph, name, index)
+            return {"items": items, "wall": wall, "branch": maps.get(name), "chosen": item}
         why = "No map of this run has begun." if maps else "The agent of this run has no map."
         return {"items": None, "why": why}
 

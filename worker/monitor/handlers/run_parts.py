@@ -9,13 +9,14 @@ from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import Graph
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.views import audit, graph, run, submission, timeline, versions, visits
-from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.documents import Document, excerpt
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.masked import masked
 from sleipnir.worker.monitor.problems import Problem, Refused
 
 _LOG_LINES = 200
 _ITEMS = 100
+_MOST_OF_ITEM = 10_000
 _VISITS = 50
 _VISIT_ROWS = 300
 
@@ -129,6 +130,15 @@ class RunHandler(MonitorHandler):
             after=self.step_argument("after"),
             limit=self.number_argument("limit", _ITEMS, run.MOST_ENTRIES),
         )
+
+    async def item(self, of: Run, of_graph: Graph, node: str, index: int) -> Document:
+        """Return one item with the first characters of its value and its result."""
+        document = await self.shown(visits.item_document, of, of_graph, node, index)
+        known = {
+            name: await self.site.call(excerpt, value, _MOST_OF_ITEM)
+            for name, value in document["known"].items()
+        }
+        return {**document, "known": known}
 
     async def model(self, of: Run) -> Document:
         return await self.shown(
