@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import monotonic
 
@@ -27,7 +28,7 @@ def announce(machines: Machines, settings: Settings, leases: Leases, *, with_que
     Args:
         with_queue: whether this worker takes such runs.
     """
-    started = monotonic()
+    started, installed = monotonic(), _version()
 
     def beat() -> None:
         taken_at, taken = leases.latest()
@@ -39,6 +40,7 @@ def announce(machines: Machines, settings: Settings, leases: Leases, *, with_que
             taken=taken,
             idle_s=round(monotonic() - (taken_at or started), 1),
             memory_bytes=_memory_bytes(),
+            version=installed,
         )
         try:
             machines.announce(state, with_queue=with_queue)
@@ -47,6 +49,14 @@ def announce(machines: Machines, settings: Settings, leases: Leases, *, with_que
 
     beat()
     repeat(beat, _EVERY_S, "machine-heartbeat")
+
+
+def _version() -> str | None:
+    """Return the version of Sleipnir; None if it is not installed as a package."""
+    try:
+        return version("sleipnir")
+    except PackageNotFoundError:
+        return None
 
 
 def _memory_bytes() -> int:

@@ -27,6 +27,7 @@ class WorkerState:
     taken: int  # visits it has begun since its start
     idle_s: float  # since it began its latest visit, or since its start
     memory_bytes: int
+    version: str | None = None  # of Sleipnir; None if it is not installed as a package
     silent_s: float = 0.0  # since that heartbeat
 
     @property
@@ -46,7 +47,9 @@ class Machines:
         Args:
             with_queue: whether it takes runs pinned to its machine.
         """
-        fields: dict[Any, Any] = {name: str(value) for name, value in asdict(worker).items()}
+        fields: dict[Any, Any] = {
+            name: "" if value is None else str(value) for name, value in asdict(worker).items()
+        }
         with self._redis.pipeline(transaction=False) as pipe:
             if with_queue:
                 pipe.set(machine_key(worker.machine), "1", ex=EXPIRES_S)
@@ -88,6 +91,7 @@ class Machines:
                 taken=int(fields["taken"]),
                 idle_s=float(fields["idle_s"]),
                 memory_bytes=int(fields["memory_bytes"]),
+                version=fields.get("version") or None,
                 silent_s=max(0.0, EXPIRES_S - left_ms / 1000),
             )
             for fields, left_ms in found.values()

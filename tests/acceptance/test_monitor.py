@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -142,6 +143,8 @@ def test_workers_report_tasks_only_while_somebody_watches(start: Start, workers:
         return sorted(task["name"] for task in found)
 
     wait_until(listed, "the monitor has found the worker", 60)
+    fleet = json.loads(monitor.read("/api/v1/fleet", "me:secret")[1])
+    assert [each["version"] for each in fleet["workers"]] == [version("sleipnir")]
     workers.client.wait(workers.submit(GRAPH, steps))
     assert (said("enabled"), names()) == (0, [])
     monitor.get("/fleet/task-events/watch", "me:secret", method="POST")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 from sleipnir.scheduler.limits.commands import LimitCommands
 from sleipnir.scheduler.store.machines import Machines, WorkerState
@@ -29,6 +30,8 @@ def test_the_first_page_tells_what_needs_people_what_failed_and_who_works(
     failed = engine.finish(GRAPH, FILES, answers={"ask": ["1"]})
     worker = WorkerState("gpu-3", 4711, slots=8, busy=2, taken=9, idle_s=3, memory_bytes=2**27)
     Machines(engine.redis).announce(worker, with_queue=True)
+    newer = replace(worker, pid=4712, slots=0, busy=0, version="7.3.1")
+    Machines(engine.redis).announce(newer, with_queue=True)
 
     page = site.ask("/now").text
     document = site.ask("/api/v1/now").json
@@ -43,6 +46,9 @@ def test_the_first_page_tells_what_needs_people_what_failed_and_who_works(
     assert "50 % of all" in page
     assert "gpu-3" in workers
     assert "128 MiB" in workers
+    assert [each["version"] for each in fleet["workers"]] == [None, "7.3.1"]
+    assert "<td>unknown</td>" in workers
+    assert "<td>7.3.1</td>" in workers
     assert "partitions have no scheduler" in workers
     assert site.ask("/").headers["Location"] == "/now"
 
