@@ -100,7 +100,7 @@ def _shots(run_id: str) -> Mapping[str, str]:
     return {
         "now": "/now",
         "graph": f"{run}/graph?node=each",
-        "items": f"{run}/items?map=each&state=failed",
+        "items": f"{run}/items?map=each&state=failed&item={_UNREADABLE[0]}",
         "model": f"{run}/model?node=summarise&item={_UNREADABLE[0]}",
     }
 
