@@ -65,11 +65,11 @@ class Expected(Section):
     route: list[Step] | None = None
     """The nodes of every step, in order."""
     visits: dict[str, field_types.NotNegativeInt] | None = None
-    """How often some nodes were visited; 0: never."""
+    """How often these nodes were visited; 0: never."""
     state: JsonObject | None = None
-    """Some of the final state; mappings in it may have more keys."""
+    """Part of the final state; mappings in it may have more keys."""
     output: str | OutputFields | None = None
-    """The run's output: exactly this text, or what it must be like."""
+    """The run's output: exactly this text, or conditions on it."""
     cost: CostFields | None = None
     """What the model calls may cost, or did cost when they were recorded."""
 
@@ -79,7 +79,7 @@ class CaseFields(Section):
     """What a run is given."""
 
     name: str
-    """What the case shows."""
+    """What the case tests."""
     prompt: str = ""
     """The prompt."""
     vars: dict[str, str | int | float | bool] = field(default_factory=dict)
@@ -87,15 +87,15 @@ class CaseFields(Section):
     state: JsonObject = field(default_factory=dict)
     """Seeds of the state."""
     answers: dict[str, str | list[str]] = field(default_factory=dict)
-    """Answers to questions by node, one a visit."""
+    """Answers to questions by node, one per visit."""
     workdir: str | None = None
-    """Where scripts and tools work, from the agent's directory. Default: an empty directory."""
+    """Working directory, relative to the agent's. Default: an empty directory."""
     timeout: field_types.Seconds = 60.0
     """Seconds the run may take."""
     replay: str | None = None
-    """The recording that replies instead of models, from the agent's directory."""
+    """The recording to take replies from; relative to the agent's directory."""
     replies: Any = None
-    """Replies instead of those of models: in order, or by node."""
+    """What models reply: in order, or by node."""
     expect: Any = None
     """What must be true of the run."""
 

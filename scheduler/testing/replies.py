@@ -33,7 +33,7 @@ class ReplyFields(Section):
     value: Any = None
     """In place of `text`: a value, as JSON."""
     calls: list[Any] = field(default_factory=list)
-    """Functions that the model wants called."""
+    """Functions that the model calls."""
     error: str | None = None
     """In place of a reply: the call fails with this message."""
 
