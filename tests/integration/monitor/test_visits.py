@@ -111,6 +111,36 @@ def test_of_a_long_item_the_beginning_is_shown_without_secrets(
     assert result == "No longer known."  # merged with what was there
 
 
+def test_an_item_whose_steps_were_folded_is_no_longer_known(
+    engine: Engine, site: ServedSite
+) -> None:
+    """The history's first step has a list of the same length, which was not what the map read."""
+    engine.configure(history_limit_bytes=64 * 1024)
+    graph = """
+    initial_state: {words: [old], found: [], big: ""}
+    start: fetch
+    nodes:
+      fetch: {type: script, script: fetch.sh, next: each}
+      each: {type: map, over: "{{words}}", as: word, branch: one, collect_into: found, next: a}
+      one: {type: script, script: one.sh}
+      a: {type: script, script: a.sh, next: b}
+      b: {type: script, script: b.sh, next: c}
+      c: {type: script, script: c.sh, next: z}
+      z: {type: end}
+    """
+    files = {
+        "fetch.sh": """printf '{"words": ["new"], "big": "%020000d"}' 1""",
+        "one.sh": "echo '{\"output\": 1}'",
+        **{f"{name}.sh": f'printf \'{{"big": "{name}%030000d"}}\' 1' for name in "abc"},
+    }
+    run = engine.finish(graph, files)
+
+    page = site.ask(f"/runs/{run.run_id}/items?item=0").text
+
+    assert [each.folded for each in engine.queries.history(run.run_id)][:3] == [False, True, True]
+    assert item_part(page) == ["No longer known.", "No longer known."]
+
+
 def item_part(page: str) -> list[str]:
     """Return the value and the result that a page shows of an item."""
     part = page.partition('id="item"')[2].partition("</section>")[0]
