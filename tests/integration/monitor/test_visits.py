@@ -48,6 +48,7 @@ def test_a_failed_item_leads_to_its_model_call(
     assert f"{base}/model?node=ask&amp;item=1" not in failed
     assert "Tell of star &lt;1&gt;." in call
     assert "It is round" not in call
+    assert ">1 call, " in call
     assert (model["sums"][0]["node"], model["sums"][0]["calls"]) == ("ask", 4)
     assert "It is &lt;b&gt;bright" in site.ask(f"{base}/model").text
     assert "- {&quot;text&quot;: &quot;It is &lt;b&gt;bright" in site.ask(f"{base}/model").text
