@@ -39,9 +39,9 @@ class ArgumentReader(web.RequestHandler):  # type: ignore[misc]  # no stubs
             raise bad_request(f"{name} must be a whole number from 1 to {most:,}")
         return int(text)
 
-    def step_argument(self, name: str = "step") -> int | None:
-        """Return the number of a super-step; None if it is not given."""
+    def index_argument(self, name: str = "step") -> int | None:
+        """Return the number of a step, an item or another entry; None if it is not given."""
         text = self.text_argument(name)
         if text is not None and not (text.isascii() and text.isdigit() and len(text) < 10):
-            raise bad_request(f"{name} must be the number of a super-step")
+            raise bad_request(f"{name} must be a whole number from 0")
         return None if text is None else int(text)

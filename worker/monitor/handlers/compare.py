@@ -26,7 +26,7 @@ class CompareHandler(MonitorHandler):
         a, b = self.text_argument("a"), self.text_argument("b")
         found = None
         if a is not None and b is not None:
-            found = await self.site.call(self._read, a.strip(), b.strip(), self.step_argument())
+            found = await self.site.call(self._read, a.strip(), b.strip(), self.index_argument())
         if self.wants == "json":
             if found is None:
                 raise bad_request("a and b name the two runs")

@@ -67,7 +67,7 @@ class RunApi(RunHandler):
         if part == "why":
             return await self.shown(why.why_document, of)
         if part == "graph":
-            return await self.graph(of, self.step_argument())
+            return await self.graph(of, self.index_argument())
         if part == "items":
             return await self.items(of, self.text_argument("map") or "")
         if part not in _PARTS:
@@ -186,7 +186,7 @@ class RunPage(RunHandler):
                 continue
             label = f"{items['total']} items, {items['counts']['failed']} failed"
             wall = await self.site.call(wall_svg, items["states"], label)
-            index, item = self.step_argument("item"), None
+            index, item = self.index_argument("item"), None
             if index is not None and of_graph is not None and name in maps:
                 item = await self.item(of, of_graph, name, index)
             return {"items": items, "wall": wall, "branch": maps.get(name), "chosen": item}
@@ -194,7 +194,7 @@ class RunPage(RunHandler):
         return {"items": None, "why": why}
 
     async def _graph_tab(self, of: Run, head: Document) -> dict[str, Any]:
-        step = self.step_argument()
+        step = self.index_argument()
         try:
             document = await self.graph(of, step)
         except BundleError as error:

@@ -65,7 +65,7 @@ class RunHandler(MonitorHandler):
         return await self.shown(
             run.state_document,
             of,
-            self.step_argument(),
+            self.index_argument(),
             only=self.text_argument("key"),
             graph=await self.stored_graph(of),
         )
@@ -95,18 +95,18 @@ class RunHandler(MonitorHandler):
         return await self.shown(run.latest_events_document, of, before=before, kind=kind)
 
     async def history(self, of: Run) -> Document:
-        return await self.shown(run.history_document, of, start=self.step_argument("from") or 0)
+        return await self.shown(run.history_document, of, start=self.index_argument("from") or 0)
 
     async def logs(self, of: Run) -> Document:
         return await self.shown(
             run.logs_document,
             of,
             node=self.text_argument("node"),
-            item=self.step_argument("item"),
-            step=self.step_argument(),
+            item=self.index_argument("item"),
+            step=self.index_argument(),
             stream=self.text_argument("stream"),
             text=self.text_argument("q"),
-            before=self.step_argument("before"),
+            before=self.index_argument("before"),
             limit=self.number_argument("limit", _LOG_LINES, run.MOST_ENTRIES),
         )
 
@@ -114,7 +114,7 @@ class RunHandler(MonitorHandler):
         return await self.shown(
             timeline.timeline_document,
             of,
-            start=self.step_argument("from") or 0,
+            start=self.index_argument("from") or 0,
             limit=self.number_argument("limit", _VISIT_ROWS, run.MOST_ENTRIES),
         )
 
@@ -127,7 +127,7 @@ class RunHandler(MonitorHandler):
             of,
             node,
             state=state,
-            after=self.step_argument("after"),
+            after=self.index_argument("after"),
             limit=self.number_argument("limit", _ITEMS, run.MOST_ENTRIES),
         )
 
@@ -145,9 +145,9 @@ class RunHandler(MonitorHandler):
             visits.model_document,
             of,
             node=self.text_argument("node"),
-            item=self.step_argument("item"),
-            step=self.step_argument(),
-            call=self.step_argument("call"),
+            item=self.index_argument("item"),
+            step=self.index_argument(),
+            call=self.index_argument("call"),
             limit=self.number_argument("limit", _VISITS, run.MOST_ENTRIES),
         )
 
