@@ -92,8 +92,13 @@ def everything(engine: Engine, models: ModelServer) -> list[str]:
     engine.drive()
     tabs = ("timeline", "state", "events", "logs", "model", "items", "children")
     of_runs = [f"/runs/{failed}/{tab}" for tab in tabs]
-    graphs = [f"/runs/{failed}/graph?node=each", f"/runs/{waiting}/graph?step=1"]
-    narrower = [f"/runs/{failed}/model?node=ask&item=2", f"/runs/{failed}/state?step=2"]
+    nodes = [f"/runs/{failed}/graph?node={node}" for node in ("each", "ask", "note")]
+    graphs = [*nodes, f"/runs/{waiting}/graph?step=1"]
+    narrower = [
+        f"/runs/{failed}/model?node=ask&item=2",
+        f"/runs/{failed}/items?map=each&item=2",
+        f"/runs/{failed}/state?step=2",
+    ]
     questions = [
         "/inbox",
         "/inbox?node=name",
