@@ -103,7 +103,7 @@ WORDS = [
     ("until five minutes after the last one", isolated._IDLE_S, 5 * MINUTE_S),
     ("still looks stuck a minute later", seconds_of(StrandedSweep, "apart"), MINUTE_S),
     ("is reported in the scheduler's log once an hour", service._UNTIL_NEXT_ATTEMPT_S, HOUR_S),
-    ("a note counts for 90 days after", POINTED_AT_S, 90 * DAY_S),
+    ("a pointer counts for 90 days after", POINTED_AT_S, 90 * DAY_S),
     ("was not submitted for a day", seconds_of(BundleSweep, "unused_for"), DAY_S),
 ]
 
