@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.dataflow import declared_writes, templates
@@ -156,11 +156,20 @@ def _node_fields(tally: _Tally) -> Document:
 
 
 def node_document(
-    client: Client, run: Run, graph: Graph, node_id: str, *, step: int | None = None
+    client: Client,
+    run: Run,
+    graph: Graph,
+    node_id: str,
+    *,
+    step: int | None,
+    mask: Callable[[Any], Any],
 ) -> Document:
     """Return a node's definition, its newest visits up to a step, and the last one of them.
 
     `visit` has what its step wrote, and its log; null if the node has not been visited.
+
+    Args:
+        mask: hides secrets in JSON; called before texts are cut, which could leave a part of one.
     """
     node = graph.nodes[node_id]
     visits = [
@@ -173,12 +182,12 @@ def node_document(
         "description": node.description,
         "model": _model_of(node, graph, client.store.settings.model),
         "templates": [
-            {"field": ".".join(each.field), **excerpt(each.text, _MOST_OF_TEXT)}
+            {"field": ".".join(each.field), **excerpt(mask(each.text), _MOST_OF_TEXT)}
             for each in templates(node)
         ],
         "script": node.script if isinstance(node, ScriptNode) else None,
         "visits": [checkpoint.step for checkpoint in visits],
-        "visit": _visit_document(client, run, node, node_id, visits[-1]) if visits else None,
+        "visit": _visit_document(client, run, node, node_id, visits[-1], mask) if visits else None,
     }
 
 
@@ -192,7 +201,12 @@ def _model_of(node: Node, graph: Graph, default: str | None) -> str | None:
 
 
 def _visit_document(
-    client: Client, run: Run, node: Node, node_id: str, checkpoint: Checkpoint
+    client: Client,
+    run: Run,
+    node: Node,
+    node_id: str,
+    checkpoint: Checkpoint,
+    mask: Callable[[Any], Any],
 ) -> Document:
     others = [each for each in checkpoint.nodes if each != node_id]
     timing = checkpoint.nodes.get(node_id)
@@ -205,9 +219,9 @@ def _visit_document(
         "took_s": None if timing is None else int(timing.get("ms", 0)) / 1000,
         "others": others,
         "writes": [
-            {"key": key, **excerpt(written[key], _MOST_OF_VALUE)}
+            {"key": key, **excerpt(mask(written[key]), _MOST_OF_VALUE)}
             for key in sorted(written)[:_MOST_KEYS]
         ],
         "more_writes": max(0, len(written) - _MOST_KEYS),
-        "log": excerpt("\n".join(each["text"] for each in logs["entries"]), _MOST_OF_TEXT),
+        "log": excerpt(mask("\n".join(each["text"] for each in logs["entries"])), _MOST_OF_TEXT),
     }

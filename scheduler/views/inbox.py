@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.dataflow import STATE_UPDATES, state_reads
@@ -30,11 +31,14 @@ def find_question(client: Client, question_id: str) -> Question | None:
     return next((each for each in open_now if each.question_id == question_id), None)
 
 
-def form_document(client: Client, question: Question, graph: Graph | None) -> Document:
+def form_document(
+    client: Client, question: Question, graph: Graph | None, mask: Callable[[Any], Any]
+) -> Document:
     """Return a question, with the node that each answer leads to.
 
     Args:
         graph: the graph of its run, if it has one.
+        mask: hides secrets in JSON; called before texts are cut, which could leave a part of one.
     """
     node = graph.nodes.get(question.node) if graph is not None else None
     routes = node.routes if isinstance(node, ApprovalNode) else {}
@@ -43,15 +47,17 @@ def form_document(client: Client, question: Question, graph: Graph | None) -> Do
         "age_s": (client.queries.now_ms() - question.asked_at) / 1000,
         "choices": [{"answer": each, "to": routes.get(each)} for each in question.options],
         "on_other": node.on_other if isinstance(node, ApprovalNode) else None,
-        "read": [] if node is None else _read_document(client, question.run_id, node),
+        "read": [] if node is None else _read_document(client, question.run_id, node, mask),
     }
 
 
-def _read_document(client: Client, run_id: str, node: Node) -> list[Document]:
+def _read_document(
+    client: Client, run_id: str, node: Node, mask: Callable[[Any], Any]
+) -> list[Document]:
     """Return the values of the state that the text of a question was made of."""
     keys = {each.key for each in state_reads(node) if each.field[0] != STATE_UPDATES}
     values = client.queries.state_values(run_id, sorted(keys)) if keys else {}
-    return [{"key": key, **excerpt(values[key], _MOST_OF_VALUE)} for key in values]
+    return [{"key": key, **excerpt(mask(values[key]), _MOST_OF_VALUE)} for key in values]
 
 
 def answered_document(client: Client, run: Run, place: str) -> Document | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from textwrap import dedent
 from xml.etree import ElementTree
 
 from sleipnir.scheduler.store.keys import run_key
@@ -110,6 +111,29 @@ def test_of_a_long_item_the_beginning_is_shown_without_secrets(
     assert "canary" not in page
     assert "more characters" in page
     assert result == "No longer known."  # merged with what was there
+
+
+def test_no_part_of_a_secret_is_left_where_a_text_is_cut(engine: Engine, site: ServedSite) -> None:
+    graph = """
+    variables: [{name: token, description: a secret, secret: true}]
+    start: say
+    nodes:
+      say: {type: script, script: say.py, next: ask}
+      ask: {type: approval, question: "Print {{long}}?", options: [], routes: {}, on_other: z}
+      z: {type: end}
+    """
+    secret = "canary-5f2c91d07e"
+    say = f"""
+    import json
+    print(json.dumps({{"short": "x" * 1_990 + "{secret}", "long": "x" * 9_990 + "{secret}"}}))
+    """
+    run = engine.finish(graph, {"say.py": dedent(say)}, variables={"token": secret})
+    paths = (f"/runs/{run.run_id}/graph?node=say", f"/inbox/{run.run_id}/2/ask")
+
+    pages = [site.ask(path).text for path in paths]
+
+    assert all("x" * 1_990 in page for page in pages)
+    assert [page for page in pages if "canary" in page] == []
 
 
 def test_an_item_whose_steps_were_folded_is_no_longer_known(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -215,10 +216,11 @@ class QuestionPage(AnswerHandler):
     ) -> None:
         run = await self.site.call(self.site.client.queries.run, question.run_id)
         graph = await self._graph(run)
+        mask = partial(masked, run=run)
 
         def read() -> Document:
-            form: Document = masked(inbox.form_document(self.site.client, question, graph), run)
-            return form
+            form = inbox.form_document(self.site.client, question, graph, mask)
+            return dict(mask(form))
 
         if problem is not None:
             self.set_status(problem.status)

@@ -6,6 +6,7 @@ import json
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
@@ -221,13 +222,14 @@ class RunPage(RunHandler):
 
     async def _node(self, of: Run, of_graph: Graph, node: str, step: int | None) -> Document:
         """Return a node with its definition, and the source of its script."""
-        document = await self.shown(graph.node_document, of, of_graph, node, step=step)
+        mask = partial(masked, run=of)
+        document = await self.shown(graph.node_document, of, of_graph, node, step=step, mask=mask)
         source = None
         if document["script"] is not None:
             path = posixpath.normpath(document["script"])
             with suppress(BundleError):
                 source = await self.site.call(self.site.agent_file, of.agent, of.digest, path)
-        return {**document, "source": None if source is None else masked(source, of)}
+        return {**document, "source": None if source is None else mask(source)}
 
     def _mark(self, of: Run, node: Document, chosen: str | None) -> NodeMark:
         state = f"{node['state']} is-chosen" if node["id"] == chosen else node["state"]
