@@ -52,6 +52,10 @@ class Reply:
     # Functions the model calls: {"name", "arguments", "id"?}; arguments other than strings are
     # encoded as JSON, and missing ids are made up.
     calls: Sequence[Mapping[str, Any]] = ()
+    finish: str | None = None  # why the reply ended; None: by itself
+    said: Mapping[str, Any] = field(default_factory=dict)  # further fields of the message
+    # What a stream says in the place of the message, a delta each.
+    deltas: Sequence[Mapping[str, Any]] = ()
     # reset: the connection is reset; hang: nothing is ever sent; drip: the body never ends, one
     # blank after another, as gateways keep a line open; cut: only the beginning of a streamed reply
     # arrives; flood: `text` repeated as fast as possible until the client hangs up; garbled: `text`
@@ -282,7 +286,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        for number, piece in enumerate(_pieces(_completion(reply, request), request)):
+        for number, piece in enumerate(_pieces(_completion(reply, request), request, reply)):
             self._send_chunk(f"data: {json.dumps(piece)}\n\n")
             if reply.fault == "cut" and number == 1:
                 self.close_connection = True
@@ -365,13 +369,13 @@ def _reranked(request: Request) -> dict[str, Any]:
 
 
 def _completion(reply: Reply, request: Request) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": reply.text}
+    message: dict[str, Any] = {"role": "assistant", "content": reply.text, **reply.said}
     if reply.calls:
         turn = len(request.messages)
         message["tool_calls"] = [
             _tool_call(call, f"call_{turn}_{position}") for position, call in enumerate(reply.calls)
         ]
-    reason = "tool_calls" if reply.calls else "stop"
+    reason = reply.finish or ("tool_calls" if reply.calls else "stop")
     usage = {
         "prompt_tokens": reply.prompt_tokens,
         "completion_tokens": reply.completion_tokens,
@@ -387,7 +391,7 @@ def _completion(reply: Reply, request: Request) -> dict[str, Any]:
     }
 
 
-def _pieces(whole: dict[str, Any], request: Request) -> Iterator[dict[str, Any]]:
+def _pieces(whole: dict[str, Any], request: Request, reply: Reply) -> Iterator[dict[str, Any]]:
     """Yield a completion as it is streamed: a word at a time, arguments of calls in halves."""
     common = {**whole, "object": "chat.completion.chunk"}
     usage = common.pop("usage")
@@ -396,7 +400,8 @@ def _pieces(whole: dict[str, Any], request: Request) -> Iterator[dict[str, Any]]
     def piece(delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
         return {**common, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
 
-    yield piece({"role": "assistant", "content": ""})
+    yield piece({"role": "assistant", "content": "", **reply.said})
+    yield from map(piece, map(dict, reply.deltas))
     for word in re.findall(r"\s*\S+\s*$|\s*\S+", choice["message"]["content"] or ""):
         yield piece({"content": word})
     for index, call in enumerate(choice["message"].get("tool_calls", ())):

@@ -73,6 +73,23 @@ def test_streamed_calls_are_put_together(server: ModelServer) -> None:
     assert streamed.text == "".join(collected.texts) == "Let me see."
 
 
+def test_streamed_calls_that_share_an_index_stay_apart(server: ModelServer) -> None:
+    made = [
+        {"id": f"call_{name}", "type": "function", "function": {"name": name, "arguments": text}}
+        for name, text in (("note", '{"text": "a"}'), ("wipe", "{}"))
+    ]
+    deltas = [{"tool_calls": [{"index": 0, **call}]} for call in made]
+
+    server.script.add(ServerReply(deltas=deltas, finish="tool_calls"))
+
+    streamed = complete(REQUEST, listener=Collector())
+
+    assert [(call.name, call.arguments) for call in streamed.calls] == [
+        ("note", '{"text": "a"}'),
+        ("wipe", "{}"),
+    ]
+
+
 def test_a_model_may_repeat_itself(server: ModelServer) -> None:
     whole, streamed, _ = both(server, says("again " * 150))
 

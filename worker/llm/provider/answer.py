@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import count
 from math import isfinite
@@ -125,7 +126,7 @@ def assistant_message(said: Mapping[str, Any]) -> Message:
     calls = calls_of(message)
     message.pop("tool_calls", None)
     if calls:
-        message["tool_calls"] = list(_by_id(calls).values())
+        message["tool_calls"] = _identified(calls)
     return {name: _finite(value) for name, value in message.items()}
 
 
@@ -161,15 +162,36 @@ def _with_thoughts_apart(message: Mapping[str, Any], text: str) -> dict[str, Any
     return {"reasoning_content": thoughts[1], "content": thoughts[2]}
 
 
-def _by_id(calls: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return calls by id, the last one if ids repeat; some servers give no ids at all."""
-    given = {str(call.get("id")) for call in calls}
+def _identified(calls: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return calls with an id each.
+
+    Some servers give no ids, and some give different calls the same one, such as the function's
+    name. Only a call that is repeated with its id is one.
+    """
+    given = Counter(str(call.get("id") or "") for call in calls)
     made_up = (each for each in (f"call_{number}" for number in count()) if each not in given)
-    ids = [str(call.get("id") or next(made_up)) for call in calls]
-    return {
-        call_id: {**_without_index(call), "id": call_id, "function": _named(call)}
-        for call_id, call in zip(ids, calls, strict=True)
-    }
+    found: dict[str, dict[str, Any]] = {}
+    repeatable: set[tuple[str, str, str]] = set()
+    for call in calls:
+        function = _named(call)
+        call_id = str(call.get("id") or next(made_up))
+        if given[call_id] > 1:
+            said = (call_id, function["name"], _canonical(function["arguments"]))
+            if said in repeatable:
+                continue
+            repeatable.add(said)
+        if call_id in found:
+            call_id = next(made_up)
+        found[call_id] = {**_without_index(call), "id": call_id, "function": function}
+    return list(found.values())
+
+
+def _canonical(arguments: str) -> str:
+    """Return arguments in a form that does not depend on blanks or the order of keys."""
+    try:
+        return json.dumps(json.loads(arguments), sort_keys=True)
+    except (ValueError, RecursionError):
+        return arguments
 
 
 def _without_index(call: Mapping[str, Any]) -> dict[str, Any]:

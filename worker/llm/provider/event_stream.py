@@ -10,13 +10,10 @@ from sleipnir.worker.llm.client import ReplyTooLarge
 from sleipnir.worker.llm.provider.answer import (
     SAID,
     NotACompletion,
-    arguments_of,
     calls_of,
     text_of,
 )
-
-# More calls than this are not a reply but a flood.
-_MOST_CALLS = 20_000
+from sleipnir.worker.llm.provider.streamed_calls import StreamedCalls
 
 
 def events(pieces: Iterable[bytes]) -> Iterator[str]:
@@ -44,27 +41,6 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     yield b"".join(begun)
 
 
-class _Call:
-    """A function call, as far as it has arrived."""
-
-    __slots__ = ("_arguments", "_function", "_said")
-
-    def __init__(self) -> None:
-        self._said: dict[str, Any] = {}
-        self._function: dict[str, Any] = {}
-        self._arguments = StringIO()
-
-    def add(self, piece: Mapping[str, Any], function: Mapping[str, Any], arguments: str) -> None:
-        # Servers that repeat an id or a name in each piece sometimes send it empty.
-        self._said.update({name: value for name, value in piece.items() if value})
-        self._function.update({name: value for name, value in function.items() if value})
-        self._arguments.write(arguments)
-
-    def whole(self) -> dict[str, Any]:
-        function = {**self._function, "arguments": self._arguments.getvalue()}
-        return {**self._said, "function": function}
-
-
 class StreamedReply:
     """Assembles a reply from its pieces."""
 
@@ -74,7 +50,7 @@ class StreamedReply:
         self._limit_bytes = limit_bytes
         self._taken_bytes = 0
         self._texts: dict[str, StringIO] = {}
-        self._calls: dict[int, _Call] = {}
+        self._calls = StreamedCalls(limit_bytes)
 
     def take(self, piece: Any) -> str:
         """Add a piece and return the text that it adds.
@@ -98,8 +74,8 @@ class StreamedReply:
     def message(self) -> dict[str, Any]:
         """Return the message so far, in the form of one that was not streamed."""
         said: dict[str, Any] = {name: text.getvalue() for name, text in self._texts.items()}
-        if self._calls:
-            said["tool_calls"] = [self._calls[index].whole() for index in sorted(self._calls)]
+        if calls := self._calls.all():
+            said["tool_calls"] = calls
         return said
 
     def _add(self, delta: Mapping[str, Any]) -> str:
@@ -109,25 +85,8 @@ class StreamedReply:
                 self._count(text)
                 self._texts.setdefault(name, StringIO()).write(text)
         for call in calls_of(delta):
-            self._add_call(call)
+            self._count(self._calls.add(call))
         return text_of(delta.get("content") or "")
-
-    def _add_call(self, piece: Mapping[str, Any]) -> None:
-        index = piece.get("index")
-        function = piece.get("function") or {}
-        if not isinstance(function, dict):
-            raise NotACompletion(piece)
-        if not isinstance(index, int):
-            # Some servers leave the index out: then a name begins another call.
-            index = len(self._calls) - (0 if function.get("name") or not self._calls else 1)
-        arguments = arguments_of(function)
-        self._count(arguments)
-        call = self._calls.get(index)
-        if call is None:
-            call = self._calls[index] = _Call()
-        call.add(piece, function, arguments)
-        if len(self._calls) > _MOST_CALLS:
-            raise ReplyTooLarge(self._limit_bytes)
 
     def _count(self, text: str) -> None:
         self._taken_bytes += len(text.encode(errors="replace"))

@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from sleipnir.scheduler.runs.model import Usage
@@ -57,6 +58,8 @@ litellm.disable_hf_tokenizer_download = True
 litellm.sync_transport = shared_transport()
 litellm.client_session = httpx.Client(transport=litellm.sync_transport, follow_redirects=True)
 
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
 
 def ask(
     request: ModelRequest, endpoint: Endpoint, listener: Listener | None, limit_bytes: int
@@ -66,10 +69,10 @@ def ask(
     if listener is None:
         response = litellm.completion(**arguments)
         cost_usd = response._hidden_params.get("response_cost")
-    else:
-        response = _in_pieces(arguments, listener, limit_bytes)
-        cost_usd = _cost_usd(response, endpoint.model)
-    return Answer(_message(response), _usage(response, cost_usd))
+        return Answer(_message(response), _usage(response, cost_usd))
+    response, calls = _in_pieces(arguments, listener, limit_bytes)
+    message = _message(response, {"tool_calls": calls} if calls else {})
+    return Answer(message, _usage(response, _cost_usd(response, endpoint.model)))
 
 
 def embed(texts: Sequence[str], endpoint: Endpoint) -> Embedded:
@@ -144,8 +147,10 @@ def _place(endpoint: Endpoint) -> dict[str, Any]:
     return arguments
 
 
-def _in_pieces(arguments: Mapping[str, Any], listener: Listener, limit_bytes: int) -> Any:
-    """Stream a response, and return it as if it had not been streamed."""
+def _in_pieces(
+    arguments: Mapping[str, Any], listener: Listener, limit_bytes: int
+) -> tuple[Any, Sequence[Mapping[str, Any]]]:
+    """Stream a response; return it as if it had not been streamed, and its calls."""
     try:
         # Not every provider supports `stream_options`. All settings that the caller gave are
         # allowed, so nothing else can be dropped.
@@ -159,7 +164,8 @@ def _in_pieces(arguments: Mapping[str, Any], listener: Listener, limit_bytes: in
                 listener.on_text(text)
     finally:
         listener.end()
-    return litellm.stream_chunk_builder(pieces.all, messages=arguments["messages"])
+    whole = litellm.stream_chunk_builder(pieces.all, messages=arguments["messages"])
+    return whole, pieces.calls.all()
 
 
 def _cost_usd(response: Any, model: str) -> float | None:
@@ -170,10 +176,12 @@ def _cost_usd(response: Any, model: str) -> float | None:
         return None
 
 
-def _message(response: Any) -> Message:
+def _message(response: Any, streamed: Mapping[str, Any] = _NOTHING) -> Message:
+    """Return a response's message; what was streamed and is given replaces its fields."""
     if not response.choices:
-        return assistant_message({"content": ""})
+        return assistant_message({"content": "", **streamed})
     message: dict[str, Any] = response.choices[0].message.model_dump(exclude_none=True)
+    message |= streamed
     # Added by litellm and mostly empty; strict servers refuse it in the next request.
     if not any((message.get("provider_specific_fields") or {}).values()):
         message.pop("provider_specific_fields", None)

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from sleipnir.worker.llm.client import ReplyTooLarge
+from sleipnir.worker.llm.provider.streamed_calls import StreamedCalls
 
 # A piece takes some 4 kB for its one word, so this many are joined at a time.
 _JOINED = 256
@@ -20,9 +21,11 @@ class Pieces:
     """litellm's pieces of a reply, in order.
 
     `also` is a list of the same pieces that litellm keeps for itself; it is joined as well.
+    `calls` are the calls in them: litellm would join those that share an index.
     """
 
     def __init__(self, limit_bytes: int, also: list[Any]) -> None:
+        self.calls = StreamedCalls(limit_bytes)
         self._limit_bytes = limit_bytes
         self._lists: tuple[list[Any], list[Any]] = ([], also)
         self._settled = [0, 0]
@@ -42,6 +45,8 @@ class Pieces:
         """
         self._lists[0].append(piece)
         delta = piece.choices[0].delta if piece.choices else None
+        for call in getattr(delta, "tool_calls", None) or ():
+            self.calls.add(call.model_dump(exclude_none=True))
         self._taken_bytes += sum(len(text.encode(errors="replace")) for text in _texts(delta))
         self._fresh += 1
         if self._fresh == _JOINED:

@@ -37,8 +37,7 @@ def test_thoughts_that_come_apart_leave_the_text_alone() -> None:
 def test_calls_get_ids_names_and_arguments() -> None:
     calls = [
         {"index": 0, "function": {"name": "f", "arguments": {"n": float("inf")}}},
-        {"index": 1, "id": "x", "type": "function", "function": None},
-        {"index": 2, "id": "x", "type": "function", "function": {"name": "g"}},
+        {"index": 1, "id": "x", "type": "function", "function": {"name": "g"}},
     ]
 
     assert assistant_message({"tool_calls": calls})["tool_calls"] == [
@@ -59,6 +58,25 @@ def test_ids_that_are_made_up_are_nobodys() -> None:
         ("call_2", "g"),
         ("call_3", "h"),
         ("call_1", "i"),
+    ]
+
+
+def test_different_calls_with_one_id_are_all_made_and_a_repeated_one_once() -> None:
+    calls = [
+        {"id": "x", "function": {"name": "f", "arguments": '{"a": 1, "b": 2}'}},
+        {"id": "x", "function": {"name": "f", "arguments": '{"b":2,"a":1}'}},
+        {"id": "x", "function": {"name": "f", "arguments": '{"a": 2}'}},
+        {"id": "x", "function": {"name": "g"}},
+        {"id": "call_0", "function": None},
+    ]
+
+    found = assistant_message({"tool_calls": calls})["tool_calls"]
+
+    assert [(call["id"], *call["function"].values()) for call in found] == [
+        ("x", "f", '{"a": 1, "b": 2}'),
+        ("call_1", "f", '{"a": 2}'),
+        ("call_2", "g", ""),
+        ("call_0", "", ""),
     ]
 
 

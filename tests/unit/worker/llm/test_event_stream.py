@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from sleipnir.worker.llm.client import ReplyTooLarge
-from sleipnir.worker.llm.provider.answer import NotACompletion
+from sleipnir.worker.llm.provider.answer import NotACompletion, assistant_message
 from sleipnir.worker.llm.provider.event_stream import StreamedReply, events
 
 STREAM = b": wait\n\nevent: x\ndata: one\ndata:two\n\n\ndata: caf\xc3\xa9\nid: 7\n\ndata: last"
@@ -50,30 +51,196 @@ def test_texts_are_joined_and_only_the_words_are_heard() -> None:
     assert reply.usage == {"prompt_tokens": 3}
 
 
-def test_calls_come_side_by_side() -> None:
-    message = put_together(
-        a_call(index=0, id="a", function={"name": "f", "arguments": ""}),
-        a_call(index=1, id="b", function={"name": "g", "arguments": "{"}),
-        a_call(index=0, function={"arguments": "{}"}),
-        a_call(index=1, id="", function={"name": "", "arguments": "}"}),
-    )
-
-    said = [(call["id"], call["function"]) for call in message["tool_calls"]]
-    assert said == [
-        ("a", {"name": "f", "arguments": "{}"}),
-        ("b", {"name": "g", "arguments": "{}"}),
-    ]
+NOTE, WIPE = ("note", '{"text": "a}{b"}'), ("wipe", "{}")
 
 
-def test_a_name_begins_a_call_where_servers_do_not_count_them() -> None:
-    message = put_together(
-        a_call(function={"name": "f", "arguments": "{"}),
-        a_call(function={"arguments": "}"}),
-        a_call(function={"name": "f", "arguments": {"at": 1}}),
-    )
+def piece(name: str | None = None, arguments: Any = None, **fields: Any) -> dict[str, Any]:
+    function = {"name": name, "arguments": arguments}
+    return {**fields, "function": {key: said for key, said in function.items() if said is not None}}
 
-    arguments = [call["function"]["arguments"] for call in message["tool_calls"]]
-    assert arguments == ["{}", '{"at": 1}']
+
+# How servers stream calls; the calls are those that the server's plain reply would have.
+SHAPES: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]]]] = {
+    "as OpenAI does": (
+        [
+            piece("note", "", index=0, id="a"),
+            piece(None, '{"text": "a}', index=0),
+            piece(None, '{b"}', index=0),
+            piece("wipe", "", index=1, id="b"),
+            piece(None, "{}", index=1),
+        ],
+        [NOTE, WIPE],
+    ),
+    "side by side": (
+        [
+            piece("note", "", index=0, id="a"),
+            piece("wipe", "{", index=1, id="b"),
+            piece(None, '{"text": "a}{b"}', index=0),
+            piece("", "}", index=1, id=""),
+        ],
+        [NOTE, WIPE],
+    ),
+    "last one first": (
+        [piece(*WIPE, index=1, id="b"), piece(*NOTE, index=0, id="a")],
+        [NOTE, WIPE],
+    ),
+    "one index, ids apart": (
+        [piece(*NOTE, index=0, id="a"), piece("wipe", "", index=0, id="b")],
+        [NOTE, ("wipe", "")],
+    ),
+    "one index, ids apart, in pieces": (
+        [
+            piece("note", "", index=0, id="a"),
+            piece(None, '{"text": "a}', index=0),
+            piece(None, '{b"}', index=0),
+            piece("wipe", "{", index=0, id="b"),
+            piece(None, "}", index=0),
+        ],
+        [NOTE, WIPE],
+    ),
+    "one index, ids apart, side by side": (
+        [
+            piece("note", '{"text": ', index=0, id="a"),
+            piece("wipe", "{", index=0, id="b"),
+            piece(None, '"a}{b"}', index=0, id="a"),
+            piece(None, "}", index=0, id="b"),
+        ],
+        [NOTE, WIPE],
+    ),
+    "one index, id before name": (
+        [
+            piece(index=0, id="a"),
+            piece("note", index=0),
+            piece(None, NOTE[1], index=0),
+            piece(index=0, id="b"),
+            piece("wipe", "{}", index=0),
+        ],
+        [NOTE, WIPE],
+    ),
+    "one index, no ids": ([piece(*NOTE, index=0), piece(*WIPE, index=0)], [NOTE, WIPE]),
+    "one index, no ids, one function": (
+        [piece(*NOTE, index=0), piece("note", '{"text": 2}', index=0)],
+        [NOTE, ("note", '{"text": 2}')],
+    ),
+    "one id, one index": (
+        [piece(*NOTE, index=0, id="x"), piece(*WIPE, index=0, id="x")],
+        [NOTE, WIPE],
+    ),
+    "one id, indexes apart": (
+        [piece(*NOTE, index=0, id="x"), piece(*WIPE, index=1, id="x")],
+        [NOTE, WIPE],
+    ),
+    "index as text": (
+        [
+            piece("note", "", index="0", id="a"),
+            piece("wipe", "{", index="1", id="b"),
+            piece(None, NOTE[1], index="0"),
+            piece(None, "}", index="1"),
+        ],
+        [NOTE, WIPE],
+    ),
+    "no index": ([piece(*NOTE, id="a"), piece(*WIPE, id="b")], [NOTE, WIPE]),
+    "no index, in pieces": (
+        [piece("note", '{"text": "a}', id="a"), piece(None, '{b"}'), piece(*WIPE, id="b")],
+        [NOTE, WIPE],
+    ),
+    "no index, side by side": (
+        [
+            piece("note", '{"text": ', id="a"),
+            piece("wipe", "{", id="b"),
+            piece(None, '"a}{b"}', id="a"),
+            piece(None, "}", id="b"),
+        ],
+        [NOTE, WIPE],
+    ),
+    "neither index nor id": (
+        [
+            piece("note", '{"text": "a}'),
+            piece(None, '{b"}'),
+            piece(*WIPE),
+            piece("wipe", {"at": 1}),
+        ],
+        [NOTE, WIPE, ("wipe", '{"at": 1}')],
+    ),
+    "neither index nor id nor arguments": (
+        [piece("ping", ""), piece(*NOTE), piece("wipe")],
+        [("ping", ""), NOTE, ("wipe", "")],
+    ),
+    "name in each piece": (
+        [
+            piece("note", "", index=0, id="a"),
+            piece("note", '{"text": "a}', index=0, id="a"),
+            piece("note", '{b"}', index=0, id="a"),
+            piece("note", "", index=0, id="a"),
+        ],
+        [NOTE],
+    ),
+    "name in each piece, neither index nor id": (
+        [piece("note", '{"text": "a}'), piece("note", '{b"}'), piece("note", ""), piece(*WIPE)],
+        [NOTE, WIPE],
+    ),
+    "name in pieces": (
+        [
+            piece("no", index=0, id="a"),
+            piece("te", index=0),
+            piece(None, NOTE[1], index=0),
+            piece("wi", index=1, id="b"),
+            piece("pe", "{}", index=1),
+        ],
+        [NOTE, WIPE],
+    ),
+    "name longer in each piece": (
+        [piece("no", index=0, id="a"), piece("note", index=0), piece("note", NOTE[1], index=0)],
+        [NOTE],
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_stream_has_the_calls_of_the_plain_reply(shape: str) -> None:
+    pieces, expected = SHAPES[shape]
+
+    one_by_one = put_together(*(a_call(**each) for each in pieces))
+    at_once = put_together(a_piece(tool_calls=pieces))
+
+    calls = assistant_message(one_by_one)["tool_calls"]
+    assert [(c["function"]["name"], c["function"]["arguments"]) for c in calls] == expected
+    assert len({call["id"] for call in calls}) == len(expected)
+    assert at_once == one_by_one
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [piece(*NOTE, index=0, id="a"), piece(None, '{"at": 1}', index=0)],
+        [piece("note", '{"text": "a', index=0), piece(*WIPE, index=0)],
+        [piece("note", '{"text": '), piece(None, "{}", id="b")],
+    ],
+)
+def test_what_cannot_be_told_apart_is_no_call_that_nobody_made(pieces: list[Any]) -> None:
+    message = assistant_message(put_together(*(a_call(**each) for each in pieces)))
+
+    for call in message["tool_calls"]:
+        name, arguments = call["function"]["name"], call["function"]["arguments"]
+        assert (name, arguments) == WIPE or not (name and _is_json(arguments))
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def test_names_in_each_piece_are_not_checked_without_end() -> None:
+    reply = StreamedReply(100_000)
+    reply.take(a_call(**piece("note", '{"text": "', index=0)))
+
+    for _ in range(20_000):
+        reply.take(a_call(**piece("note", "}", index=0)))
+
+    assert len(reply.message()["tool_calls"]) == 1
 
 
 @pytest.mark.parametrize(
