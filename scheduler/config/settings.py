@@ -31,6 +31,9 @@ with lazy_imports():
 
     from sleipnir.scheduler.config import checking
 
+# Bytes, seconds or counts; instants that are computed from it still fit into whole milliseconds.
+_MOST = 1e12
+
 KIB = 1024
 MIB = 1024 * KIB
 
@@ -75,7 +78,12 @@ _AS_JSON = frozenset({"Aliases", "Commands", "ModelSettings", "Roles"})
 
 
 def _setting(default: Any, *, description: str, **bounds: float) -> Any:
-    """Return a field of `Settings`; its bounds are named as in pydantic."""
+    """Return a field of `Settings`; its bounds are named as in pydantic.
+
+    A number is at most `_MOST` if it has no other bound.
+    """
+    if isinstance(default, int | float) and not isinstance(default, bool):
+        bounds.setdefault("le", _MOST)
     about = {"description": description, "bounds": bounds}
     if isinstance(default, dict):
         return field(default_factory=default.copy, metadata=about)
@@ -120,10 +128,12 @@ class Settings:
         None, description="name of this machine among those that share a Redis; unset: host name"
     )
     workers: int = _setting(
-        0, ge=0, description="worker processes of the embedded engine; 0: automatic"
+        0, ge=0, le=1024, description="worker processes of the embedded engine; 0: automatic"
     )
     # Threads are cheap: they mostly wait for scripts and models. The scripts' memory is not.
-    concurrency: int = _setting(32, ge=1, description="nodes one worker process executes at once")
+    concurrency: int = _setting(
+        32, ge=1, le=4096, description="nodes one worker process executes at once"
+    )
     drain_s: float = _setting(
         20.0, gt=0, description="time a stopping worker gives its nodes before it requeues them"
     )

@@ -27,7 +27,7 @@ _OURS = ("LLM_", "GRAPH_STATE", "AUTO_CONFIRM", "NO_COLOR", "PYTHONPATH", *NEVER
 
 
 def agent_checks(settings: Settings, search: AgentSearch) -> Iterator[Check]:
-    """Yield a check for each agent whose programs read variables that are not passed on."""
+    """Yield a check for each agent whose programs do not get variables that are set here."""
     library = resources_of(settings, search).library()
     for directory in search.names().values():
         try:
@@ -35,7 +35,7 @@ def agent_checks(settings: Settings, search: AgentSearch) -> Iterator[Check]:
         except (GraphError, OSError):  # `validate` says why
             continue
         dropped = variables_not_passed_on(agent, library, settings)
-        if dropped:
+        if any(name in os.environ for name in dropped):
             yield _check(agent.name, dropped)
 
 
@@ -82,10 +82,10 @@ def _check(agent: str, dropped: Mapping[str, str]) -> Check:
         f"{name} ({'set here, ' if name in is_set else ''}read by {program})"
         for name, program in sorted(dropped.items(), key=lambda pair: pair[0] not in is_set)
     ]
-    names = listing(sorted(is_set or dropped))
+    names = listing(sorted(is_set))
     return Check(
         f"environment of {agent}",
-        "warning" if is_set else "ok",
+        "warning",
         f"not passed on to its programs: {listing(told)}",
         f"to pass them on: `tool_env: [{names}]` in config.yaml, or a value in the agent's .env",
     )

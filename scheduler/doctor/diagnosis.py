@@ -7,7 +7,7 @@ import resource
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from statistics import median
 from time import perf_counter
 
@@ -29,6 +29,7 @@ from sleipnir.scheduler.store.connection import (
     describe,
     kombu_url,
     masked,
+    require_fit,
     require_ready,
     transport_options,
 )
@@ -94,6 +95,8 @@ def _embedded(settings: Settings, stack: ExitStack) -> Iterator[Check]:
 
 def _configured(settings: Settings, redis_url: str) -> Iterator[Check]:
     client = connect(redis_url)
+    with suppress(RedisError):  # such as a missing permission, which the next check names
+        require_fit(client, allow_unsafe=settings.allow_unsafe_redis)
     permissions = permission_check(client)
     yield permissions
     if permissions.state == "error":

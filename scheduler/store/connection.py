@@ -261,21 +261,22 @@ class OwnConnection(threading.local):
 
 
 def require_ready(client: redis.Redis, *, allow_unsafe: bool = False) -> list[str]:
-    """Check that this Redis accepts writes, and do the checks of `require_fit`.
+    """Do the checks of `require_fit`, and check that this Redis accepts writes.
 
     Raises:
         EngineUnfit: as `require_fit`.
         RedisError: it is unreachable, full or a replica.
     """
+    warnings = require_fit(client, allow_unsafe=allow_unsafe)
     client.set(PROBE, "", px=1)
-    return require_fit(client, allow_unsafe=allow_unsafe)
+    return warnings
 
 
 def require_fit(client: redis.Redis, *, allow_unsafe: bool = False) -> list[str]:
     """Check that this Redis does not lose what it stores; return warnings.
 
     Raises:
-        EngineUnfit: it is too old, a replica, or evicts keys when memory runs out.
+        EngineUnfit: it is too old, a replica, in cluster mode, or evicts keys when memory runs out.
     """
     info = client.info()
     version = tuple(int(part) for part in str(info["redis_version"]).split(".")[:2])
@@ -283,6 +284,12 @@ def require_fit(client: redis.Redis, *, allow_unsafe: bool = False) -> list[str]
         raise EngineUnfit(f"Redis {info['redis_version']} is too old; 6.2 or newer is needed")
     if info.get("role") == "slave":
         raise EngineUnfit("this Redis is a replica; use the URL of the primary")
+    if info.get("cluster_enabled"):
+        # Scripts and queues touch keys of several slots: runs would be stored, and never executed.
+        raise EngineUnfit(
+            "this Redis is in cluster mode (cluster_enabled:1), in which workers cannot take "
+            "messages; use a server that is not, alone or with replicas and Sentinel"
+        )
     policy = info.get("maxmemory_policy", "noeviction")
     if policy != "noeviction" and not allow_unsafe:
         raise EngineUnfit(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
 from tests.support.command_line import Sleipnir
 from tests.support.redis_server import RedisServer
@@ -41,6 +42,39 @@ def test_every_setting_is_listed_with_its_origin(sleipnir: Sleipnir) -> None:
     settings = {setting["name"]: setting for setting in report["settings"]}
     assert settings["lease_s"] == {"name": "lease_s", "value": 20.0, "origin": "environment"}
     assert settings["max_deliveries"]["origin"] == "default"
+
+
+def test_settings_at_their_defaults_are_listed_on_request(sleipnir: Sleipnir) -> None:
+    sleipnir.environment["SLEIPNIR_LEASE_S"] = "20"
+
+    brief, whole = (sleipnir("doctor", *flags, **KEYLESS).stdout for flags in ((), ("-v",)))
+
+    assert "lease_s  20.0   environment" in brief
+    assert "max_deliveries" not in brief
+    assert "max_deliveries" in whole
+
+
+def test_a_redis_in_cluster_mode_is_refused_before_anything_is_stored(
+    sleipnir: Sleipnir, tmp_path: Path
+) -> None:
+    sleipnir.write("two", "start: z\nnodes:\n  z: {type: end}\n")
+    lines = tmp_path / "lines.txt"
+    lines.write_text("one\n")
+    with RedisServer(tmp_path / "redis", "--cluster-enabled", "yes") as server:
+        for command in (
+            ("run", "two"),
+            ("submit", "two"),
+            ("batch", "two", str(lines), "-o", str(tmp_path / "out.jsonl")),
+            ("worker",),
+            ("scheduler",),
+            ("monitor", "--port", "0"),
+            ("doctor",),
+        ):
+            done = sleipnir(*command, "--redis", server.url, **KEYLESS)
+            assert done.returncode == 7, command
+            assert "cluster mode" in done.stdout + done.stderr, command
+        with redis.Redis.from_url(server.url) as client:
+            assert client.dbsize() == 0
 
 
 def test_a_setting_with_parts_has_a_line_for_each(sleipnir: Sleipnir) -> None:
@@ -78,7 +112,7 @@ def test_keys_of_models_are_named_never_shown(sleipnir: Sleipnir) -> None:
 def test_an_unreachable_redis_is_a_failure_with_its_password_masked(sleipnir: Sleipnir) -> None:
     done = sleipnir("doctor", "--redis", "redis://me:pa55word@127.0.0.1:1/0")
 
-    assert done.returncode == 1
+    assert done.returncode == 7
     assert "FAIL  Redis: cannot reach Redis at redis://me:***@127.0.0.1:1/0" in done.stdout
     assert "pa55word" not in done.stdout + done.stderr
 

@@ -27,9 +27,13 @@ TRIED = "TRIED_SERVER"
 
 
 class RedisServer:
-    """A server with its data in `directory`; it can be killed and started again."""
+    """A server with its data in `directory`; it can be killed and started again.
 
-    def __init__(self, directory: Path) -> None:
+    `options` are further ones of its command line.
+    """
+
+    def __init__(self, directory: Path, *options: str) -> None:
+        self._options = options
         directory.mkdir(parents=True, exist_ok=True)
         self._redis = PrivateRedis(directory, socket_directory(directory) / "redis.sock")
         self._process: subprocess.Popen[bytes] | None = None
@@ -46,7 +50,7 @@ class RedisServer:
     def start(self) -> None:
         """Start it with its existing data, and wait until it answers."""
         self._process = subprocess.Popen(
-            self._redis.command_line(self._program()),
+            [*self._redis.command_line(self._program()), *self._options],
             stdout=subprocess.DEVNULL,
             process_group=0,
             preexec_fn=die_with_parent(signal.SIGKILL),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.config.settings import LoadedSettings
     from sleipnir.scheduler.doctor.check import Check
 
+_DEFAULT = "default"
 _MARKS = {"ok": ("ok", "green"), "warning": ("warn", "yellow"), "error": ("FAIL", "red")}
 
 
@@ -33,9 +34,10 @@ _MARKS = {"ok": ("ok", "green"), "warning": ("warn", "yellow"), "error": ("FAIL"
 @click.option("--verify", is_flag=True, help="Check the consistency of all stored runs instead.")
 @common_options(json=True)
 def doctor(options: Options, verify: bool) -> ExitCode:
-    """Check Redis, workers, models, MCP servers, interpreters and agents; list every setting.
+    """Check Redis, workers, models, MCP servers, interpreters and agents; list settings.
 
-    Exits with 0 if runs can be executed. Starts no workers.
+    Lists the settings that are not left at their defaults; -v lists all. Exits with 0 if runs can
+    be executed, with 7 if there is no Redis that can be used, else with 1. Starts no workers.
     """
     if verify:
         return _verify(options)
@@ -53,8 +55,10 @@ def doctor(options: Options, verify: bool) -> ExitCode:
         click.echo(json.dumps(_document(checks, loaded, healthy=healthy), ensure_ascii=False))
     else:
         click.echo()
-        for line in _setting_lines(loaded):
+        for line in _setting_lines(loaded, defaults=options.verbosity > 0):
             click.echo(line)
+    if any(check.name == "Redis" and check.state == "error" for check in checks):
+        return ExitCode.UNREACHABLE
     return ExitCode.SUCCEEDED if healthy else ExitCode.FAILED
 
 
@@ -99,16 +103,21 @@ def _document(checks: list[Check], loaded: LoadedSettings, *, healthy: bool) -> 
     }
 
 
-def _setting_lines(loaded: LoadedSettings) -> Iterator[str]:
+def _setting_lines(loaded: LoadedSettings, *, defaults: bool) -> Iterator[str]:
     yield f"config directory: {config_dir()}"
     yield f"data directory:   {data_dir()}"
-    yield ""
     rows = [
         (part, _text(inner), loaded.origins[name])
         for name, value in _values(loaded)
         for part, inner in _parts(name, value)
+        if defaults or loaded.origins[name] != _DEFAULT
     ]
-    yield from columns(("SETTING", "VALUE", "FROM"), rows)
+    if not defaults:
+        told = "those not at their defaults" if rows else "all at their defaults"
+        yield f"settings:         {told}; -v lists all"
+    if rows:
+        yield ""
+        yield from columns(("SETTING", "VALUE", "FROM"), rows)
 
 
 def _values(loaded: LoadedSettings) -> Iterator[tuple[str, Any]]:

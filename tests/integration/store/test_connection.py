@@ -77,6 +77,15 @@ def test_a_replica_is_refused(tmp_path: Path) -> None:
             require_fit(client, allow_unsafe=True)
 
 
+def test_a_redis_in_cluster_mode_is_refused(tmp_path: Path) -> None:
+    with (
+        RedisServer(tmp_path, "--cluster-enabled", "yes") as server,
+        connect(server.url) as client,
+        pytest.raises(EngineUnfit, match="in cluster mode"),
+    ):
+        require_fit(client, allow_unsafe=True)
+
+
 def test_a_redis_that_persists_nothing_is_warned_of(tmp_path: Path) -> None:
     with RedisServer(tmp_path) as server, connect(server.url) as client:
         client.config_set("appendonly", "no")
