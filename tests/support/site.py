@@ -22,6 +22,7 @@ from sleipnir.worker.monitor.admission.hosts import Hosts
 from sleipnir.worker.monitor.admission.proxies import Proxies
 from sleipnir.worker.monitor.admission.rates import AllowedRate, VisitorRates
 from sleipnir.worker.monitor.gate import SERVER_LIMITS, GatedApplication
+from sleipnir.worker.monitor.handlers.base import COOKIE
 from sleipnir.worker.monitor.routes import rules
 from sleipnir.worker.monitor.site import Site
 from tests.support.api_answers import check_answer
@@ -61,6 +62,11 @@ class ServedSite:
         self.site.acts = VisitorRates(AllowedRate(1_000_000, 1.0))
         self._serving = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+
+    @property
+    def cookie(self) -> str:
+        """The `Cookie` header of a browser that has opened the link."""
+        return f"{COOKIE}={self.site.access.cookie}"
 
     async def _serve(self) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()

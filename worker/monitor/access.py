@@ -30,6 +30,20 @@ class Role(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Powers:
+    """What a role allows, by the names that pages use."""
+
+    read: bool
+    answer: bool
+    operate: bool
+
+    @classmethod
+    def of(cls, role: Role) -> Powers:
+        """Return what a role allows."""
+        return cls(role >= Role.READ, role >= Role.ANSWER, role >= Role.OPERATE)
+
+
+@dataclass(frozen=True, slots=True)
 class Visitor:
     """The sender of a request."""
 
@@ -38,6 +52,10 @@ class Visitor:
     via: Literal["nothing", "link", "key", "password", "proxy", "oauth"]
     # Required for acts; "" if the browser does not send credentials by itself.
     form_token: str = ""
+
+    @property
+    def may(self) -> Powers:
+        return Powers.of(self.role)
 
 
 STRANGER = Visitor("somebody", Role.LOCAL, "nothing")

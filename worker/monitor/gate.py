@@ -14,11 +14,12 @@ from sleipnir.worker.monitor.admission.proxies import Proxies
 from sleipnir.worker.monitor.handlers.base import MOST_BODY_BYTES, MonitorHandler
 from sleipnir.worker.monitor.handlers.entry import MissingHandler
 from sleipnir.worker.monitor.handlers.flower import guarded, needs_of
+from sleipnir.worker.monitor.handlers.responses import is_api
+from sleipnir.worker.monitor.problems import Problem
 from sleipnir.worker.monitor.refusals import (
     OTHER_HOST,
     OTHER_SITE,
     TOO_LARGE,
-    Refusal,
     RefusalHandler,
 )
 from sleipnir.worker.monitor.site import Site
@@ -30,6 +31,7 @@ SERVER_LIMITS = {
     "body_timeout": 60.0,  # s
 }
 
+_DIGITS = 18  # of a length that are read
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -63,8 +65,7 @@ class GatedApplication(web.Application):  # type: ignore[misc]  # no stubs
             target_class = MissingHandler
             known = {"site": self.site, "needs": dict.fromkeys(_METHODS, Role.LOCAL)}
         elif not issubclass(target_class, MonitorHandler | RefusalHandler):
-            path = request.path.removeprefix(self.site.prefix)
-            known |= {"site": self.site, "needs": needs_of(path)}
+            known |= {"site": self.site, "needs": needs_of(self._path(request))}
             target_class = guarded(target_class)  # type: ignore[arg-type]  # classes are hashable
         most = MOST_BODY_BYTES
         if issubclass(target_class, MonitorHandler) and target_class.takes_values:
@@ -74,10 +75,14 @@ class GatedApplication(web.Application):  # type: ignore[misc]  # no stubs
             return self._refused(request, TOO_LARGE)
         return super().get_handler_delegate(request, target_class, known, **arguments)
 
-    def _refused(self, request: Any, refusal: Refusal) -> Any:
-        return super().get_handler_delegate(request, RefusalHandler, {"refusal": refusal})
+    def _refused(self, request: Any, problem: Problem) -> Any:
+        arguments = {"problem": problem, "is_api": is_api(self._path(request))}
+        return super().get_handler_delegate(request, RefusalHandler, arguments)
 
-    def _refusal_of(self, request: Any) -> Refusal | None:
+    def _path(self, request: Any) -> str:
+        return str(request.path).removeprefix(self.site.prefix)
+
+    def _refusal_of(self, request: Any) -> Problem | None:
         """Return why a request is refused, whatever its target; None if it is not."""
         stream = request.connection.stream.socket
         local = stream.getsockname()[0] if stream is not None else None
@@ -93,4 +98,5 @@ class GatedApplication(web.Application):  # type: ignore[misc]  # no stubs
 
 def _length(request: Any) -> int:
     text = request.headers.get("Content-Length", "")
-    return int(text) if text.isascii() and text.isdigit() else 0
+    # What is no number is refused by Tornado; more digits than these are too many bytes anyway.
+    return int(text[:_DIGITS]) if text.isascii() and text.isdigit() else 0

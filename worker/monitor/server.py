@@ -54,6 +54,7 @@ with lazy_imports():
     from flower import app, urls
     from flower import options as flower_options
     from flower.views import auth, monitor
+    from flower.views import error as flower_errors
     from tornado import httpserver, netutil, web  # type: ignore[attr-defined]  # no stubs
 
 # Not an argument, as everybody can read command lines.
@@ -206,6 +207,7 @@ def _gated(figures: EngineMetrics, sign_in: SignIn | None) -> type[Any]:
     pages = {auth.LoginHandler: web.ErrorHandler, auth.LogoutHandler: web.ErrorHandler}
     if sign_in is not None:
         pages = {auth.LoginHandler: sign_in.handler}
+    pages[flower_errors.NotFoundErrorHandler] = web.ErrorHandler
 
     class Figures(monitor.Metrics):  # type: ignore[misc]  # no stubs
         async def get(self) -> None:

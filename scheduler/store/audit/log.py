@@ -19,7 +19,7 @@ DONE = "done"
 _MOST_LOOKED_AT = 5_000
 _CHUNK = 500
 _TEXT_LIMIT = 1_000  # characters
-_PLACE = re.compile(r"\d{1,19}-\d{1,19}")
+_PLACE = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
 
 
 @dataclass(frozen=True, slots=True)

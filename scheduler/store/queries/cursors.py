@@ -11,7 +11,7 @@ from sleipnir.scheduler.errors import BadCursor
 # What a list contains; a cursor fits lists of its own kind only.
 ListKind = Literal["runs", "questions", "batches"]
 
-_TEXT = re.compile(r"(\w+):(\d{1,16}):(.+)", re.DOTALL)
+_TEXT = re.compile(r"(\w+):([0-9]{1,16}):(.+)", re.DOTALL)
 # Longer than the name of any listed batch or question.
 _MOST_CHARACTERS = 4_000
 

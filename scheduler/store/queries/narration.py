@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # How long one blocking read of a narration waits before it is repeated.
 _BLOCK_MS = 5_000
 _AT_ONCE = 100
-_EVENT_ID = re.compile(r"\d{1,19}(-\d{1,19})?")
+_EVENT_ID = re.compile(r"[0-9]{1,19}(-[0-9]{1,19})?")
 
 
 class CompletionFeed:

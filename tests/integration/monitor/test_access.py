@@ -18,6 +18,7 @@ from sleipnir.worker.monitor.gate import SERVER_LIMITS
 from sleipnir.worker.monitor.routes import ROUTES
 from tests.support.engine import Engine
 from tests.support.site import KEY, ServedSite
+from tests.support.users import basic
 from tests.support.wait import wait_until
 
 COOKIE = {"Cookie": f"sleipnir_monitor={Access(key=KEY).cookie}"}
@@ -176,10 +177,6 @@ def statuses_of(site: ServedSite, headers: dict[str, str]) -> list[int]:
         site.ask(f"/runs/{run}/cancel", "POST", headers=headers, form={}),
     )
     return [answer.status for answer in asked]
-
-
-def basic(name: str, password: str) -> dict[str, str]:
-    return {"Authorization": f"Basic {b64encode(f'{name}:{password}'.encode()).decode()}"}
 
 
 def test_users_may_do_what_their_role_says(engine: Engine, users: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import field
+from functools import cache
 
 from pydantic import BaseModel
 
@@ -240,3 +242,27 @@ OPERATIONS = (
         "GET", "/api/v1/openapi.json", "This API as an OpenAPI document.", "application/json"
     ),
 )
+
+# What the parts of a path match, besides names.
+_PARTS: Mapping[str, str] = {"run_id": "[0-9a-f]{16}", "bulk_id": "[0-9a-f]{16}", "visit": ".+"}
+
+
+def operation_of(method: str, path: str) -> Operation | None:
+    """Return the operation that a request asks for; None if the API has none there."""
+    # Those without parts first: `/api/v1/batches/{name}` also fits other paths.
+    found = (
+        each for pattern, each in _patterns() if each.method == method and pattern.fullmatch(path)
+    )
+    return next(found, None)
+
+
+@cache
+def _patterns() -> list[tuple[re.Pattern[str], Operation]]:
+    return [
+        (re.compile(re.sub(r"\{(\w+)\}", _part, each.path)), each)
+        for each in sorted(OPERATIONS, key=lambda each: "{" in each.path)
+    ]
+
+
+def _part(match: re.Match[str]) -> str:
+    return _PARTS.get(match[1], "[^/]+")

@@ -17,6 +17,7 @@ from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.submission import AcceptedRun, WantedRun
 from sleipnir.worker.monitor.bodies import ForkBody, SubmitBody
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
+from sleipnir.worker.monitor.handlers.arguments import whole_number
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.handlers.engine import DocumentHandler
 from sleipnir.worker.monitor.handlers.runs import RunsHandler
@@ -97,8 +98,7 @@ class ForkHandler(ActingHandler):
         # Fields that are left empty change nothing.
         step = self.get_body_argument("step", "").strip()
         prompt = self.get_body_argument("prompt", "", strip=False).replace("\r\n", "\n")
-        number = int(step) if step.isascii() and step.isdigit() and len(step) < 10 else step
-        return {"step": number if step else None, "prompt": prompt or None}
+        return {"step": whole_number("step", step) if step else None, "prompt": prompt or None}
 
 
 class ForkApi(ForkHandler):

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import re
+from collections.abc import Collection
+from typing import Any, Final
 
 from tornado import web  # type: ignore[attr-defined]  # no stubs
 
 from sleipnir.worker.monitor.problems import bad_request
+
+MOST_INDEX: Final = 999_999_999
+_DIGITS = re.compile("[0-9]{1,18}")
 
 
 class ArgumentReader(web.RequestHandler):  # type: ignore[misc]  # no stubs
@@ -33,15 +38,33 @@ class ArgumentReader(web.RequestHandler):  # type: ignore[misc]  # no stubs
     def number_argument(self, name: str, default: int, most: int) -> int:
         """Return an integer from 1 to `most`."""
         text = self.text_argument(name)
-        if text is None:
-            return default
-        if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= most:
-            raise bad_request(f"{name} must be a whole number from 1 to {most:,}")
-        return int(text)
+        return default if text is None else whole_number(name, text, 1, most)
 
     def index_argument(self, name: str = "step") -> int | None:
         """Return the number of a step, an item or another entry; None if it is not given."""
         text = self.text_argument(name)
-        if text is not None and not (text.isascii() and text.isdigit() and len(text) < 10):
-            raise bad_request(f"{name} must be a whole number from 0")
-        return None if text is None else int(text)
+        return None if text is None else whole_number(name, text)
+
+    def flag_argument(self, name: str) -> bool:
+        """Return whether a switch is on; it is off if it is not given."""
+        text = self.text_argument(name)
+        return text is not None and bool(whole_number(name, text, 0, 1))
+
+    def require_known(self, known: Collection[str]) -> None:
+        """Check that the query has no other parameters than these."""
+        for name in self.request.query_arguments:
+            if name not in known:
+                there_are = f"there are {', '.join(known)}" if known else "there are none here"
+                raise bad_request(f"'{name}' is not a parameter; {there_are}")
+
+
+def whole_number(name: str, text: str, least: int = 0, most: int = MOST_INDEX) -> int:
+    """Return the integer that a request has sent: ASCII digits, within bounds.
+
+    Raises:
+        Refused: it is anything else.
+    """
+    # The length first, as converting takes quadratic time.
+    if not _DIGITS.fullmatch(text) or not least <= int(text) <= most:
+        raise bad_request(f"{name} must be a whole number from {least} to {most:,}")
+    return int(text)

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from hmac import compare_digest
 from math import ceil
 from typing import Any, ClassVar, NoReturn
-from urllib.parse import urlencode
 
 from tornado import web  # type: ignore[attr-defined]  # no stubs
 
-from sleipnir.scheduler.cli.terminal_output import unstyled
 from sleipnir.scheduler.config.secrets import hidden
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.store.audit.log import Act
 from sleipnir.scheduler.store.errors import RedisError
-from sleipnir.worker.monitor import formats
-from sleipnir.worker.monitor.access import Role, Visitor, comes_from_elsewhere
-from sleipnir.worker.monitor.handlers.arguments import ArgumentReader
+from sleipnir.worker.monitor.access import Role, comes_from_elsewhere
+from sleipnir.worker.monitor.api.operations import operation_of
+from sleipnir.worker.monitor.handlers.responses import TOKEN_FIELD, ResponseWriter
 from sleipnir.worker.monitor.problems import Problem, Refused, bad_request, problem_of
 from sleipnir.worker.monitor.site import Site, TooOften
 
 COOKIE = "sleipnir_monitor"
 # The same names as Flower's.
 SIGN_IN, SIGN_IN_COOKIE = "/login", "user"
-TOKEN_FIELD = "_token"
 TOKEN_HEADER = "X-Form-Token"
 # Allows our own files only, and no inline scripts or styles.
 _POLICY = "; ".join(
@@ -46,7 +42,7 @@ MOST_BODY_BYTES = 1024 * 1024
 Needs = Mapping[str, Role | None]
 
 
-class MonitorHandler(ArgumentReader):
+class MonitorHandler(ResponseWriter):
     """A handler of one route.
 
     Args:
@@ -55,11 +51,9 @@ class MonitorHandler(ArgumentReader):
         route: its path, for metrics.
     """
 
-    gives_json: ClassVar[bool] = False
     # Whether requests may be as large as a value of a state.
     takes_values: ClassVar[bool] = False
     is_timed: ClassVar[bool] = True
-    visitor: Visitor | None = None
     outcome: str = "done"
     is_noted: bool = False  # whether the act is in the audit log
 
@@ -92,6 +86,8 @@ class MonitorHandler(ArgumentReader):
         self._require(self.needs[method])
         if method not in _READS:
             self.require_own_page()
+        if operation := operation_of(method, self.site_path):
+            self.require_known(operation.query)
 
     def _signed(self) -> str | None:
         """Return the name in a signed-in user's cookie."""
@@ -161,7 +157,7 @@ class MonitorHandler(ArgumentReader):
         """Return this request's act and its target, unless the handler has recorded it itself."""
         if self.get_status() != 403:
             return None
-        return "refused", self.request.path.removeprefix(self.site.prefix)
+        return "refused", self.site_path
 
     def noting(
         self, name: str, detail: str = "", waited_s: float | None = None
@@ -195,7 +191,7 @@ class MonitorHandler(ArgumentReader):
         """
         if self.is_timed:
             self.site.figures.count(self.route, self.request.request_time())
-        known = self.visitor is not None and self.visitor.role >= Role.READ
+        known = self.visitor is not None and self.visitor.may.read
         if self.request.method in _READS or self.is_noted or not known or self.get_status() == 429:
             return
         act = self.act_of_request()
@@ -203,63 +199,7 @@ class MonitorHandler(ArgumentReader):
             name, target = act
             self.site.begin(self.noting(name), target, self.outcome)
 
-    # ---- responses
-
-    @property
-    def wants(self) -> str:
-        """`json`, `text` or `html`: the first that the request accepts."""
-        if self.gives_json:
-            return "json"
-        accepted = self.request.headers.get("Accept", "")
-        order = {"application/json": "json", "text/plain": "text", "text/html": "html"}
-        kinds = (part.partition(";")[0].strip() for part in accepted.split(","))
-        return next((order[kind] for kind in kinds if kind in order), "html")
-
-    def give_json(self, document: Any) -> None:
-        """Respond with a JSON document."""
-        self.set_header("Content-Type", "application/json")
-        self.finish(json.dumps(document, ensure_ascii=False) + "\n")
-
-    def give_text(self, text: str) -> None:
-        """Respond with plain text."""
-        self.set_header("Content-Type", "text/plain; charset=utf-8")
-        self.finish(text)
-
-    def give_lines(self, lines: Iterable[str]) -> None:
-        """Respond with the lines that a command prints."""
-        self.give_text("".join(f"{hidden(unstyled(line))}\n" for line in lines))
-
-    def give_page(self, template: str, **values: Any) -> None:
-        """Respond with a page."""
-        self.set_header("Content-Type", "text/html; charset=utf-8")
-        self.finish(self.page(template, **values))
-
-    def page(self, template: str, **values: Any) -> bytes:
-        """Render a page, or part of one, with the names that templates use."""
-        names = {
-            **formats.NAMES,
-            "asset": self.site.asset,
-            "root": self.site.prefix,
-            "query": self.with_query,
-            "path": self.request.path,
-            "visitor": self.visitor,
-            "token_field": TOKEN_FIELD,
-            "topics": "inbox" if self.visitor and self.visitor.role >= Role.READ else "",
-            **values,
-        }
-        return bytes(self.site.templates.load(template).generate(**names))
-
-    def with_query(self, **changes: str | None) -> str:
-        """Return this page's address with other filters; None removes one."""
-        kept = [
-            (name, self.decode_argument(value))
-            for name, values in self.request.query_arguments.items()
-            for value in values
-            if name not in changes
-        ]
-        given = [(name, value) for name, value in changes.items() if value is not None]
-        query = urlencode([*kept, *given], errors="replace")
-        return f"?{query}" if query else self.request.path
+    # ---- refusals
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Report what is wrong, never a traceback."""

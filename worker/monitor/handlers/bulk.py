@@ -16,6 +16,7 @@ from sleipnir.worker.monitor.bodies import BulkBody
 from sleipnir.worker.monitor.bulk import ActName, BulkAct
 from sleipnir.worker.monitor.conditions import RunConditions
 from sleipnir.worker.monitor.handlers.acts import CANCEL_REASON, MOST_REASON, ActingHandler
+from sleipnir.worker.monitor.handlers.arguments import whole_number
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.handlers.runs import RunsHandler
 from sleipnir.worker.monitor.problems import Problem, Refused
@@ -101,10 +102,9 @@ class BulkPage(BulkActHandler):
             self._ask(act, found, is_all=is_all)
             return
         if is_all:
-            require_expected(len(found.run_ids), _number(confirmed))
-        if len(found.run_ids) > _MANY and _number(self.get_body_argument("typed", "")) != _number(
-            confirmed
-        ):
+            require_expected(len(found.run_ids), whole_number("confirmed", confirmed))
+        typed = self.get_body_argument("typed", "").replace(",", "").strip()
+        if len(found.run_ids) > _MANY and typed != confirmed:
             self.set_status(422)
             self._ask(act, found, is_all=is_all, problem="Type the number of runs.")
             return
@@ -161,8 +161,3 @@ def _act_of(text: str) -> ActName:
     if text == "retry":
         return "retry"
     raise bad_request("act must be cancel or retry")
-
-
-def _number(text: str) -> int:
-    plain = text.replace(",", "").strip()
-    return int(plain) if plain.isascii() and plain.isdigit() and len(plain) < 10 else -1

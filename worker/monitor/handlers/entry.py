@@ -72,7 +72,7 @@ class MissingHandler(MonitorHandler):
 
     def prepare(self) -> None:
         super().prepare()
-        raise web.HTTPError(404)
+        raise Refused(Problem(404, "not_found", f"there is nothing at {self.request.path}"))
 
 
 class AliveHandler(MonitorHandler):

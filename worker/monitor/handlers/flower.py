@@ -62,7 +62,7 @@ class FlowerHandler(MonitorHandler):
     @property
     def may_operate(self) -> bool:
         """Return whether to show controls that change something."""
-        return self.visitor is not None and self.visitor.role >= Role.OPERATE
+        return self.visitor is not None and self.visitor.may.operate
 
     def redirect(self, url: str, *arguments: Any, **named: Any) -> None:
         """Redirect without adding the prefix, which Flower's addresses have already."""
@@ -97,5 +97,5 @@ class FlowerHandler(MonitorHandler):
             super(MonitorHandler, self).write_error(status_code, **kwargs)
 
     def act_of_request(self) -> tuple[str, str] | None:
-        path = self.request.path.removeprefix(self.site.prefix)
+        path = self.site_path
         return ("celery", path.removeprefix(_API)) if path.startswith(_API) else None

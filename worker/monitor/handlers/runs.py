@@ -23,6 +23,7 @@ class RunsHandler(MonitorHandler):
 
     async def documents(self) -> Document:
         """Return the page of the list that the query asks for."""
+        self.require_known([*RunConditions.model_fields, "limit", "cursor"])
         return await self.site.call(
             runs_overview,
             self.site.client,
@@ -46,7 +47,7 @@ class RunsHandler(MonitorHandler):
             "label": several("label"),
             "since": self.text_argument("since"),
             "until": self.text_argument("until"),
-            "children": self.text_argument("children") == "1",
+            "children": self.flag_argument("children"),
             "q": self.text_argument("q"),
             "cost": None if cost is None else number_of("cost", cost),
             "took": self.text_argument("took"),

@@ -1,0 +1,127 @@
+"""Pages offer each role what the server takes from it, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from sleipnir.scheduler.config.monitor_users import ROLES, MonitorUsers, new_line
+from sleipnir.worker.monitor.access import Access, Role
+from sleipnir.worker.monitor.routes import ROUTES, SiteRoute
+from tests.support.engine import Engine
+from tests.support.site import ServedSite
+from tests.support.users import basic
+
+ASKS = """
+start: ask
+nodes:
+  ask: {type: approval, question: "Go on?", options: [a, b], routes: {a: z, b: z}, on_other: z}
+  z: {type: end}
+"""
+FAILS = """
+settings: {tolerate_failures: false}
+start: s
+nodes:
+  s: {type: script, script: s.sh, next: z}
+  z: {type: end}
+"""
+
+
+class Control(NamedTuple):
+    """Something that a page lets its reader do."""
+
+    method: str
+    path: str
+    is_enabled: bool
+
+
+class Controls(HTMLParser):
+    """What a page offers: its links, and its forms with whether a button can be pressed."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[Control] = []
+        self._page = page
+        self._form: tuple[str, str] | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag == "a" and given.get("href"):
+            self._add("GET", given["href"], is_enabled=True)
+        elif tag == "form":
+            self._form = (given.get("method") or "get").upper(), given.get("action") or ""
+        elif tag == "button" and self._form is not None:
+            self._add(*self._form, is_enabled="disabled" not in given)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "form":
+            self._form = None
+
+    def _add(self, method: str, address: str | None, *, is_enabled: bool) -> None:
+        path = (address or "").partition("#")[0].partition("?")[0] or self._page
+        self.found.append(Control(method, path, is_enabled))
+
+
+def routes_of(control: Control) -> Iterator[SiteRoute]:
+    """The first route that fits, as Tornado chooses; none for Flower's pages and other sites."""
+    fitting = (route for route in ROUTES if re.fullmatch(route.pattern, control.path))
+    first = next(fitting, None)
+    if first is not None:
+        yield first
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> MonitorUsers:
+    """Somebody of each role."""
+    file = tmp_path / "users"
+    file.write_text("\n".join(new_line(role, role, "secret") for role in ROLES))
+    return MonitorUsers(file)
+
+
+def walk(site: ServedSite, role: str, first: set[str]) -> set[Control]:
+    """What all pages offer that can be reached, each looked at once without its filters."""
+    known, found, offers = set[str](), set(first), set[Control]()
+    while new := found - known:
+        path = new.pop()
+        known.add(path)
+        answer = site.ask(path, headers=basic(role, "secret") | {"Accept": "text/html"})
+        if not answer.headers.get("Content-Type", "").startswith("text/html"):
+            continue
+        page = Controls(path)
+        page.feed(answer.text)
+        offers |= set(page.found)
+        found |= {each.path for each in page.found if each.method == "GET" and any(routes_of(each))}
+    return offers
+
+
+def test_each_role_is_offered_what_it_may_do(engine: Engine, users: MonitorUsers) -> None:
+    engine.finish(FAILS, {"s.sh": "exit 3"}, batch="b")
+    engine.finish(ASKS)
+
+    with ServedSite(engine.client, Access(users=users)) as site:
+        offered = {role: walk(site, role, {"/now", "/compare"}) for role in ROLES}
+
+    for role, offers in offered.items():
+        enabled = [each for each in offers if each.is_enabled]
+        needs = {each: next(routes_of(each), None) for each in enabled}
+        refused = {
+            each
+            for each, route in needs.items()
+            if route and (route.needs.get(each.method) or Role.NONE) > Role[role.upper()]
+        }
+        assert refused == set(), role
+
+        acts = {
+            (route.path, method)
+            for route in ROUTES
+            for method, needed in route.needs.items()
+            if method == "POST" and (needed or 0) <= Role[role.upper()]
+            if not route.path.startswith("/api/")
+        }
+        can_do = {(route.path, each.method) for each, route in needs.items() if route}
+        assert acts - can_do <= {("/fleet/task-events/{switch}", "POST")}, role
