@@ -169,7 +169,7 @@ def serve(settings: Settings, *, with_scheduler: bool) -> None:
     services = replace(services, isolation=Isolation(services.store, services.leases))
     if settings.model is not None:
         services.models.prepare([None])
-    app = _make_app(services)
+    name, app = _make_app(services)
     # A worker that hangs is ended, so that its visits are redelivered as if it had died.
     Watched(2 * settings.lease_s, marks())
     scheduler = scheduling.Scheduler(services.store) if with_scheduler else None
@@ -179,14 +179,14 @@ def serve(settings: Settings, *, with_scheduler: bool) -> None:
     @worker_shutting_down.connect(weak=False)  # type: ignore[untyped-decorator]  # no stubs
     def drain(**_: Any) -> None:
         threading.Thread(
-            target=_drain, args=(services, scheduler, temporary), name="drain", daemon=True
+            target=_drain, args=(services, scheduler, temporary, name), name="drain", daemon=True
         ).start()
 
-    _start(app)
+    _start(app, name)
 
 
-def _make_app(services: Services) -> Celery:
-    """Return this worker's app, whose messages run visits."""
+def _make_app(services: Services) -> tuple[str, Celery]:
+    """Return this worker's name, under which it is announced, and its app, which runs visits."""
     settings = services.settings
     assert settings.redis_url is not None
     queues = [QUEUE]
@@ -194,19 +194,20 @@ def _make_app(services: Services) -> Celery:
     if pinned := not is_private(settings.redis_url):
         queues.append(machine_queue(settings.machine_name))
     machines = Machines(services.store.client)
-    announce(machines, settings, services.leases, with_queue=pinned)
+    name = announce(machines, settings, services.leases, with_queue=pinned)
     app = make_app(settings.broker_url or settings.redis_url, settings.concurrency, queues)
     register_visits(app, partial(run_visit, services))
-    return app
+    return name, app
 
 
-def _start(app: Celery) -> None:
+def _start(app: Celery, name: str) -> None:
     """Take messages until the worker is told to stop."""
     # A log line per message would cost more than many a node.
     for chatty in ("celery.worker.strategy", "celery.app.trace"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     worker = app.Worker(
-        hostname=f"sleipnir-{os.getpid()}@{gethostname()}",
+        # Its random part tells workers in containers apart, whose host names may be equal as well.
+        hostname=f"sleipnir-{'-'.join(name.split('/')[-2:])}@{gethostname()}",
         loglevel=logging.getLogger().level,
         without_gossip=True,
         without_mingle=True,
@@ -240,7 +241,9 @@ def _own_temporary_files() -> OwnDirectory:
         ) from error
 
 
-def _drain(services: Services, scheduler: Scheduler | None, temporary: OwnDirectory) -> None:
+def _drain(
+    services: Services, scheduler: Scheduler | None, temporary: OwnDirectory, name: str
+) -> None:
     """Give running visits time to finish, requeue the others, and exit.
 
     Celery has stopped fetching when this runs. `os._exit` avoids its slow shutdown; nothing is
@@ -263,6 +266,6 @@ def _drain(services: Services, scheduler: Scheduler | None, temporary: OwnDirect
     end_all()
     temporary.close()
     with suppress(RedisError):  # otherwise the entry expires within seconds
-        Machines(services.store.client).leave(services.settings.machine_name, os.getpid())
+        Machines(services.store.client).leave(name)
     logging.shutdown()
     os._exit(0)

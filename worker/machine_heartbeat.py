@@ -6,6 +6,7 @@ import logging
 import os
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from secrets import token_hex
 from time import monotonic
 
 from sleipnir.scheduler.config.settings import Settings
@@ -20,19 +21,21 @@ _EVERY_S = 5.0
 _MEMORY = Path("/proc/self/statm")
 
 
-def announce(machines: Machines, settings: Settings, leases: Leases, *, with_queue: bool) -> None:
+def announce(machines: Machines, settings: Settings, leases: Leases, *, with_queue: bool) -> str:
     """Announce this worker periodically, from a thread of its own, while the process lives.
+
+    Returns the name of its record.
 
     Runs that need a directory of one machine are pinned to it only while it is announced.
 
     Args:
         with_queue: whether this worker takes such runs.
     """
-    started, installed = monotonic(), _version()
+    started, installed, incarnation = monotonic(), _version(), token_hex(4)
 
-    def beat() -> None:
+    def state() -> WorkerState:
         taken_at, taken = leases.latest()
-        state = WorkerState(
+        return WorkerState(
             machine=settings.machine_name,
             pid=os.getpid(),
             slots=settings.concurrency,
@@ -40,15 +43,19 @@ def announce(machines: Machines, settings: Settings, leases: Leases, *, with_que
             taken=taken,
             idle_s=round(monotonic() - (taken_at or started), 1),
             memory_bytes=_memory_bytes(),
+            incarnation=incarnation,
             version=installed,
         )
+
+    def beat() -> None:
         try:
-            machines.announce(state, with_queue=with_queue)
+            machines.announce(state(), with_queue=with_queue)
         except RedisError as error:
             logger.debug("cannot publish the worker's heartbeat: %s", error)
 
     beat()
     repeat(beat, _EVERY_S, "machine-heartbeat")
+    return state().name
 
 
 def _version() -> str | None:

@@ -27,12 +27,13 @@ class WorkerState:
     taken: int  # visits it has begun since its start
     idle_s: float  # since it began its latest visit, or since its start
     memory_bytes: int
+    incarnation: str = ""  # random: in containers all processes have equal pids
     version: str | None = None  # of Sleipnir; None if it is not installed as a package
     silent_s: float = 0.0  # since that heartbeat
 
     @property
     def name(self) -> str:
-        return f"{self.machine}/{self.pid}"
+        return "/".join(filter(None, (self.machine, str(self.pid), self.incarnation)))
 
 
 class Machines:
@@ -59,9 +60,8 @@ class Machines:
             pipe.expire(WORKERS, _NAMES_EXPIRE_S)
             pipe.execute()
 
-    def leave(self, machine: str, pid: int) -> None:
+    def leave(self, name: str) -> None:
         """Record that a worker has ended."""
-        name = f"{machine}/{pid}"
         with self._redis.pipeline(transaction=False) as pipe:
             pipe.delete(worker_key(name))
             pipe.srem(WORKERS, name)
@@ -91,6 +91,7 @@ class Machines:
                 taken=int(fields["taken"]),
                 idle_s=float(fields["idle_s"]),
                 memory_bytes=int(fields["memory_bytes"]),
+                incarnation=fields.get("incarnation", ""),
                 version=fields.get("version") or None,
                 silent_s=max(0.0, EXPIRES_S - left_ms / 1000),
             )

@@ -63,6 +63,7 @@ class WorkerDocument(AnswerDocument):
     taken: int
     idle_s: float
     memory_bytes: int
+    incarnation: str
     version: str | None = Field(description="of Sleipnir; null: unknown")
     silent_s: float
 
