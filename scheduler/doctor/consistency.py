@@ -26,7 +26,10 @@ _AT_ONCE = 50  # runs read in one round trip
 # Longer than any operation of several calls, such as storing a bundle and its entry.
 _BEFORE_SECOND_LOOK_S = 0.2
 
-_OF_A_PARTITION = ("timers", "inbox", "bundles", "owner", "swept", "batches", "tally", "sessions")
+_OF_A_PARTITION = (
+    *("timers", "inbox", "bundles", "owner", "swept"),
+    *("batches", "batchends", "tally", "sessions"),
+)
 # Kinds of run indexes: one per partition, or one per name.
 _INDEXES = ("runs", "childruns", "open", "waiting", "failed", "cancelled", "timed_out")
 _INDEXES_BY_NAME = ("ids", "agent", "batch", "label")

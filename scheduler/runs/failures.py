@@ -21,6 +21,8 @@ KEPT_FAILURES = 100
 MESSAGE_BYTES = 2_000
 # The beginning of a traceback's frame. After the frames, only the exception is not indented.
 _FRAME = re.compile(r'^  File ".*", line \d+', re.MULTILINE)
+# Node.js says its version after an uncaught error.
+_UNINDENTED = re.compile(r"^(?!Node\.js v)\S.*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +114,18 @@ def in_order(failures: Iterable[NodeFailure]) -> list[NodeFailure]:
 
 
 def cause_first(text: str) -> str:
-    """Return a program's output with the exception moved in front of its last traceback."""
+    """Return a program's output with the line that says why it failed moved to the front.
+
+    That is the exception of its last traceback, else its last line.
+    """
     frames = list(_FRAME.finditer(text))
-    if not frames:
+    start = frames[-1].start() if frames else 0
+    lines = [(line.start(), line[0]) for line in _UNINDENTED.finditer(text, start)]
+    if not lines:
         return text
-    rest = text[frames[-1].start() :]
-    for raised in re.finditer(r"^\S.*$", rest, re.MULTILINE):
-        at = frames[-1].start() + raised.start()
-        before, after = text[:at].rstrip("\n"), text[at + len(raised[0]) :]
-        return f"{raised[0]}\n{before}{after}"
-    return text
+    at, cause = lines[0] if frames else lines[-1]
+    before, after = text[:at].rstrip("\n"), text[at + len(cause) :]
+    return "\n".join(filter(None, (cause, before + after)))
 
 
 def shortened(message: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -9,9 +10,34 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.model import Failure
 
-# What varies between failures of one kind: numbers, run ids, quoted texts.
-_VARIABLE = re.compile(r"\b[0-9a-f]{16}\b|\d+(\.\d+)?|'[^']*'|\"[^\"]*\"")
-_SHOWN_CHARACTERS = 300
+# What varies between failures of one kind: quoted texts, UUIDs and other long hex numbers, numbers.
+# An apostrophe within a word quotes nothing.
+_VARYING = re.compile(
+    r"(?<!\w)'[^'\n]{0,200}'(?!\w)|\"[^\"\n]{0,200}\"|`[^`\n]{0,200}`"
+    r"|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
+    r"|\b(?=[a-f]*\d)[0-9a-f]{8,}\b|\d+(?:\.\d+)?",
+    re.IGNORECASE,
+)
+_MOST_CHARACTERS = 300
+_MOST_SEARCHED = 100
+_CAUSE_DIGITS = 12
+
+
+def pattern_of(message: str) -> str:
+    """Return a failure's first line with `…` in place of what varies."""
+    return " ".join(_VARYING.sub("…", _first_line(message)).split())
+
+
+def fixed_part(message: str) -> str:
+    """Return the longest part of a failure's first line that others of its kind contain, too."""
+    parts = [part.strip() for part in _VARYING.split(_first_line(message))]
+    return max(parts, key=len, default="")[:_MOST_SEARCHED]
+
+
+def cause_of(code: str, node: str | None, message: str) -> str:
+    """Return the id of a kind of failures: equal code, node, and pattern of the first line."""
+    kind = f"{code}\0{node or ''}\0{pattern_of(message)}"
+    return hashlib.sha256(kind.encode(errors="replace")).hexdigest()[:_CAUSE_DIGITS]
 
 
 class Reason(NamedTuple):
@@ -25,8 +51,7 @@ class Reason(NamedTuple):
     @property
     def key(self) -> str:
         """A key that is equal for failures of one kind."""
-        kind = _VARIABLE.sub("#", self.message)
-        return f"{self.outlived:d} {self.code} {self.node} {kind}"
+        return f"{self.outlived:d} {cause_of(self.code, self.node, self.message)}"
 
 
 class ReasonCount(NamedTuple):
@@ -51,12 +76,12 @@ def reasons_of(result: Mapping[str, Any]) -> Iterator[Reason]:
 
 def reason_of(failure: Failure) -> Reason:
     """Return the reason of a run that ended with this failure."""
-    return Reason(False, failure.code, failure.node, _headline(failure.message))
+    return Reason(False, failure.code, failure.node, _first_line(failure.message))
 
 
 def _parts(failure: Mapping[str, Any]) -> tuple[str, str | None, str]:
-    return failure["code"], failure["node"], _headline(failure["message"])
+    return failure["code"], failure["node"], _first_line(failure["message"])
 
 
-def _headline(message: str) -> str:
-    return (message.splitlines() or [""])[0][:_SHOWN_CHARACTERS]
+def _first_line(message: str) -> str:
+    return (message[:_MOST_CHARACTERS].splitlines() or [""])[0]

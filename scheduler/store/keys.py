@@ -57,6 +57,8 @@ Of these the indexes, written by lua/lib/indexes.lua; each zset has run → crea
     {pNN}:waiting  :failed  :cancelled  :timed_out  zset  those of that status
     {pNN}:batches               zset    batch → when one of its runs was created, started or
                                         stopped waiting, or ended, ms
+    {pNN}:batchends:<batch>     zset    run → ended at, ms: the last of a batch's runs that ended;
+                                        expires in an hour
 Of these the sums over stored root runs, whole numbers; a field that reaches 0 is removed:
     {pNN}:batchtally:<batch>    hash    runs of a batch by status (`open`: queued or running); of
                                         ended ones, `cost` in billionths of a dollar, `tokens`,

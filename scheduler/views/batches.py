@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sleipnir.scheduler.runs.model import FINAL, Failure, Run, RunRow, Status
+from sleipnir.scheduler.runs.reasons import cause_of, fixed_part
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.batches import BatchQueries, BatchRow
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.documents import Document, ended_document
-from sleipnir.scheduler.views.grouping import FailureGroup, fixed_part, grouped
+from sleipnir.scheduler.views.grouping import Failed, FailureGroup, grouped
 from sleipnir.scheduler.views.limits import limits_document
 from sleipnir.scheduler.views.pages import page_document
 
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 
 # Failed runs whose reasons are read at most.
 _MOST_FAILED = 500
-# Runs whose ends are read to tell how fast a batch is, and batches of a page of which it is told.
-_MOST_TIMED = 500
+# Ends that tell how fast a batch is, even if it takes long for so many.
+_FEWEST_TIMED = 10
+# Batches of a page of which that is told.
 _MOST_MOVING = 10
 _MINUTE_MS = 60_000
 _RESULTS = 100  # that are read at once
@@ -68,32 +70,32 @@ def progress_document(
 ) -> Document:
     """How fast runs of a batch end, when the last one will have, and what all will have cost.
 
-    `rate_per_minute` is that of the last minute, judged by the newest 500 runs; null if none is
-    open. `eta_s` and `projected_usd` are null as long as that cannot be told.
+    `rate_per_minute` is that of the last minute, or of the last ten ends if there were fewer in it;
+    null if no run is open. Runs that wait for a person are not part of `eta_s`, which is null, like
+    `projected_usd`, as long as it cannot be told.
 
     Args:
-        read: whether to read runs; without them the rate is not known.
+        read: whether to read when runs ended; without that the rate is not known.
     """
     total = max(batch["runs"], batch["lines"] or 0)
     left = total - sum(batch[status] for status in FINAL)
-    rate = _rate(queries, batch["batch"], now_ms) if read and batch["open"] else None
+    rate = _rate(queries.last_ends(batch["batch"]), now_ms) if read and batch["open"] else None
     ended, cost = total - left, batch["usage"]["cost_usd"]
     return {
         "total": total,
         "rate_per_minute": rate,
-        "eta_s": 60 * left / rate if rate else None,
+        "eta_s": 60 * (left - batch["waiting"]) / rate if rate else None,
         "projected_usd": cost / ended * total if cost is not None and ended else None,
     }
 
 
-def _rate(queries: RunQueries, batch: str, now_ms: int) -> float:
-    """Runs of a batch that ended in the last minute."""
-    newest = next(queries.batch_pages(batch, _MOST_TIMED), [])
-    ends = [row.ended_at for row in queries.rows(newest) if row is not None and row.ended_at]
-    lately = [at for at in ends if at > now_ms - _MINUTE_MS]
-    # When all that were read ended within it, others may have that were not.
-    span_ms = now_ms - min(lately) if lately and len(lately) == _MOST_TIMED else _MINUTE_MS
-    return len(lately) * _MINUTE_MS / max(1, span_ms)
+def _rate(ends: Sequence[int], now_ms: int) -> float:
+    """Return how many runs end in a minute, given the last ends, newest first."""
+    lately = sum(at > now_ms - _MINUTE_MS for at in ends)
+    counted = ends[: max(lately, _FEWEST_TIMED)]
+    if len(counted) < 2:
+        return sum(_MINUTE_MS / max(_MINUTE_MS, now_ms - at) for at in counted)
+    return (len(counted) - 1) * _MINUTE_MS / max(1, now_ms - counted[-1])
 
 
 def result_documents(client: Client, name: str) -> Iterator[tuple[Run, Document]]:
@@ -106,7 +108,7 @@ def result_documents(client: Client, name: str) -> Iterator[tuple[Run, Document]
 
 
 def batch_report(client: Client, name: str) -> Document | None:
-    """Return it with `errors`: the failures of its newest failed runs, grouped by pattern."""
+    """Return it with `errors`: the failures of its newest failed runs, grouped by kind."""
     document = batch_page(client.queries, name)
     if document is None:
         return None
@@ -115,8 +117,7 @@ def batch_report(client: Client, name: str) -> Document | None:
     reasons = client.queries.errors([run.run_id for run in found])
     failures = [(run, why) for run, why in zip(found, reasons, strict=True) if why]
     groups = grouped(
-        (place, f"{why.code} {why.node or ''} {why.message}")
-        for place, (_, why) in enumerate(failures)
+        Failed(index, why.code, why.node, why.message) for index, (_, why) in enumerate(failures)
     )
     budgets = limits_document(client)["budgets"]
     return {
@@ -137,6 +138,7 @@ def _group_document(group: FailureGroup, failures: Sequence[tuple[RunRow, Failur
         "node": why.node,
         "example": why.message,
         "text": fixed_part(why.message),
+        "cause": cause_of(why.code, why.node, why.message),
         "run_id": run.run_id,
         "first_at": to_rfc3339(oldest.ended_at or oldest.created_at),
         "newest_at": to_rfc3339(run.ended_at or run.created_at),

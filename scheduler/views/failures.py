@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sleipnir.scheduler.runs.model import Run, Status
+from sleipnir.scheduler.runs.reasons import cause_of, fixed_part
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.documents import Document
-from sleipnir.scheduler.views.grouping import fixed_part, grouped, pattern_of
+from sleipnir.scheduler.views.grouping import Failed, grouped
 from sleipnir.scheduler.views.run import logs_document
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ def failure_document(client: Client, run: Run) -> Document:
     """What is known of why a run failed, besides its error; empty if it did not.
 
     `tail` are the last log lines of the node that failed, `child` the deepest child run that
-    failed, `alike` how many of the agent's 200 newest failed runs of a day failed so (`search` is
-    what their messages have in common), with the instant of the first of them.
+    failed, `alike` how many of the agent's 200 newest failed runs of a day failed so (`cause`
+    finds them, `search` is what their messages have in common), and when the first of them began.
     """
     if run.failure is None or run.status not in _BADLY:
         return {}
@@ -43,8 +44,8 @@ def outlived_documents(failures: Sequence[Document]) -> list[Document]:
     """Failures of nodes that a run went on after, those that are alike as one: the first of them,
     with the `count` of all."""
     groups = grouped(
-        (place, f"{each['node']} {each['code']} {each['message']}")
-        for place, each in enumerate(failures)
+        Failed(index, each["code"], each["node"], each["message"])
+        for index, each in enumerate(failures)
     )
     return [{**failures[group.first], "count": group.count} for group in groups]
 
@@ -84,15 +85,16 @@ def _alike(client: Client, run: Run) -> Document:
     wanted = RunFilter(statuses=_BADLY, agents=(run.agent,), since_ms=since)
     rows = client.queries.list_runs(wanted, _MOST_ALIKE).entries
     reasons = client.queries.errors([row.run_id for row in rows])
-    ours = run.failure.node, run.failure.code, pattern_of(run.failure.message)
+    ours = cause_of(run.failure.code, run.failure.node, run.failure.message)
     alike = [
         row
         for row, why in zip(rows, reasons, strict=True)
-        if why is not None and (why.node, why.code, pattern_of(why.message)) == ours
+        if why is not None and cause_of(why.code, why.node, why.message) == ours
     ]
     first = min((row.created_at for row in alike), default=None)
     return {
         "count": len(alike),
         "since": None if first is None else to_rfc3339(first),
         "search": fixed_part(run.failure.message),
+        "cause": ours,
     }

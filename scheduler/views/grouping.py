@@ -1,23 +1,26 @@
-"""Groups failures that differ only in numbers, ids and quoted values."""
+"""Groups failures of one kind: equal code, node, and first line but for what varies in it."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.runs.reasons import cause_of, pattern_of
 
-# What varies between failures of one cause: quoted values, long hex numbers, numbers.
-_VARYING = re.compile(
-    r"'[^'\n]{0,200}'|\"[^\"\n]{0,200}\"|\b(?=[a-f]*\d)[0-9a-f]{8,}\b|\d+(?:\.\d+)?"
-)
-_MOST_CHARACTERS = 500
-_MOST_SEARCHED = 100
+
+class Failed(NamedTuple):
+    """A failure to be grouped."""
+
+    place: int  # its index in a list
+    code: str
+    node: str | None
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
-    """Failures with the same pattern."""
+    """Failures of one kind."""
 
     pattern: str
     count: int
@@ -26,25 +29,19 @@ class FailureGroup:
     example: str
 
 
-def pattern_of(message: str) -> str:
-    """Return a failure's message with `…` in place of what varies."""
-    return " ".join(_VARYING.sub("…", message[:_MOST_CHARACTERS]).split())
-
-
-def fixed_part(message: str) -> str:
-    """Return the longest part of one line that others of its group contain, too."""
-    parts = _VARYING.split(message[:_MOST_CHARACTERS])
-    lines = [line.strip() for part in parts for line in part.splitlines()]
-    return max(lines, key=len, default="")[:_MOST_SEARCHED]
-
-
-def grouped(failures: Iterable[tuple[int, str]]) -> list[FailureGroup]:
-    """Group failures (index, message) by pattern, the most frequent first."""
-    groups: dict[str, list[tuple[int, str]]] = {}
-    for place, message in failures:
-        groups.setdefault(pattern_of(message), []).append((place, message))
+def grouped(failures: Iterable[Failed]) -> list[FailureGroup]:
+    """Group failures, the most frequent kind first."""
+    groups: dict[str, list[Failed]] = {}
+    for each in failures:
+        groups.setdefault(cause_of(each.code, each.node, each.message), []).append(each)
     found = [
-        FailureGroup(pattern, len(members), members[0][0], members[-1][0], members[0][1])
-        for pattern, members in groups.items()
+        FailureGroup(
+            pattern_of(members[0].message),
+            len(members),
+            members[0].place,
+            members[-1].place,
+            members[0].message,
+        )
+        for members in groups.values()
     ]
     return sorted(found, key=lambda group: (-group.count, group.first))

@@ -18,7 +18,7 @@ from sleipnir.scheduler.runs.map_items import MapItem
 from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run, Usage
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views.documents import Document
-from sleipnir.scheduler.views.grouping import grouped
+from sleipnir.scheduler.views.grouping import Failed, grouped
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
@@ -59,7 +59,9 @@ def items_document(
     except KeyError:
         raise NoSuchMap(run.run_id, node) from None
     counts: Counter[str] = Counter(item.state for item in items)
-    failures = ((item.index, item.reason) for item in items if item.reason is not None)
+    failures = (
+        Failed(item.index, "R011", node, item.reason) for item in items if item.reason is not None
+    )
     wanted = (
         item
         for item in items

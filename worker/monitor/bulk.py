@@ -15,9 +15,9 @@ from typing import Any, Literal
 from sleipnir.records import dataclass
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.errors import ActionRefused, EngineUnreachable, SleipnirError
+from sleipnir.scheduler.runs.reasons import pattern_of
 from sleipnir.scheduler.second_chances.many import Retried
 from sleipnir.scheduler.store.audit.log import DONE
-from sleipnir.scheduler.views.grouping import pattern_of
 from sleipnir.worker.monitor.problems import problem_of
 
 ActName = Literal["cancel", "retry"]

@@ -34,6 +34,9 @@ class RunConditions(CheckedModel):
         max_length=200,
         description="text in the batch item, the error, the start of the prompt or of the id",
     )
+    cause: str | None = Field(
+        None, max_length=12, description="failed alike: the `cause` of failures of a run or batch"
+    )
     cost: float | None = Field(None, ge=0, description="cost more than this, USD")
     took: str | None = Field(None, description="took longer than this: `30s`, `5m`, `2h` or `1d`")
 
@@ -62,6 +65,7 @@ class RunConditions(CheckedModel):
             until_ms=instant_of("until", self.until, now_ms),
             children=self.children,
             text=self.q,
+            cause=self.cause,
             cost_above_usd=self.cost,
             took_above_s=None if self.took is None else _seconds("took", self.took),
             oldest_first=self.order == "oldest",

@@ -6,9 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.store.keys import ALL_PARTITIONS, batch_key
-from sleipnir.scheduler.store.queries.cursors import Position
+from sleipnir.scheduler.store.queries.cursors import Position, to_cursor
 from sleipnir.scheduler.store.queries.indexes import Page, Span, find_page, position_of
 from sleipnir.scheduler.store.queries.totals import TotalQueries
+
+# As in lua/lib/indexes.lua: ends of a batch's runs that each partition keeps, and for how long.
+ENDS_KEPT = 20
+ENDS_KEPT_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +55,31 @@ class BatchQueries(TotalQueries):
             BadCursor: the cursor does not belong to a list of batches.
         """
         after = position_of("batches", cursor)
-        span = Span()
-        known: dict[str, int] = {}
+        began_ms = self.now_ms()
+        positions: dict[str, Position] = {}
 
         def choose(entries: Sequence[Position]) -> list[str | None]:
-            # Each partition has its own entry for a batch; the newest one decides its position.
-            missing = {entry.name for entry in entries} - known.keys()
-            known.update(self._last_activities(sorted(missing)))
+            # Each partition has its own entry for a batch. The first one read is the newest,
+            # unless that was on an earlier page; a running batch moves on while this reads.
+            first = [entry for entry in entries if positions.setdefault(entry.name, entry) is entry]
+            earlier = self._before(after, [entry.name for entry in first])
             return [
-                entry.name if known.get(entry.name) == entry.instant else None for entry in entries
+                entry.name if entry in first and entry.name not in earlier else None
+                for entry in entries
             ]
 
-        found = find_page("batches", self._merged(["batches"], span, after), limit, choose)
-        rows = tuple(row for row in self.batch_rows(found.entries) if row is not None)
+        found = find_page("batches", self._merged(["batches"], Span(), after), limit, choose)
+        names, following = found.entries, found.next
+        if after is None:
+            # What moved to the front may have left a place that was not read yet.
+            names = list(dict.fromkeys([*self._active_since(began_ms), *names]))
+            if len(names) > limit:
+                last = positions.get(names[limit - 1], Position(began_ms, names[limit - 1]))
+                names, following = names[:limit], to_cursor("batches", last)
+        rows = tuple(row for row in self.batch_rows(names) if row is not None)
         # Partitions count independently, so only a complete list has a total.
-        total = len(rows) if cursor is None and found.next is None else None
-        return Page(rows, found.next, found.searched, total, total)
+        total = len(rows) if cursor is None and following is None else None
+        return Page(rows, following, found.searched, total, total)
 
     def batch_rows(self, names: Sequence[str]) -> list[BatchRow | None]:
         """Return the state of batches; None for those of which nothing is stored."""
@@ -81,6 +94,35 @@ class BatchQueries(TotalQueries):
             else None
             for name, tally, (agent, lines) in zip(names, tallies, announced, strict=True)
         ]
+
+    def last_ends(self, batch: str) -> list[int]:
+        """Return when the last runs of a batch ended within an hour, newest first, ms.
+
+        Each partition keeps its last 20, so that no end is missing after the oldest one of a
+        partition that has so many; earlier ones are left out.
+        """
+        with self._redis.pipeline(transaction=False) as pipe:
+            for partition in ALL_PARTITIONS:
+                pipe.zrange(f"{partition}:batchends:{batch}", 0, -1, withscores=True)
+            kept = [[int(at) for _, at in ends] for ends in pipe.execute()]
+        complete_since = max((ends[0] for ends in kept if len(ends) >= ENDS_KEPT), default=0)
+        since = max(complete_since, self.now_ms() - ENDS_KEPT_MS)
+        return sorted((at for ends in kept for at in ends if at >= since), reverse=True)
+
+    def _before(self, after: Position | None, names: Sequence[str]) -> set[str]:
+        """Return those of the batches that are listed before a position."""
+        if after is None:
+            return set()
+        active = self._last_activities(names)
+        return {name for name in names if Position(active.get(name, 0), name) >= after}
+
+    def _active_since(self, since_ms: int) -> list[str]:
+        """Return the batches that were active since an instant, newest first."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for partition in ALL_PARTITIONS:
+                pipe.zrevrangebyscore(f"{partition}:batches", "+inf", since_ms, withscores=True)
+            found = [entry for entries in pipe.execute() for entry in entries]
+        return [name for name, _ in sorted(found, key=lambda entry: entry[1], reverse=True)]
 
     def _last_activities(self, names: Sequence[str]) -> dict[str, int]:
         if not names:

@@ -11,7 +11,7 @@ _OPEN = frozenset(Status) - FINAL
 # Statuses with an index of their own; runs of other statuses are in a larger one.
 _OWN_INDEX = frozenset({Status.WAITING, Status.FAILED, Status.CANCELLED, Status.TIMED_OUT})
 # Conditions that no index covers.
-UNINDEXED = frozenset({"text", "cost", "took"})
+UNINDEXED = frozenset({"text", "cause", "cost", "took"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class RunFilter:
     children: bool = False
     # Searched for in the id (as a prefix), the batch item, the error, the start of the prompt.
     text: str | None = None
+    cause: str | None = None  # the kind of their failure, as `runs.reasons.cause_of` names it
     cost_above_usd: float | None = None  # including child runs
     took_above_s: float | None = None  # since the first node began; also for open runs
     oldest_first: bool = False
@@ -48,6 +49,7 @@ class RunFilter:
             "agents": self.agents,
             "batch": self.batch is not None,
             "text": self.text is not None,
+            "cause": self.cause is not None,
             "cost": self.cost_above_usd is not None,
             "took": self.took_above_s is not None,
             **{f"label {pair}": True for pair in self.labels},
@@ -133,6 +135,7 @@ class SearchedFields:
 
     run_id: str
     texts: tuple[str, ...]  # batch item, error, start of the prompt
+    cause: str | None  # the kind of its failure
     cost_usd: float
     took_s: float
 
@@ -140,6 +143,7 @@ class SearchedFields:
         """Return whether the conditions that no index covers hold, ignoring case."""
         return (
             (wanted.text is None or self._have(wanted.text.casefold()))
+            and (wanted.cause is None or self.cause == wanted.cause)
             and (wanted.cost_above_usd is None or self.cost_usd > wanted.cost_above_usd)
             and (wanted.took_above_s is None or self.took_s > wanted.took_above_s)
         )

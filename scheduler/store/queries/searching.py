@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from sleipnir.scheduler.runs.reasons import cause_of
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.queries.base import Queries
 from sleipnir.scheduler.store.queries.filters import RunFilter, SearchedFields
@@ -59,11 +60,12 @@ def _searched(
     run_id: str, record: dict[str, str | None], prompt: str, now_ms: int
 ) -> SearchedFields:
     error, started = record["error"], record["started"]
-    message = json.loads(error)["message"] if error else ""
+    failure = json.loads(error) if error else None
     ended_ms = int(record["ended"] or now_ms)
     return SearchedFields(
         run_id=run_id,
-        texts=(record["item"] or "", message, prompt),
+        texts=(record["item"] or "", failure["message"] if failure else "", prompt),
+        cause=cause_of(failure["code"], failure["node"], failure["message"]) if failure else None,
         cost_usd=float(record["cost"] or 0),
         took_s=0.0 if started is None else (ended_ms - int(started)) / 1000,
     )

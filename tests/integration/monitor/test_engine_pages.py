@@ -6,6 +6,8 @@ import json
 import re
 from dataclasses import replace
 
+import pytest
+
 from sleipnir.scheduler.limits.commands import LimitCommands
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from tests.support.engine import Engine
@@ -19,7 +21,12 @@ nodes:
   print: {type: script, script: print.sh, next: z}
   z: {type: end}
 """
-FILES = {"print.sh": "echo \"no printer for '$SLEIPNIR_RUN_ID'\" >&2; exit 3"}
+FILES = {
+    "print.sh": """
+echo "looking up $(head -c 30 /dev/urandom | base64 | tr -d 0-9) in the CRM" >&2
+echo "no printer for '$SLEIPNIR_RUN_ID'" >&2; exit 3
+"""
+}
 QUICK = "start: z\nnodes: {z: {type: end}}"
 
 
@@ -73,12 +80,13 @@ def test_a_batch_tells_its_failures_by_what_they_have_in_common(
     assert site.ask("/batches/none").status == 404
     assert group["first_at"] <= group["newest_at"]
     assert page.count("state-failed") > 1
-    (retry,) = re.findall(r'action="(/bulk\?batch=[^"]+&amp;q=[^"]+)"', page)
+    (retry,) = re.findall(r'action="(/bulk\?batch=[^"]+&amp;cause=[^"]+)"', page)
     asked = site.ask(retry.replace("&amp;", "&"), "POST", form={"all": "retry"}).text
     assert "Retry 3 runs?" in asked
     (alike,) = re.findall(r'href="(/runs\?batch=[^"]+)">find', page)
     found = site.ask(f"/api/v1{alike.replace('&amp;', '&')}").json["runs"]
     assert len(found) == 3
+    assert site.ask(f"/api/v1{alike.replace('&amp;', '&')}0").status == 400
     act, _ = re.findall(r'action="(/bulk\?batch=[^"]+)"', page)
     assert "Retry 3 runs?" in site.ask(act, "POST", form={"all": "retry"}).text
 
@@ -98,10 +106,28 @@ def test_a_batch_tells_how_fast_it_is_and_what_it_will_have_cost(
     batch = site.ask("/api/v1/batches/night").json
     (listed,) = site.ask("/api/v1/batches").json["batches"]
 
-    assert (batch["total"], batch["open"], batch["rate_per_minute"]) == (10, 1, 2.0)
-    assert (batch["eta_s"], batch["projected_usd"]) == (120.0, 0.0)
+    assert (batch["total"], batch["open"], batch["rate_per_minute"]) == (10, 1, 300 / 61)
+    assert (batch["eta_s"], batch["projected_usd"]) == (pytest.approx(4 * 61 / 5), 0.0)
     assert listed["eta_s"] == batch["eta_s"]
-    assert "4 of 10, about 2 min" in site.ask("/batches/night").text
+    assert "4 of 10, about 49 s" in site.ask("/batches/night").text
+
+
+def test_a_large_batch_has_a_rate_and_an_end_from_its_first_runs_to_its_last(
+    engine: Engine, site: ServedSite
+) -> None:
+    for n in range(600):
+        engine.submit(QUICK, batch="night", item=str(n))
+    for _ in range(20):
+        engine.clock.move(1)
+        engine.work_once()
+
+    batch = site.ask("/api/v1/batches/night").json
+    engine.clock.move(2_000)
+    stalled = site.ask("/api/v1/batches/night").json
+
+    assert batch["rate_per_minute"] == 60.0
+    assert batch["eta_s"] == 580.0
+    assert 0 < stalled["rate_per_minute"] < 1
 
 
 def test_results_of_a_batch_are_downloaded(engine: Engine, site: ServedSite) -> None:

@@ -7,7 +7,7 @@ from textwrap import dedent
 from xml.etree import ElementTree
 
 from sleipnir.scheduler.store.keys import run_key
-from sleipnir.scheduler.views.grouping import grouped
+from sleipnir.scheduler.views.grouping import Failed, grouped
 from sleipnir.worker.monitor.charts.wall import wall_svg
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, says
@@ -184,20 +184,24 @@ def test_items_come_in_pages(engine: Engine, site: ServedSite, server: ModelServ
     assert rest["next"] is None
 
 
-def test_failures_are_grouped_by_what_they_have_in_common() -> None:
-    groups = grouped(
-        [
-            (0, "timeout after 3.5 s"),
-            (4, "no page 'a b' in 0f3d204d69d03101"),
-            (7, "timeout after 20 s"),
-            (9, 'no page "x" in 82f14d69d0310100'),
-            (11, "no page 'z' in 00f3d204"),
-        ]
-    )
+def test_failures_are_grouped_by_code_node_and_first_line() -> None:
+    told = [
+        ("R013", "fetch", "timeout after 3.5 s"),
+        ("R013", "page1", "can't find 'a b' in 0f3d204d69d03101\nlooking at Hooli"),
+        ("R013", "fetch", "timeout after 20 s"),
+        ("R013", "page1", 'can\'t find "x" in 82F14d69D0310100'),
+        ("R013", "page1", "can't find `z` in 5f0c0a9c-ab12-4be1-9d4e-8a7d3b2c1f00\nat Initech"),
+        ("R013", "page2", "can't find 'z' in 00f3d204"),
+        ("R011", "fetch", "timeout after 3.5 s"),
+    ]
+
+    groups = grouped(Failed(place, *failure) for place, failure in enumerate(told))
 
     assert [(group.pattern, group.count, group.first) for group in groups] == [
-        ("no page … in …", 3, 4),
+        ("can't find … in …", 3, 1),
         ("timeout after … s", 2, 0),
+        ("can't find … in …", 1, 5),
+        ("timeout after … s", 1, 6),
     ]
 
 

@@ -12,7 +12,7 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import BadCursor
 from sleipnir.scheduler.runs.model import Failure, Lease, RunContext, Status
 from sleipnir.scheduler.runs.plan import Plan
-from sleipnir.scheduler.store.keys import run_key
+from sleipnir.scheduler.store.keys import new_run_id, run_key
 from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.scheduler.store.queries import indexes
 from sleipnir.scheduler.store.queries.cursors import Position
@@ -383,6 +383,29 @@ def test_batches_are_listed_by_last_activity(engine: Engine) -> None:
     by_activity = sorted(((at, name) for name, at in active.items()), reverse=True)
     assert [(row.last_activity, row.name) for row in seen] == by_activity
     assert sum(row.open for row in seen) == 60
+
+
+def test_a_batch_that_is_active_while_it_is_read_is_listed_once(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(64):
+        engine.clock.move(1)
+        submit(engine, f"{number:02x}{'a' * 14}", batch=f"b{number % 2}", item=str(number))
+    read = engine.queries._ranges
+
+    def read_while_it_runs(*arguments: Any) -> Any:
+        found = read(*arguments)
+        for number in range(64):
+            engine.clock.move(1)
+            submit(engine, new_run_id(), batch=f"b{number % 2}", item=str(number))
+        return found
+
+    monkeypatch.setattr(engine.queries, "_ranges", read_while_it_runs)
+
+    for limit in (1, 2, 5):
+        page = engine.queries.list_batches(limit)
+        assert [row.name for row in page.entries] == ["b1", "b0"][:limit]
+        assert (page.next is None) == (limit > 1)
 
 
 def test_a_batch_tells_how_its_runs_stand(engine: Engine) -> None:

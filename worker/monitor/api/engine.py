@@ -43,6 +43,7 @@ class BatchErrorDocument(AnswerDocument):
     node: str | None
     example: str
     text: str = Field(description="common part of their messages, to search runs by")
+    cause: str = Field(description="finds runs that failed alike")
     run_id: str
     first_at: str
     newest_at: str

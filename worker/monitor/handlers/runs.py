@@ -49,6 +49,7 @@ class RunsHandler(MonitorHandler):
             "until": self.text_argument("until"),
             "children": self.flag_argument("children"),
             "q": self.text_argument("q"),
+            "cause": self.text_argument("cause"),
             "cost": None if cost is None else number_of("cost", cost),
             "took": self.text_argument("took"),
             "order": self.text_argument("order") or "newest",

@@ -4,6 +4,8 @@
 
 -- Statuses that have an index: the rare ones.
 local RARE = {waiting = true, failed = true, cancelled = true, timed_out = true}
+local ENDS_KEPT = 20
+local ENDS_KEPT_MS = 3600000
 
 -- Add to a number in a hash; a field that reaches 0 is removed.
 local function count_in(target, field, by)
@@ -41,6 +43,14 @@ local function note_activity(r)
   if r.batch then
     write('ZADD', partition .. ':batches', now_ms, r.batch)
   end
+end
+
+-- The rate of a batch is that of its last ends; other partitions keep some, too.
+local function note_end(run_id, r)
+  local ends = partition .. ':batchends:' .. r.batch
+  write_undone_by({'ZREM', ends, run_id}, 'ZADD', ends, now_ms, run_id)
+  write_undone_by(nil, 'ZREMRANGEBYRANK', ends, 0, -1 - ENDS_KEPT)
+  write_undone_by(nil, 'PEXPIRE', ends, ENDS_KEPT_MS)
 end
 
 -- With its last stored run, a batch's name is removed.
@@ -86,6 +96,9 @@ local function relist_run(run_id, r, status, ended)
   end
   count_run(r, 1)
   note_activity(r)
+  if r.batch and FINAL[status] then
+    note_end(run_id, r)
+  end
 end
 
 -- Remove a run. Without its record, its entries in the smaller indexes cannot be found.

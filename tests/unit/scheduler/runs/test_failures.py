@@ -82,6 +82,15 @@ def test_of_several_tracebacks_the_last_one_tells_the_cause() -> None:
     assert cause_first(text).startswith("Late: no 2s\n")
 
 
-def test_a_text_without_a_traceback_stays_as_it_is() -> None:
+def test_without_a_traceback_the_last_line_tells_the_cause() -> None:
+    assert cause_first("looking up Hooli\nno price\n  in row 7") == (
+        "no price\nlooking up Hooli\n  in row 7"
+    )
+    assert cause_first("x.ts:3\nError: no price\n    at x.ts:3:7\n\nNode.js v22.1.0").startswith(
+        "Error: no price\nx.ts:3"
+    )
+
+
+def test_a_single_line_stays_as_it_is() -> None:
     assert cause_first("exit code 1: no such file") == "exit code 1: no such file"
     assert cause_first('  File "x", line 1') == '  File "x", line 1'
