@@ -1,7 +1,9 @@
 """An MCP server on stdio that sends whatever it is told to, and then a valid answer.
 
 A call's argument `hex` contains the bytes to send first, with `@ID@` for the request's id. Its list
-of tools is in the file named by the environment variable LISTED. Clients ignore what is not JSON to
+of tools is in the file named by the environment variable LISTED: a result, or a list of results for
+one request after the other, of which the last is repeated. The file's name with `.asked` has a line
+for each request. Clients ignore what is not JSON to
 them: a valid answer always follows.
 """
 
@@ -29,6 +31,7 @@ HELLO = {
     "serverInfo": {"name": "odd", "version": "1"},
 }
 
+pages = 0
 for line in sys.stdin:
     asked = json.loads(line)
     request_id = asked.get("id")
@@ -38,7 +41,14 @@ for line in sys.stdin:
         case "initialize":
             say_result(request_id, HELLO)
         case "tools/list":
-            say_result(request_id, json.loads(Path(os.environ["LISTED"]).read_text()))
+            listed = json.loads(Path(os.environ["LISTED"]).read_text())
+            with Path(f"{os.environ['LISTED']}.asked").open("a") as asked_file:
+                asked_file.write("once\n")
+            if isinstance(listed, list):
+                say_result(request_id, listed[min(pages, len(listed) - 1)])
+                pages += 1
+                continue
+            say_result(request_id, listed)
             say_result(request_id, {"tools": []})
         case "tools/call":
             said = bytes.fromhex(str((asked["params"].get("arguments") or {}).get("hex", "")))

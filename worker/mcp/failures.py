@@ -9,16 +9,17 @@ class McpUnavailable(Exception):
     """A server cannot be used at all; the reason, one line, is for people."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(_one_line(reason))
+        super().__init__(one_line(reason))
 
 
 class McpFailed(Exception):
     """One request to a server failed; the reason, one line, is for the model."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(_one_line(reason))
+        super().__init__(one_line(reason))
 
 
-def _one_line(reason: str) -> str:
+def one_line(reason: str) -> str:
+    """Return a text of a server as one line of limited length."""
     line = " ".join(reason.split()) or "no reason was given"
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"

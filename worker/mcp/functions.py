@@ -22,9 +22,11 @@ from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable
 from sleipnir.scheduler.schema_checks import pool as checks
 from sleipnir.scheduler.schema_checks.checking import SchemaInvalid, Unchecked
 from sleipnir.worker.mcp.failures import McpFailed, McpUnavailable
+from sleipnir.worker.mcp.media import without_media
 from sleipnir.worker.mcp.pool import McpPool
+from sleipnir.worker.mcp.schemas import declared_to_models
 from sleipnir.worker.mcp.search import search
-from sleipnir.worker.mcp.tool import McpTool
+from sleipnir.worker.mcp.tool import McpTool, ToolList
 from sleipnir.worker.visit.cancellation import Cancellation
 
 _LONGEST_NAME = 64
@@ -108,9 +110,10 @@ class McpServers:
         self, server: McpServer, tool: McpTool, arguments: _Arguments, timeout_s: float
     ) -> dict[str, Any]:
         self._refuse_misfits(tool, arguments)
-        return self.pool.call(
+        result = self.pool.call(
             server, self.workdir, tool.name, arguments, timeout_s, self.cancellation
         )
+        return without_media(result)
 
     def _refuse_misfits(self, tool: McpTool, arguments: _Arguments) -> None:
         """Check arguments against the tool's declared schema, if that can be used."""
@@ -135,7 +138,7 @@ class _Resolution:
         self._functions: list[McpFunction] = []
         # (server, tool) pairs that are functions already
         self._direct: set[tuple[str, str]] = set()
-        self._ready: dict[str, tuple[McpServer, tuple[McpTool, ...]]] = {}
+        self._ready: dict[str, tuple[McpServer, ToolList]] = {}
         self._missing: dict[str, str] = {}  # why servers are not ready, by name
 
     def made(self, whole: Iterable[str] | None, names: Sequence[str]) -> ResolvedTools:
@@ -155,6 +158,12 @@ class _Resolution:
         ]
         if not warnings:
             warnings = [f"no MCP server has a function '{name}'" for name in unknown]
+        warnings += [
+            f"MCP server '{name}': {hidden(odd)}"
+            for name, (_, listed) in self._ready.items()
+            if name in concerned
+            for odd in listed.warnings
+        ]
         return ResolvedTools(tuple(self._functions), tuple(warnings))
 
     def _owners(self, name: str) -> Sequence[str]:
@@ -192,9 +201,9 @@ class _Resolution:
             raise McpUnavailable("it asks for OAuth; give it a token in 'headers' instead")
         return server.with_secrets(self._servers.secrets.resolve)
 
-    def _add_whole(self, server: McpServer, tools: Sequence[McpTool]) -> None:
+    def _add_whole(self, server: McpServer, listed: ToolList) -> None:
         if server.expose == "direct":
-            for tool in tools:
+            for tool in listed.tools:
                 self._offer_tool(server, tool, tool.name)
             return
         for function in self._three(server):
@@ -202,14 +211,14 @@ class _Resolution:
 
     def _add_named(self, name: str, owners: Sequence[str]) -> bool:
         """Add the function of that name; return whether there is one."""
-        for server, tools in (self._ready[owner] for owner in owners if owner in self._ready):
+        for server, listed in (self._ready[owner] for owner in owners if owner in self._ready):
             three = {function.name: function for function in self._three(server)}
             if name in three:
                 self._add(three[name])
                 return True
             bare = name.removeprefix(f"{function_suffix(server.name)}__")
             bare = bare.removeprefix(f"{server.name}__")
-            for tool in tools:
+            for tool in listed.tools:
                 if tool.name in (name, bare) or _legal(tool.name) == bare:
                     self._offer_tool(server, tool, name)
                     return True
@@ -227,7 +236,7 @@ class _Resolution:
             self._function(
                 name,
                 tool.description,
-                tool.parameters,
+                declared_to_models(tool.parameters),
                 "invocation",
                 lambda arguments, limit: invoke(server, tool, arguments, limit),
             )

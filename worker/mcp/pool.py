@@ -20,7 +20,7 @@ from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S
 from sleipnir.worker.mcp.failures import McpFailed, McpUnavailable
 from sleipnir.worker.mcp.loop import LoopThread
 from sleipnir.worker.mcp.target import Target
-from sleipnir.worker.mcp.tool import McpTool
+from sleipnir.worker.mcp.tool import McpTool, ToolList
 from sleipnir.worker.visit.cancellation import Cancellation
 
 with lazy_imports():
@@ -73,7 +73,7 @@ class McpPool:
         self._thread = LoopThread("mcp")
         self._sessions: dict[str, McpSession] = {}
         self._failures: dict[str, tuple[float, str]] = {}  # when starting failed, and why
-        self._tools: dict[str, tuple[float, tuple[McpTool, ...]]] = {}
+        self._tools: dict[str, tuple[float, ToolList]] = {}
         self._reaper: asyncio.Task[None] | None = None
 
     @property
@@ -98,7 +98,7 @@ class McpPool:
         (answer,) = self.tools_of([server], workdir, timeout_s, cancellation)
         if isinstance(answer, McpUnavailable):
             raise answer
-        return answer
+        return answer.tools
 
     def tools_of(
         self,
@@ -106,7 +106,7 @@ class McpPool:
         workdir: Path,
         timeout_s: float,
         cancellation: Cancellation | None = None,
-    ) -> list[tuple[McpTool, ...] | McpUnavailable]:
+    ) -> list[ToolList | McpUnavailable]:
         """Return the tools of servers that are asked concurrently; failures as values."""
         targets = [Target.of(server, workdir, self._environment_names) for server in servers]
         try:
@@ -154,18 +154,16 @@ class McpPool:
 
     async def _all_listed(
         self, targets: Sequence[Target], timeout_s: float
-    ) -> list[tuple[McpTool, ...] | McpUnavailable]:
+    ) -> list[ToolList | McpUnavailable]:
         return await asyncio.gather(*(self._listed(target, timeout_s) for target in targets))
 
-    async def _listed(
-        self, target: Target, timeout_s: float
-    ) -> tuple[McpTool, ...] | McpUnavailable:
+    async def _listed(self, target: Target, timeout_s: float) -> ToolList | McpUnavailable:
         key = target.key
-        listed_at, tools = self._tools.get(key, (float("-inf"), ()))
+        listed_at, tools = self._tools.get(key, (float("-inf"), ToolList()))
         if self._clock() - listed_at < self._limits.tools_s:
             return tools
 
-        async def listed_by(session: McpSession) -> tuple[McpTool, ...]:
+        async def listed_by(session: McpSession) -> ToolList:
             changes = session.tools_changed
             tools = await session.tools()
             if session.tools_changed == changes:  # otherwise it is out of date already

@@ -20,9 +20,10 @@ from pydantic import ValidationError
 from sleipnir.records import dataclass
 from sleipnir.scheduler.schema_checks import pool
 from sleipnir.scheduler.schema_checks.checking import SchemaInvalid, Unchecked
-from sleipnir.worker.mcp.failures import McpFailed, McpUnavailable
+from sleipnir.worker.mcp.failures import McpFailed, McpUnavailable, one_line
+from sleipnir.worker.mcp.listing import noting_odd_tools, read_leniently
 from sleipnir.worker.mcp.target import Target
-from sleipnir.worker.mcp.tool import McpTool
+from sleipnir.worker.mcp.tool import McpTool, ToolList
 from sleipnir.worker.mcp.transports import Traces, connection
 
 T = TypeVar("T")
@@ -93,27 +94,31 @@ class McpSession:
             self._task.cancel()
         return self._task
 
-    async def tools(self) -> tuple[McpTool, ...]:
-        """List the server's tools.
+    async def tools(self) -> ToolList:
+        """List the server's tools, each name once.
 
         Raises:
             SessionLost, McpFailed: it did not list them.
         """
-        tools: list[McpTool] = []
+        tools: dict[str, McpTool] = {}
+        warnings: dict[str, None] = {}  # in their order, each once
         cursor: str | None = None
-        for _ in range(_MOST_PAGES):
-            page = await self._ask(partial(_page, cursor))
-            tools += [
-                McpTool(tool.name, tool.description or "", tool.input_schema)
-                for tool in page.tools
-                if tool.name  # models could not call a tool without a name
-            ]
-            if len(tools) > MOST_TOOLS:
-                raise McpFailed(f"it lists more than {MOST_TOOLS:,} tools")
-            cursor = page.next_cursor
-            if cursor is None:
-                break
-        return tuple(tools)
+        with noting_odd_tools(lambda odd: warnings.setdefault(one_line(odd))):
+            for _ in range(_MOST_PAGES):
+                known = len(tools) + len(warnings)
+                page = await self._ask(partial(_page, cursor))
+                for tool in page.tools:
+                    offered = McpTool(tool.name, tool.description or "", tool.input_schema)
+                    tools.setdefault(tool.name, offered)
+                if len(tools) > MOST_TOOLS:
+                    raise McpFailed(f"it lists more than {MOST_TOOLS:,} tools")
+                cursor = page.next_cursor
+                # Cursors are opaque: an equal one, or an empty one, may lead to other tools.
+                if cursor is None or len(tools) + len(warnings) == known:
+                    break
+            else:
+                warnings[f"its list of tools is cut after {_MOST_PAGES} pages"] = None
+        return ToolList(tuple(tools.values()), tuple(warnings))
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Call a tool; an error that the tool itself reports is a result.
@@ -172,6 +177,7 @@ class McpSession:
                     client = await stack.enter_async_context(self._new_client())
                 # The SDK's own check could block every connection, and the whole worker.
                 _replace_check(client, self._check_limit_s)
+                read_leniently(client.session)
                 self._client = client
                 self._opened.set()
                 following = asyncio.create_task(self._follow_changes(client))
@@ -230,8 +236,10 @@ def _replace_check(client: Client, limit_s: float) -> None:
         value = result.structured_content
         try:
             found = await asyncio.to_thread(pool.misfits, schema, value, limit_s)
-        except (SchemaInvalid, Unchecked) as error:
+        except pool.TookTooLong as error:
             raise McpFailed(f"the result of '{tool}' {error}") from error
+        except (SchemaInvalid, Unchecked):
+            return  # a schema that cannot be used declares nothing
         if found:
             path, message = found[0]
             raise McpFailed(f"the result of '{tool}' is not what it declares: {path}: {message}")

@@ -15,3 +15,11 @@ class McpTool:
     name: str
     description: str
     parameters: Mapping[str, Any]  # JSON Schema of its arguments
+
+
+@dataclass(frozen=True, slots=True)
+class ToolList:
+    """The tools of a server, and what was left out of its list."""
+
+    tools: tuple[McpTool, ...] = ()
+    warnings: tuple[str, ...] = ()  # one line each, which does not name the server

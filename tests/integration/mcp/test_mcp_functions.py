@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -179,14 +180,100 @@ def test_a_direct_server_offers_its_tools_with_its_name_where_they_clash(agent: 
     assert "content" in call(resolved, "pl_ain__echo", x=1)
 
 
-def test_a_tool_without_a_name_is_not_offered(agent: Agent, tmp_path: Path) -> None:
-    tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("", "echo")]
-    listed = tmp_path / "listed.json"
-    listed.write_text(json.dumps({"tools": tools}))
+ODD: Mapping[str, tuple[Any, str]] = {
+    "object": (5, "is not an object"),
+    "nameless": ({"inputSchema": {"type": "object"}}, "its name is not a text, or is empty"),
+    "unnamed": ({"name": ""}, "its name is not a text, or is empty"),
+    "numbered": ({"name": 5}, "its name is not a text, or is empty"),
+    "a text as schema": ({"name": "odd", "inputSchema": "x"}, "tool 'odd' is left out: its inp"),
+    "a list of texts": (
+        {"name": "odd", "inputSchema": {"type": "array"}},
+        "tool 'odd' is left out: its inputSchema is of type 'array', not 'object'",
+    ),
+}
+USABLE: Mapping[str, tuple[dict[str, Any], str | None]] = {
+    "schema": ({}, None),
+    "null": ({"inputSchema": None}, None),
+    "empty": ({"inputSchema": {}}, None),
+    "nullable": ({"inputSchema": {"type": ["object", "null"]}}, None),
+    "icons": ({"icons": "x"}, None),
+    "meta": ({"_meta": 5}, None),
+    "annotations": ({"annotations": [5], "title": 5, "execution": "x"}, None),
+    "null description": ({"description": None}, None),
+    "description": ({"description": 5}, "without its odd description"),
+    "output": ({"outputSchema": {"type": "array"}}, "without its odd outputSchema"),
+    "text as output": ({"outputSchema": "x"}, "without its odd outputSchema"),
+    "properties": (
+        {"inputSchema": {"type": "object", "properties": [5]}},
+        "without its odd inputSchema.properties",
+    ),
+}
 
-    resolved = agent.servers(odd_mcp_server(listed, expose="direct")).resolve()
+
+def listing(agent: Agent, tmp_path: Path, listed: Any) -> ResolvedTools:
+    """Return the functions of a server that offers each tool of this list by itself."""
+    file = tmp_path / "listed.json"
+    file.write_text(json.dumps(listed))
+    resolved: ResolvedTools = agent.servers(odd_mcp_server(file, expose="direct")).resolve()
+    return resolved
+
+
+def test_an_odd_tool_leaves_its_server_the_others(agent: Agent, tmp_path: Path) -> None:
+    odd = [tool for tool, _ in ODD.values()]
+
+    resolved = listing(agent, tmp_path, {"tools": [*odd, {"name": "echo"}], "_meta": "odd too"})
 
     assert names(resolved) == ["echo"]
+    assert len(resolved.warnings) == len(ODD)
+    for warning, (_, reason) in zip(resolved.warnings, ODD.values(), strict=True):
+        assert reason in warning
+    assert all(warning.startswith("MCP server 'odd': t") for warning in resolved.warnings)
+
+
+def test_a_tool_with_an_odd_part_is_used_without_it(agent: Agent, tmp_path: Path) -> None:
+    tools = [{**tool, "name": name} for name, (tool, _) in USABLE.items()]
+
+    resolved = listing(agent, tmp_path, {"tools": tools})
+
+    assert [f.parameters for f in resolved.functions] == [
+        {"type": "object", "properties": {}} for _ in USABLE
+    ]
+    assert resolved.warnings == tuple(
+        f"MCP server 'odd': tool '{name}' is used {reason}"
+        for name, (_, reason) in USABLE.items()
+        if reason
+    )
+    assert all("content" in function.call({}) for function in resolved.functions)
+
+
+@pytest.mark.parametrize("cursors", [["same"] * 3, ["", "", ""], ["a", "b", "a"], ["1", "2", "3"]])
+def test_a_list_ends_with_a_page_that_brings_nothing_new(
+    agent: Agent, tmp_path: Path, cursors: list[str]
+) -> None:
+    first = [{"name": f"t{n}"} for n in range(60)]
+    pages = [
+        {"tools": tools, "nextCursor": cursor}
+        for tools, cursor in zip([first, [*first, {"name": "last"}], first], cursors, strict=True)
+    ]
+
+    resolved = listing(agent, tmp_path, pages)
+
+    assert names(resolved) == [*(f"t{n}" for n in range(60)), "last"]
+    assert resolved.warnings == ()
+    assert (tmp_path / "listed.json.asked").read_text().count("once") == 3
+
+
+def test_pictures_reach_models_as_their_size(agent: Agent, tmp_path: Path) -> None:
+    picture = {"type": "image", "data": b64encode(bytes(30_000)).decode(), "mimeType": "image/png"}
+    said = json.dumps({"jsonrpc": "2.0", "id": 0, "result": {"content": [picture]}})
+    answer = said.replace('"id": 0', '"id": @ID@').encode().hex()
+
+    resolved = listing(agent, tmp_path, {"tools": [{"name": "shoot"}]})
+
+    assert call(resolved, "shoot", hex=answer) == {
+        "content": [{"type": "text", "text": "[image/png, 30,000 bytes]"}],
+        "isError": False,
+    }
 
 
 @pytest.mark.parametrize(
