@@ -17,6 +17,7 @@ from sleipnir.graphs.files import read_text
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.preparation import Preparation
+from sleipnir.scheduler.second_chances.agents import current_reference
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.temporary import OwnDirectory
 from sleipnir.scheduler.views import agents
@@ -56,10 +57,13 @@ def current_version(client: Client, name: str) -> AgentVersion | None:
 
     If it cannot be submitted, its document says why in `problem`, and it has no files.
     """
-    if is_path(name):
-        return None
+    return None if is_path(name) else _version_at(client, name, name)
+
+
+def _version_at(client: Client, reference: str, name: str) -> AgentVersion | None:
+    """Return the version that a reference names now, as `current_version` does for a name."""
     try:
-        agent = loader.load_agent(client.search.find(name), os.environ)
+        agent = loader.load_agent(client.search.find(reference), os.environ)
     except AgentNotFound:
         return None
     except InvalidAgent as error:
@@ -67,10 +71,30 @@ def current_version(client: Client, name: str) -> AgentVersion | None:
     bundles: dict[str, bytes] = {}
     settings = client.store.settings
     try:
-        ready = Preparation(settings, client.search, bundles.__setitem__).prepare(name)
+        ready = Preparation(settings, client.search, bundles.__setitem__).prepare(reference)
     except (InvalidAgent, BundleError, SubmissionRefused) as error:
         return AgentVersion({**_definition(agent), **_unusable(error)}, None, {}, {})
     return _unpacked(bundles[ready.digest], ready.digest, name)
+
+
+def retry_document(client: Client, run: Run) -> Document:
+    """Return what a retry with the agent as it is now would change.
+
+    `current` is the digest of that version, null with a `problem` if it cannot be run; `files` are
+    those that differ from the version that the run has, null if that is not known.
+    """
+    now = _version_at(client, current_reference(run), run.agent)
+    problem = f"there is no agent '{run.agent}' here" if now is None else now.document["problem"]
+    files = None
+    if now is not None and problem is None:
+        with suppress(BundleError):
+            files = difference(stored_version(client, run.agent, run.digest), now)
+    return {
+        "submitted": run.digest,
+        "current": None if now is None else now.document["digest"],
+        "problem": problem,
+        "files": files,
+    }
 
 
 def _definition(agent: Agent | None) -> Document:

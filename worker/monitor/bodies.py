@@ -31,6 +31,27 @@ class SubmitBody(CheckedModel):
     )
 
 
+AgentChoice = Annotated[
+    Literal["same", "current"],
+    Field(description="the agent as the run began with it, or as it is now"),
+]
+
+
+class CancelBody(CheckedModel):
+    """POST /api/v1/runs/ID/cancel"""
+
+    reason: str = Field("", max_length=500, description="why it is cancelled")
+
+
+class RetryBody(CheckedModel):
+    """POST /api/v1/runs/ID/retry"""
+
+    agent: AgentChoice = "same"
+    digest: str | None = Field(
+        None, description="with `current`: the expected version; another one is refused"
+    )
+
+
 class ForkBody(CheckedModel):
     """POST /api/v1/runs/ID/fork"""
 
@@ -67,3 +88,4 @@ class BulkBody(CheckedModel):
         None, ge=0, description="expected number of matches; refused if off by more than 5 %"
     )
     reason: str = Field("", max_length=500, description="why they are cancelled")
+    agent: AgentChoice = "same"

@@ -17,6 +17,7 @@ from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.errors import ActionRefused, EngineUnreachable, SleipnirError
 from sleipnir.scheduler.runs.reasons import pattern_of
 from sleipnir.scheduler.second_chances.many import Retried
+from sleipnir.scheduler.second_chances.retry import RetryRequest
 from sleipnir.scheduler.store.audit.log import DONE
 from sleipnir.worker.monitor.problems import problem_of
 
@@ -65,13 +66,25 @@ class BulkActs:
         self._known: dict[str, BulkAct] = {}
         self._thread = ThreadPoolExecutor(1, "bulk")
 
-    def start(self, act: ActName, run_ids: Sequence[str], reason: str, note: Note) -> BulkAct:
-        """Start an act; those started before are finished first."""
+    def start(
+        self, act: ActName, run_ids: Sequence[str], reason: str, agent: str, note: Note
+    ) -> BulkAct:
+        """Start an act; those started before are finished first.
+
+        Args:
+            reason: why runs are cancelled.
+            agent: `same` or `current`, of runs that are retried.
+        """
         begun = BulkAct(secrets.token_hex(8), act, len(run_ids))
         self._known[begun.bulk_id] = begun
         for oldest in list(self._known)[:-_MOST_KNOWN]:
             del self._known[oldest]
-        self._thread.submit(self._carry_out, begun, run_ids, reason, note)
+        results = (
+            self._cancelled(run_ids, reason)
+            if act == "cancel"
+            else self._client.retry_many(run_ids, RetryRequest(agent=agent))
+        )
+        self._thread.submit(self._carry_out, begun, results, note)
         return begun
 
     def find(self, bulk_id: str) -> BulkAct | None:
@@ -82,12 +95,7 @@ class BulkActs:
         """Accept no further acts."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _carry_out(self, begun: BulkAct, run_ids: Sequence[str], reason: str, note: Note) -> None:
-        results = (
-            self._cancelled(run_ids, reason)
-            if begun.act == "cancel"
-            else self._client.retry_many(run_ids)
-        )
+    def _carry_out(self, begun: BulkAct, results: Iterator[Retried], note: Note) -> None:
         try:
             for result in results:
                 outcome = DONE if result.refused is None else problem_of(result.refused).message

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.worker.masking import masker
+
+T = TypeVar("T")
 
 
 def masked(value: Any, run: Run) -> Any:
@@ -17,9 +19,10 @@ def masked(value: Any, run: Run) -> Any:
     return _without(value, cache(masker(secrets)))
 
 
-def masked_texts(value: Any) -> Any:
+def masked_texts(value: T) -> T:
     """Mask secrets in texts that belong to no run."""
-    return _without(value, cache(masker(())))
+    found: T = _without(value, cache(masker(())))
+    return found
 
 
 def _without(value: Any, mask: Callable[[str], str]) -> Any:

@@ -246,6 +246,7 @@ class SubmittedDocument(AnswerDocument):
 class SteeredDocument(AnswerDocument):
     run_id: str
     status: str
+    digest: str = Field(description="the version of its agent")
 
 
 class AnsweredQuestionDocument(AnswerDocument):

@@ -127,12 +127,18 @@ OPERATIONS = (
     Operation(
         "POST",
         f"{_RUN}/cancel",
-        "Cancel the run; takes a form with `reason`.",
+        "Cancel the run.",
         engine.SteeredDocument,
+        takes=bodies.CancelBody,
         statuses=(202,),
     ),
     Operation(
-        "POST", f"{_RUN}/retry", "Retry the run in place.", engine.SteeredDocument, statuses=(202,)
+        "POST",
+        f"{_RUN}/retry",
+        "Retry the run in place.",
+        engine.SteeredDocument,
+        takes=bodies.RetryBody,
+        statuses=(202,),
     ),
     Operation(
         "POST",

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from sleipnir.scheduler.errors import SleipnirError
+from sleipnir.scheduler.errors import ActionRefused, SleipnirError
+from sleipnir.scheduler.second_chances.agents import CURRENT, SAME, current_reference
 from sleipnir.scheduler.store.audit.log import DONE, AuditFilter
-from sleipnir.scheduler.views import audit
-from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
+from sleipnir.scheduler.views import audit, versions
+from sleipnir.worker.monitor.bodies import CancelBody, RetryBody
+from sleipnir.worker.monitor.handlers.base import MonitorHandler
+from sleipnir.worker.monitor.masked import masked_texts
 from sleipnir.worker.monitor.problems import problem_of
 
 T = TypeVar("T")
 
+AS_IT_IS_NOW = "with the agent as it is now"
 CANCEL_REASON = "cancelled on the monitor's page"
 MOST_REASON = 500
 _PAGE = 100
@@ -47,23 +51,53 @@ class ActingHandler(MonitorHandler):
 
 
 class SteerHandler(ActingHandler):
-    """POST …/runs/ID/cancel and /retry"""
+    """POST …/runs/ID/cancel and /retry, by a form or with a JSON object"""
 
     async def post(self, run_id: str, name: str) -> None:
-        client = self.site.client
         if name == "cancel":
-            reason = self.get_body_argument("reason", "").strip() or CANCEL_REASON
-            if len(reason) > MOST_REASON:
-                raise bad_request(f"the reason is longer than {MOST_REASON} characters")
-            await self.act(name, run_id, client.cancel, run_id, reason, detail=reason)
-        else:
-            await self.act(name, run_id, client.retry, run_id)
+            await self._cancel(run_id)
+        elif not await self._retry(run_id):
+            return
         if self.gives_json:
-            status = (await self.site.call(client.queries.run, run_id)).status
+            run = await self.site.call(self.site.client.queries.run, run_id)
             self.set_status(202)
-            self.give_json({"run_id": run_id, "status": str(status)})
+            self.give_json({"run_id": run_id, "status": str(run.status), "digest": run.digest})
         else:
             self.redirect(f"/runs/{run_id}", status=303)
+
+    async def _cancel(self, run_id: str) -> None:
+        reason = CancelBody.of(self.given_fields()).reason.strip() or CANCEL_REASON
+        await self.act("cancel", run_id, self.site.client.cancel, run_id, reason, detail=reason)
+
+    async def _retry(self, run_id: str) -> bool:
+        """Retry the run; return False if a page was shown instead, on which to confirm it."""
+        body, client = RetryBody.of(self.given_fields()), self.site.client
+        run = await self.site.call(client.queries.run, run_id)
+        if body.agent == CURRENT and body.digest is None and not self.gives_json:
+            changes = await self.site.call(versions.retry_document, client, run)
+            self.give_page(
+                "retry_confirm.html",
+                tab="runs",
+                title="Retry",
+                run=run,
+                changes=masked_texts(changes),
+            )
+            return False
+
+        def retry() -> None:
+            if body.agent == CURRENT:
+                agent = client.prepare(current_reference(run))
+                if body.digest not in (None, agent.digest):
+                    raise ActionRefused(
+                        f"agent '{run.agent}' is now version {agent.digest[:12]}, "
+                        f"not {str(body.digest)[:12]}"
+                    )
+                client.retry(run_id, agent=agent)
+            else:
+                client.retry(run_id)
+
+        await self.act("retry", run_id, retry, detail="" if body.agent == SAME else AS_IT_IS_NOW)
+        return True
 
 
 class SteerApi(SteerHandler):

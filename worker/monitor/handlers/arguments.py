@@ -11,6 +11,7 @@ from tornado import web  # type: ignore[attr-defined]  # no stubs
 
 from sleipnir.worker.monitor.problems import bad_request
 
+TOKEN_FIELD = "_token"
 MOST_INDEX: Final = 999_999_999
 _DIGITS = re.compile("[0-9]{1,18}")
 
@@ -29,6 +30,12 @@ class ArgumentReader(web.RequestHandler):  # type: ignore[misc]  # no stubs
         if not isinstance(document, dict):
             raise bad_request("the body must be a JSON object")
         return document
+
+    def given_fields(self) -> dict[str, Any]:
+        """Return what an act was sent with: the fields of a form, or a JSON object."""
+        if fields := self.request.body_arguments:
+            return {name: self.get_body_argument(name) for name in fields if name != TOKEN_FIELD}
+        return self.json_body() if self.request.body else {}
 
     def text_argument(self, name: str) -> str | None:
         """Return a query parameter; None if it is absent or empty."""

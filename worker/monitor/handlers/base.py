@@ -17,7 +17,8 @@ from sleipnir.scheduler.store.audit.log import Act
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.monitor.access import Role, comes_from_elsewhere
 from sleipnir.worker.monitor.api.operations import operation_of
-from sleipnir.worker.monitor.handlers.responses import TOKEN_FIELD, ResponseWriter
+from sleipnir.worker.monitor.handlers.arguments import TOKEN_FIELD
+from sleipnir.worker.monitor.handlers.responses import ResponseWriter
 from sleipnir.worker.monitor.problems import Problem, Refused, bad_request, problem_of
 from sleipnir.worker.monitor.site import Site, TooOften
 

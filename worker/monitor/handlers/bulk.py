@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sleipnir.scheduler.second_chances.agents import CURRENT, SAME
 from sleipnir.scheduler.second_chances.many import (
     MOST_SELECTED,
     RunSelection,
@@ -12,17 +13,27 @@ from sleipnir.scheduler.second_chances.many import (
     select_named,
     select_open,
 )
+from sleipnir.scheduler.views import versions
+from sleipnir.scheduler.views.documents import Document
 from sleipnir.worker.monitor.bodies import BulkBody
 from sleipnir.worker.monitor.bulk import ActName, BulkAct
 from sleipnir.worker.monitor.conditions import RunConditions
-from sleipnir.worker.monitor.handlers.acts import CANCEL_REASON, MOST_REASON, ActingHandler
+from sleipnir.worker.monitor.handlers.acts import (
+    AS_IT_IS_NOW,
+    CANCEL_REASON,
+    MOST_REASON,
+    ActingHandler,
+)
 from sleipnir.worker.monitor.handlers.arguments import whole_number
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.handlers.runs import RunsHandler
+from sleipnir.worker.monitor.masked import masked_texts
 from sleipnir.worker.monitor.problems import Problem, Refused
 
 # With more runs, the user has to type their number.
 _MANY = 100
+# Whose current versions are shown.
+_MOST_AGENTS = 5
 # How far the number of runs may differ from the expected one, as a fraction.
 _TOLERANCE = 0.05
 
@@ -46,12 +57,12 @@ class BulkActHandler(ActingHandler, RunsHandler):
             raise bad_request(f"more than {MOST_SELECTED:,} runs match; narrow the filter")
         return found
 
-    def begin(self, act: ActName, run_ids: Sequence[str], reason: str) -> BulkAct:
+    def begin(self, act: ActName, run_ids: Sequence[str], reason: str, agent: str) -> BulkAct:
         """Start the act; each run is recorded with its outcome."""
         if not run_ids:
             raise bad_request("no run is selected, or none matches")
-        note = self.noting(act, reason)
-        return self.site.bulk.start(act, run_ids, reason or CANCEL_REASON, note)
+        note = self.noting(act, AS_IT_IS_NOW if agent == CURRENT else reason)
+        return self.site.bulk.start(act, run_ids, reason or CANCEL_REASON, agent, note)
 
 
 def require_expected(found: int, expected: int) -> None:
@@ -81,7 +92,7 @@ class BulkApi(BulkActHandler):
             run_ids = (await self.matching(body.act, body.filter)).run_ids
             require_expected(len(run_ids), body.expect)
         self.set_status(202)
-        self.give_json(self.begin(body.act, run_ids, body.reason).to_json())
+        self.give_json(self.begin(body.act, run_ids, body.reason, body.agent).to_json())
 
 
 class BulkPage(BulkActHandler):
@@ -99,16 +110,19 @@ class BulkPage(BulkActHandler):
         found = await self._selected(act, is_all=is_all)
         confirmed = self.get_body_argument("confirmed", None)
         if confirmed is None:
-            self._ask(act, found, is_all=is_all)
+            await self._ask(act, found, is_all=is_all)
             return
         if is_all:
             require_expected(len(found.run_ids), whole_number("confirmed", confirmed))
         typed = self.get_body_argument("typed", "").replace(",", "").strip()
         if len(found.run_ids) > _MANY and typed != confirmed:
             self.set_status(422)
-            self._ask(act, found, is_all=is_all, problem="Type the number of runs.")
+            await self._ask(act, found, is_all=is_all, problem="Type the number of runs.")
             return
-        begun = self.begin(act, found.run_ids, reason)
+        agent = self.get_body_argument("agent", SAME)
+        if agent not in (SAME, CURRENT):
+            raise bad_request("agent must be same or current")
+        begun = self.begin(act, found.run_ids, reason, agent)
         self.redirect(f"/bulk/{begun.bulk_id}", status=303)
 
     async def _selected(self, act: ActName, *, is_all: bool) -> RunSelection:
@@ -118,11 +132,16 @@ class BulkPage(BulkActHandler):
         found: RunSelection = await self.site.call(select_named, self.site.client.queries, marked)
         return found
 
-    def _ask(
+    async def _ask(
         self, act: ActName, found: RunSelection, *, is_all: bool, problem: str | None = None
     ) -> None:
+        newest = {cause.agent: cause.example for cause in reversed(found.causes)}
+        agents = list(newest) if act == "retry" else []
+        changes = {name: await self._changes(newest[name]) for name in agents[:_MOST_AGENTS]}
         self.give_page(
             "bulk_confirm.html",
+            changes=changes,
+            more_agents=len(agents) > _MOST_AGENTS,
             tab="runs",
             title=f"{act.title()} runs",
             act=act,
@@ -132,6 +151,12 @@ class BulkPage(BulkActHandler):
             most_reason=MOST_REASON,
             problem=problem,
         )
+
+    async def _changes(self, run_id: str) -> Document:
+        """Return what retrying a run with its agent as it is now would change."""
+        client = self.site.client
+        run = await self.site.call(client.queries.run, run_id)
+        return masked_texts(await self.site.call(versions.retry_document, client, run))
 
 
 class BulkProgressHandler(MonitorHandler):

@@ -11,10 +11,8 @@ from sleipnir.scheduler.cli.terminal_output import unstyled
 from sleipnir.scheduler.config.secrets import hidden
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.access import Powers, Role, Visitor
-from sleipnir.worker.monitor.handlers.arguments import ArgumentReader
+from sleipnir.worker.monitor.handlers.arguments import TOKEN_FIELD, ArgumentReader
 from sleipnir.worker.monitor.site import Site
-
-TOKEN_FIELD = "_token"
 
 
 class ResponseWriter(ArgumentReader):
