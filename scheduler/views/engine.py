@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from sleipnir.scheduler.views.runs import runs_overview
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.config.settings import Settings
+    from sleipnir.scheduler.store.queries import RunQueries
     from sleipnir.scheduler.views.hours import HourlyRuns
 
 _DAY_MS = 86_400_000
@@ -26,7 +28,7 @@ _QUESTIONS = 5
 _RUNS = 10
 _BATCHES = 5
 # Open runs whose machines are looked at.
-_MOST_PINNED = 500
+MOST_PINNED = 500
 # The budget that covers all costs.
 _DAY = "day"
 
@@ -40,7 +42,7 @@ def fleet_document(client: Client) -> Document:
     """
     workers = Machines(client.store.client).workers()
     machines = {worker.machine for worker in workers}
-    deserted = sorted(_pinned_machines(client) - machines)
+    deserted = sorted(pinned_machines(client.queries).keys() - machines)
     state = client.queries.engine_state(
         machines.union(deserted), is_broker=_is_broker(client.store.settings)
     )
@@ -49,7 +51,10 @@ def fleet_document(client: Client) -> Document:
         "slots": sum(worker.slots for worker in workers),
         "busy": sum(worker.busy for worker in workers),
         "last_taken_s": min((worker.idle_s for worker in workers), default=None),
-        "queues": {name: asdict(queue) for name, queue in state.queues.items()},
+        "queues": {
+            name: {"length": queue.length, "oldest_s": queue.oldest_s}
+            for name, queue in state.queues.items()
+        },
         "deserted": deserted,
         "queued": sum(queue.length for queue in state.queues.values()),
         "unowned": state.unowned,
@@ -75,11 +80,11 @@ def _is_broker(settings: Settings) -> bool:
     return settings.broker_url in (None, settings.redis_url)
 
 
-def _pinned_machines(client: Client) -> set[str]:
-    """Machines whose files open runs need."""
+def pinned_machines(queries: RunQueries) -> Counter[str]:
+    """Machines whose files open runs need, and how many do, of the newest 500."""
     is_open = RunFilter(statuses=frozenset(Status) - FINAL)
-    rows = client.queries.list_runs(is_open, _MOST_PINNED).entries
-    return {row.machine for row in rows if row.machine}
+    rows = queries.list_runs(is_open, MOST_PINNED).entries
+    return Counter(row.machine for row in rows if row.machine)
 
 
 def overview_document(client: Client, hourly: HourlyRuns) -> Document:

@@ -1,7 +1,7 @@
 """Our metrics for Prometheus, in addition to Flower's.
 
 Sums over runs cover the stored ones: they fall when finished runs are removed, so they are gauges.
-No label contains a run, a batch, a node, or text that a user wrote.
+No label contains a run, a batch, a node, a machine, or text that a user wrote.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.limits.commands import LimitCommands
 from sleipnir.scheduler.limits.report import Report, report, scope_of
 from sleipnir.scheduler.store.errors import RedisError
+from sleipnir.scheduler.store.keys import QUEUE
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.scheduler.store.queries import RunQueries
-from sleipnir.scheduler.store.queries.engine import EngineState
+from sleipnir.scheduler.store.queries.engine import EngineState, QueueState
 from sleipnir.scheduler.store.run_store import RunStore
+from sleipnir.scheduler.views.engine import MOST_PINNED, pinned_machines
 
 _KEPT_S = 5.0
+_PINNED = "pinned"  # the queues of all machines together
 _MOST_AGENTS = 100
 _OTHERS = "_other"
 _DURATIONS = ("1", "5", "30", "120", "600", "3600", "86400", "inf")
@@ -39,6 +42,31 @@ class _Reading:
     limits: Report
 
 
+class StandingQueues:
+    """For how long queues have had a message that no worker takes.
+
+    Runs of a batch may wait for hours while workers take one after the other, so the age of such
+    messages tells nothing: what counts is how long the same one has been next.
+    """
+
+    def __init__(self) -> None:
+        self._next: dict[str, tuple[str, int]] = {}  # by queue: message, first seen at (ms)
+
+    def seconds(self, queues: Mapping[str, QueueState], now_ms: int) -> dict[str, float]:
+        """Return it for each queue; to be called with each reading of them."""
+        self._next = {
+            name: self._seen(name, queue.next_start, now_ms)
+            for name, queue in queues.items()
+            if queue.next_start is not None
+        }
+        since = {name: (now_ms - seen_ms) / 1000 for name, (_, seen_ms) in self._next.items()}
+        return {name: max(each.urgent_s, since.get(name, 0)) for name, each in queues.items()}
+
+    def _seen(self, name: str, message: str, now_ms: int) -> tuple[str, int]:
+        before = self._next.get(name)
+        return before if before is not None and before[0] == message else (message, now_ms)
+
+
 class EngineMetrics(Collector):
     """Reads the engine when the metrics are scraped, at most once in some seconds."""
 
@@ -46,6 +74,7 @@ class EngineMetrics(Collector):
         self._queries = RunQueries(store.client, store.clock)
         self._machines = Machines(store.client)
         self._limits = LimitCommands(store)
+        self._standing = StandingQueues()
         self._is_broker = settings.broker_url in (None, settings.redis_url)
         self._lock = threading.Lock()
         self._latest: tuple[float, list[Metric]] = (-_KEPT_S, [])
@@ -67,6 +96,7 @@ class EngineMetrics(Collector):
         try:
             workers = self._machines.workers()
             machines = {worker.machine for worker in workers}
+            pinned = pinned_machines(self._queries)
             state = self._queries.engine_state(machines, is_broker=self._is_broker)
             limits = report(self._limits.limiter.queries, self._limits.rules())
         except RedisError:
@@ -75,6 +105,12 @@ class EngineMetrics(Collector):
         yield _gauge("sleipnir_redis_up", "Whether Redis answers", 1)
         yield from _of_runs(state)
         yield from _of_engine(state)
+        yield from _of_queues(
+            state.queues, self._standing.seconds(state.queues, self._queries.now_ms())
+        )
+        deserted = sum(count for machine, count in pinned.items() if machine not in machines)
+        about = f"Open runs pinned to machines without a worker, of the newest {MOST_PINNED}"
+        yield _gauge("sleipnir_deserted_runs", about, deserted)
         yield from _of_workers(workers)
         yield from _of_limits(limits)
 
@@ -150,11 +186,6 @@ def _of_engine(state: EngineState) -> Iterator[Metric]:
     yield _gauge("sleipnir_questions_open", "Questions that wait for a person", state.questions)
     age = state.oldest_question_s or 0
     yield _gauge("sleipnir_question_oldest_seconds", "Age of the oldest open question", age)
-    lengths = {(name,): float(queue.length) for name, queue in state.queues.items()}
-    yield _labelled("sleipnir_queue_length", "Messages waiting for a worker", ("queue",), lengths)
-    ages = {(name,): queue.oldest_s for name, queue in state.queues.items()}
-    about = "Age of the oldest message at the head of a lane"
-    yield _labelled("sleipnir_queue_oldest_seconds", about, ("queue",), ages)
     lag = state.timer_lag_s
     yield _gauge("sleipnir_timer_lag_seconds", "How late the most overdue timer is", lag)
     about = "Partitions without a scheduler"
@@ -162,6 +193,22 @@ def _of_engine(state: EngineState) -> Iterator[Metric]:
     yield _gauge("sleipnir_redis_memory_bytes", "Memory used by Redis", state.memory_bytes)
     about = "Memory limit of Redis; 0: none"
     yield _gauge("sleipnir_redis_memory_limit_bytes", about, state.memory_limit_bytes)
+
+
+def _of_queues(queues: Mapping[str, QueueState], standing: Mapping[str, float]) -> Iterator[Metric]:
+    """Yield those of the common queue and, in sum, of the queues of machines."""
+    lengths: Counter[tuple[str]] = Counter()
+    ages: dict[tuple[str], float] = defaultdict(float)
+    for name, queue in queues.items():
+        label = (name if name == QUEUE else _PINNED,)
+        lengths[label] += queue.length
+        ages[label] = max(ages[label], standing[name])
+    yield _labelled("sleipnir_queue_length", "Messages waiting for a worker", ("queue",), lengths)
+    about = (
+        "Age of the oldest message at the head of a lane; of runs of batches that have not "
+        "started, how long none of them has been taken"
+    )
+    yield _labelled("sleipnir_queue_oldest_seconds", about, ("queue",), ages)
 
 
 def _of_workers(workers: list[WorkerState]) -> Iterator[Metric]:

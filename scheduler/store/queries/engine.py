@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.store.keys import (
@@ -27,6 +28,8 @@ class QueueState:
 
     length: int
     oldest_s: float  # age of the oldest among the messages next in their lanes
+    urgent_s: float  # the same without the lane of batch runs that have not started
+    next_start: str | None  # the message that is next in that lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +100,22 @@ class EngineQueries(Queries):
                     pipe.lindex(lane_key(queue, lane), -1)
                 pipe.zrange(turns_key(queue), 0, 0)
             answers = iter(pipe.execute())
-        found = {}
-        for queue in queues:
-            lanes = [(next(answers), next(answers)) for _ in range(LANES)]
-            ahead = [*(text for _, text in lanes if text not in (None, TURN_MARK)), *next(answers)]
-            oldest_ms = min((_published_ms(text, now_ms) for text in ahead), default=now_ms)
-            length = sum(length for length, _ in lanes)
-            found[queue] = QueueState(length, max(0.0, (now_ms - oldest_ms) / 1000))
-        return found
+        return {queue: _queue_state(answers, now_ms) for queue in queues}
+
+
+def _queue_state(answers: Iterator[Any], now_ms: int) -> QueueState:
+    """Take a queue's answers: length and next message of each lane, then the next turn."""
+    lanes = [(next(answers), next(answers)) for _ in range(LANES)]
+    *urgent, start = (None if text == TURN_MARK else text for _, text in lanes)
+    (turn,) = next(answers) or [None]
+    urgent_s = max((_age_s(text, now_ms) for text in urgent if text), default=0.0)
+    starts_s = max((_age_s(text, now_ms) for text in (start, turn) if text), default=0.0)
+    length = sum(length for length, _ in lanes)
+    return QueueState(length, max(urgent_s, starts_s), urgent_s, start or turn)
+
+
+def _age_s(message: str, now_ms: int) -> float:
+    return max(0.0, (now_ms - _published_ms(message, now_ms)) / 1000)
 
 
 def _published_ms(message: str, now_ms: int) -> int:

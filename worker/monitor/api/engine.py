@@ -7,7 +7,6 @@ from typing import Any
 from pydantic import Field
 
 from sleipnir.scheduler.limits.report import BudgetLine, LimitLine, PauseLine
-from sleipnir.scheduler.store.queries.engine import QueueState
 from sleipnir.worker.monitor.api.records import (
     AgedQuestionDocument,
     AgentFileDocument,
@@ -69,6 +68,11 @@ class WorkerDocument(AnswerDocument):
     silent_s: float
 
 
+class QueueDocument(AnswerDocument):
+    length: int
+    oldest_s: float
+
+
 class RedisMemoryDocument(AnswerDocument):
     bytes: int
     limit_bytes: int
@@ -79,7 +83,7 @@ class FleetDocument(AnswerDocument):
     slots: int
     busy: int
     last_taken_s: float | None
-    queues: dict[str, QueueState]
+    queues: dict[str, QueueDocument]
     deserted: list[str] = Field(description="machines without a worker that open runs need")
     queued: int
     unowned: int = Field(description="partitions without a scheduler, of 64")
