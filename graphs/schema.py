@@ -26,6 +26,7 @@ JsonObject: TypeAlias = dict[str, Any]
 MAX_SECONDS = 1_000_000_000
 Routes: TypeAlias = dict[str, str]
 Templates: TypeAlias = dict[str, str]
+OnCut: TypeAlias = Literal["accept", "fail"]
 ReducerName: TypeAlias = Literal[
     "append", "extend", "concat", "sum", "max", "min", "merge", "overwrite"
 ]
@@ -164,6 +165,10 @@ class LlmNode(WritingNode, SkillFields):
     """Default: the graph's."""
     reasoning_effort: str | None = None
     """Passed to the provider as it is (W011: the model has none). Default: the graph's."""
+    max_tokens: field_types.PositiveInt | None = None
+    """The most tokens of one reply. Default: the graph's."""
+    on_cut: OnCut | None = None
+    """A text that ends at its limit is kept, or fails the node. Default: the graph's."""
     cache: field_types.Keeping | None = None
     """Seconds that replies are kept for equal requests; true: a day. Default: the graph's."""
     max_attempts: field_types.PositiveInt = 1
@@ -376,6 +381,10 @@ class Graph(SkillFields, ReservedFields):
     """Default of llm nodes."""
     reasoning_effort: str | None = None
     """Default of llm nodes; passed to the provider as it is (W011: their models have none)."""
+    max_tokens: field_types.PositiveInt | None = None
+    """Default of llm nodes. Default: none is sent, and the provider's limit applies."""
+    on_cut: OnCut = "accept"
+    """Default of llm nodes."""
     cache: field_types.Keeping | None = None
     """Default of llm nodes. Default: nothing is kept."""
     global_tools: list[str] = field(default_factory=list)

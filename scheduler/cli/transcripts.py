@@ -9,6 +9,7 @@ from typing import Any
 from sleipnir.scheduler.cli.formatting import cost, tokens
 from sleipnir.scheduler.cli.terminal_output import printable, style
 from sleipnir.scheduler.runs.model import Usage
+from sleipnir.scheduler.runs.recording import FINISH_NOTES
 
 
 def transcript_lines(entry: Mapping[str, Any]) -> Iterator[str]:
@@ -39,4 +40,5 @@ def _about(exchange: Mapping[str, Any]) -> str:
     usage = Usage(*exchange["usage"])
     took = "" if exchange["seconds"] is None else f", {exchange['seconds']:.1f} s"
     source = "" if exchange["source"] == "model" else f", {exchange['source']}"
-    return f"{exchange['model']}: {tokens(usage)} tokens, {cost(usage)}{took}{source}"
+    ended = f", {FINISH_NOTES[exchange['finish']]}" if "finish" in exchange else ""
+    return f"{exchange['model']}: {tokens(usage)} tokens, {cost(usage)}{took}{source}{ended}"

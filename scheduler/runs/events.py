@@ -89,6 +89,15 @@ class ModelCalled:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplyCut:
+    """A model's reply was cut off at its greatest length."""
+
+    kind: ClassVar[str] = "cut"
+    node: str
+    tokens: int  # 0: unknown
+
+
+@dataclass(frozen=True, slots=True)
 class ToolPrinted:
     """A running tool printed a line."""
 
@@ -252,6 +261,7 @@ Event: TypeAlias = (
     | RunRetried
     | StepCommitted
     | ModelCalled
+    | ReplyCut
     | ToolPrinted
     | ToolCalled
     | RetryScheduled

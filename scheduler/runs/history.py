@@ -148,6 +148,7 @@ class NodeTimes:
     failed: int = 0  # visits that failed without ending the run; for a map, items
     wait_ms: int = 0  # from the start of their steps to their begin
     parked_ms: int = 0  # part of the total in which they waited without a worker
+    cut: int = 0  # replies of models that were cut off at their greatest length
 
     @property
     def avg_ms(self) -> float:
@@ -163,6 +164,7 @@ class NodeTimes:
             self.failed + other.failed,
             self.wait_ms + other.wait_ms,
             self.parked_ms + other.parked_ms,
+            self.cut + other.cut,
         )
 
 
@@ -177,8 +179,8 @@ def node_times(history: Iterable[Checkpoint]) -> list[NodeTimes]:
     for checkpoint in history:
         for node, timing in checkpoint.nodes.items():
             ms, failed = timing.get("ms", 0), timing.get("failed", 0)
-            waited, parked = timing.get("wait", 0), timing.get("parked", 0)
-            add(NodeTimes(node, 1, ms, ms, _usage(timing), failed, waited, parked))
+            waited, parked, cut = (timing.get(name, 0) for name in ("wait", "parked", "cut"))
+            add(NodeTimes(node, 1, ms, ms, _usage(timing), failed, waited, parked, cut))
             if branch := timing.get("branch"):
                 visits, total_ms, max_ms = branch["visits"], branch["ms"], branch["max_ms"]
                 add(NodeTimes(branch["id"], visits, total_ms, max_ms, _usage(branch)))

@@ -14,6 +14,7 @@ from sleipnir.scheduler.runs.events import (
     ModelCalled,
     QuestionAnswered,
     QuestionAsked,
+    ReplyCut,
     RetryScheduled,
     RunEnded,
     RunForked,
@@ -58,6 +59,8 @@ def _lines(event: Event) -> Iterator[str]:  # noqa: C901 - one short case a kind
         case ModelCalled(_, model, tools, source):
             known = f" ({source})" if source else ""
             yield f"  llm call: model={model} tools={','.join(tools) or '<none>'}{known}"
+        case ReplyCut(_, tokens):
+            yield "  reply cut off" + (f" after {tokens} tokens" if tokens else "")
         case ToolPrinted():
             yield f"    {event.text}"
         case ToolCalled(_, tool, ms, failure):

@@ -1,19 +1,21 @@
 """Recordings: the model and tool calls of a run, one JSON line each, for replay.
 
     {"node": "sort", "request": {…}, "reply": {…}, "usage": {…}}
+    {"node": "sort", "request": {…}, "reply": {…}, "finish": "length", "usage": {…}}
     {"node": "sort", "request": {…}, "error": "HTTP 429: …"}
     {"node": "sort", "tool": "fs_cat", "arguments": {…}, "result": …}
 
 `request` is what the model was asked (model, messages, tools, settings), `reply` the assistant's
-message, `error` why there was none. Hand-written calls have no `request`: they reply to whatever
-their node asks next or, without a `node`, to whatever is asked next.
+message, `finish` why it ended before the model was done, `error` why there was none. Hand-written
+calls have no `request`: they reply to whatever their node asks next or, without a `node`, to
+whatever is asked next.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
@@ -22,6 +24,16 @@ from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 
 # Per recording, for what runs store in Redis and for what files bring there.
 LIMIT_BYTES = 16 * 1024 * 1024
+
+# Why a reply ended before the model was done: at its greatest length, or by a content filter.
+Finish: TypeAlias = Literal["length", "content_filter"]
+_FINISHES: Final = get_args(Finish)
+
+# The same for people, as a remark on a reply.
+FINISH_NOTES: Mapping[str, str] = {
+    "length": "cut off",
+    "content_filter": "stopped by a content filter",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +45,13 @@ class RecordedCall:
     request: Mapping[str, Any] | None = None
     node: str | None = None
     usage: Usage = NO_USAGE
+    finish: Finish | None = None  # None: the model was done
 
     def to_json(self) -> dict[str, Any]:
         outcome: dict[str, Any] = {"error": self.error}
         if self.reply is not None:
-            outcome = {"reply": self.reply, "usage": self.usage.to_json()}
+            ended = {} if self.finish is None else {"finish": self.finish}
+            outcome = {"reply": self.reply, **ended, "usage": self.usage.to_json()}
         given = {"node": self.node, "request": self.request}
         return {**{name: value for name, value in given.items() if value is not None}, **outcome}
 
@@ -132,7 +146,15 @@ def _call(value: dict[str, Any]) -> RecordedCall:
         request=request,
         node=node,
         usage=_usage(value.get("usage") or {}),
+        finish=_finish(value.get("finish")),
     )
+
+
+def _finish(value: Any) -> Finish | None:
+    if value is not None and value not in _FINISHES:
+        raise ValueError(f"'finish' is none of {', '.join(_FINISHES)}")
+    found: Finish | None = value
+    return found
 
 
 def _check_request(request: dict[str, Any]) -> None:
@@ -153,6 +175,8 @@ def _check_request(request: dict[str, Any]) -> None:
 def _check_reply(message: dict[str, Any]) -> None:
     if not isinstance(message.get("content") or "", str):
         raise ValueError("'content' of the reply is not a string")
+    if not isinstance(message.get("refusal") or "", str):
+        raise ValueError("'refusal' of the reply is not a string")
     calls = message.get("tool_calls") or []
     if not isinstance(calls, list) or not all(map(_is_call, calls)):
         raise ValueError(

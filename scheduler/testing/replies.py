@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from sleipnir.graphs.schema import JsonObject, Section
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
-from sleipnir.scheduler.runs.recording import RecordedCall
+from sleipnir.scheduler.runs.recording import Finish, RecordedCall
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,13 +34,19 @@ class ReplyFields(Section):
     """In place of `text`: a value, as JSON."""
     calls: list[Any] = field(default_factory=list)
     """Functions that the model calls."""
+    finish: Finish | None = None
+    """Why the reply ends before the model is done. Default: it is done."""
+    refusal: str | None = None
+    """Why the model refuses to answer."""
     error: str | None = None
     """In place of a reply: the call fails with this message."""
 
 
-def reply_of(message: Mapping[str, Any]) -> dict[str, Any] | None:
+def reply_of(message: Mapping[str, Any], finish: Finish | None = None) -> dict[str, Any] | None:
     """Return a model's message as a reply of a case; None if it has calls without an object."""
     reply: dict[str, Any] = {"text": message["content"]} if message.get("content") else {}
+    ends = {"finish": finish, "refusal": message.get("refusal")}
+    reply |= {name: value for name, value in ends.items() if value}
     calls = [each["function"] for each in message.get("tool_calls") or ()]
     try:
         arguments = [json.loads(each["arguments"] or "{}") for each in calls]
@@ -66,6 +72,8 @@ def scripted_call(
         return RecordedCall(error=reply.error, node=node)
     text = reply.text if reply.value is None else encode(reply.value)
     message: dict[str, Any] = {"role": "assistant", "content": text or ""}
+    if reply.refusal is not None:
+        message["refusal"] = reply.refusal
     if calls:
         message["tool_calls"] = [
             {
@@ -75,4 +83,4 @@ def scripted_call(
             }
             for position, call in enumerate(calls, number + 1)
         ]
-    return RecordedCall(message, node=node)
+    return RecordedCall(message, node=node, finish=reply.finish)

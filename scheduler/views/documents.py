@@ -185,5 +185,6 @@ def _node_document(row: NodeTimes, node_type: str | None) -> Document:
         "max_s": row.max_ms / 1000,
         "waited_s": row.wait_ms / 1000,
         "parked_s": row.parked_ms / 1000,
+        "cut": row.cut,
         "usage": row.usage.to_json(),
     }

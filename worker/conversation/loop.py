@@ -18,6 +18,7 @@ from sleipnir.graphs.state import encode
 from sleipnir.scheduler.agents.asking import TOO_LARGE, is_too_large
 from sleipnir.scheduler.agents.loop_check import Bounds
 from sleipnir.scheduler.runs.events import ToolCalled
+from sleipnir.worker.conversation import cut_replies
 from sleipnir.worker.conversation.arguments import parse_arguments
 from sleipnir.worker.conversation.repeated_calls import repeated
 from sleipnir.worker.conversation.tool_set import (
@@ -102,6 +103,8 @@ def carry_out(
 ) -> list[Message]:
     """Carry out the calls of a reply; return its message, followed by the result of each call.
 
+    Those of a reply that was cut off are not carried out.
+
     Args:
         refused: results of calls that must not be carried out, by call id.
         finish_last: applied to the last result, once all calls are carried out.
@@ -109,7 +112,9 @@ def carry_out(
     Raises:
         ConversationTooLarge, Parked: as `converse`.
     """
-    return [reply.message, *_Turn(calls, toolset, reply, refused, finish_last).results()]
+    refused = {**refused, **cut_replies.refusals(reply)}
+    turn = _Turn(calls, toolset, reply, refused, finish_last)
+    return [cut_replies.message_of(reply), *turn.results()]
 
 
 class _Turn:

@@ -5,7 +5,8 @@ is every result of a call, unless the turn's commit follows at once. A worker th
 over asks the same questions in the same order, and is answered from the record as far as it goes.
 
 Entries of a visit, oldest first:
-    {"reply": message, "usage": […]}             of the model, or of the extractor
+    {"reply": message, "usage": […]}             of the model, or of the extractor; with `finish`
+                                                 and `tokens` if it ended before the model was done
     {"turn": n, "call": id, "result": value}     of a call in the n-th reply, from 1; turn 0 is
                                                  for what comes before the first reply
     {"turn": n, "call": id, "question": text}    a guarded call asked a person, and the visit parked
@@ -92,7 +93,9 @@ class Transcript:
         self._turn += 1
         self._unrecorded = reply
         with contextlib.suppress(ConversationTooLarge):
-            entry = {"reply": reply.message, "usage": reply.usage.to_list()}
+            entry: dict[str, Any] = {"reply": reply.message, "usage": reply.usage.to_list()}
+            if reply.finish is not None:
+                entry |= {"finish": reply.finish, "tokens": reply.tokens}
             self._append(entry, usage=reply.usage)
             self._unrecorded = None
 
@@ -187,7 +190,9 @@ class Transcript:
             self._results = {key: kept for key, kept in self._results.items() if key[0] == 0}
             self._answers.clear()
         elif "reply" in entry:
-            self._replies.append(Reply(entry["reply"], Usage(*entry["usage"])))
+            finish, tokens = entry.get("finish"), entry.get("tokens", 0)
+            reply = Reply(entry["reply"], Usage(*entry["usage"]), "model", finish, tokens)
+            self._replies.append(reply)
         elif "result" in entry:
             self._results[entry["turn"], entry["call"]] = entry["result"]
         elif "noted" in entry:

@@ -50,6 +50,8 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
         temperature=graph.temperature if node.temperature is None else node.temperature,
         top_p=graph.top_p if node.top_p is None else node.top_p,
         reasoning_effort=node.reasoning_effort or graph.reasoning_effort,
+        max_tokens=graph.max_tokens if node.max_tokens is None else node.max_tokens,
+        accepts_cut=node.output_schema is None and (node.on_cut or graph.on_cut) == "accept",
         timeout_s=node.timeout,
     )
     toolset = visit.services.tools.resolve(visit) if node.tools else NO_TOOLS

@@ -37,6 +37,7 @@ from sleipnir.worker.agents.documents import lasting_sources, search_warnings
 from sleipnir.worker.agents.prompt import lasting_instructions, opening
 from sleipnir.worker.agents.skills import Skills
 from sleipnir.worker.agents.texts import continuation
+from sleipnir.worker.conversation.cut_replies import is_told
 from sleipnir.worker.conversation.loop import Parked, carry_out
 from sleipnir.worker.conversation.repeated_calls import repeated
 from sleipnir.worker.conversation.retries import is_transient, pause_s
@@ -65,6 +66,7 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
     calls, notebook = _model_calls(visit), Notebook.of(visit.state, visit.run_id)
     conversation = conversation_of(visit.state)
     before = conversation.own
+    calls.told_of_cut = is_told(before)
     skills = Skills(visit, choice_of(visit.node.config), notebook)
     toolset = skills.offered(_toolset(visit, calls, before, notebook, skills))
     try:

@@ -9,12 +9,20 @@ from typing import Any
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.limits.money import dollars
-from sleipnir.scheduler.runs.events import ModelCalled
+from sleipnir.scheduler.runs.events import ModelCalled, ReplyCut
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.conversation.token_stream import TokenStream
 from sleipnir.worker.conversation.transcript import Transcript
 from sleipnir.worker.llm.caller import Caller
-from sleipnir.worker.llm.client import Declaration, Message, ModelCallFailed, ModelRequest, Reply
+from sleipnir.worker.llm.client import (
+    CutOff,
+    Declaration,
+    Message,
+    ModelCallFailed,
+    ModelRequest,
+    Refused,
+    Reply,
+)
 from sleipnir.worker.llm.recording.cache import kept_for_s
 from sleipnir.worker.visit.context import Visit
 
@@ -28,9 +36,14 @@ class ModelCalls:
     temperature: float | None = None
     top_p: float | None = None
     reasoning_effort: str | None = None
+    max_tokens: int | None = None
+    # Whether a text that was cut off is an answer; one that is asked for as a whole never is.
+    accepts_cut: bool = True
     # The node's own timeout, over all its tries; the run's applies as well.
     timeout_s: float | None = None
     transcript: Transcript = field(init=False)
+    # Whether the model was told that its last calls were cut off; the next time is a failure.
+    told_of_cut: bool = False
     _asked: int = 0
 
     def __post_init__(self) -> None:
@@ -47,20 +60,43 @@ class ModelCalls:
         tools: Sequence[Declaration] = (),
         *,
         streamed: bool = True,
+        whole: bool = False,
     ) -> Reply:
         """Return the model's reply; the recorded one, if the question was asked before.
 
         Args:
             streamed: whether those who follow the run are to see it.
+            whole: whether a text that was cut off is a failure in any case.
 
         Raises:
-            ModelCallFailed: also if there is no model, or no time left to ask.
+            ModelCallFailed: also if there is no model, or no time left to ask; `Refused`: the model
+                or a content filter refused; `CutOff`: the reply was cut off. With calls, it is
+                returned once, so that the model can be told.
             MustWait: a limit delays the call.
         """
-        self._asked += 1
-        request = ModelRequest(
-            self.model, messages, tools, self.temperature, self.top_p, self.reasoning_effort
+        reply = self._recorded_or_new(self._request(messages, tools), streamed=streamed)
+        require_answer(reply)
+        if reply.is_cut and reply.calls:
+            if self.told_of_cut:
+                raise CutOff(reply)
+            self.told_of_cut = True
+        elif reply.is_cut and (whole or not self.accepts_cut or not reply.text.strip()):
+            raise CutOff(reply)
+        return reply
+
+    def _request(self, messages: Sequence[Message], tools: Sequence[Declaration]) -> ModelRequest:
+        return ModelRequest(
+            self.model,
+            messages,
+            tools,
+            self.temperature,
+            self.top_p,
+            self.reasoning_effort,
+            self.max_tokens,
         )
+
+    def _recorded_or_new(self, request: ModelRequest, *, streamed: bool) -> Reply:
+        self._asked += 1
         exchanges = self.visit.services.exchanges
         replied = self.transcript.next_reply()
         if replied is not None:
@@ -72,6 +108,8 @@ class ModelCalls:
         reply = self._reply_to(request, self._caller(str(self._asked), streamed=streamed))
         self.transcript.took(reply)
         exchanges.add(request, reply, monotonic() - began)
+        if reply.is_cut:
+            self.visit.services.narration.narrate(ReplyCut(self.visit.node_id, reply.tokens))
         return reply
 
     def ask_beside(self, messages: Sequence[Message], model: str | None, key: str) -> Reply:
@@ -86,7 +124,11 @@ class ModelCalls:
         """
         self._require_time()
         request = ModelRequest(model or self.model, messages, (), self.temperature, self.top_p)
-        return self._reply_to(request, self._caller(key, streamed=False))
+        reply = self._reply_to(request, self._caller(key, streamed=False))
+        require_answer(reply)
+        if reply.is_cut:
+            raise CutOff(reply)
+        return reply
 
     def _require_time(self) -> None:
         if not self.model:
@@ -108,9 +150,9 @@ class ModelCalls:
             visit.services.run_log.keep("usage", f"{request.model}: {_in_words(reply.usage)}")
         return reply
 
-    def complete(self, messages: Sequence[Message]) -> str:
-        """Return the text of the model's reply; raises as `ask`."""
-        return self.ask(messages).text
+    def complete(self, messages: Sequence[Message], *, streamed: bool = True) -> str:
+        """Return the text of a whole reply of the model; raises as `ask`."""
+        return self.ask(messages, streamed=streamed, whole=True).text
 
     def node_seconds_left(self) -> float | None:
         """Return what remains of the node's own timeout; None without one."""
@@ -149,6 +191,18 @@ class ModelCalls:
         if not visit.context.streamed:
             return None
         return TokenStream(visit.services.narration.stream, visit.secrets)
+
+
+def require_answer(reply: Reply) -> None:
+    """Check that a reply is an answer.
+
+    Raises:
+        Refused: the model refused, or a content filter stopped it.
+    """
+    if reply.refusal is not None:
+        raise Refused(f"the model refused: {reply.refusal}")
+    if reply.finish == "content_filter":
+        raise Refused("stopped by the provider's content filter")
 
 
 def _in_words(usage: Usage) -> str:

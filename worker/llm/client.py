@@ -13,6 +13,7 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.config.models import Price
 from sleipnir.scheduler.limits.records import ProviderFailureKind
 from sleipnir.scheduler.runs.model import Usage
+from sleipnir.scheduler.runs.recording import Finish
 from sleipnir.worker.visit.cancellation import Cancellation
 
 # Lazy: it imports the HTTP client, which takes a quarter of a second.
@@ -42,13 +43,15 @@ class ModelRequest:
     temperature: float | None = None
     top_p: float | None = None
     reasoning_effort: str | None = None
+    max_tokens: int | None = None
 
     def settings(self) -> dict[str, Any]:
-        """Return the sampling settings that are given."""
+        """Return the settings that are given."""
         settings = {
             "temperature": self.temperature,
             "top_p": self.top_p,
             "reasoning_effort": self.reasoning_effort,
+            "max_tokens": self.max_tokens,
         }
         return {name: value for name, value in settings.items() if value is not None}
 
@@ -89,6 +92,28 @@ class Reply:
     message: Message  # the assistant's message, as the provider expects it in the next request
     usage: Usage
     source: Literal["model", "cached", "replayed"] = "model"
+    finish: Finish | None = None  # why it ended; None: the model was done
+    replayed_tokens: int = 0  # its length, if it cost nothing now
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it ended at its greatest length."""
+        return self.finish == "length"
+
+    @property
+    def tokens(self) -> int:
+        """Its length in tokens; 0 if unknown."""
+        return self.usage.completion_tokens or self.replayed_tokens
+
+    @property
+    def refusal(self) -> str | None:
+        """Why the model refuses to answer."""
+        return self.message.get("refusal") or None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the model has said all that it wanted to say."""
+        return self.finish is None and self.refusal is None
 
     @property
     def text(self) -> str:
@@ -134,6 +159,27 @@ class ModelCallFailed(Exception):
         self.status = status
         self.retry_after_s = retry_after_s
         super().__init__(message)
+
+
+class Refused(ModelCallFailed):
+    """The model refused to answer, or the provider's content filter stopped its reply."""
+
+    may_pass = False
+
+
+class CutOff(ModelCallFailed):
+    """A reply that is needed whole was cut off at its greatest length."""
+
+    may_pass = False
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__(f"the {cut_off(reply)}; raise max_tokens")
+
+
+def cut_off(reply: Reply) -> str:
+    """Return in words how a reply was cut off."""
+    # Not every server counts.
+    return f"reply was cut off after {reply.tokens} tokens" if reply.tokens else "reply was cut off"
 
 
 class NotCalled(ModelCallFailed):

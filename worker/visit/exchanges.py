@@ -42,6 +42,11 @@ class Exchanges:
         self._all.append(_Exchange(request, new, reply, seconds))
         self._seen = [*messages, reply.message]
 
+    @property
+    def cut(self) -> int:
+        """How many replies were cut off at their greatest length."""
+        return sum(each.reply.is_cut for each in self._all)
+
     def entry(self, place: Mapping[str, Any], mask: Callable[[str], str], limit_bytes: int) -> str:
         """Return all exchanges as JSON text, with long texts cut and secrets masked.
 
@@ -75,6 +80,7 @@ class Exchanges:
                 "usage": each.reply.usage.to_list(),
                 "seconds": None if each.seconds is None else round(each.seconds, 3),
                 "source": each.reply.source,
+                **({} if each.reply.finish is None else {"finish": each.reply.finish}),
             }
             for each in self._all
         ]

@@ -152,6 +152,17 @@ def test_a_price_that_is_not_known_is_said(engine: Engine) -> None:
     assert "the price of openai:home-made is not known" in caught.value.message
 
 
+def test_a_reply_that_is_bounded_takes_no_more_of_a_budget(engine: Engine) -> None:
+    engine.configure(models={"budgets": {"day": {"tokens": 100}}})
+    caller = Caller("00" * 8, "00" * 8, None, "ask", "00" * 8 + ":1/ask:1:1")
+
+    permit = engine.gate.reserve(ModelRequest("openai:m", [], max_tokens=50), caller)
+
+    assert permit.grant.reservation.worst_tokens <= 60
+    with pytest.raises(ModelCallFailed, match="budget"):
+        engine.gate.reserve(ModelRequest("openai:m", []), caller)
+
+
 def test_a_paused_run_says_so_and_goes_on_when_resumed(engine: Engine, server: ModelServer) -> None:
     budget = {"tokens": 10, "on_excess": "pause"}
     engine.configure(models={"max_output_tokens": 5, "budgets": {"run": budget}})

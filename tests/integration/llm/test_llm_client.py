@@ -15,7 +15,13 @@ from typing import Any
 
 import pytest
 
-from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest, complete
+from sleipnir.worker.llm.client import (
+    OPENAI_COMPATIBLE,
+    Endpoint,
+    ModelCallFailed,
+    ModelRequest,
+    complete,
+)
 from sleipnir.worker.visit.cancellation import Cancellation
 from tests.support.model_server import DRIPS, HANGS, RESETS, ModelServer, Reply, calls, fails, says
 from tests.support.wait import wait_until
@@ -81,6 +87,18 @@ def test_only_given_settings_are_sent(server: ModelServer) -> None:
     assert first.pop("temperature") == 0.0
     assert first.pop("reasoning_effort") == "low"
     assert first == second == {"model": "home-made", "messages": HELLO}
+
+
+def test_the_longest_reply_has_the_name_that_the_provider_takes(server: ModelServer) -> None:
+    server.script.add(says("hi"), says("hi"))
+    own = Endpoint(f"{OPENAI_COMPATIBLE}/m", server.base_url, "none")
+
+    complete(ModelRequest("openai:home-made", HELLO, max_tokens=9))
+    complete(ModelRequest("own:m", HELLO, max_tokens=9), endpoint=own)
+
+    first, second = (request.body for request in server.requests)
+    assert (first["max_completion_tokens"], "max_tokens" in first) == (9, False)
+    assert (second["max_tokens"], "max_completion_tokens" in second) == (9, False)
 
 
 def test_everything_after_the_first_colon_is_the_model(server: ModelServer) -> None:

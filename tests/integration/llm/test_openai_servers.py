@@ -52,6 +52,7 @@ REQUEST = ModelRequest(
     [LOOK],
     temperature=0.5,
     top_p=0.9,
+    max_tokens=99,
 )
 # Of the others litellm tells no address, but uses one.
 ADDRESSED = SERVERS.keys() - {"openai", OPENAI_COMPATIBLE, "openrouter"}

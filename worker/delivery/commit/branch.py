@@ -137,6 +137,8 @@ def _timing(delivery: Delivery, usage: Usage) -> dict[str, Any]:
     usage += counted_usage(visit)
     if usage:
         timing["usage"] = usage.to_list()
+    if cut := visit.services.exchanges.cut:
+        timing["cut"] = cut
     if isinstance(visit.node, MapNode) and visit.resumed_with is not None:
         timing["branch"] = _branch_timing(visit.node, visit.resumed_with)
     return timing

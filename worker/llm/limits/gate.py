@@ -151,14 +151,14 @@ class Gate:
         limits = self._rules.limits(request.model)
         budgets = self._budgets(caller)
         prompt = prompt_tokens(request) if limits or budgets else 0
-        worst = prompt + self._longest_reply(request.model) if budgets else 0
+        worst = prompt + self._longest_reply(request) if budgets else 0
         return Reservation(
             call=call_of(caller.key, request.model),
             names=names_of(request.model),
             runs=tuple(dict.fromkeys((caller.run_id, caller.root))),
             limits=limits,
             budgets=budgets,
-            tokens=prompt + self.lengths.expected(request.model),
+            tokens=prompt + self._expected_reply(request),
             worst_tokens=worst,
             worst_usd=self._worst_usd(request.model, prompt, worst - prompt, budgets),
             max_wait_s=0.0 if next_model else self._max_wait_s(caller),
@@ -176,8 +176,14 @@ class Gate:
         owned = ((owner_of(each.scope, caller.root, caller.batch), each) for each in budgets)
         return tuple((owner, budget) for owner, budget in owned if owner is not None)
 
-    def _longest_reply(self, model: str) -> int:
-        return self._pricing.longest_reply(model) or self._settings.max_output_tokens
+    def _longest_reply(self, request: ModelRequest) -> int:
+        if request.max_tokens is not None:
+            return request.max_tokens
+        return self._pricing.longest_reply(request.model) or self._settings.max_output_tokens
+
+    def _expected_reply(self, request: ModelRequest) -> int:
+        expected = self.lengths.expected(request.model)
+        return expected if request.max_tokens is None else min(expected, request.max_tokens)
 
     def _worst_usd(
         self, model: str, prompt: int, completion: int, budgets: tuple[tuple[str, Budget], ...]

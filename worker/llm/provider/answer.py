@@ -13,11 +13,25 @@ from typing import Any, Protocol
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import Usage
+from sleipnir.scheduler.runs.recording import Finish
 from sleipnir.worker.llm.client import Embedded, Endpoint, Listener, Message, ModelRequest, Reranked
 
 # The fields of a message that are texts: what the model says, its reasoning under both of its
 # names, and why it refuses. All others are about the server.
 SAID = ("content", "reasoning_content", "reasoning", "refusal")
+
+# Why a reply ended, in the words of OpenAI, Anthropic, Google and Mistral, in small letters; any
+# other means that the model was done.
+_FINISHES: Mapping[str, Finish] = {
+    **dict.fromkeys(
+        ("length", "max_tokens", "model_length", "model_context_window_exceeded"), "length"
+    ),
+    **dict.fromkeys(
+        ("content_filter", "refusal", "safety", "prohibited_content", "blocklist", "spii"),
+        "content_filter",
+    ),
+    "recitation": "content_filter",
+}
 
 # How replies begin if the server does not separate the model's reasoning from its answer.
 _THOUGHTS = re.compile(r"<think(?:ing)?>(.*?)</think(?:ing)?>(.*)", re.DOTALL)
@@ -29,6 +43,7 @@ class Answer:
 
     message: Message
     usage: Usage  # its cost by the price list; None if not listed
+    finish: Finish | None = None
 
 
 class ProviderClient(Protocol):
@@ -128,6 +143,11 @@ def assistant_message(said: Mapping[str, Any]) -> Message:
     if calls:
         message["tool_calls"] = _identified(calls)
     return {name: _finite(value) for name, value in message.items()}
+
+
+def finish_of(choice: Mapping[str, Any]) -> Finish | None:
+    """Return why a choice ended, or a piece of it; None if the model was done, or is not yet."""
+    return _FINISHES.get(str(choice.get("finish_reason") or "").lower())
 
 
 def text_of(content: Any) -> str:

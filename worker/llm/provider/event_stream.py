@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from io import StringIO
 from typing import Any
 
+from sleipnir.scheduler.runs.recording import Finish
 from sleipnir.worker.llm.client import ReplyTooLarge
 from sleipnir.worker.llm.provider.answer import (
     SAID,
     NotACompletion,
     calls_of,
+    finish_of,
     text_of,
 )
 from sleipnir.worker.llm.provider.streamed_calls import StreamedCalls
@@ -47,6 +49,7 @@ class StreamedReply:
     def __init__(self, limit_bytes: int) -> None:
         self.usage: Any = None
         self.is_complete = False  # whether the model has said that it is finished
+        self.finish: Finish | None = None
         self._limit_bytes = limit_bytes
         self._taken_bytes = 0
         self._texts: dict[str, StringIO] = {}
@@ -66,6 +69,7 @@ class StreamedReply:
         if choice is None:
             return ""
         self.is_complete = self.is_complete or bool(choice.get("finish_reason"))
+        self.finish = finish_of(choice) or self.finish
         delta = choice.get("delta") or {}
         if not isinstance(delta, dict):
             raise NotACompletion(piece)

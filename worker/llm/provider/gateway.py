@@ -75,7 +75,8 @@ def call(
     try:
         with _bounded(limit_s, values):
             answer = client.ask(request, endpoint, listener, limit_bytes)
-        return Reply(answer.message, _with_cost(answer.usage, endpoint))
+        usage = _with_cost(answer.usage, endpoint)
+        return Reply(answer.message, usage, finish=answer.finish)
     except Exception as error:
         if cancellation is not None and cancellation.is_set():
             raise ModelCallFailed("cancelled: the run no longer needs this reply") from error

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sleipnir.scheduler.runs.model import Usage
+from sleipnir.scheduler.runs.recording import Finish
 from sleipnir.worker.llm.client import (
     Embedded,
     Endpoint,
@@ -26,6 +27,7 @@ from sleipnir.worker.llm.provider import model_catalog
 from sleipnir.worker.llm.provider.answer import (
     Answer,
     assistant_message,
+    finish_of,
     order_of,
     tokens_reranked,
     vectors_of,
@@ -69,10 +71,11 @@ def ask(
     if listener is None:
         response = litellm.completion(**arguments)
         cost_usd = response._hidden_params.get("response_cost")
-        return Answer(_message(response), _usage(response, cost_usd))
+        return Answer(_message(response), _usage(response, cost_usd), _finish(response))
     response, calls = _in_pieces(arguments, listener, limit_bytes)
     message = _message(response, {"tool_calls": calls} if calls else {})
-    return Answer(message, _usage(response, _cost_usd(response, endpoint.model)))
+    usage = _usage(response, _cost_usd(response, endpoint.model))
+    return Answer(message, usage, _finish(response))
 
 
 def embed(texts: Sequence[str], endpoint: Endpoint) -> Embedded:
@@ -122,6 +125,8 @@ def facts_of(model: str) -> ModelFacts:
 
 def _arguments(request: ModelRequest, endpoint: Endpoint) -> dict[str, Any]:
     settings = request.settings()
+    if "max_tokens" in settings and endpoint.model.startswith("openai/"):
+        settings["max_completion_tokens"] = settings.pop("max_tokens")
     if request.tools:
         settings["tools"] = [dict(tool) for tool in request.tools]
     return {
@@ -186,6 +191,14 @@ def _message(response: Any, streamed: Mapping[str, Any] = _NOTHING) -> Message:
     if not any((message.get("provider_specific_fields") or {}).values()):
         message.pop("provider_specific_fields", None)
     return assistant_message(message)
+
+
+def _finish(response: Any) -> Finish | None:
+    return (
+        finish_of({"finish_reason": response.choices[0].finish_reason})
+        if response.choices
+        else None
+    )
 
 
 def _usage(response: Any, cost_usd: float | None) -> Usage:

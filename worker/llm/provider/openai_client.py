@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 
 from sleipnir.scheduler.runs.model import Usage
+from sleipnir.scheduler.runs.recording import Finish
 from sleipnir.worker.llm.client import Embedded, Endpoint, Listener, ModelRequest, Reranked
 from sleipnir.worker.llm.provider import model_catalog
 from sleipnir.worker.llm.provider.answer import (
@@ -19,6 +20,7 @@ from sleipnir.worker.llm.provider.answer import (
     ErrorReply,
     NotACompletion,
     assistant_message,
+    finish_of,
     order_of,
     tokens_reranked,
     vectors_of,
@@ -93,12 +95,20 @@ def _body(request: ModelRequest, address: ModelAddress) -> dict[str, Any]:
     body: dict[str, Any] = {
         "model": address.model,
         "messages": [dict(message) for message in request.messages],
-        **request.settings(),
+        **_settings(request, address),
         **address.asks_cost,
     }
     if request.tools:
         body["tools"] = [dict(tool) for tool in request.tools]
     return body
+
+
+def _settings(request: ModelRequest, address: ModelAddress) -> dict[str, Any]:
+    settings = request.settings()
+    if "max_tokens" in settings and address.provider == "openai":
+        # The name that its reasoning models insist on.
+        settings["max_completion_tokens"] = settings.pop("max_tokens")
+    return settings
 
 
 def _send(address: ModelAddress, url: str, body: Mapping[str, Any]) -> httpx.Response:
@@ -143,12 +153,15 @@ def _answer(completion: Mapping[str, Any], address: ModelAddress) -> Answer:
     message = (choices[0].get("message") if choices else None) or {"content": ""}
     if not isinstance(message, dict):
         raise NotACompletion(completion)
-    return _answered(message, completion.get("usage"), address)
+    finish = finish_of(choices[0]) if choices else None
+    return _answered(message, completion.get("usage"), finish, address)
 
 
-def _answered(message: Mapping[str, Any], usage: Any, address: ModelAddress) -> Answer:
+def _answered(
+    message: Mapping[str, Any], usage: Any, finish: Finish | None, address: ModelAddress
+) -> Answer:
     said = {name: message[name] for name in (*SAID, "tool_calls") if name in message}
-    return Answer(assistant_message(said), _usage(usage, address))
+    return Answer(assistant_message(said), _usage(usage, address), finish)
 
 
 def _streamed(
@@ -171,7 +184,7 @@ def _streamed(
             listener.on_text(text)
     if not reply.is_complete:
         raise httpx.RemoteProtocolError("the stream broke off", request=response.request)
-    return _answered(reply.message(), reply.usage, address)
+    return _answered(reply.message(), reply.usage, reply.finish, address)
 
 
 def _usage(counted: Any, address: ModelAddress) -> Usage:

@@ -41,8 +41,10 @@ class ReplyCache:
         return None if message is None else Reply(json.loads(message), NO_USAGE, "cached")
 
     def keep(self, request: ModelRequest, caller: Caller, reply: Reply) -> None:
-        """Cache a reply, unless it is blank."""
-        if caller.cache_s is None or not (reply.text.strip() or reply.calls):
+        """Cache a reply, unless it is blank or ended before the model was done."""
+        if caller.cache_s is None or not reply.is_whole:
+            return
+        if not (reply.text.strip() or reply.calls):
             return
         # The reply counts even if it cannot be cached, as when Redis is full.
         with contextlib.suppress(RedisError):

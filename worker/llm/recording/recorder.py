@@ -24,7 +24,9 @@ class Recorder:
         """Record a reply."""
         if caller.recorded:
             message = redacted(dict(reply.message), caller.secrets)
-            self._add(request, caller, RecordedCall(message, usage=reply.usage))
+            self._add(
+                request, caller, RecordedCall(message, usage=reply.usage, finish=reply.finish)
+            )
 
     def failed(self, request: ModelRequest, caller: Caller, failure: ModelCallFailed) -> None:
         """Record a failure, so that a replay takes the same course."""

@@ -77,7 +77,8 @@ class Replay:
             raise
         if call.reply is None:
             raise ModelCallFailed(call.error)
-        return Reply(call.reply, NO_USAGE, "replayed")
+        tokens = call.usage.completion_tokens
+        return Reply(call.reply, NO_USAGE, "replayed", call.finish, tokens)
 
     def exactly(
         self, asked: dict[str, Any], caller: Caller, digest: str, what: str

@@ -17,6 +17,7 @@ from sleipnir.graphs.schema import Graph, MapNode
 from sleipnir.scheduler.cli import run_page
 from sleipnir.scheduler.cli.terminal_output import unstyled
 from sleipnir.scheduler.runs.model import Run
+from sleipnir.scheduler.runs.recording import FINISH_NOTES
 from sleipnir.scheduler.second_chances.words import word_diff
 from sleipnir.scheduler.testing.replies import reply_of
 from sleipnir.scheduler.views import failures, graph, visits, why
@@ -157,7 +158,8 @@ class RunPage(RunHandler):
                 children = await self.children(of)
                 return {"children": children, "rows": list(_levels(children["children"]))}
             case "model":
-                return {"model": await self.model(of), "reply_line": _reply_line}
+                model = await self.model(of)
+                return {"model": model, "reply_line": _reply_line, "finish_notes": FINISH_NOTES}
             case "timeline":
                 document = await self.timeline(of)
                 drawn = await self.site.call(timeline_svg, document["rows"], document["now_ms"])
@@ -257,9 +259,9 @@ def _levels(children: Iterable[Document], depth: int = 0) -> Iterator[tuple[int,
         yield from _levels(child["children"], depth + 1)
 
 
-def _reply_line(message: Mapping[str, Any]) -> str | None:
+def _reply_line(exchange: Mapping[str, Any]) -> str | None:
     """Return a model's reply as a line of a test case's `replies`."""
-    reply = reply_of(message)
+    reply = reply_of(exchange["reply"], exchange.get("finish"))
     return None if reply is None else f"- {json.dumps(reply, ensure_ascii=False)}"
 
 

@@ -107,13 +107,15 @@ def test_a_reply_of_a_model_is_written_as_a_case_does(tmp_path: Path) -> None:
     replies = [
         {"text": "It says: hello.\n# no comment"},
         {"text": ""},
+        {"text": "It is 12", "finish": "length"},
+        {"refusal": "No."},
         {"text": "Look:", "calls": [{"name": "fs_cat", "arguments": {"path": "a.txt"}}]},
     ]
     lines = "".join(f"\n- {json.dumps(each)}" for each in replies)
 
     (case,), _ = read(tmp_path, f"name: a\nreplies:{lines}")
 
-    assert [reply_of(call.reply or {}) for call in case.replies] == replies
+    assert [reply_of(call.reply or {}, call.finish) for call in case.replies] == replies
     for arguments in ("{", "[]"):
         broken = {"tool_calls": [{"function": {"name": "f", "arguments": arguments}}]}
         assert reply_of(broken) is None

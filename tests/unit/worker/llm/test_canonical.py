@@ -40,6 +40,7 @@ def test_the_order_of_fields_makes_no_difference() -> None:
         {"messages": [*REQUEST.messages, {"role": "user", "content": "?"}]},
         {"tools": []},
         {"temperature": 0.6},
+        {"max_tokens": 9},
         {"temperature": None},
         {"top_p": 0.5},
         {"reasoning_effort": "high"},
