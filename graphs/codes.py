@@ -123,7 +123,8 @@ CODES: Mapping[str, Mapping[str, Code]] = {
         "E001": Code("the directory holds a `graph.yaml` and a `config.yaml`", "keep one"),
         "E002": Code("it holds neither", "rename a `graph.yml`; look at the path"),
         "E003": Code(
-            "the file cannot be read: not YAML, not UTF-8, over 1 MiB",
+            "the file cannot be read: not YAML, not UTF-8, over 1 MiB, or a line of `.env` that is "
+            "not `KEY=VALUE`",
             "the message has the place",
         ),
         "E004": Code("a key appears twice in one mapping", "remove one of them"),
@@ -256,6 +257,7 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "it does not answer",
             "its functions are missing",
         ),
+        "W022": Code("`${NAME}` in a `.env` is not expanded", "write the value"),
         "W601": Code(
             "a normal agent has no knowledge base, or its files have changed since it was built",
             "build it",

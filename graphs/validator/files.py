@@ -1,4 +1,4 @@
-"""Rules about the files of the agent directory: E003, E201, E202, E203."""
+"""Rules about the files of the agent directory: E003, E201, E202, E203, W022."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 
 from sleipnir.graphs.document.finding import Finding
-from sleipnir.graphs.env_file import ENV_FILE, read_env_file
+from sleipnir.graphs.env_file import ENV_FILE, EnvFileRefused, EnvLine, env_lines
 from sleipnir.graphs.files import inside, reason
 from sleipnir.graphs.schema import ScriptNode
 from sleipnir.graphs.validator.context import Context
@@ -32,13 +32,23 @@ def scripts_can_run(context: Context) -> Iterator[Finding]:
 
 
 def environment_files_can_be_read(context: Context) -> Iterator[Finding]:
-    """E003: `.env` files that the agent's programs get, its own and that of global tools."""
+    """E003, W022: `.env` files that the agent's programs get, its own and that of global tools."""
     for directory in (context.agent.directory, *context.resources.tool_directories):
         file = directory / ENV_FILE
         try:
-            read_env_file(file)
+            for line in env_lines(file):
+                if line.looks_expanded:
+                    yield _unexpanded(line, file)
+        except EnvFileRefused as error:
+            yield Finding("E003", error.reason, file=str(file), line=error.line)
         except OSError as error:
             yield Finding("E003", f"cannot read {file.name}: {reason(error)}", file=str(file))
+
+
+def _unexpanded(variable: EnvLine, file: Path) -> Finding:
+    message = f"`${{…}}` in {variable.name} is not expanded: programs get it as it is written"
+    hint = "write the value, or put it in single quotes"
+    return Finding("W022", message, hint=hint, file=str(file), line=variable.line)
 
 
 def _is_file(path: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import field
 from functools import cached_property
 from pathlib import Path
@@ -94,7 +95,11 @@ class LoadedAgent:
     def secrets(self) -> tuple[str, ...]:
         """The values its programs get from `.env` files under names that look like keys."""
         files = (self.directory / ENV_FILE, self.root / "functions" / "tools" / ENV_FILE)
-        return tuple(value for file in files for value in secrets_among(read_env_file(file)))
+        found: list[str] = []
+        for file in files:
+            with suppress(OSError):  # then no program is started with it
+                found += secrets_among(read_env_file(file))
+        return tuple(found)
 
     def executed_node(self, visit: str) -> str:
         """Return the node that a visit executes; for a map's invocation, the branch."""
