@@ -2,6 +2,7 @@
 
 SleipnirError
 ├── GraphError            something is wrong with an agent (sleipnir.graphs.errors)
+├── DrawingTooLarge       a drawing takes too long (sleipnir.scheduler.drawing.processes)
 ├── SettingInvalid        a setting from a flag, the environment or config.yaml is unusable
 ├── SecretsUnusable       the secrets file cannot be read, or other users could read it
 ├── SecretsMissing        a `{{NAME}}` that is in neither the secrets file nor the environment

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from sleipnir.graphs.drawing.colours import INK, LINE, paint_of
-from sleipnir.graphs.drawing.outline import Arrow, Box, Kind, Progress, outline_of
-from sleipnir.graphs.schema import Graph
+from sleipnir.graphs.drawing.outline import Arrow, Box, Kind, Outline
 
 SHAPES: Final[Mapping[str, str]] = {
     "agent": 'shape=box, style="filled", peripheries=2',
@@ -30,19 +29,17 @@ LINES: Final[Mapping[Kind, str]] = {
 START: Final = '" start"'
 
 
-def to_dot(graph: Graph, progress: Mapping[str, Progress] | None = None) -> str:
+def to_dot(outline: Outline) -> str:
     """Return the graph as DOT text, top to bottom."""
-    outline = outline_of(graph, progress)
-    by_progress = progress is not None
     font = 'fontname="Helvetica"'
     lines = [
-        f"digraph {_quoted(graph.name)} {{",
+        f"digraph {_quoted(outline.name)} {{",
         "    rankdir=TB;",
         f'    node [{font}, fontsize=12, fontcolor="{INK}"];',
         f'    edge [{font}, fontsize=10, color="{LINE}", fontcolor="{INK}"];',
         f'    {START} [shape=circle, width=0.15, label="", style=filled, fillcolor="{INK}"];',
     ]
-    lines += [_node(box, by_progress) for box in outline.boxes]
+    lines += [_node(box, outline.has_progress) for box in outline.boxes]
     if any(box.id == outline.start for box in outline.boxes):
         lines.append(f"    {START} -> {_quoted(outline.start)};")
     lines += [_edge(arrow) for arrow in outline.arrows]

@@ -45,7 +45,8 @@ def folded(outline: Outline, most: int = MOST_NODES) -> tuple[Outline, Rows]:
     arrows = tuple(
         _between(arrow, of_node) for arrow in outline.arrows if not _is_within(arrow, of_node)
     )
-    return Outline(boxes, arrows, of_node.get(outline.start, outline.start)), rows
+    start = of_node.get(outline.start, outline.start)
+    return replace(outline, boxes=boxes, arrows=arrows, start=start), rows
 
 
 def _thinned(outline: Outline) -> Outline:
@@ -54,12 +55,12 @@ def _thinned(outline: Outline) -> Outline:
     many = {node: count for node, count in aside.items() if count > _MOST_ASIDE}
     if not many:
         return outline
-    boxes = (
+    boxes = tuple(
         replace(box, caption=f"{box.caption}, from {many[box.id]} nodes") if box.id in many else box
         for box in outline.boxes
     )
-    arrows = (a for a in outline.arrows if not (a.kind in _ASIDE and a.target in many))
-    return Outline(tuple(boxes), tuple(arrows), outline.start)
+    arrows = tuple(a for a in outline.arrows if not (a.kind in _ASIDE and a.target in many))
+    return replace(outline, boxes=boxes, arrows=arrows)
 
 
 def _row_box(first: Box, nodes: Sequence[str]) -> Box:

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from sleipnir.graphs.drawing.native import Native
 from sleipnir.graphs.drawing.outline import Arrow, Box, Kind, Outline
 from sleipnir.graphs.drawing.text import BODY, LABEL, SMALL, shortened, width_of
-from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
-
-# Lazy: native code that only drawings need.
-with lazy_imports():
-    import graphlay
 
 TEXT_LENGTH: Final = 40
 LABEL_LENGTH: Final = 32
@@ -70,26 +66,25 @@ class Picture:
     bounds: tuple[float, float, float, float]  # left, top, right, bottom
 
 
-def place(outline: Outline, height: float = BOX_HEIGHT) -> Picture:
+def place(outline: Outline, native: Native, height: float = BOX_HEIGHT) -> Picture:
     """Lay a graph out in layers, top to bottom; deterministic.
 
     Args:
         height: of each box, which has room for two lines.
     """
-    request = graphlay.Graph()
     texts = [_texts(box) for box in outline.boxes]
-    for box, (name, caption) in zip(outline.boxes, texts, strict=True):
-        widest = max(width_of(name, BODY), width_of(caption, SMALL))
-        request.node(box.id, width=max(BOX_WIDTH, widest + PADDING), height=height)
+    nodes = [
+        _node(box.id, _width(*each), height) for box, each in zip(outline.boxes, texts, strict=True)
+    ]
     arrows = list(outline.arrows)
     if any(box.id == outline.start for box in outline.boxes):
-        request.node(START, width=START_SIZE, height=START_SIZE, shape="ellipse", rank="first")
+        nodes.append({**_node(START, START_SIZE, START_SIZE), "shape": "ellipse", "rank": "first"})
         arrows.append(Arrow(START, outline.start, "usual"))
     labels = [shortened(arrow.label, LABEL_LENGTH) for arrow in arrows]
-    for arrow, label in zip(arrows, labels, strict=True):
-        request.edge(arrow.source, arrow.target, **_edge_fields(arrow, label))
+    numbers = {node["key"]: number for number, node in enumerate(nodes)}
+    edges = [_edge(arrow, label, numbers) for arrow, label in zip(arrows, labels, strict=True)]
 
-    drawn = graphlay.layout(request, options=OPTIONS).to_dict()
+    drawn = native.lay_out({"nodes": nodes, "edges": edges}, OPTIONS)
 
     boxes = tuple(map(_placed, outline.boxes, texts, drawn["nodes"]))
     routes = tuple(map(_route, arrows, labels, drawn["edges"]))
@@ -102,9 +97,21 @@ def _texts(box: Box) -> tuple[str, str]:
     return shortened(box.id, TEXT_LENGTH), shortened(box.caption, TEXT_LENGTH)
 
 
-def _edge_fields(arrow: Arrow, label: str) -> dict[str, Any]:
-    # Draw the usual way through the graph as straight as possible.
-    fields: dict[str, Any] = {"weight": 1.0 if arrow.kind == "otherwise" else 3.0}
+def _width(name: str, caption: str) -> float:
+    return max(BOX_WIDTH, width_of(name, BODY) + PADDING, width_of(caption, SMALL) + PADDING)
+
+
+def _node(key: str, width: float, height: float) -> dict[str, Any]:
+    return {"key": key, "size": {"width": width, "height": height}, "shape": "box"}
+
+
+def _edge(arrow: Arrow, label: str, numbers: Mapping[str, int]) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "source": numbers[arrow.source],
+        "target": numbers[arrow.target],
+        # Draw the usual way through the graph as straight as possible.
+        "weight": 1.0 if arrow.kind == "otherwise" else 3.0,
+    }
     if label:
         width = width_of(label, LABEL) + LABEL_PADDING
         fields["label_size"] = {"width": width, "height": LABEL_HEIGHT}

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from sleipnir.graphs.drawing.colours import INK, OF_PROGRESS, OF_TYPE, paint_name
-from sleipnir.graphs.drawing.outline import Box, Kind, Progress, outline_of
-from sleipnir.graphs.schema import Graph
+from sleipnir.graphs.drawing.outline import Box, Kind, Outline
 
 SHAPES: Final[Mapping[str, tuple[str, str]]] = {
     "agent": ("[[", "]]"),
@@ -31,10 +30,9 @@ LINES: Final[Mapping[Kind, str]] = {
 SPECIAL: Final = re.compile(r"[^\w\s,:/()?!'=+.-]|^\s*[-+]|\.(?=\s)|_{2,}", re.ASCII)
 
 
-def to_mermaid(graph: Graph, progress: Mapping[str, Progress] | None = None) -> str:
+def to_mermaid(outline: Outline) -> str:
     """Return the graph as Mermaid text, top to bottom."""
-    outline = outline_of(graph, progress)
-    by_progress = progress is not None
+    by_progress = outline.has_progress
     # Node ids may be keywords of Mermaid, such as `end`.
     names = {box.id: f"n{number}" for number, box in enumerate(outline.boxes)}
     lines = ["flowchart TD"]

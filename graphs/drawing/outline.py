@@ -47,18 +47,20 @@ class Arrow:
 class Outline:
     """The parts of a graph that are drawn."""
 
+    name: str  # of the agent
     boxes: tuple[Box, ...]
     arrows: tuple[Arrow, ...]
     start: str
+    has_progress: bool = False
 
 
 def outline_of(graph: Graph, progress: Mapping[str, Progress] | None = None) -> Outline:
     """Return boxes in file order, and the arrows between them, without edges to unknown nodes."""
-    progress = progress or {}
-    boxes = tuple(_box(key, node, progress.get(key)) for key, node in graph.nodes.items())
+    reached = progress or {}
+    boxes = tuple(_box(key, node, reached.get(key)) for key, node in graph.nodes.items())
     arrows = (arrow for key, node in graph.nodes.items() for arrow in _arrows(key, node))
     known = (arrow for arrow in arrows if arrow.target in graph.nodes)
-    return Outline(boxes, _merged(known), graph.start)
+    return Outline(graph.name, boxes, _merged(known), graph.start, progress is not None)
 
 
 def _box(key: str, node: Node, progress: Progress | None) -> Box:

@@ -12,8 +12,9 @@ from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
 from sleipnir.graphs.drawing.layout import BOX_HEIGHT, LABEL_PADDING, Picture, Placed, Route, place
+from sleipnir.graphs.drawing.native import Native
 from sleipnir.graphs.drawing.outline import Outline
-from sleipnir.graphs.drawing.svg import MARGIN, bent_path, px, shape_of
+from sleipnir.graphs.drawing.svg import MARGIN, bent_path, px, shape_of, size_of
 from sleipnir.graphs.drawing.text import BODY, LABEL, SMALL, shortened, width_of
 from sleipnir.records import dataclass
 
@@ -46,9 +47,9 @@ class Ring:
 _UNTOUCHED: Final = NodeMark("untouched")
 
 
-def lay_out(outline: Outline) -> Picture:
+def lay_out(outline: Outline, native: Native) -> Picture:
     """Compute the layout, which takes a tenth of a second for 200 nodes."""
-    return place(outline, BOX_HEIGHT + _LINE_HEIGHT)
+    return place(outline, native, BOX_HEIGHT + _LINE_HEIGHT)
 
 
 def to_page_svg(
@@ -64,8 +65,8 @@ def to_page_svg(
         marks: by node; nodes without one count as untouched.
         taken: how often the edge between two nodes was taken.
     """
-    left, top, right, bottom = picture.bounds
-    width, height = right - left + 2 * MARGIN, bottom - top + 2 * MARGIN
+    left, top = picture.bounds[:2]
+    width, height = size_of(picture)
     view = " ".join(map(px, (left - MARGIN, top - MARGIN, width, height)))
     parts = [
         f'<svg class="graph" viewBox="{view}" width="{px(width)}" '

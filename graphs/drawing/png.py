@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from math import sqrt
+from typing import Final
 
-from sleipnir.graphs.drawing.outline import Progress
-from sleipnir.graphs.drawing.svg import FONT, to_svg
+from sleipnir.graphs.drawing.layout import place
+from sleipnir.graphs.drawing.native import Native
+from sleipnir.graphs.drawing.outline import Outline
+from sleipnir.graphs.drawing.svg import FONT, size_of, svg_of
 from sleipnir.graphs.errors import GraphError
-from sleipnir.graphs.schema import Graph
-from sleipnir.lazy import lazy_imports
 
-# Lazy: native code that only PNG needs.
-with lazy_imports():
-    import resvg_py
-
-ZOOM = 2.0  # sharp on high-density screens and in print
+ZOOM: Final = 2.0  # sharp on high-density screens and in print
+# Larger drawings become less sharp: a pixel takes four bytes of memory.
+MOST_PIXELS: Final = 50_000_000
 
 
 class NoFonts(GraphError):
@@ -24,15 +23,17 @@ class NoFonts(GraphError):
         super().__init__("no fonts are installed here; draw an .svg, or install a sans-serif font")
 
 
-def to_png(graph: Graph, progress: Mapping[str, Progress] | None = None) -> bytes:
+def to_png(outline: Outline, native: Native) -> bytes:
     """Return the graph as PNG data.
 
     Raises:
         NoFonts: no font is installed on this machine.
     """
-    if _render(_letters("")) == _render(_letters("abc")):
+    if native.render(_letters(""), 1.0) == native.render(_letters("abc"), 1.0):
         raise NoFonts
-    return _render(to_svg(graph, progress), ZOOM)
+    picture = place(outline, native)
+    width, height = size_of(picture)
+    return native.render(svg_of(picture, outline), min(ZOOM, sqrt(MOST_PIXELS / (width * height))))
 
 
 def _letters(text: str) -> str:
@@ -40,7 +41,3 @@ def _letters(text: str) -> str:
         '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20">'
         f'<text x="2" y="15" font-family="{FONT}">{text}</text></svg>'
     )
-
-
-def _render(svg: str, zoom: float = 1.0) -> bytes:
-    return bytes(resvg_py.svg_to_bytes(svg_string=svg, zoom=zoom))

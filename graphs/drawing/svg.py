@@ -8,10 +8,10 @@ from typing import Final
 from xml.sax.saxutils import escape
 
 from sleipnir.graphs.drawing.colours import INK, LINE, paint_of
-from sleipnir.graphs.drawing.layout import Placed, Point, Route, place
-from sleipnir.graphs.drawing.outline import Kind, Progress, outline_of
+from sleipnir.graphs.drawing.layout import Picture, Placed, Point, Route, place
+from sleipnir.graphs.drawing.native import Native
+from sleipnir.graphs.drawing.outline import Kind, Outline
 from sleipnir.graphs.drawing.text import BODY, LABEL, SMALL, shortened, width_of
-from sleipnir.graphs.schema import Graph
 
 FONT: Final = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 MARGIN: Final = 24
@@ -27,17 +27,20 @@ STROKES: Final[Mapping[Kind, str]] = {
 }
 
 
-def to_svg(graph: Graph, progress: Mapping[str, Progress] | None = None) -> str:
+def to_svg(outline: Outline, native: Native) -> str:
     """Return the graph as an SVG document: dark on light, in the viewer's sans-serif font."""
-    outline = outline_of(graph, progress)
-    picture = place(outline)
-    left, top, right, bottom = picture.bounds
-    width, height = right - left + 2 * MARGIN, bottom - top + 2 * MARGIN
+    return svg_of(place(outline, native), outline)
+
+
+def svg_of(picture: Picture, outline: Outline) -> str:
+    """Return the same of a layout."""
+    left, top = picture.bounds[:2]
+    width, height = size_of(picture)
     view = f"{px(left - MARGIN)} {px(top - MARGIN)} {px(width)} {px(height)}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{px(width)}" height="{px(height)}" '
         f'viewBox="{view}" font-family="{FONT}" role="img">',
-        f"<title>{escape(shortened(graph.name, 200))}</title>",
+        f"<title>{escape(shortened(outline.name, 200))}</title>",
         "<defs>"
         '<marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="9" markerHeight="9" '
         f'markerUnits="userSpaceOnUse" orient="auto"><path d="M0 1 10 5 0 9z" fill="{LINE}"/>'
@@ -46,12 +49,18 @@ def to_svg(graph: Graph, progress: Mapping[str, Progress] | None = None) -> str:
         f'height="{px(height)}" fill="#ffffff"/>',
         *(_arrow(route) for route in picture.routes),
         *map(_start, picture.dots),
-        *(_node(placed, progress is not None) for placed in picture.boxes),
+        *(_node(placed, outline.has_progress) for placed in picture.boxes),
         # Above all lines, so that none crosses a word.
         *(_label(route.label, route.anchor) for route in picture.routes if route.anchor),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
+
+
+def size_of(picture: Picture) -> tuple[float, float]:
+    """Return the width and height of a picture with its margin."""
+    left, top, right, bottom = picture.bounds
+    return right - left + 2 * MARGIN, bottom - top + 2 * MARGIN
 
 
 def _arrow(route: Route) -> str:

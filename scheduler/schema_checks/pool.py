@@ -1,18 +1,13 @@
-"""The pool of checking processes: started on demand, reused, killed when they hang."""
+"""Checks in processes that can be stopped; small and harmless ones in place."""
 
 from __future__ import annotations
 
 import atexit
 import json
-import multiprocessing
-import os
-import subprocess
-import sys
-import threading
-from contextlib import suppress
 from typing import Any
 
 from sleipnir.graphs.state import encode
+from sleipnir.scheduler.helper_pool import HelperDied, HelperHangs, HelperPool
 from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S, checking
 from sleipnir.scheduler.schema_checks.checking import Misfit, SchemaInvalid, Unchecked
 
@@ -20,10 +15,6 @@ from sleipnir.scheduler.schema_checks.checking import Misfit, SchemaInvalid, Unc
 _COSTLY = ("pattern", "Ref", "$ref", "unique", "unevaluated")
 # Up to this product of schema size and value size, in characters, a check is done in place.
 _SMALL = 10_000_000
-
-# A machine may be busy or swap; a process silent for this much longer hangs.
-_MAX_WAIT_S = 60.0
-_MAX_WAIT_FACTOR = 10.0
 
 
 def misfits(schema: dict[str, Any], value: Any, limit_s: float = DEFAULT_LIMIT_S) -> list[Misfit]:
@@ -48,7 +39,7 @@ def misfits(schema: dict[str, Any], value: Any, limit_s: float = DEFAULT_LIMIT_S
     question = json.dumps({"schema": schema_text, "limit_s": limit_s})
     # The value is encoded already.
     question = f'{question[:-1]}, "value": {value_text}}}'
-    return [(path, message) for path, message in _POOL.ask(question, limit_s)["misfits"]]
+    return [(path, message) for path, message in _ask(question, limit_s)["misfits"]]
 
 
 def matches(pattern: str, text: str, limit_s: float = DEFAULT_LIMIT_S) -> bool:
@@ -59,7 +50,7 @@ def matches(pattern: str, text: str, limit_s: float = DEFAULT_LIMIT_S) -> bool:
         Unchecked: the text cannot be searched.
     """
     question = json.dumps({"pattern": pattern, "text": text, "limit_s": limit_s})
-    return bool(_POOL.ask(question, limit_s)["found"])
+    return bool(_ask(question, limit_s)["found"])
 
 
 class TookTooLong(Unchecked):
@@ -71,116 +62,28 @@ class TookTooLong(Unchecked):
         super().__init__(f"could not be checked within {limit_s:g} s{what}")
 
 
-class _Died(Exception):
-    """The process died; a new one may succeed."""
+def _ask(question: str, limit_s: float) -> dict[str, Any]:
+    """Return the answer to a question.
 
-
-class _Helper:
-    """One process, used by one thread at a time."""
-
-    def __init__(self) -> None:
-        """Start the process.
-
-        Raises:
-            OSError: it cannot be started.
-        """
-        self._channel, theirs = multiprocessing.Pipe()
-        with theirs:
-            self._process = subprocess.Popen(
-                # -P: don't import from a user's directory that happens to be called `scheduler`.
-                [sys.executable, "-P", "-m", "sleipnir.scheduler.schema_checks.helper"],
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                # In our session, like everything that ends by itself with us, but not in our
-                # group: signals of the terminal are not for it.
-                process_group=0,
-            )
-
-    def ask(self, question: str, limit_s: float) -> dict[str, Any]:
-        """Return the answer to a question.
-
-        Raises:
-            TookTooLong: there is none.
-            _Died: the process died.
-        """
-        try:
-            self._channel.send_bytes(question.encode())
-            if not self._channel.poll(_MAX_WAIT_S + _MAX_WAIT_FACTOR * limit_s):
-                raise TookTooLong(limit_s)
-            answer: dict[str, Any] = json.loads(self._channel.recv_bytes())
-        except (EOFError, OSError) as error:
-            raise _Died(f"the process that checked it exited: {self._process.poll()}") from error
-        return answer
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def end(self) -> None:
-        self._channel.close()
-        self._process.kill()
-        self._process.wait()
-
-
-class _Pool:
-    """As many processes as are used at once, up to the number of cores."""
-
-    def __init__(self) -> None:
-        self._idle: list[_Helper] = []
-        self._places = threading.BoundedSemaphore(max(2, os.cpu_count() or 1))
-
-    def ask(self, question: str, limit_s: float) -> dict[str, Any]:
-        """Return the answer to a question.
-
-        Raises:
-            SchemaInvalid, TookTooLong, Unchecked: there is none.
-        """
-        with self._places:
-            try:
-                answer = self._ask(question, limit_s)
-            except _Died:
-                answer = self._ask_again(question, limit_s)
-        if "late" in answer:
-            raise TookTooLong(limit_s, answer["late"])
-        if "invalid" in answer:
-            raise SchemaInvalid(answer["invalid"])
-        if "unchecked" in answer:
-            raise Unchecked(answer["unchecked"])
-        return answer
-
-    def _ask(self, question: str, limit_s: float) -> dict[str, Any]:
-        try:
-            helper = self._idle.pop()
-        except IndexError:
-            helper = _started()
-        try:
-            answer = helper.ask(question, limit_s)
-        except BaseException:
-            helper.end()
-            raise
-        self._idle.append(helper)
-        return answer
-
-    def _ask_again(self, question: str, limit_s: float) -> dict[str, Any]:
-        try:
-            return self._ask(question, limit_s)
-        except _Died as error:
-            raise Unchecked(str(error)) from error
-
-    def close(self) -> None:
-        """Stop the idle processes."""
-        with suppress(IndexError):
-            while True:
-                self._idle.pop().end()
-
-
-def _started() -> _Helper:
+    Raises:
+        SchemaInvalid, TookTooLong, Unchecked: there is none.
+    """
     try:
-        return _Helper()
+        answer: dict[str, Any] = json.loads(_POOL.ask(question.encode(), limit_s))
+    except HelperHangs as error:
+        raise TookTooLong(limit_s) from error
+    except HelperDied as error:
+        raise Unchecked(str(error)) from error
     except OSError as error:
         raise Unchecked(f"cannot start a process to check it: {error}") from error
+    if "late" in answer:
+        raise TookTooLong(limit_s, answer["late"])
+    if "invalid" in answer:
+        raise SchemaInvalid(answer["invalid"])
+    if "unchecked" in answer:
+        raise Unchecked(answer["unchecked"])
+    return answer
 
 
-_POOL = _Pool()
+_POOL = HelperPool("sleipnir.scheduler.schema_checks.helper")
 atexit.register(_POOL.close)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.support.command_line import Sleipnir
+from tests.support.dense_graphs import dense
+from tests.support.processes import children_of, is_alive
+from tests.support.wait import wait_until
 
 ASK = """
 start: ready
@@ -70,3 +75,19 @@ def test_a_run_colours_what_it_has_come_to(sleipnir: Sleipnir) -> None:
 def _class_of(label: str, drawing: str) -> str:
     (line,) = [line for line in drawing.splitlines() if f'"{label}' in line]
     return line.rpartition(":::")[2]
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, -15)])
+def test_a_layout_is_ended_with_the_command(
+    sleipnir: Sleipnir, tmp_path: Path, number: signal.Signals, status: int
+) -> None:
+    sleipnir.write("dense", yaml.safe_dump(dense(200)), {"go.sh": "echo '{}'"})
+    drawing = sleipnir.start("draw", "dense", "-o", str(tmp_path / "dense.svg"))
+    helpers = wait_until(lambda: children_of(drawing.pid), "it is being laid out")
+
+    drawing.send_signal(number)
+    output, said = drawing.communicate(timeout=90)
+
+    assert (drawing.returncode, output, said) == (status, "", "")
+    wait_until(lambda: not any(map(is_alive, helpers)), "its process has ended", 20)
+    assert not (tmp_path / "dense.svg").exists()

@@ -5,11 +5,15 @@ In a graph too large to take in, nodes in a row become one box with the state of
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
 
+from sleipnir.errors import SleipnirError
+from sleipnir.graphs.drawing import to_svg
 from sleipnir.graphs.drawing.folding import ROW_TYPE, Rows, folded
 from sleipnir.graphs.drawing.layout import Picture
 from sleipnir.graphs.drawing.outline import Outline, outline_of
@@ -17,23 +21,37 @@ from sleipnir.graphs.drawing.page import lay_out
 from sleipnir.graphs.schema import Graph
 from sleipnir.records import dataclass
 from sleipnir.scheduler.client import Client
+from sleipnir.scheduler.drawing.processes import DrawingProcesses, DrawingTooLarge
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.views.documents import Document
 
+T = TypeVar("T")
+
 _KEPT = 200
+# Layouts at the same time, the CPU time of each, and how many may wait for their turn.
+_PROCESSES = 2
+_LIMIT_S = 5.0
+_MOST_WAITING = 20
+# A page waits for its drawing up to this long, and is shown without it then.
+_MAX_WAIT_S = 3.0
 # A row shows the first of these states that any of its nodes has.
 _TELLING: Final = ("failed", "timed_out", "waiting", "running", "queued", "cancelled", "tolerated")
 _SUMMED: Final = ("visits", "failed", "total_s", "waited_s", "parked_s")
 
 
+class DrawingNotReady(SleipnirError):
+    """The drawing may be there later."""
+
+
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A graph and its layout."""
+    """What of a graph is drawn."""
 
+    digest: str  # of the agent's version
     graph: Graph
     outline: Outline  # of all nodes
-    picture: Picture
-    rows: Rows  # nodes that are drawn as one box
+    shown: Outline
+    rows: Rows  # nodes that are shown as one box
 
     def boxes(self, nodes: Iterable[Document]) -> list[Document]:
         """Return the nodes of a `graph_document` as drawn; a row names the one `worth_a_look`."""
@@ -82,15 +100,29 @@ def _row(nodes: Sequence[Document]) -> Document:
 
 
 class Drawings:
-    """The drawings viewed last."""
+    """The drawings viewed last, and the processes that lay them out.
 
-    def __init__(self, client: Client) -> None:
+    Laying out is left to processes, as it holds the interpreter and may take for ever. Requests for
+    one drawing wait for the same layout, and what was given up once is not tried again.
+
+    Args:
+        limit_s: CPU time per layout.
+        max_wait_s: how long a request waits for it.
+    """
+
+    def __init__(
+        self, client: Client, limit_s: float = _LIMIT_S, max_wait_s: float = _MAX_WAIT_S
+    ) -> None:
+        self._max_wait_s = max_wait_s
         self._client = client
-        self._kept: OrderedDict[str, Drawing] = OrderedDict()
+        self._drawings: OrderedDict[str, Drawing] = OrderedDict()
         self._lock = threading.Lock()
+        self._made: OrderedDict[Hashable, asyncio.Future[Any]] = OrderedDict()
+        self._native = DrawingProcesses(limit_s, _PROCESSES)
+        self._threads = ThreadPoolExecutor(_PROCESSES, "drawings")
 
     def of(self, run: Run) -> Drawing:
-        """Return the drawing of a run's agent as submitted; slow the first time.
+        """Return what is drawn of a run's agent as submitted.
 
         Raises:
             BundleError: the agent is no longer stored.
@@ -98,21 +130,65 @@ class Drawings:
         return self._of(run.digest, lambda: self._client.graph_of(run))
 
     def of_version(self, digest: str, graph: Graph) -> Drawing:
-        """Return the drawing of an agent's version."""
+        """Return what is drawn of an agent's version."""
         return self._of(digest, lambda: graph)
 
     def _of(self, digest: str, load: Callable[[], Graph]) -> Drawing:
         with self._lock:
-            known = self._kept.get(digest)
+            known = self._drawings.get(digest)
             if known is not None:
-                self._kept.move_to_end(digest)
+                self._drawings.move_to_end(digest)
                 return known
         graph = load()
         outline = outline_of(graph)
-        shown, rows = folded(outline)
-        made = Drawing(graph, outline, lay_out(shown), rows)
+        made = Drawing(digest, graph, outline, *folded(outline))
         with self._lock:
-            self._kept[digest] = made
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
+            self._drawings[digest] = made
+            while len(self._drawings) > _KEPT:
+                self._drawings.popitem(last=False)
         return made
+
+    async def picture(self, drawing: Drawing) -> Picture:
+        """Return the layout of a drawing.
+
+        Raises:
+            DrawingTooLarge, DrawingNotReady: there is none, or not yet.
+        """
+        return await self._once(
+            (drawing.digest, "page"), lambda: lay_out(drawing.shown, self._native)
+        )
+
+    async def svg(self, drawing: Drawing) -> str:
+        """Return a drawing as an SVG document; raises as `picture`."""
+        return await self._once(
+            (drawing.digest, "svg"), lambda: to_svg(drawing.outline, self._native)
+        )
+
+    async def _once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what `make` returns or returned before, or raise the same."""
+        making = self._made.get(key)
+        if making is None:
+            if sum(not each.done() for each in self._made.values()) >= _MOST_WAITING:
+                raise DrawingNotReady("too many drawings are being laid out now; reload this later")
+            making = asyncio.get_running_loop().run_in_executor(self._threads, make)
+            making.add_done_callback(lambda done: self._keep(key, done))
+            self._made[key] = making
+        elif making.done():
+            self._made.move_to_end(key)
+        try:
+            # Shielded, as others may wait for it too, and come back for it.
+            return await asyncio.wait_for(asyncio.shield(making), self._max_wait_s)
+        except TimeoutError as error:
+            raise DrawingNotReady("the graph is still being laid out; reload this later") from error
+
+    def _keep(self, key: Hashable, made: asyncio.Future[Any]) -> None:
+        if made.cancelled() or not isinstance(made.exception(), DrawingTooLarge | None):
+            del self._made[key]
+        kept = [key for key, each in self._made.items() if each.done()]
+        for old in kept[: len(kept) - _KEPT]:
+            del self._made[old]
+
+    def close(self) -> None:
+        """End the processes at once."""
+        self._native.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)

@@ -12,6 +12,7 @@ from tornado.web import HTTPError
 
 from sleipnir.graphs.errors import AgentNotFound, BundleError, InvalidAgent
 from sleipnir.records import dataclass
+from sleipnir.scheduler.drawing.processes import DrawingTooLarge
 from sleipnir.scheduler.errors import (
     ActionRefused,
     AmbiguousRun,
@@ -30,6 +31,7 @@ from sleipnir.scheduler.errors import (
 from sleipnir.scheduler.store.connection import describe
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.views.visits import NoSuchMap
+from sleipnir.worker.monitor.drawings import DrawingNotReady
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +78,8 @@ _OF_ERRORS: tuple[tuple[type[SleipnirError], int, str], ...] = (
     (AmbiguousRun, 400, "ambiguous"),
     (BadCursor, 400, "bad_cursor"),
     (BundleError, 410, "gone"),
+    (DrawingTooLarge, 422, "too_large"),
+    (DrawingNotReady, 503, "busy"),
     (AnswerRefused, 409, "refused"),
     (ActionRefused, 409, "refused"),
     (TransitionRefused, 409, "refused"),

@@ -143,6 +143,7 @@ def serve(
         _open(of_site(ticket=ticket))
     flower.start()
     task_events.close()
+    site.drawings.close()
     # Its threads wait for workers' events; none of them has anything to finish.
     logging.shutdown()
     os._exit(0)

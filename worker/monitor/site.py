@@ -133,6 +133,7 @@ class Site:
         self._threads.shutdown(wait=False)
         self._looks.shutdown(wait=False)
         self.bulk.close()
+        self.drawings.close()
 
 
 @cache

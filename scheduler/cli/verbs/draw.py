@@ -20,17 +20,22 @@ from sleipnir.scheduler.config.agents import agent_search
 with lazy_imports():
     from sleipnir.graphs import drawing
     from sleipnir.graphs.document import loader
+    from sleipnir.scheduler.drawing import processes
     from sleipnir.scheduler.runs import history
 
 if TYPE_CHECKING:
-    from sleipnir.graphs.drawing import Progress
+    from sleipnir.graphs.drawing import Outline, Progress
+    from sleipnir.graphs.drawing.native import Native
     from sleipnir.graphs.schema import Graph
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.runs.model import Run
     from sleipnir.scheduler.store.queries import RunQueries
 
     Colours = Mapping[str, Progress]
-    Writer = Callable[[Graph, Colours | None], str | bytes]
+    Writer = Callable[[Outline, Native], str | bytes]
+
+# CPU time for a layout; who waits for longer ends it.
+_LIMIT_S = 30.0
 
 
 @click.command
@@ -74,19 +79,29 @@ def draw(
     else:
         assert agent is not None
         graph, colours = _graph_of_agent(options, agent), None
-    picture = writer(graph, colours)
+    picture = _drawn(writer, drawing.outline_of(graph, colours))
     if target is None:
         click.echo(picture, nl=False)
     else:
         write_file(target, picture if isinstance(picture, bytes) else picture.encode())
 
 
+def _drawn(writer: Writer, outline: Outline) -> str | bytes:
+    try:
+        with processes.DrawingProcesses(_LIMIT_S) as native:
+            return writer(outline, native)
+    except processes.DrawingTooLarge as error:
+        raise processes.DrawingTooLarge(
+            f"{error}; write .mmd or .dot, which need no layout"
+        ) from error
+
+
 def _writer(target: Path | None) -> Writer:
     writers: dict[str, Writer] = {
-        ".mmd": drawing.to_mermaid,
-        ".mermaid": drawing.to_mermaid,
-        ".dot": drawing.to_dot,
-        ".gv": drawing.to_dot,
+        ".mmd": lambda outline, _: drawing.to_mermaid(outline),
+        ".mermaid": lambda outline, _: drawing.to_mermaid(outline),
+        ".dot": lambda outline, _: drawing.to_dot(outline),
+        ".gv": lambda outline, _: drawing.to_dot(outline),
         ".svg": drawing.to_svg,
         ".png": drawing.to_png,
     }

@@ -8,13 +8,28 @@ from xml.etree import ElementTree
 
 import pytest
 
-from sleipnir.graphs.drawing import NoFonts, Progress, to_dot, to_mermaid, to_png, to_svg
+from sleipnir.graphs import drawing
+from sleipnir.graphs.drawing import NoFonts, Progress, native, outline_of
 from sleipnir.graphs.drawing.layout import Placed, place
-from sleipnir.graphs.drawing.outline import outline_of
 from sleipnir.graphs.schema import Graph
 from tests.support.graphs import make_graph
 
 SVG = "{http://www.w3.org/2000/svg}"
+
+
+Reached = dict[str, Progress] | None
+
+
+def to_mermaid(graph: Graph, progress: Reached = None) -> str:
+    return drawing.to_mermaid(outline_of(graph, progress))
+
+
+def to_dot(graph: Graph, progress: Reached = None) -> str:
+    return drawing.to_dot(outline_of(graph, progress))
+
+
+def to_svg(graph: Graph, progress: Reached = None) -> str:
+    return drawing.to_svg(outline_of(graph, progress), native)
 
 
 def graph(nodes: dict[str, dict[str, Any]], start: str = "a") -> Graph:
@@ -200,7 +215,7 @@ def overlap(one: Placed, other: Placed) -> bool:
 
 
 def test_boxes_lie_apart_and_inside_the_picture() -> None:
-    picture = place(outline_of(EVERY_TYPE))
+    picture = place(outline_of(EVERY_TYPE), native)
 
     left, top, right, bottom = picture.bounds
     for number, placed in enumerate(picture.boxes):
@@ -212,13 +227,13 @@ def test_boxes_lie_apart_and_inside_the_picture() -> None:
 
 
 def test_labelled_arrows_have_a_place_for_the_label() -> None:
-    routes = place(outline_of(EVERY_TYPE)).routes
+    routes = place(outline_of(EVERY_TYPE), native).routes
 
     assert [route for route in routes if route.label and route.anchor is None] == []
 
 
 def test_arrows_turn_at_right_angles_only() -> None:
-    for route in place(outline_of(EVERY_TYPE)).routes:
+    for route in place(outline_of(EVERY_TYPE), native).routes:
         for one, other in pairwise(route.points):
             assert one.x == other.x or one.y == other.y
 
@@ -258,7 +273,7 @@ def test_a_run_that_has_not_begun_is_pale_altogether() -> None:
 
 def test_png_is_an_image_of_twice_the_svg_size() -> None:
     try:
-        png = to_png(EVERY_TYPE)
+        png = drawing.to_png(outline_of(EVERY_TYPE), native)
     except NoFonts as error:  # what a machine without fonts has to say instead
         assert "font" in str(error)  # noqa: PT017 - both outcomes are right, each on its machine
         return

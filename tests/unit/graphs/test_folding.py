@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sleipnir.graphs.drawing import native
 from sleipnir.graphs.drawing.folding import folded
 from sleipnir.graphs.drawing.outline import Arrow, outline_of
 from sleipnir.graphs.drawing.page import lay_out
@@ -47,7 +48,7 @@ def test_a_row_that_leads_back_to_its_beginning_stays_a_loop() -> None:
 
     assert rows == {"n0": ["n0", "n1", "n2", "n3"]}
     assert {(arrow.source, arrow.target) for arrow in shown.arrows} == {("n0", "n0"), ("n0", "z")}
-    assert len(lay_out(shown).boxes) == 2
+    assert len(lay_out(shown, native).boxes) == 2
 
 
 def test_what_many_nodes_fall_back_to_says_so_without_arrows() -> None:
@@ -61,7 +62,7 @@ def test_what_many_nodes_fall_back_to_says_so_without_arrows() -> None:
     )
 
     shown, _ = folded(outline)
-    picture = lay_out(shown)
+    picture = lay_out(shown, native)
 
     assert shown.boxes[-1].caption == "end, from 200 nodes"
     assert {arrow.kind for arrow in shown.arrows} == {"usual"}

@@ -11,11 +11,13 @@ from typing import Any
 from sleipnir.graphs.drawing.page import NodeMark, to_page_svg
 from sleipnir.graphs.schema import Graph
 from sleipnir.records import dataclass
+from sleipnir.scheduler.drawing.processes import DrawingTooLarge
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.views import agents, limits, submission, versions
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.submission import AcceptedRun, WantedRun
 from sleipnir.worker.monitor.bodies import ForkBody, SubmitBody
+from sleipnir.worker.monitor.drawings import DrawingNotReady
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.arguments import whole_number
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
@@ -224,7 +226,7 @@ class AgentPage(AgentReader, SubmittingHandler):
         if self.wants == "json":
             self.give_json(document)
             return
-        svg = None
+        svg, undrawn = None, None
         if graph is not None:
             drawing = await self.site.call(self.site.drawings.of_version, document["digest"], graph)
             marks = {
@@ -232,7 +234,11 @@ class AgentPage(AgentReader, SubmittingHandler):
                 for number, node in enumerate(document["nodes"])
             }
             title = f"graph of {document['name']}"
-            svg = await self.site.call(to_page_svg, drawing.picture, title, marks)
+            try:
+                picture = await self.site.drawings.picture(drawing)
+                svg = await self.site.call(to_page_svg, picture, title, marks)
+            except (DrawingTooLarge, DrawingNotReady) as error:
+                undrawn = str(error)
         budgets = (await self.site.call(limits.limits_document, self.site.client))["budgets"]
         self.give_page(
             "agent.html",
@@ -240,6 +246,7 @@ class AgentPage(AgentReader, SubmittingHandler):
             title=f"Agent {document['name']}",
             agent=document,
             svg=svg,
+            undrawn=undrawn,
             filled=filled,
             again=again,
             # With this key, sending the form twice submits only once.

@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
-from sleipnir.graphs.drawing import to_svg
 from sleipnir.graphs.drawing.page import NodeMark, Ring, to_page_svg
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import Graph, MapNode
 from sleipnir.scheduler.cli import run_page
 from sleipnir.scheduler.cli.terminal_output import unstyled
+from sleipnir.scheduler.drawing.processes import DrawingTooLarge
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.runs.recording import FINISH_NOTES
 from sleipnir.scheduler.second_chances.words import word_diff
@@ -25,6 +25,7 @@ from sleipnir.scheduler.views.documents import Document
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.charts.timeline import timeline_svg
 from sleipnir.worker.monitor.charts.wall import wall_svg
+from sleipnir.worker.monitor.drawings import Drawing, DrawingNotReady
 from sleipnir.worker.monitor.handlers.run_parts import RunHandler
 from sleipnir.worker.monitor.masked import masked
 from sleipnir.worker.monitor.problems import Problem, Refused
@@ -59,7 +60,7 @@ class RunApi(RunHandler):
         if part == "graph.svg":
             drawing = await self.site.call(self.site.drawings.of, of)
             self.set_header("Content-Type", "image/svg+xml")
-            self.finish(await self.site.call(to_svg, drawing.graph))
+            self.finish(await self.site.drawings.svg(drawing))
             return
         self.give_json(await self._part(of, part))
 
@@ -201,26 +202,34 @@ class RunPage(RunHandler):
         try:
             document = await self.graph(of, step)
         except BundleError as error:
-            nothing: dict[str, Any] = {"svg": None, "nodes": [], "chosen": None, "definition": None}
-            return {**nothing, "why": str(error), "step": step}
+            nothing = dict.fromkeys(("svg", "chosen", "definition"))
+            return {**nothing, "nodes": [], "row": [], "why": str(error), "step": step}
         chosen = self.text_argument("node") or _worth_a_look(head)
         drawing = await self.site.call(self.site.drawings.of, of)
         row = drawing.row_of(chosen) if chosen else ()
-        drawn_as = row[0] if row else chosen
-        boxes = drawing.boxes(document["nodes"])
-        marks = {box["id"]: self._mark(of, box, drawn_as) for box in boxes}
-        taken = drawing.taken(document["arrows"])
-        title = f"graph of {of.agent}"
         known = chosen if chosen in drawing.graph.nodes else None
+        svg, why = None, None
+        try:
+            svg = await self._svg(of, drawing, document, row[0] if row else chosen)
+        except (DrawingTooLarge, DrawingNotReady) as error:
+            why = str(error)
         return {
-            "svg": await self.site.call(to_page_svg, drawing.picture, title, marks, taken),
+            "svg": svg,
             "nodes": document["nodes"],
             "definition": await self._node(of, drawing.graph, known, step) if known else None,
             "chosen": next((each for each in document["nodes"] if each["id"] == chosen), None),
             "row": [each for each in document["nodes"] if each["id"] in row],
             "step": step,
-            "why": None,
+            "why": why,
         }
+
+    async def _svg(self, of: Run, drawing: Drawing, document: Document, chosen: str | None) -> str:
+        """Return the drawing; raises as `Drawings.picture`."""
+        picture = await self.site.drawings.picture(drawing)
+        boxes = drawing.boxes(document["nodes"])
+        marks = {box["id"]: self._mark(of, box, chosen) for box in boxes}
+        taken = drawing.taken(document["arrows"])
+        return await self.site.call(to_page_svg, picture, f"graph of {of.agent}", marks, taken)
 
     async def _node(self, of: Run, of_graph: Graph, node: str, step: int | None) -> Document:
         """Return a node with its definition, and the source of its script."""
