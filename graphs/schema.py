@@ -80,6 +80,8 @@ class GraphSettings(Section):
     """Nodes of one super-step executing at once; also the default window of a map."""
     log_state_snapshots: bool = True
     """Log size and keys of the state before each super-step."""
+    llm_attempts: field_types.PositiveInt = 1
+    """Attempts of llm nodes whose call fails for a transient reason, in total."""
     tolerate_failures: bool = True
     """false: a failed script or llm node without fallback fails the run, next or not."""
     validate_before_run: bool = True
@@ -171,8 +173,8 @@ class LlmNode(WritingNode, SkillFields):
     """A text that ends at its limit is kept, or fails the node. Default: the graph's."""
     cache: field_types.Keeping | None = None
     """Seconds that replies are kept for equal requests; true: a day. Default: the graph's."""
-    max_attempts: field_types.PositiveInt = 1
-    """Attempts in total when the call fails for a transient reason."""
+    max_attempts: field_types.PositiveInt | None = None
+    """Attempts if the call fails for a transient reason. Default: settings.llm_attempts."""
     max_iterations: field_types.PositiveInt = 10
     """Model turns of one attempt, tool calls included."""
     refuse_repeated_calls: bool = False
@@ -414,3 +416,8 @@ class Graph(SkillFields, ReservedFields):
     def may_spawn_agents(self) -> bool:
         """True if the graph has at least one `agent` node; there is no flag for it."""
         return any(True for _ in self.nodes_of(AgentNode))
+
+    def attempts_of(self, node: BaseNode) -> int:
+        """Return how many attempts a node has in total."""
+        own: int | None = getattr(node, "max_attempts", 1)
+        return self.settings.llm_attempts if own is None else own

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sleipnir.worker.visit.context import VisitLimits
 
 # Phrases, in lower case, that mark a failure as transient.
@@ -12,11 +14,22 @@ TRANSIENT = (
     "connection reset",
     "connection refused",
     "produced no output",
+    "overloaded",
+    "temporarily unavailable",
+)
+
+# The status that a server answered with, of each model if several were asked: too slow, in
+# conflict, too early, too many requests, faults of the server or of a gateway before it.
+_STATUS = re.compile(r"(?:^|; )(?:\S+: )?(?:HTTP|error) (\d{3})\b")
+_TRANSIENT_STATUSES = frozenset(
+    {"408", "409", "425", "429", "500", "502", "503", "504", "529", *map(str, range(520, 525))}
 )
 
 
 def is_transient(reason: str) -> bool:
     """Return whether the text of a failure says that it is transient."""
+    if not _TRANSIENT_STATUSES.isdisjoint(_STATUS.findall(reason)):
+        return True
     reason = reason.lower()
     return any(words in reason for words in TRANSIENT)
 

@@ -153,7 +153,7 @@ def _within_limit(calls: ModelCalls, delay_s: float) -> float:
 def _may_try_again(visit: Visit[LlmNode], failure: _LlmFailed) -> bool:
     return (
         failure.repeatable
-        and visit.attempt < visit.node.max_attempts
+        and visit.attempt < visit.graph.attempts_of(visit.node)
         and is_transient(failure.reason)
     )
 

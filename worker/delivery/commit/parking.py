@@ -148,7 +148,7 @@ def postpone(delivery: Delivery, postponed: Postponed) -> None:
     event = RetryScheduled(
         visit.node_id,
         attempt=visit.attempt + 1,
-        of=getattr(visit.node, "max_attempts", 1),
+        of=visit.graph.attempts_of(visit.node),
         delay_s=postponed.delay_s,
         reason=postponed.reason,
     )

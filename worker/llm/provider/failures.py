@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from errno import ETIMEDOUT
 from json import JSONDecodeError
 from typing import Any, TypeVar
@@ -23,6 +25,9 @@ E = TypeVar("E", bound=BaseException)
 # Beyond this many characters a server's HTML page says nothing new.
 MESSAGE_LIMIT = 1_000
 
+# The longest pause that a server may ask for, whatever it says.
+LONGEST_RETRY_AFTER_S = 600.0
+
 # Class names of litellm and its clients, which it puts in front of messages.
 _WRAPPERS = re.compile(r"(?:litellm\.)?\w+(?:Error|Exception|Timeout)(?::| -)(?: |$)")
 # How providers say that a prompt exceeds their model's context.
@@ -34,6 +39,7 @@ _TOO_LONG = re.compile(
 _SECONDS = re.compile(r"\d{1,9}(?:\.\d+)?")
 _MISSING_KEY = re.compile(r"api.?key|credential", re.IGNORECASE)
 
+_STATUS_DIGITS = 3
 _PAYMENT_REQUIRED = 402
 _TOO_MANY_REQUESTS = 429
 # The server is overloaded; 529 is Anthropic's.
@@ -44,6 +50,10 @@ _STATUS_OF = {
     "rate_limit_exceeded": _TOO_MANY_REQUESTS,
     "rate_limit_error": _TOO_MANY_REQUESTS,
     "overloaded_error": 529,
+    "server_error": 500,
+    "internal_server_error": 500,
+    "api_error": 500,
+    "timeout_error": 504,
 }
 # litellm's status for an error without a code.
 _NO_CODE = 422
@@ -88,10 +98,16 @@ def _told(error: Mapping[str, Any]) -> ModelCallFailed:
     """Return the failure for an error in place of a reply, under a status that says nothing."""
     codes = (error.get("code"), error.get("type"))
     known = [_STATUS_OF[code] for code in codes if isinstance(code, str) and code in _STATUS_OF]
-    status = codes[0] if isinstance(codes[0], int) else next(iter(known), None)
+    status = _status_in(codes[0]) or next(iter(known), None)
     message = _message_of(error) or "the server's answer is an error"
     text = message if status is None else f"error {status}: {message}"
     return ModelCallFailed(_one_line(text), _kind_of(status, error, message))
+
+
+def _status_in(code: object) -> int | None:
+    """Return a code that is an HTTP status, as a number or as text."""
+    text = str(code)
+    return int(text) if len(text) == _STATUS_DIGITS and text.isascii() and text.isdigit() else None
 
 
 def _error_in_reply(chain: Sequence[BaseException]) -> Mapping[str, Any] | None:
@@ -206,12 +222,26 @@ def _body_text(response: httpx.Response) -> str:
 
 
 def _retry_after_s(response: httpx.Response) -> float | None:
-    """Return `Retry-After` in seconds; model servers do not use its form with a date."""
+    """Return the pause that the server asks for, bounded."""
     for header, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = response.headers.get(header, "").strip()
         if _SECONDS.fullmatch(value):
-            return float(value) * unit
-    return None
+            return min(float(value) * unit, LONGEST_RETRY_AFTER_S)
+    until = _instant(response, "retry-after")
+    if until is None:
+        return None
+    # By the server's own clock, which may differ from ours.
+    now = _instant(response, "date") or datetime.now(UTC)
+    return min(max((until - now).total_seconds(), 0.0), LONGEST_RETRY_AFTER_S)
+
+
+def _instant(response: httpx.Response, header: str) -> datetime | None:
+    """Return the date in a header; None without a valid one."""
+    try:
+        found = parsedate_to_datetime(response.headers.get(header, ""))
+    except (ValueError, OverflowError):
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _unwrapped(text: str) -> str:

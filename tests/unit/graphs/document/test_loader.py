@@ -198,7 +198,7 @@ def test_null_on_an_optional_field_means_not_given(tmp_path: Path) -> None:
     assert agent.findings == ()
     assert agent.graph is not None
     assert agent.graph.settings.max_concurrency == 8
-    assert agent.graph.nodes["l"].max_attempts == 1  # type: ignore[union-attr]
+    assert agent.graph.attempts_of(agent.graph.nodes["l"]) == 1
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from tests.support.graphs import make_graph
 from tests.support.model_server import HANGS, RESETS, ModelServer, Reply, calls, fails, says
 from tests.support.visits import DirectModels, GivenTools, KeptServices, a_visit
 
+PASSING = (408, 409, 425, 500, 502, 503, 504, *range(520, 525), 529)
 NAME_SCHEMA = {
     "type": "object",
     "properties": {"name": {"type": "string"}},
@@ -256,9 +257,12 @@ def test_a_map_invocation_answers_without_a_route(server: ModelServer) -> None:
     ("reply", "reason"),
     [
         (fails(429, "slow down"), "HTTP 429: slow down"),
-        (fails(503, "Rate Limit of the account"), "HTTP 503: Rate Limit of the account"),
-        (fails(504, "upstream timed out"), "HTTP 504: upstream timed out"),
-        (fails(502, "connection REFUSED by upstream"), "HTTP 502: connection REFUSED"),
+        *((fails(status, "oops"), f"HTTP {status}: oops") for status in PASSING),
+        (fails(501, "Rate Limit of the account"), "HTTP 501: Rate Limit of the account"),
+        (fails(400, "upstream timed out"), "HTTP 400: upstream timed out"),
+        (fails(401, "connection REFUSED by upstream"), "HTTP 401: connection REFUSED"),
+        (fails(400, "The engine is OVERLOADED"), "HTTP 400: The engine is OVERLOADED"),
+        (fails(404, "Temporarily unavailable."), "HTTP 404: Temporarily unavailable."),
         (RESETS, "Connection reset at "),
         (says(" \n"), "produced no output"),
     ],
@@ -276,15 +280,22 @@ def test_a_passing_failure_is_postponed_while_attempts_are_left(
     assert tolerated(last).startswith(reason)
 
 
-@pytest.mark.parametrize(
-    "reply", [fails(500, "oops"), fails(400, "bad request"), fails(401, "who are you?")]
-)
-def test_any_other_failure_is_not_repeated(server: ModelServer, reply: Reply) -> None:
-    server.script.add(reply)
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422, 501, 505])
+def test_any_other_failure_is_not_repeated(server: ModelServer, status: int) -> None:
+    server.script.add(fails(status, "the upstream answered: HTTP 500: oops"))
 
     outcome = run_llm(visit({"max_attempts": 5}))
 
     assert tolerated(outcome)
+
+
+def test_the_graph_says_how_often_its_nodes_try(server: ModelServer) -> None:
+    server.script.add(*[fails(502, "oops")] * 3)
+    graph = {"settings": {"llm_attempts": 2}}
+
+    assert isinstance(run_llm(visit({}, graph=graph)), Postponed)
+    assert tolerated(run_llm(visit({}, graph=graph, attempt=2)))
+    assert tolerated(run_llm(visit({"max_attempts": 1}, graph=graph)))
 
 
 @pytest.mark.parametrize(

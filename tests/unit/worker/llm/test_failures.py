@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 
 import httpx
@@ -76,6 +78,37 @@ def test_the_status_and_the_server_s_code_tell_the_kind(
 def test_what_the_server_asks_for_goes_along() -> None:
     assert failure_at(429, "slow down", **{"Retry-After": "2"}).retry_after_s == 2.0
     assert failure_at(429, "slow down").retry_after_s is None
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"Retry-After": "86400"}, 600.0),
+        ({"Retry-After-Ms": "1500"}, 1.5),
+        ({"Retry-After": "Fri, 02 Jan 2026 10:00:07 GMT"}, 7.0),
+        ({"Retry-After": "Fri, 02 Jan 2026 09:00:00 GMT"}, 0.0),
+        ({"Retry-After": "Sat, 03 Jan 2026 10:00:00 GMT"}, 600.0),
+        ({"Retry-After": "Fri, 02 Jan 2026 10:00:07"}, 7.0),
+        ({"Retry-After": "soon"}, None),
+        ({"Retry-After": "-1"}, None),
+        ({"Retry-After": "Fri, 99 Jan 99999 10:00:00 GMT"}, None),
+    ],
+)
+def test_a_pause_may_be_a_date_and_is_bounded(
+    headers: dict[str, str], seconds: float | None
+) -> None:
+    now = {"Date": "Fri, 02 Jan 2026 10:00:00 GMT"}
+
+    assert failure_at(503, "slow down", **now, **headers).retry_after_s == seconds
+
+
+def test_a_date_counts_by_our_clock_if_the_server_tells_no_time() -> None:
+    until = format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
+
+    found = failure_at(503, "slow down", **{"Retry-After": until}).retry_after_s
+
+    assert found is not None
+    assert 1 < found <= 60
 
 
 @pytest.mark.parametrize(
