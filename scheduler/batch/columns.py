@@ -1,16 +1,20 @@
-"""The CSV columns that an agent would use."""
+"""The keys of a line's input that an agent would use."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from sleipnir.graphs.dataflow import declared_writes, state_reads
+from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.graphs.schema import Graph
 from sleipnir.graphs.validator.scripts import words_of_scripts
+from sleipnir.scheduler.runs.submit import PROMPT_KEY
 
 
-def known_columns(graph: Graph, directory: Path) -> frozenset[str]:
+def known_keys(graph: Graph, directory: Path) -> frozenset[str]:
     """Return the keys that the graph seeds, writes or reads, and all words of its scripts."""
+    if is_normal(graph):
+        return frozenset({PROMPT_KEY})
     keys = {*graph.initial_state, *graph.reducers}
     keys.update(variable.name for variable in graph.variables)
     for node in graph.nodes.values():

@@ -3,30 +3,51 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import TextIO
 
+from sleipnir.graphs.document.finding import printable
 from sleipnir.records import dataclass
+from sleipnir.scheduler.batch.csv_lines import ANY_CSV, CsvRules
 from sleipnir.scheduler.batch.ledger import DuplicateId, Ledger
 from sleipnir.scheduler.batch.lines import (
-    ANY_CSV,
+    ENCODING_REMEDY,
+    NOT_UTF8,
     BadLine,
-    CsvRules,
+    EmptyRow,
     Format,
     Line,
-    read_lines,
     request_of,
 )
+from sleipnir.scheduler.batch.reading import read_lines
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.runs.submit import Request
+from sleipnir.scheduler.runs.submit import PROMPT_KEY, Request
 
 # In a file of the wrong format, every line is bad.
 _SHOWN = 20
+# Lines of JSON may have a key each.
+_MOST_UNREAD = 20
 
 
 class BadInput(SubmissionRefused):
     """Lines of a batch are invalid; nothing was submitted."""
+
+
+@dataclass(slots=True)
+class Lines:
+    """How many lines there are of a kind, and the first of them."""
+
+    count: int = 0
+    first: int = 0
+
+    def add(self, number: int) -> None:
+        """Count a line."""
+        self.count += 1
+        self.first = self.first or number
+
+    def __str__(self) -> str:
+        return f"{self.count:,} {'line' if self.count == 1 else 'lines'}, first {self.first}"
 
 
 @dataclass(slots=True)
@@ -35,7 +56,11 @@ class Intake:
 
     bad: list[BadLine] = field(default_factory=list)  # the first ones
     bad_count: int = 0
+    not_utf8: bool = False  # whether that is why a line is bad
     digest: str = ""  # of all valid lines
+    empty_rows: Lines = field(default_factory=Lines)  # left out
+    without_prompt: Lines = field(default_factory=Lines)
+    unread: dict[str, Lines] = field(default_factory=dict)  # by the key that nothing reads
 
     def describe_bad(self) -> str:
         """Return the bad lines as text, one per line."""
@@ -43,6 +68,36 @@ class Intake:
         if self.bad_count > len(self.bad):
             lines.append(f"  … and {self.bad_count - len(self.bad)} more")
         return "\n".join(lines)
+
+    def add_bad(self, bad: BadLine) -> None:
+        """Count a bad line."""
+        self.bad_count += 1
+        self.not_utf8 |= bad.problem == NOT_UTF8
+        if len(self.bad) < _SHOWN:
+            self.bad.append(bad)
+
+    def note_input(self, line: Line, request: Request, rules: CsvRules) -> None:
+        """Note what a line has in vain, and what it lacks."""
+        if rules.known is None:
+            return
+        reads_prompt = PROMPT_KEY in rules.known
+        if reads_prompt and not request.prompt.strip():
+            self.without_prompt.add(line.number)
+        unread = [key for key in line.state if key not in rules.known]
+        if line.prompt and not reads_prompt:
+            unread.append("prompt")
+        for key in unread:
+            if key in self.unread or len(self.unread) < _MOST_UNREAD:
+                self.unread.setdefault(key, Lines()).add(line.number)
+
+    def warnings(self, agent: str) -> Iterator[str]:
+        """Yield what is odd about the input, though it can be run."""
+        if self.empty_rows.count:
+            yield f"rows without any value are left out ({self.empty_rows})"
+        if self.without_prompt.count:
+            yield f"the prompt is empty ({self.without_prompt})"
+        for key, lines in self.unread.items():
+            yield f"nothing in agent '{agent}' reads '{printable(key)}' ({lines})"
 
 
 def load_input(
@@ -53,41 +108,40 @@ def load_input(
     defaults: Request,
     limit: int,
     rules: CsvRules = ANY_CSV,
+    on_line: Callable[[int], None] = lambda _number: None,
 ) -> Intake:
     """Read all lines of a stream (see `read_lines`) into the ledger, except bad ones.
 
     Args:
         check: raises SubmissionRefused for a request that the agent would refuse.
         limit: the maximum number of lines.
-        rules: how CSV is read.
+        rules: how CSV is read, and what the agent reads of any line.
+        on_line: called with the number of each line.
 
     Raises:
-        SubmissionRefused: a line or the input is too long, or the agent would use no column.
+        SubmissionRefused: as `read_lines`.
     """
     intake = Intake()
     digest = hashlib.sha256()
     for line in read_lines(stream, form, limit, rules):
-        bad = line if isinstance(line, BadLine) else _problem(ledger, line, check, defaults)
-        if bad is None and isinstance(line, Line):
-            digest.update(f"{line.id}\0{line.content()}\0".encode())
-        elif bad is not None:
-            intake.bad_count += 1
-            if len(intake.bad) < _SHOWN:
-                intake.bad.append(bad)
+        on_line(line.number)
+        match line:
+            case EmptyRow(number):
+                intake.empty_rows.add(number)
+            case BadLine():
+                intake.add_bad(line)
+            case Line():
+                request = request_of(line.to_json(), defaults)
+                try:
+                    check(request)
+                    ledger.add(line)
+                except (SubmissionRefused, DuplicateId) as error:
+                    intake.add_bad(BadLine(line.number, str(error)))
+                    continue
+                intake.note_input(line, request, rules)
+                digest.update(f"{line.id}\0{line.content()}\0".encode())
     intake.digest = digest.hexdigest()
     return intake
-
-
-def _problem(
-    ledger: Ledger, line: Line, check: Callable[[Request], None], defaults: Request
-) -> BadLine | None:
-    """Add one line to the ledger; return what is wrong with it, or None."""
-    try:
-        check(request_of(line.to_json(), defaults))
-        ledger.add(line)
-    except (SubmissionRefused, DuplicateId) as error:
-        return BadLine(line.number, str(error))
-    return None
 
 
 def require_good(intake: Intake, source: str) -> None:
@@ -96,9 +150,13 @@ def require_good(intake: Intake, source: str) -> None:
     Raises:
         BadInput: names the bad lines.
     """
-    if intake.bad_count:
-        lines = "1 line" if intake.bad_count == 1 else f"{intake.bad_count} lines"
-        raise BadInput(
-            f"{lines} of {source} cannot be used, so nothing was submitted "
-            f"(--skip-bad leaves them out):\n{intake.describe_bad()}"
-        )
+    if not intake.bad_count:
+        return
+    lines = "1 line" if intake.bad_count == 1 else f"{intake.bad_count} lines"
+    remedy = "--skip-bad leaves them out"
+    if intake.not_utf8:
+        remedy = f"{ENCODING_REMEDY}; {remedy}"
+    raise BadInput(
+        f"{lines} of {source} cannot be used, so nothing was submitted "
+        f"({remedy}):\n{intake.describe_bad()}"
+    )

@@ -1,13 +1,11 @@
-"""Reads the input of a batch, a line at a time: JSON lines, CSV with a header, or plain text."""
+"""Reads the input of a batch, a line at a time: JSON lines or plain text; csv_lines.py has CSV."""
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
-from itertools import chain
 from pathlib import PurePath
 from typing import Any, Literal, TextIO, TypeAlias
 
@@ -18,15 +16,15 @@ from sleipnir.graphs.files import MIB
 from sleipnir.graphs.state import decode, encode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.runs.submit import Request
+from sleipnir.scheduler.runs.submit import Request, take_prompt
 
 Format: TypeAlias = Literal["jsonl", "csv", "txt"]
 
 # More than a state may hold by default, so more than any run would accept.
 RECORD_LIMIT_CHARS = 32 * MIB
 
-_DELIMITERS = (",", ";", "\t")
-_NAMES_SHOWN = 10
+NOT_UTF8 = "this is not UTF-8"
+ENCODING_REMEDY = "add --encoding cp1252 if Excel or Windows wrote the file"
 
 _EXTENSIONS: Mapping[str, Format] = {
     ".jsonl": "jsonl",
@@ -72,12 +70,32 @@ def request_of(content: str, defaults: Request) -> Request:
     prompt, state, variables, answers, labels = json.loads(content)
     return replace(
         defaults,
-        prompt=prompt,
+        prompt=prompt or defaults.prompt,
         state={**defaults.state, **state},
         variables={**defaults.variables, **variables},
         answers={**defaults.answers, **answers},
         labels={**defaults.labels, **labels},
     )
+
+
+def line_of(number: int, *, prompt: str, state: Mapping[str, Any], **more: Any) -> Line:
+    """Return a line; its prompt may be given as `initial_prompt` of the state.
+
+    Raises:
+        Malformed: it is given both ways.
+    """
+    try:
+        prompt, state = take_prompt(prompt, state)
+    except SubmissionRefused as error:
+        raise Malformed(str(error)) from error
+    return Line(number, prompt=prompt, state=state, **more)
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyRow:
+    """A row of a table that has nothing in any column."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,35 +114,7 @@ def format_of(path: PurePath) -> Format | None:
     return _EXTENSIONS.get(path.suffix.lower())
 
 
-@dataclass(frozen=True, slots=True)
-class CsvRules:
-    """How a CSV file is read."""
-
-    delimiter: str | None = None  # None: the most frequent of `,`, `;` and tab in the header
-    known: Collection[str] | None = None  # columns that the agent would use; None: any
-
-
-ANY_CSV = CsvRules()
-
-
-def read_lines(
-    stream: TextIO, form: Format, limit: int, rules: CsvRules = ANY_CSV
-) -> Iterator[Line | BadLine]:
-    """Return an iterator over the lines of an input that are not blank.
-
-    Args:
-        stream: text decoded with `errors="surrogateescape"` and read with `newline=""`.
-        limit: the maximum number of lines, including blank and bad ones.
-
-    Raises:
-        SubmissionRefused: a record has more than `RECORD_LIMIT_CHARS`, there are too many lines,
-            or the agent would use no column.
-    """
-    bounded = _Bounded(stream, limit)
-    return _csv(bounded, rules) if form == "csv" else _READERS[form](bounded)
-
-
-class _Bounded:
+class BoundedLines:
     """The lines of a stream, bounded: the stream, a line or a quoted field may be endless."""
 
     def __init__(self, stream: TextIO, limit: int) -> None:
@@ -142,7 +132,13 @@ class _Bounded:
         return self
 
     def __next__(self) -> str:
-        text = self._stream.readline(self._left + 1)
+        try:
+            text = self._stream.readline(self._left + 1)
+        except UnicodeDecodeError as error:
+            raise SubmissionRefused(
+                f"the input is not {error.encoding} after line {self._number} ({error.reason}), so "
+                "nothing was submitted; name its encoding with --encoding"
+            ) from error
         if not text:
             raise StopIteration
         self._number += 1
@@ -181,17 +177,17 @@ class _Entry(BaseModel):
     labels: dict[str, str] | None = None
 
 
-class _Malformed(ValueError):
+class Malformed(ValueError):
     """A line is invalid; the message says why."""
 
 
-def _json_lines(stream: _Bounded) -> Iterator[Line | BadLine]:
+def json_lines(stream: BoundedLines) -> Iterator[Line | BadLine]:
     for number, text in stream.records():
         if not text.strip():
             continue
         try:
-            yield _json_line(number, _decoded(text))
-        except _Malformed as error:
+            yield _json_line(number, decoded(text))
+        except Malformed as error:
             yield BadLine(number, str(error))
 
 
@@ -199,20 +195,20 @@ def _json_line(number: int, text: str) -> Line:
     try:
         value = decode(text)
     except ValueError as error:
-        raise _Malformed(f"this is not JSON ({error})") from error
+        raise Malformed(f"this is not JSON ({error})") from error
     if isinstance(value, str):
         return Line(number, prompt=value)
     if not isinstance(value, dict):
-        raise _Malformed("expected a string or an object")
+        raise Malformed("expected a string or an object")
     try:
         entry = _Entry.model_validate(value)
     except ValidationError as error:
-        raise _Malformed(_first_problem(error)) from error
+        raise Malformed(_first_problem(error)) from error
     if entry.id == "":
-        raise _Malformed("'id' is empty")
-    return Line(
+        raise Malformed("'id' is empty")
+    return line_of(
         number,
-        id=None if entry.id is None else _decoded(str(entry.id)),
+        id=None if entry.id is None else decoded(str(entry.id)),
         prompt=entry.prompt or "",
         state=entry.state or {},
         variables={
@@ -237,98 +233,24 @@ def _first_problem(error: ValidationError) -> str:
     return f"'{name}': {first['msg'].lower()}"
 
 
-def _csv(stream: _Bounded, rules: CsvRules) -> Iterator[Line | BadLine]:
-    # The csv module's limit of 128 KiB per field is too small for many prompts.
-    csv.field_size_limit(RECORD_LIMIT_CHARS)
-    head = _head(stream)
-    delimiter = rules.delimiter or max(_DELIMITERS, key=head[-1].count if head else len)
-    reader = csv.reader(chain(head, stream), strict=True, delimiter=delimiter)
-    header: list[str] | None = None
-    while True:
-        number = reader.line_num + 1
-        stream.begin()
-        try:
-            row = next(reader)
-            if header is not None and row:
-                yield _csv_line(number, header, row)
-            elif row:
-                header = _header(row)
-                _require_known(header, rules)
-        except StopIteration:
-            return
-        except (csv.Error, _Malformed) as error:
-            yield BadLine(number, str(error))
-            if header is None:
-                return  # without a header, no other line has a meaning
-
-
-def _head(stream: _Bounded) -> list[str]:
-    """Return the lines up to the first non-blank one."""
-    head: list[str] = []
-    stream.begin()
-    for text in stream:
-        head.append(text)
-        if text.strip():
-            break
-        stream.begin()
-    return head
-
-
-def _require_known(header: list[str], rules: CsvRules) -> None:
-    """Check that the agent uses a column: else, without a prompt, all runs would be the same.
-
-    Raises:
-        SubmissionRefused: the agent would use no column.
-    """
-    if rules.known is None or {"id", "prompt", *rules.known} & set(header):
-        return
-    names = ", ".join(f"'{printable(name)}'" for name in header[:_NAMES_SHOWN])
-    raise SubmissionRefused(
-        f"the header has no column 'prompt', and the agent uses none of its columns ({names}), so "
-        "nothing was submitted; rename a column to 'prompt', seed its key in initial_state, or "
-        "check --delimiter"
-    )
-
-
-def _header(row: list[str]) -> list[str]:
-    header = [_decoded(name).strip() for name in row]
-    if "" in header or len(set(header)) < len(header):
-        raise _Malformed("the header needs a name for every column, each only once")
-    return header
-
-
-def _csv_line(number: int, header: list[str], row: list[str]) -> Line:
-    if len(row) != len(header):
-        raise _Malformed(f"{len(row)} columns, but the header has {len(header)}")
-    fields = dict(zip(header, map(_decoded, row), strict=True))
-    return Line(
-        number,
-        id=fields.pop("id", None) or None,
-        prompt=fields.pop("prompt", ""),
-        state=fields,
-    )
-
-
-def _plain(stream: _Bounded) -> Iterator[Line | BadLine]:
+def plain_lines(stream: BoundedLines) -> Iterator[Line | BadLine]:
     for number, text in stream.records():
         if not text.strip():
             continue
         try:
-            yield Line(number, prompt=_decoded(text).rstrip("\r\n"))
-        except _Malformed as error:
+            yield Line(number, prompt=decoded(text).rstrip("\r\n"))
+        except Malformed as error:
             yield BadLine(number, str(error))
 
 
-def _decoded(text: str) -> str:
-    """Return the text unless it has lone surrogates: `surrogateescape` made them of bad bytes."""
+def decoded(text: str) -> str:
+    """Return the text unless it has lone surrogates: `surrogateescape` made them of bad bytes.
+
+    Raises:
+        Malformed: it has some.
+    """
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise _Malformed("this is not UTF-8") from error
+        raise Malformed(NOT_UTF8) from error
     return text
-
-
-_READERS: Mapping[Format, Callable[[_Bounded], Iterator[Line | BadLine]]] = {
-    "jsonl": _json_lines,
-    "txt": _plain,
-}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sqlite3
 import sys
@@ -19,14 +18,16 @@ import click
 from sleipnir.graphs.files import open_input, reason
 from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.sessions import TEMPORARY
-from sleipnir.scheduler.batch.columns import known_columns
+from sleipnir.scheduler.batch.columns import known_keys
+from sleipnir.scheduler.batch.csv_lines import CsvRules
 from sleipnir.scheduler.batch.drive import Batch
 from sleipnir.scheduler.batch.finished import FinishedLine, UnseenKeys
 from sleipnir.scheduler.batch.identity import name_of_file, name_of_stream
 from sleipnir.scheduler.batch.intake import Intake, load_input, require_good
 from sleipnir.scheduler.batch.ledger import Ledger
-from sleipnir.scheduler.batch.lines import CsvRules, Format, format_of, input_of
+from sleipnir.scheduler.batch.lines import Format, format_of, input_of
 from sleipnir.scheduler.batch.options import BatchOptions, Progress
+from sleipnir.scheduler.batch.reading import decoded_stream
 from sleipnir.scheduler.batch.results import ResultsFile, result_document, result_line
 from sleipnir.scheduler.batch.table import lines_of, write_table
 from sleipnir.scheduler.cli.arguments import json_or_text
@@ -35,7 +36,7 @@ from sleipnir.scheduler.cli.connect import say_what_is_left, settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.formatting import amount, usd
 from sleipnir.scheduler.cli.options import Options
-from sleipnir.scheduler.cli.progress import Display, final_lines
+from sleipnir.scheduler.cli.progress import Display, StepDisplay, final_lines
 from sleipnir.scheduler.cli.recording_flags import stored_recording, write_recording
 from sleipnir.scheduler.cli.run_result import print_json
 from sleipnir.scheduler.cli.submission import live_tools, variables_from_environment
@@ -56,6 +57,8 @@ _DELIMITERS = {"tab": "\t", "\\t": "\t"}
 # Enough that no worker runs idle; runs waiting in the queue cost nothing.
 _IN_FLIGHT_PER_SLOT = 2
 _LEAST_IN_FLIGHT = 64
+# Lines of the input between two displays of how many have been read.
+_READ_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,7 @@ class Call:
     target: Path | None
     form: Format | None
     delimiter: str | None
+    encoding: str | None
     name: str | None
     ordered: bool
     skip_bad: bool
@@ -169,7 +173,8 @@ class _Start:
 
     def _load_input(self, defaults: Request) -> Intake:
         form = self._format()
-        with self._input() as stream:
+        source = "stdin" if self.call.source == _STDIN else self.call.source
+        with self._input() as stream, StepDisplay(self.options, source) as display:
             intake = load_input(
                 self.ledger,
                 stream,
@@ -177,25 +182,26 @@ class _Start:
                 lambda request: self.client.check(self.agent, request),
                 defaults,
                 settings_of(self.options).batch_lines_limit,
-                self._csv_rules(form),
+                self._rules(form),
+                lambda number: _show_reading(display, number),
             )
-        source = "stdin" if self.call.source == _STDIN else self.call.source
         if not self.call.skip_bad:
             require_good(intake, source)
         elif intake.bad_count:
             self.options.say(f"skipped in {source}:\n{intake.describe_bad()}")
+        for warning in intake.warnings(self.agent.name):
+            self.options.say(f"warning: {printable(source)}: {warning}")
         return intake
 
-    def _csv_rules(self, form: Format) -> CsvRules:
+    def _rules(self, form: Format) -> CsvRules:
         delimiter = _DELIMITERS.get(self.call.delimiter or "", self.call.delimiter)
         if form != "csv":
             if delimiter is not None:
                 raise click.UsageError("--delimiter is for CSV; add --format csv")
-            return CsvRules()
-        if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        elif delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
             raise click.UsageError("--delimiter takes one character, or `tab`")
         directory = self.client.search.find(self.call.agent)
-        return CsvRules(delimiter, known_columns(self.agent.graph, directory))
+        return CsvRules(delimiter, known_keys(self.agent.graph, directory))
 
     def _format(self) -> Format:
         if self.call.form is not None:
@@ -214,7 +220,7 @@ class _Start:
             binary = sys.stdin.buffer if source == _STDIN else open_input(Path(source))
         except OSError as error:
             raise click.FileError(self.call.source, reason(error)) from error
-        return io.TextIOWrapper(binary, encoding="utf-8-sig", errors="surrogateescape", newline="")
+        return decoded_stream(binary, self.call.encoding)
 
     def _name(self, intake: Intake) -> str:
         if self.call.name:
@@ -364,6 +370,11 @@ class _Start:
             f"runs in progress ({progress.in_flight}) continue{when}. Run the same "
             f"command again to continue; `sleipnir batch --status {name}` shows its progress"
         )
+
+
+def _show_reading(display: StepDisplay, number: int) -> None:
+    if number % _READ_AT_ONCE == 0:
+        display.update("lines read", number)
 
 
 def _write_result(finished: FinishedLine, results: ResultsFile | None, display: Display) -> None:

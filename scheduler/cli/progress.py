@@ -120,9 +120,10 @@ class StepDisplay:
         if self._bar is not None:
             self._bar.stop()
 
-    def update(self, what: str, done: int, total: int) -> None:
-        """Show that `done` of `total` are done."""
-        line = f"{printable(self._name)}: {done} of {total} {what}"
+    def update(self, what: str, done: int, total: int | None = None) -> None:
+        """Show that `done` of `total`, if known, are done."""
+        of = "" if total is None else f" of {total:,}"
+        line = f"{printable(self._name)}: {done:,}{of} {what}"
         if sys.stderr.isatty() and not self._options.quiet:
             if self._bar is None:
                 self._bar = _bar(self._name, color=self._options.color)

@@ -28,6 +28,8 @@ from sleipnir.scheduler.store.keys import (
     partition_of_session,
 )
 
+# The state key of the prompt.
+PROMPT_KEY = "initial_prompt"
 # The fact with the agents that models may start, one per line.
 AGENTS_FACT = "__agents__"
 
@@ -67,6 +69,31 @@ class Request:
     instructions: str | None = None
 
 
+def take_prompt(prompt: str, state: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Return the prompt and the other seeds; it may have been given as the seed `initial_prompt`.
+
+    Raises:
+        SubmissionRefused: it was given both ways.
+    """
+    if PROMPT_KEY not in state:
+        return prompt, state
+    rest = {key: value for key, value in state.items() if key != PROMPT_KEY}
+    given = state[PROMPT_KEY]
+    if given is None or given == "":
+        return prompt, rest
+    if prompt:
+        raise SubmissionRefused(
+            f"the prompt is given twice, as `prompt` and as '{PROMPT_KEY}' of the state; leave out "
+            f"'{PROMPT_KEY}'"
+        )
+    return given if isinstance(given, str) else seed_text(PROMPT_KEY, given), rest
+
+
+def _with_prompt(request: Request) -> Request:
+    prompt, state = take_prompt(request.prompt, request.state)
+    return replace(request, prompt=prompt, state=state)
+
+
 def new_run(
     graph: Graph,
     digest: str,
@@ -90,8 +117,9 @@ def new_run(
 
     Raises:
         SubmissionRefused: an invalid label, an undeclared variable, one without a value (E215),
-            a seed that is not JSON, or any seed for a normal agent.
+            a seed that is not JSON, any seed for a normal agent, or a second prompt.
     """
+    request = _with_prompt(request)
     require_declared(agent, graph.variables, request.variables)
     if is_normal(graph):
         _require_no_seeds(agent, request.state)
@@ -144,8 +172,8 @@ def _request_in(session: Session, run_id: str, request: Request) -> Request:
 def _require_no_seeds(agent: str, state: Mapping[str, Any]) -> None:
     if state:
         raise SubmissionRefused(
-            f"--set sets the initial state; '{agent}' is a normal agent, which has none: "
-            "use the prompt, or a variable (--var)"
+            f"{listing([printable(key) for key in state])}: '{agent}' is a normal agent, which has "
+            "no initial state (--set, columns); use the prompt, or a variable (--var)"
         )
 
 
@@ -365,11 +393,11 @@ def _seeds(
 ) -> dict[str, str]:
     """Return the initial state, key → JSON text: later sources override earlier ones."""
     if is_normal(graph):  # its seeds are its memory
-        remembered = {**state, "initial_prompt": prompt}
+        remembered = {**state, PROMPT_KEY: prompt}
         return {key: seed_text(key, value) for key, value in remembered.items()}
     secrets = set(_secrets(graph))
     plain = {name: value for name, value in variables.items() if name not in secrets}
-    merged = {**plain, **graph.initial_state, **state, "initial_prompt": prompt}
+    merged = {**plain, **graph.initial_state, **state, PROMPT_KEY: prompt}
     return {key: seed_text(key, value) for key, value in merged.items()}
 
 

@@ -11,7 +11,7 @@ from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.batches import BatchQueries, BatchRow
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.documents import Document, ended_document
-from sleipnir.scheduler.views.grouping import Failed, FailureGroup, grouped
+from sleipnir.scheduler.views.grouping import FailureGroup, OneFailure, grouped
 from sleipnir.scheduler.views.limits import limits_document
 from sleipnir.scheduler.views.pages import page_document
 
@@ -117,7 +117,8 @@ def batch_report(client: Client, name: str) -> Document | None:
     reasons = client.queries.errors([run.run_id for run in found])
     failures = [(run, why) for run, why in zip(found, reasons, strict=True) if why]
     groups = grouped(
-        Failed(index, why.code, why.node, why.message) for index, (_, why) in enumerate(failures)
+        OneFailure(index, why.code, why.node, why.message)
+        for index, (_, why) in enumerate(failures)
     )
     budgets = limits_document(client)["budgets"]
     return {

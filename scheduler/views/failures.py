@@ -10,7 +10,7 @@ from sleipnir.scheduler.runs.reasons import cause_of, fixed_part
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.documents import Document
-from sleipnir.scheduler.views.grouping import Failed, grouped
+from sleipnir.scheduler.views.grouping import OneFailure, grouped
 from sleipnir.scheduler.views.run import logs_document
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def outlived_documents(failures: Sequence[Document]) -> list[Document]:
     """Failures of nodes that a run went on after, those that are alike as one: the first of them,
     with the `count` of all."""
     groups = grouped(
-        Failed(index, each["code"], each["node"], each["message"])
+        OneFailure(index, each["code"], each["node"], each["message"])
         for index, each in enumerate(failures)
     )
     return [{**failures[group.first], "count": group.count} for group in groups]

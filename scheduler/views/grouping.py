@@ -9,7 +9,7 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.reasons import cause_of, pattern_of
 
 
-class Failed(NamedTuple):
+class OneFailure(NamedTuple):
     """A failure to be grouped."""
 
     place: int  # its index in a list
@@ -29,9 +29,9 @@ class FailureGroup:
     example: str
 
 
-def grouped(failures: Iterable[Failed]) -> list[FailureGroup]:
+def grouped(failures: Iterable[OneFailure]) -> list[FailureGroup]:
     """Group failures, the most frequent kind first."""
-    groups: dict[str, list[Failed]] = {}
+    groups: dict[str, list[OneFailure]] = {}
     for each in failures:
         groups.setdefault(cause_of(each.code, each.node, each.message), []).append(each)
     found = [

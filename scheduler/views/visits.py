@@ -18,7 +18,7 @@ from sleipnir.scheduler.runs.map_items import MapItem
 from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run, Usage
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views.documents import Document
-from sleipnir.scheduler.views.grouping import Failed, grouped
+from sleipnir.scheduler.views.grouping import OneFailure, grouped
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
@@ -60,7 +60,9 @@ def items_document(
         raise NoSuchMap(run.run_id, node) from None
     counts: Counter[str] = Counter(item.state for item in items)
     failures = (
-        Failed(item.index, "R011", node, item.reason) for item in items if item.reason is not None
+        OneFailure(item.index, "R011", node, item.reason)
+        for item in items
+        if item.reason is not None
     )
     wanted = (
         item

@@ -162,6 +162,28 @@ def test_a_header_of_which_nothing_comes_is_refused(sleipnir: Sleipnir) -> None:
     assert "the agent uses none of its columns ('text', 'city'), so nothing was" in done.stderr
 
 
+def test_what_lines_have_in_vain_and_lack_is_said_before_they_run(
+    sleipnir: Sleipnir, tmp_path: Path
+) -> None:
+    file = tmp_path / "in.csv"
+    file.write_bytes("sep=;\r\nid;prompt;Straße\r\n1;hé;x\r\n2;;x\r\n;;\r\n".encode("cp1252"))
+
+    refused = sleipnir("batch", "shout", str(file), "--skip-bad")
+    done = sleipnir("batch", "shout", str(file), "--encoding", "cp1252", "--ordered")
+    unknown = sleipnir("batch", "shout", str(file), "--encoding", "excel")
+
+    assert refused.returncode == 2
+    assert "line 2, the header: this is not UTF-8; nothing was submitted" in refused.stderr
+    assert "--encoding cp1252" in refused.stderr
+    assert [result["output"] for result in lines_of(done.stdout)] == ["HÉ!", "!"]
+    assert [line for line in done.stderr.splitlines() if line.startswith("warning: ")] == [
+        f"warning: {file}: rows without any value are left out (1 line, first 5)",
+        f"warning: {file}: the prompt is empty (1 line, first 4)",
+        f"warning: {file}: nothing in agent 'shout' reads 'Straße' (2 lines, first 3)",
+    ]
+    assert (unknown.returncode, "cp1252" in unknown.stderr) == (2, True)
+
+
 def test_csv_and_standard_input_are_read(sleipnir: Sleipnir) -> None:
     done = sleipnir(
         "batch", "shout", "-", "--format", "csv", stdin="id,prompt,mark\na,hey,*\nb,you,+\n"

@@ -9,7 +9,8 @@ from typing import TextIO
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from sleipnir.scheduler.batch.lines import BadLine, Format, Line, read_lines, request_of
+from sleipnir.scheduler.batch.lines import BadLine, EmptyRow, Format, Line, request_of
+from sleipnir.scheduler.batch.reading import read_lines
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.submit import Request
 from tests.support.fuzzing import EXAMPLES, assert_one_line, fuzz, objects, rarely, scalars, texts
@@ -58,9 +59,10 @@ def test_a_line_is_a_request_or_says_why_not(examples: int) -> None:
     fuzz(examples, inputs(), check)
 
 
-def _check_line(line: Line | BadLine) -> None:
+def _check_line(line: Line | EmptyRow | BadLine) -> None:
     if isinstance(line, BadLine):
         assert_one_line(str(line))
+    if not isinstance(line, Line):
         return
     assert line.id != ""
     assert len(line.digest()) == 16

@@ -17,7 +17,16 @@ from sleipnir.scheduler.cli.recording_flags import require_place
 from sleipnir.scheduler.cli.submission import REQUEST_OPTIONS
 
 with lazy_imports():
+    from sleipnir.scheduler.batch import reading
     from sleipnir.scheduler.cli import batch_command
+
+
+def _encoding(_context: click.Context, _parameter: click.Parameter, name: str | None) -> str | None:
+    try:
+        return None if name is None else reading.known_encoding(name)
+    except (LookupError, UnicodeError, ValueError) as error:
+        raise click.BadParameter(f"'{name}' is not an encoding; use one such as cp1252") from error
+
 
 _PARAMETERS = (
     click.argument("agent", required=False, shell_complete=complete_agents),
@@ -44,6 +53,12 @@ _PARAMETERS = (
         "--delimiter",
         metavar="CHARACTER",
         help="Of CSV; `tab` for a tab. Default: `,`, `;` or tab, detected in the header.",
+    ),
+    click.option(
+        "--encoding",
+        callback=_encoding,
+        metavar="NAME",
+        help="Encoding of INPUT, as cp1252. Default: by its byte order mark, else UTF-8.",
     ),
     click.option("--name", help="Name of the batch. Default: from INPUT's path and AGENT."),
     click.option("--with-input", is_flag=True, help="Add each line's input to its result."),

@@ -132,7 +132,10 @@ def test_programs_submit_once_for_a_key(engine: Engine, site: ServedSite) -> Non
     assert first.json == again.json != other.json
     run = engine.run(first.json["run_id"])
     assert (run.labels, run.status) == ({"team": "a"}, Status.QUEUED)
+    by_key = submit(site, vars={"token": SECRET}, state={"initial_prompt": "y"})
+    assert engine.state(by_key.json["run_id"])["initial_prompt"] == "y"
     refused = {
+        "two prompts": submit(site, **{**given, "key": "3"}, state={"initial_prompt": "y"}),
         "no value for a variable": submit(site),
         "a path": submit(site, agent="./greeter"),
         "a field that is not known": submit(site, promt="x"),
@@ -140,6 +143,7 @@ def test_programs_submit_once_for_a_key(engine: Engine, site: ServedSite) -> Non
         "no such directory": submit(site, workdir="/no/such/place"),
     }
     assert {why: answer.status for why, answer in refused.items()} == {
+        "two prompts": 422,
         "no value for a variable": 422,
         "a path": 422,
         "a field that is not known": 400,
@@ -147,7 +151,7 @@ def test_programs_submit_once_for_a_key(engine: Engine, site: ServedSite) -> Non
         "no such directory": 422,
     }
     assert "promt" in refused["a field that is not known"].json["error"]["message"]
-    assert len(engine.newest_runs()) == 2
+    assert len(engine.newest_runs()) == 3
 
 
 @pytest.mark.usefixtures("greeter")

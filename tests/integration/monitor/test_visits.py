@@ -7,7 +7,7 @@ from textwrap import dedent
 from xml.etree import ElementTree
 
 from sleipnir.scheduler.store.keys import run_key
-from sleipnir.scheduler.views.grouping import Failed, grouped
+from sleipnir.scheduler.views.grouping import OneFailure, grouped
 from sleipnir.worker.monitor.charts.wall import wall_svg
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, says
@@ -195,7 +195,7 @@ def test_failures_are_grouped_by_code_node_and_first_line() -> None:
         ("R011", "fetch", "timeout after 3.5 s"),
     ]
 
-    groups = grouped(Failed(place, *failure) for place, failure in enumerate(told))
+    groups = grouped(OneFailure(place, *failure) for place, failure in enumerate(told))
 
     assert [(group.pattern, group.count, group.first) for group in groups] == [
         ("can't find … in …", 3, 1),

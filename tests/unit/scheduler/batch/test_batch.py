@@ -16,20 +16,21 @@ from typing import Any
 import pytest
 
 from sleipnir.graphs.document.loader import load_agent
-from sleipnir.scheduler.batch.columns import known_columns
+from sleipnir.scheduler.batch.columns import known_keys
+from sleipnir.scheduler.batch.csv_lines import CsvRules
 from sleipnir.scheduler.batch.finished import FinishedLine
 from sleipnir.scheduler.batch.identity import name_of_file, run_id_of
 from sleipnir.scheduler.batch.intake import BadInput, Intake, load_input, require_good
 from sleipnir.scheduler.batch.ledger import Item, Ledger
 from sleipnir.scheduler.batch.lines import (
     BadLine,
-    CsvRules,
+    EmptyRow,
     Format,
     Line,
     format_of,
-    read_lines,
     request_of,
 )
+from sleipnir.scheduler.batch.reading import decoded_stream, read_lines
 from sleipnir.scheduler.batch.results import ResultsFile
 from sleipnir.scheduler.batch.table import lines_of, write_table
 from sleipnir.scheduler.errors import SubmissionRefused
@@ -47,11 +48,11 @@ def ledger() -> Iterator[Ledger]:
         yield found
 
 
-def read(text: str | bytes, form: Format) -> list[Line | BadLine]:
+def read(
+    text: str | bytes, form: Format, encoding: str | None = None
+) -> list[Line | EmptyRow | BadLine]:
     data = text.encode() if isinstance(text, str) else text
-    stream = io.TextIOWrapper(
-        io.BytesIO(data), encoding="utf-8-sig", errors="surrogateescape", newline=""
-    )
+    stream = decoded_stream(io.BufferedReader(io.BytesIO(data)), encoding)  # type: ignore[arg-type]
     return list(read_lines(stream, form, LIMIT))
 
 
@@ -155,13 +156,101 @@ def test_other_columns_of_csv_go_into_the_state() -> None:
     ("text", "expected"),
     [
         ("prompt,a\nx\n", "line 2: 1 columns, but the header has 2"),
-        ("prompt,prompt\nx,y\n", "line 1: the header needs a name for every column"),
-        ('prompt\n"x" y\n', "line 2: "),
+        (
+            'prompt\n"x" y\n',
+            "line 2: text follows a closing quote; write a quote",
+        ),
+        ("prompt,initial_prompt\nx,y\n", "line 2: the prompt is given twice, as `prompt` and as"),
         (b"prompt\n\xff\n", "line 2: this is not UTF-8"),
     ],
 )
 def test_a_malformed_csv_line_is_named(text: str | bytes, expected: str) -> None:
     assert problem(text, "csv").startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\nprompt,prompt\nx,y\n", "line 2, the header: 2 columns are named 'prompt'"),
+        ("prompt,,b\nx,y,z\n", "line 1, the header: column 2 has no name"),
+        (b"pr\xf6mpt\nx\n", "line 1, the header: this is not UTF-8"),
+        (
+            'prompt\na\n"b\nc\n',
+            "the row that begins in line 3 is never closed",
+        ),
+    ],
+)
+def test_a_table_that_cannot_be_read_is_refused_whatever_is_skipped(
+    text: str | bytes, expected: str
+) -> None:
+    with pytest.raises(SubmissionRefused, match=expected):
+        read(text, "csv")
+
+
+def test_excels_line_with_the_delimiter_is_no_header_and_its_empty_rows_are_no_lines() -> None:
+    text = "sep=|\r\nid|prompt|a,b;c\r\n1|x|y\r\n||\r\n | |\r\n2||z\r\n"
+
+    assert read(text, "csv") == [
+        Line(3, "1", "x", {"a,b;c": "y"}),
+        EmptyRow(4),
+        EmptyRow(5),
+        Line(6, "2", "", {"a,b;c": "z"}),
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("form", ["csv", "jsonl", "txt"])
+def test_the_encoding_is_told_by_its_first_bytes(form: Format, encoding: str) -> None:
+    text = {"csv": "prompt\nZoë\n", "jsonl": '"Zoë"\n', "txt": "Zoë\n"}[form]
+
+    (line,) = read(text.encode(encoding), form)
+
+    assert isinstance(line, Line)
+    assert line.prompt == "Zoë"
+
+
+def test_an_encoding_may_be_given_unless_a_byte_order_mark_tells_it() -> None:
+    text = "id;prompt\n1;Grüße für 5 €\n"
+
+    (line,) = read(text.encode("cp1252"), "csv", "cp1252")
+
+    assert line == Line(2, "1", "Grüße für 5 €")
+    assert read(text.encode("utf-8-sig"), "csv", "cp1252") == [line]
+
+
+def test_bytes_that_are_not_in_the_encoding_end_the_reading() -> None:
+    with pytest.raises(SubmissionRefused, match=r"not utf-16.* --encoding"):
+        read("prompt\nx\n".encode("utf-16") + b"x", "csv")
+
+
+def test_a_prompt_by_the_name_of_its_key_is_the_prompt() -> None:
+    assert read("id,initial_prompt\n1,hi\n", "csv") == [Line(2, "1", "hi")]
+    assert read('{"state": {"initial_prompt": "hi", "a": 1}}', "jsonl") == [
+        Line(1, prompt="hi", state={"a": 1})
+    ]
+    expected = "line 1: the prompt is given twice"
+    assert problem('{"prompt": "x", "state": {"initial_prompt": "y"}}').startswith(expected)
+
+
+def test_what_is_odd_about_an_input_is_said_with_its_lines(ledger: Ledger) -> None:
+    text = "id,prompt,topic,town\n1,a,b,c\n2,,b,c\n,,,\n3, ,b,\n"
+    rules = CsvRules(known=frozenset({"initial_prompt", "topic"}))
+    ignoring = CsvRules(known=frozenset({"topic", "town"}))
+
+    intake = load_input(ledger, io.StringIO(text), "csv", lambda _: None, Request(), LIMIT, rules)
+    with Ledger() as other:
+        without = load_input(
+            other, io.StringIO(text), "csv", lambda _: None, Request(), LIMIT, ignoring
+        )
+
+    assert list(intake.warnings("ask")) == [
+        "rows without any value are left out (1 line, first 4)",
+        "the prompt is empty (2 lines, first 3)",
+        "nothing in agent 'ask' reads 'town' (3 lines, first 2)",
+    ]
+    assert list(without.warnings("ask"))[1:] == [
+        "nothing in agent 'ask' reads 'prompt' (2 lines, first 2)"
+    ]
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
@@ -177,7 +266,7 @@ def test_a_given_delimiter_goes_before_what_the_header_looks_like() -> None:
     assert list(lines) == [Line(2, prompt="x", state={"a,b,c": "1"})]
 
 
-@pytest.mark.parametrize("header", ["name,city", "a|b", "initial prompt"])
+@pytest.mark.parametrize("header", ["name,city", "a|b", "initial prompt", "id,city", "id,Prompt"])
 def test_a_header_of_which_nothing_comes_is_refused(header: str) -> None:
     rules = CsvRules(known=frozenset({"topic"}))
 
@@ -185,7 +274,7 @@ def test_a_header_of_which_nothing_comes_is_refused(header: str) -> None:
         list(read_lines(io.StringIO(f"{header}\n1,2\n"), "csv", LIMIT, rules))
 
 
-@pytest.mark.parametrize("header", ["prompt,city", "id,city", "topic,city"])
+@pytest.mark.parametrize("header", ["prompt,city", "initial_prompt,city", "topic,city"])
 def test_a_header_with_a_column_that_the_agent_notices_is_taken(header: str) -> None:
     rules = CsvRules(known=frozenset({"topic"}))
 
@@ -209,7 +298,7 @@ def test_the_columns_that_an_agent_notices(tmp_path: Path) -> None:
     graph = load_agent(tmp_path).graph
     assert graph is not None
 
-    known = known_columns(graph, tmp_path)
+    known = known_keys(graph, tmp_path)
 
     assert {"tone", "mark", "city", "topic", "found"} <= known
     assert "name" not in known

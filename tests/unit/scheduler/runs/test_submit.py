@@ -82,7 +82,7 @@ def test_later_seeds_win_and_the_prompt_always_does() -> None:
         initial_state={"b": "file", "c": "file", "d": None, "initial_prompt": "file"},
     )
 
-    run = submitted(of, state={"c": "set", "initial_prompt": "set"})
+    run = submitted(of, state={"c": "set"})
 
     assert seeds(run) == {
         "a": "variable",
@@ -91,6 +91,21 @@ def test_later_seeds_win_and_the_prompt_always_does() -> None:
         "d": None,
         "initial_prompt": "",
     }
+
+
+@pytest.mark.parametrize(
+    ("given", "prompt"), [("hi", "hi"), (7, "7"), ({"a": [1]}, '{"a":[1]}'), (None, ""), ("", "")]
+)
+def test_a_seed_by_the_name_of_the_prompt_is_the_prompt(given: Any, prompt: str) -> None:
+    assert seeds(submitted(state={"initial_prompt": given, "a": 1})) == {
+        "initial_prompt": prompt,
+        "a": 1,
+    }
+
+
+def test_a_prompt_is_given_once() -> None:
+    with pytest.raises(SubmissionRefused, match="leave out 'initial_prompt'"):
+        submitted(prompt="one", state={"initial_prompt": "two"})
 
 
 def test_a_secret_is_no_seed() -> None:
