@@ -278,6 +278,10 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "a skill is not found, or cannot be loaded",
             "the message has the directories searched, or the reason",
         ),
+        "W607": Code(
+            "an agent that could be started by name cannot be packed, so runs are without it",
+            "the message has the agent and the reason",
+        ),
         "W603": Code(
             "this machine lacks a program or variable of a tool that some node uses",
             "a worker needs it",

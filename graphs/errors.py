@@ -3,6 +3,7 @@
 GraphError, a SleipnirError
 ├── InvalidAgent        its files contain errors (E…); carries the findings
 ├── AgentNotFound       no such agent in the places searched
+│   └── AmbiguousAgent  the current directory has one of that name, and so has another directory
 ├── MissingVariables    a run was submitted without values that its agent needs (E215)
 ├── BundleError         an agent directory cannot be packed, or a bundle cannot be unpacked
 ├── NoFonts             a PNG needs fonts, and this machine has none (sleipnir.graphs.drawing)
@@ -13,6 +14,7 @@ GraphError, a SleipnirError
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from sleipnir.errors import SleipnirError
@@ -44,6 +46,21 @@ class AgentNotFound(GraphError):
         if searched:
             message += f" (searched: {', '.join(searched)})"
         super().__init__(message)
+
+
+class AmbiguousAgent(AgentNotFound):
+    """`./agents` has an agent of that name, and so has `other`: only a person can say which."""
+
+    def __init__(self, reference: str, here: Path, other: Path) -> None:
+        self.reference = reference
+        self.searched = (str(here), str(other))
+        self.near = ()
+        GraphError.__init__(
+            self,
+            f"'{reference}' is the name of two agents: {here} and {other}; name one of them by its "
+            f"path, or its directory by --agents-dir; or list {here} in trusted-agents in the "
+            "configuration directory",
+        )
 
 
 class MissingVariables(GraphError):

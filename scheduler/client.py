@@ -63,7 +63,7 @@ class Client(Preparing, Following, Steering, Sessions, SecondChances):
 
     Args:
         redis_url: overrides the configured one.
-        agents_dir: directories of agents, searched before the configured ones.
+        agents_dir: directories of agents, searched before all others.
         workers: whether the embedded engine should execute nodes meanwhile.
 
     Raises:
@@ -92,7 +92,11 @@ class Client(Preparing, Following, Steering, Sessions, SecondChances):
             redis = _connected(settings)
             translating = clients.TranslatingRedis(connection_pool=redis.connection_pool)
             stack.callback(redis.connection_pool.disconnect)
-            self._use(_store(translating, settings), agent_search(settings), acceptances)
+            self._use(
+                _store(translating, settings),
+                agent_search(settings, tuple(map(str, agents_dir))),
+                acceptances,
+            )
             self._held = stack.pop_all()
 
     @classmethod

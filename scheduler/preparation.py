@@ -19,7 +19,7 @@ from sleipnir.graphs.bundles.archive import Bundle, Part, pack
 from sleipnir.graphs.bundles.layout import bundle_parts
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.loader import Agent, load_agent
-from sleipnir.graphs.document.references import AgentSearch, is_path
+from sleipnir.graphs.document.references import AgentSearch, is_shipped
 from sleipnir.graphs.errors import AgentNotFound, BundleError, InvalidAgent
 from sleipnir.graphs.knowledge.plan import KnowledgePlan
 from sleipnir.graphs.knowledge.sources import loader_names
@@ -46,6 +46,8 @@ from sleipnir.scheduler.knowledge_plans import (
     unbuilt_bases,
 )
 from sleipnir.scheduler.knowledge_pointers import BuiltBase, UnbuiltBase
+from sleipnir.scheduler.runs.child_agents import ChildAgents, names_in
+from sleipnir.scheduler.runs.model import SHIPPED
 
 # Most agents have no knowledge base.
 with lazy_imports():
@@ -70,7 +72,7 @@ class PreparedAgent:
     directory: str = ""  # the agents that models may start, a line each
     unbuilt: tuple[UnbuiltBase, ...] = ()  # knowledge bases that its runs have to build
     built: tuple[BuiltBase, ...] = ()  # others of its bundles
-    path: str | None = None  # its directory, if it was named by a path
+    path: str | None = None  # its directory, or SHIPPED
 
 
 class Preparation:
@@ -105,14 +107,16 @@ class Preparation:
         )
         self._library = self._resources.library()
         self._digests: dict[Path, str] = {}  # digests of stored bundles, by directory
-        self._sizes: dict[str, int] = {}  # their sizes in bytes, by agent
-        self._descriptions: dict[str, str] = {}  # likewise
-        self._agents: dict[str, str] = {}
-        self._unavailable: dict[str, str] = {}
+        self._failed: dict[Path, str] = {}  # why other directories cannot be packed
+        self._sizes: dict[Path, int] = {}  # their sizes in bytes, likewise
+        self._descriptions: dict[str, str] = {}  # by agent
+        self._children = ChildAgents()
         self._converses = False
-        self._supervises = False  # one of them starts agents named by its model
+        # Those that start agents named by their models: their directories, by digest.
+        self._supervisors: dict[str, Path] = {}
         self._unbuilt: list[UnbuiltBase] = []
         self._built: list[BuiltBase] = []
+        self._left_out: list[Finding] = []
 
     def prepare(self, reference: str) -> PreparedAgent:
         """Find, validate and pack the agent, and store its bundles.
@@ -128,24 +132,25 @@ class Preparation:
             self._require_model(agent, agent.normal)
         digest = self._pack(agent)
         unbuilt = tuple(self._unbuilt)  # agents that models may name are not built ahead
-        if self._supervises:
+        if self._supervisors:
             self._choose = None  # nobody is asked about them, …
             self._reads_documents = False  # … and their commands are not run
             self._pack_named()
         graph = agent.runnable
         assert graph is not None, "an agent without errors can be run"
+        agents, unavailable = self._children.of(digest)
         return PreparedAgent(
             agent.name,
             graph,
             digest,
-            self._agents,
-            self._unavailable,
-            warnings,
+            agents,
+            unavailable,
+            (*warnings, *self._left_out),
             converses=self._converses,
-            directory=self._directory_of_agents() if self._supervises else "",
+            directory=self._directory_of_agents(agents) if self._supervisors else "",
             unbuilt=unbuilt,
             built=tuple(self._built),
-            path=str(directory.resolve()) if is_path(reference) else None,
+            path=SHIPPED if is_shipped(directory) else _absolute(directory),
         )
 
     def _require_model(self, agent: Agent, normal: NormalAgent) -> None:
@@ -163,17 +168,17 @@ class Preparation:
         bundle = self._bundle(agent, plans)
         self._put_bundle(bundle.digest, bundle.data)
         self._digests[agent.directory] = bundle.digest
-        self._sizes[agent.name] = len(bundle.data)
+        self._sizes[agent.directory] = len(bundle.data)
         self._unbuilt += unbuilt_bases(agent, self._settings, plans, bundle.digest)
         self._built += built_bases(plans, bundle.digest)
         if agent.runnable is not None:
             self._descriptions[agent.name] = agent.runnable.description
         self._converses = self._converses or agent.normal is not None
         if agent.normal is not None and agent.normal.can_spawn_agents:
-            self._supervises = True
+            self._supervisors[bundle.digest] = agent.directory
         if agent.graph is not None:
             for _, node in agent.graph.nodes_of(AgentNode):
-                self._pack_spawned(node.agent, agent.directory)
+                self._pack_spawned(node.agent, agent.directory, bundle.digest)
         return bundle.digest
 
     def _bundle(self, agent: Agent, plans: Mapping[str, KnowledgePlan]) -> Bundle:
@@ -187,29 +192,45 @@ class Preparation:
             try:
                 return pack([*parts, *brought], settings.bundle_limit_bytes)
             except BundleError as error:
-                if not brought:
-                    raise
-                first = f"or build its knowledge bases first: `sleipnir kb build {agent.name}`"
-                raise BundleError(f"{error}; {first}") from error
+                first = f"; or build its knowledge bases first: `sleipnir kb build {agent.name}`"
+                message = f"agent '{agent.name}': {error}{first if brought else ''}"
+                raise BundleError(message) from error
 
-    def _pack_spawned(self, name: str, directory: Path) -> None:
-        """Pack the agent of this name as seen from a directory, unless that was done."""
+    def _pack_spawned(self, name: str, parent: Path, digest: str) -> None:
+        """Pack the agent that a parent means by this name, unless that was done."""
         try:
-            child = load_agent(self._search.find(name, directory), os.environ)
-            if child.directory not in self._digests:
-                self._require_valid(child)
-        except (AgentNotFound, InvalidAgent, SubmissionRefused) as error:
+            directory = self._search.find(name, parent)
+        except AgentNotFound as error:
+            self._children.lack(digest, name, str(error))
+        else:
+            self._pack_child(name, directory, digest)
+
+    def _pack_child(self, name: str, directory: Path, parent_digest: str) -> None:
+        known = directory.resolve()
+        if known not in self._digests and known not in self._failed:
             # Only runs that try to start it fail; many never do.
-            self._unavailable[name] = _first_error(error)
-            return
-        digest = self._digests.get(child.directory) or self._pack(child)
-        if self._agents.setdefault(name, digest) != digest:
-            raise SubmissionRefused(
-                f"'{name}' resolves to different agents in different places; rename one"
-            )
+            try:
+                child = load_agent(directory, os.environ)
+                self._require_valid(child)
+            except (InvalidAgent, SubmissionRefused) as error:
+                self._failed[known] = _first_error(error)
+            else:
+                self._pack_or_leave_out(child)
+        if known in self._digests:
+            self._children.add(parent_digest, name, self._digests[known])
+        else:
+            self._children.lack(parent_digest, name, self._failed[known])
+
+    def _pack_or_leave_out(self, child: Agent) -> None:
+        try:
+            self._pack(child)
+        except BundleError as error:
+            self._failed[child.directory] = str(error)
+            message = f"left out, it cannot be started: {error}"
+            self._left_out.append(Finding("W607", message, file=str(child.directory)))
 
     def _pack_named(self) -> None:
-        """Pack every agent that a model may name: all that can be found here.
+        """Pack every agent that a model may name: all that its agent can find.
 
         Raises:
             SubmissionRefused: there are too many, or they are too large.
@@ -218,21 +239,27 @@ class Preparation:
             self._settings.spawn_bundle_limit,
             self._settings.spawn_bundle_limit_bytes,
         )
-        for name, directory in self._search.names().items():
-            if name not in self._agents:
-                self._pack_spawned(name, directory.parent)
-            if len(self._agents) > most or sum(self._sizes.values()) > most_bytes:
-                largest = max(self._sizes, key=lambda each: self._sizes[each])
-                raise SubmissionRefused(
-                    f"an agent with can_spawn_agents is packed with all agents that it may start: "
-                    f"these are more than {most} (spawn_bundle_limit) or {most_bytes} bytes "
-                    f"(spawn_bundle_limit_bytes); the largest is '{largest}', with "
-                    f"{self._sizes[largest]} bytes"
-                )
+        done: set[str] = set()
+        while left := self._supervisors.keys() - done:
+            digest = min(left)
+            done.add(digest)
+            for name, directory in self._search.names(self._supervisors[digest]).items():
+                self._pack_child(name, directory, digest)
+                if len(self._digests) > most or sum(self._sizes.values()) > most_bytes:
+                    raise self._too_many(most, most_bytes)
 
-    def _directory_of_agents(self) -> str:
+    def _too_many(self, most: int, most_bytes: int) -> SubmissionRefused:
+        largest = max(self._sizes, key=lambda each: self._sizes[each])
+        return SubmissionRefused(
+            f"an agent with can_spawn_agents is packed with all agents that it may start: "
+            f"these are more than {most} (spawn_bundle_limit) or {most_bytes} bytes "
+            f"(spawn_bundle_limit_bytes); the largest is '{largest.name}', with "
+            f"{self._sizes[largest]} bytes"
+        )
+
+    def _directory_of_agents(self, agents: Mapping[str, str]) -> str:
         lines = []
-        for name in sorted(self._agents):
+        for name in names_in(agents):
             description = self._descriptions.get(name, "").strip().partition("\n")[0]
             about = f": {description[:_DESCRIPTION_CHARACTERS]}" if description else ""
             lines.append(f"- {name}{about}")
@@ -253,11 +280,15 @@ class Preparation:
         return findings
 
 
+def _absolute(directory: Path) -> str:
+    return os.path.abspath(directory)  # noqa: PTH100 - a link's own place counts
+
+
 def _error_codes(findings: Iterable[Finding]) -> set[str]:
     return {finding.code for finding in findings if finding.severity == "error"}
 
 
-def _first_error(error: AgentNotFound | InvalidAgent | SubmissionRefused) -> str:
+def _first_error(error: InvalidAgent | SubmissionRefused) -> str:
     if not isinstance(error, InvalidAgent):
         return str(error)
     errors = [finding for finding in error.findings if finding.severity == "error"]

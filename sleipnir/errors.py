@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sleipnir.graphs.errors import (
         AgentNotFound,
+        AmbiguousAgent,
         BundleError,
         GraphError,
         InvalidAgent,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ActionRefused",
     "AgentNotFound",
+    "AmbiguousAgent",
     "AmbiguousRun",
     "AnswerInvalid",
     "AnswerRefused",

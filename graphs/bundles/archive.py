@@ -36,6 +36,7 @@ UNPACKED_LIMIT_BYTES = 1024 * 1024 * 1024
 IGNORE_FILE = ".sleipnirignore"
 _IGNORE_LIMIT_BYTES = 1024 * 1024
 _BLOCK_BYTES = 1024 * 1024
+_MOST_NESTED = 100  # directories
 NEVER_PACKED = (
     ".git",
     ".venv",
@@ -145,13 +146,13 @@ def _write(file: IO[bytes], parts: list[Part], limit_bytes: int) -> None:
             member = _describe(name, source, places)
             unpacked += member.size + tarfile.BLOCKSIZE
             if unpacked > UNPACKED_LIMIT_BYTES:
-                raise _too_large(name, UNPACKED_LIMIT_BYTES, "unpacked")
+                raise _too_large("it", name, UNPACKED_LIMIT_BYTES, "unpacked")
             with _opened(member, source) as content:
                 archive.addfile(member, content)
             if file.tell() > limit_bytes:
-                raise _too_large(name, limit_bytes, "packed")
+                raise _too_large("it", name, limit_bytes, "packed")
     if file.tell() > limit_bytes:  # checked again, as the compressor writes the rest only now
-        raise _too_large(name, limit_bytes, "packed")
+        raise _too_large("it", name, limit_bytes, "packed")
 
 
 def _opened(
@@ -176,14 +177,16 @@ def _members(parts: list[Part]) -> Iterator[tuple[str, Path | bytes]]:
                 yield f"{part.place}/{path.relative_to(root).as_posix()}", path
 
 
-def _below(directory: Path, root: Path, ignored: tuple[str, ...]) -> Iterator[Path]:
+def _below(directory: Path, root: Path, ignored: tuple[str, ...], depth: int = 1) -> Iterator[Path]:
     """Yield everything to pack below a directory, each directory before its content."""
+    if depth > _MOST_NESTED:
+        raise BundleError(f"cannot pack '{root.name}': directories nest deeper than {_MOST_NESTED}")
     for path in sorted(directory.iterdir()):
         if _is_ignored(path.relative_to(root).as_posix(), path.is_dir(), ignored):
             continue
         yield path
         if path.is_dir() and not path.is_symlink():
-            yield from _below(path, root, ignored)
+            yield from _below(path, root, ignored, depth + 1)
 
 
 def _ignored(root: Path) -> tuple[str, ...]:
@@ -241,9 +244,9 @@ def _link_target(name: str, link: Path, places: Mapping[Path, str]) -> str:
     raise BundleError(f"cannot pack '{name}': the symlink leads outside the agent directory")
 
 
-def _too_large(name: str, limit_bytes: int, how: str) -> BundleError:
+def _too_large(what: str, name: str, limit_bytes: int, how: str) -> BundleError:
     return BundleError(
-        f"the agent takes more than {limit_bytes / 1024 / 1024:g} MiB {how}, reached at '{name}'; "
+        f"{what} takes more than {limit_bytes / 1024 / 1024:g} MiB {how}, reached at '{name}'; "
         f"exclude what its runs do not need in {IGNORE_FILE}"
     )
 
@@ -265,7 +268,7 @@ def _checked(archive: tarfile.TarFile) -> list[tarfile.TarInfo]:
     for member in archive:
         unpacked += member.size + tarfile.BLOCKSIZE
         if unpacked > UNPACKED_LIMIT_BYTES:
-            raise _too_large(member.name, UNPACKED_LIMIT_BYTES, "unpacked")
+            raise _too_large("the bundle", member.name, UNPACKED_LIMIT_BYTES, "unpacked")
         members.append(member)
     links = {member.name for member in members if member.issym()}
     for member in members:

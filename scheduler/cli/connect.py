@@ -29,6 +29,7 @@ with lazy_imports():
     from sleipnir.scheduler.store import errors as store_errors
 
 if TYPE_CHECKING:
+    from sleipnir.graphs.document.references import AgentSearch
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.config.settings import Settings
 
@@ -51,6 +52,15 @@ def settings_of(options: Options, **flags: object) -> Settings:
     settings = configuration.load_settings({"redis_url": options.redis, **flags}).values
     directories = (*options.agents_dir, *settings.agents_dir)
     return replace(settings, agents_dir=directories)
+
+
+def search_of(options: Options) -> AgentSearch:
+    """Return the directories in which agents are searched by name.
+
+    Raises:
+        SettingInvalid: a setting is invalid.
+    """
+    return agent_search(settings_of(options), options.agents_dir)
 
 
 def _warn_of_variables(options: Options) -> None:
@@ -78,7 +88,7 @@ def open_client(
     with contextlib.ExitStack() as stack:
         settings = settings_of(options)
         if settings.redis_url is not None:
-            yield _connect(settings)
+            yield _connect(options, settings)
             return
         engine = embedded.attach(data_dir(), settings, workers=workers, processes=processes)
         with futures.ThreadPoolExecutor(1) as starter:
@@ -87,7 +97,7 @@ def open_client(
             load(client_api)
         redis_url = starting.result().redis_url
         settings = replace(settings, redis_url=redis_url)
-        client = _connect(settings, data_dir().resolve())
+        client = _connect(options, settings, data_dir().resolve())
         with _reporting_lost_runs(client):
             yield client
 
@@ -170,13 +180,14 @@ def say_run_goes_on(options: Options, run_id: str) -> None:
         )
 
 
-def _connect(settings: Settings, home: Path | None = None) -> Client:
+def _connect(options: Options, settings: Settings, home: Path | None = None) -> Client:
     """Return a client; `home` is the data directory of an embedded engine."""
     acceptances = None
     if home is not None:
         assert settings.redis_url is not None
         acceptances = acceptance_log.Acceptances.of(home, settings.redis_url, settings.retention_s)
-    return client_api.Client.connect(settings, agent_search(settings), acceptances)
+    search = agent_search(settings, options.agents_dir)
+    return client_api.Client.connect(settings, search, acceptances)
 
 
 @contextlib.contextmanager

@@ -50,6 +50,7 @@ class MonitorFlags:
     port: int  # 0: any free port
     prefix: str = ""  # the path prefix of its URLs
     opens: bool = False  # open it in a browser
+    agents_dir: tuple[str, ...] = ()  # directories of agents, as `--agents-dir`
 
 
 def monitor_child(settings: Settings, flags: MonitorFlags) -> ChildProcess:
@@ -58,10 +59,16 @@ def monitor_child(settings: Settings, flags: MonitorFlags) -> ChildProcess:
     command += ["--url-prefix", flags.prefix] if flags.prefix else []
     command += ["--open"] if flags.opens else []
     command += ["--quiet"] if flags.port else []
+    command += flags_of(flags.agents_dir)
     # Usage errors, such as a port in use, would recur after a restart.
     return ChildProcess(
         "monitor", command, env=environment_of(settings), gives_up_with=int(ExitCode.USAGE)
     )
+
+
+def flags_of(agents_dir: tuple[str, ...]) -> list[str]:
+    """Return the flags for directories of agents, which take precedence over configured ones."""
+    return [word for directory in agents_dir for word in ("--agents-dir", directory)]
 
 
 def environment_of(settings: Settings) -> dict[str, str]:

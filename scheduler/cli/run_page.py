@@ -24,7 +24,7 @@ from sleipnir.scheduler.runs.failures import NodeFailure
 from sleipnir.scheduler.runs.history import NodeTimes, node_times
 from sleipnir.scheduler.runs.model import Failure, Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
-from sleipnir.scheduler.views.documents import elapsed_s, left_out, place_of
+from sleipnir.scheduler.views.documents import directory_of, elapsed_s, left_out, origin, place_of
 from sleipnir.scheduler.views.runs import MOST_CHILDREN
 from sleipnir.scheduler.views.waits import waits_of
 
@@ -101,6 +101,8 @@ def page(
 
 def _facts(run: Run, waits: str | None, now_ms: int) -> Iterator[tuple[str, str]]:
     yield "agent", run.agent
+    if directory := directory_of(run.agent, run.context.agent_path):
+        yield "from", printable(origin(directory))
     yield "status", outcome(run.status, run.failed_nodes, run.tries)
     if place := place_of(run):
         yield "at", place

@@ -37,6 +37,7 @@ with lazy_imports():
     from sleipnir.scheduler.cli.asking import instructions as instruction_questions
     from sleipnir.scheduler.cli.asking import knowledge as knowledge_questions
     from sleipnir.scheduler.runs import submit
+    from sleipnir.scheduler.views import documents
 
 if TYPE_CHECKING:
     from sleipnir.graphs.schema import Variable
@@ -256,11 +257,18 @@ def submission_parameters(function: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
+def say_origin(options: Options, prepared: PreparedAgent) -> None:
+    """Say which directory an agent came from."""
+    directory = documents.directory_of(prepared.name, prepared.path) or ""
+    options.say(f"agent {prepared.name}: {printable(documents.origin(directory))}")
+
+
 def submit_only(options: Options, submission: Submission) -> ExitCode:
     """Submit, print the run's id, and say what to start for it to continue."""
     with open_client(options, workers=False) as client:
         choose = submission.choose_build(client)
         prepared = client.prepare(submission.agent, submission.workdir, choose)
+        say_origin(options, prepared)
         run_id = submission.new_run_id(client, prepared)
         submission.submit(client, prepared, run_id, attached=False)
         if options.json:

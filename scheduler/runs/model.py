@@ -144,6 +144,10 @@ class Failure:
         return {"code": self.code, "message": message, "node": self.node}
 
 
+# In place of the directory of an agent that comes with the engine.
+SHIPPED = "shipped"
+
+
 @dataclass(frozen=True, slots=True)
 class RunContext:
     """What all visits of a run share."""
@@ -167,9 +171,9 @@ class RunContext:
     live_tools: bool = False  # whether it calls tools even if the recording has their results
     streamed: bool = False  # replies of models are streamed as they are generated
     budget_usd: float | None = None  # own budget of the root and its children
-    # Bundle digests of all agents the graph may spawn, by the name its nodes use.
+    # Bundle digests of all agents the graph may spawn, as `ChildAgents` writes them.
     agents: Mapping[str, str] = field(default_factory=dict)
-    # Why other such agents cannot be started, by the same name.
+    # Why other such agents cannot be started, likewise.
     unavailable: Mapping[str, str] = field(default_factory=dict)
     converses: bool = False  # its agent is a normal one
     handle: str = ""  # its handle, if a model has started it
@@ -178,7 +182,7 @@ class RunContext:
     # What prompts may say about the submitting machine, by name; empty if no prompt can.
     facts: Mapping[str, str] = field(default_factory=dict)
     session: str | None = None  # of a normal agent: the session that the run continues
-    # The agent's directory on the submitting machine, if it was named by a path.
+    # The agent's directory on the submitting machine, or SHIPPED.
     agent_path: str | None = None
 
     @property

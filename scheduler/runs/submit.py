@@ -17,6 +17,7 @@ from sleipnir.scheduler.agents import asking
 from sleipnir.scheduler.agents.memory import INSTRUCTIONS
 from sleipnir.scheduler.agents.sessions import Session
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.child_agents import meaning
 from sleipnir.scheduler.runs.consent import consent
 from sleipnir.scheduler.runs.labels import require_labels
 from sleipnir.scheduler.runs.model import NewRun, RunContext
@@ -293,8 +294,11 @@ def require_fitting(
         )
 
 
-def child_digest(parent: RunContext, agent: str, max_depth: int) -> str:
+def child_digest(parent: RunContext, parent_digest: str, agent: str, max_depth: int) -> str:
     """Return the bundle digest of the agent that a node of a run spawns.
+
+    Args:
+        parent_digest: of the run's own bundle.
 
     Raises:
         NestedTooDeep: the child would be nested too deeply.
@@ -305,11 +309,10 @@ def child_digest(parent: RunContext, agent: str, max_depth: int) -> str:
             f"agent '{agent}' would be nested {parent.depth + 1} deep; the limit is {max_depth} "
             "(max_agent_depth)"
         )
-    if agent in parent.agents:
-        return parent.agents[agent]
-    raise SubmissionRefused(
-        parent.unavailable.get(agent, "it was not found when the run was submitted")
-    )
+    digest, why = meaning(parent.agents, parent.unavailable, parent_digest, agent)
+    if digest is None:
+        raise SubmissionRefused(why or "it was not found when the run was submitted")
+    return digest
 
 
 # What a child's context does not take over from its parent's.

@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sleipnir.graphs.document.references import SHIPPED_AGENTS
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import Graph
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.preparation import PreparedAgent
-from sleipnir.scheduler.runs.model import Run, RunContext
+from sleipnir.scheduler.runs.model import SHIPPED, Run, RunContext
 from sleipnir.scheduler.runs.submit import context_of_agent
 
 if TYPE_CHECKING:
@@ -63,8 +64,10 @@ def choose_agent(client: ClientCore, run: Run, choice: str | PreparedAgent) -> C
 
 
 def current_reference(run: Run) -> str:
-    """Return the path the run's agent was named by, if it is on this machine, else its name."""
-    path = run.context.agent_path
+    """Return the directory of the run's agent, if it is on this machine, else its name."""
+    path = run.context.agent_path or ""
+    if path == SHIPPED:
+        path = str(SHIPPED_AGENTS / run.agent)
     return path if path and Path(path).is_dir() else run.agent
 
 

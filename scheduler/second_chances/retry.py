@@ -20,6 +20,7 @@ from sleipnir.scheduler.limits.commands import LimitCommands
 from sleipnir.scheduler.limits.money import dollars
 from sleipnir.scheduler.limits.records import Used
 from sleipnir.scheduler.preparation import PreparedAgent
+from sleipnir.scheduler.runs.child_agents import meaning
 from sleipnir.scheduler.runs.events import RunRetried
 from sleipnir.scheduler.runs.model import Run, RunContext, Status
 from sleipnir.scheduler.runs.submit import context_of_agent, require_fitting, seed_text
@@ -137,7 +138,7 @@ def prepare_retry(client: ClientCore, run: Run, request: RetryRequest) -> Anothe
         changes=changes,
         checkpoint=_last_checkpoint(client, run, place.step - 1, changes) if changes else "",
         agent=_other_agent(run, chosen, request),
-        children=tuple(_children(client, run, chosen, request)) if request.reaches_children else (),
+        children=tuple(_children(client, run, chosen.digest, chosen, request)),
         limit_ms=_limit_ms(chosen, request),
         shallow=request.shallow,
     )
@@ -218,21 +219,28 @@ def _limit_ms(chosen: ChosenAgent, request: RetryRequest) -> str:
 
 
 def _children(
-    client: ClientCore, run: Run, chosen: ChosenAgent, request: RetryRequest
+    client: ClientCore, run: Run, digest_now: str, chosen: ChosenAgent, request: RetryRequest
 ) -> Iterator[OtherAgent]:
-    """Yield the changed agents for the children that did not succeed."""
+    """Yield the changed agents for the children that did not succeed.
+
+    Args:
+        digest_now: of the run's agent in its next try.
+    """
+    if not request.reaches_children:
+        return
     for child in client.queries.children(run.run_id):
         if not child.is_final or child.status == Status.SUCCEEDED:
             continue
         digest = child.digest
         if request.agent != SAME:
-            digest = chosen.context.agents.get(child.agent, digest)
+            now = chosen.context
+            digest = meaning(now.agents, now.unavailable, digest_now, child.agent)[0] or digest
         other = _other_child(client, child, digest, chosen.context)
         if request.budget_usd is not None:
             other = replace(other, context=replace(other.context, budget_usd=request.budget_usd))
         if (other.digest, other.context) != (child.digest, child.context):
             yield other
-        yield from _children(client, child, chosen, request)
+        yield from _children(client, child, other.digest, chosen, request)
 
 
 def _other_child(client: ClientCore, child: Run, digest: str, root: RunContext) -> OtherAgent:

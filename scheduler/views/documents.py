@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sleipnir.graphs.document.references import SHIPPED_AGENTS, is_shipped
 from sleipnir.scheduler.runs.failures import NodeFailure
 from sleipnir.scheduler.runs.history import NodeTimes
-from sleipnir.scheduler.runs.model import Question, Run, RunRow, Status
+from sleipnir.scheduler.runs.model import SHIPPED, Question, Run, RunRow, Status
 from sleipnir.scheduler.store.clock import to_rfc3339
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ def run_document(
     document: Document = {
         "run_id": run.run_id,
         "agent": run.agent,
+        "directory": directory_of(run.agent, run.context.agent_path),
         "status": str(run.status),
         "output": run.output,
         "error": error_document(run, failures),
@@ -52,6 +55,20 @@ def run_document(
     if questions:
         document["question"] = question_document(questions[0])
     return document
+
+
+def directory_of(agent: str, path: str | None) -> str | None:
+    """Return the directory that an agent came from, on the machine that submitted it, if known.
+
+    Args:
+        path: its `agent_path`.
+    """
+    return str(SHIPPED_AGENTS / agent) if path == SHIPPED else path
+
+
+def origin(directory: Path | str) -> str:
+    """Return an agent's directory for a person to read."""
+    return f"{directory}{' (shipped)' if is_shipped(Path(directory)) else ''}"
 
 
 def show_document(

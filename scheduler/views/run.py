@@ -17,6 +17,7 @@ from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.lists import ChildRows
 from sleipnir.scheduler.views.documents import (
     Document,
+    directory_of,
     elapsed_s,
     error_document,
     failure_documents,
@@ -49,6 +50,7 @@ def headline_document(client: Client, run: Run) -> Document:
     return {
         "run_id": run.run_id,
         "agent": run.agent,
+        "directory": directory_of(run.agent, run.context.agent_path),
         "digest": run.digest,
         "status": str(run.status),
         "is_final": run.is_final,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sleipnir.graphs.bundles import archive, layout, packed
 from sleipnir.graphs.document import loader
 from sleipnir.graphs.document.references import is_path
-from sleipnir.graphs.errors import AgentNotFound, BundleError, InvalidAgent
+from sleipnir.graphs.errors import AgentNotFound, AmbiguousAgent, BundleError, InvalidAgent
 from sleipnir.graphs.files import read_text
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SubmissionRefused
@@ -64,6 +64,8 @@ def _version_at(client: Client, reference: str, name: str) -> AgentVersion | Non
     """Return the version that a reference names now, as `current_version` does for a name."""
     try:
         agent = loader.load_agent(client.search.find(reference), os.environ)
+    except AmbiguousAgent as error:
+        return AgentVersion({**_definition(None), **_unusable(error)}, None, {}, {})
     except AgentNotFound:
         return None
     except InvalidAgent as error:
@@ -276,10 +278,11 @@ def agent_document(
         wanted = _chosen(name, versions, digest)
         shown = stored_version(client, name, wanted) if not is_of(current, wanted) else current
     assert shown is not None
-    settings = client.store.settings
+    settings, here = client.store.settings, client.search.names()
     document = {
         "name": name,
         **shown.document,
+        "directory": None if (found := here.get(name)) is None else str(found),
         "is_here": current is not None,
         "is_current": shown is current,
         "current_problem": None if current is None else current.document["problem"],

@@ -23,6 +23,7 @@ from sleipnir.scheduler.agents.escalation import Escalation
 from sleipnir.scheduler.agents.notebook import Notebook
 from sleipnir.scheduler.agents.roster import Member, handle
 from sleipnir.scheduler.errors import IdTaken, SubmissionRefused
+from sleipnir.scheduler.runs.child_agents import meaning, names_in
 from sleipnir.scheduler.runs.events import ChildrenDropped
 from sleipnir.scheduler.runs.model import FINAL, NO_USAGE, Usage
 from sleipnir.scheduler.runs.submit import NestedTooDeep
@@ -106,12 +107,13 @@ class Children:
     def _unknown(self, agent: str) -> str | None:
         """Return why there is no agent of that name; None if there is one."""
         context = self._visit.context
-        if agent in context.agents:
+        digest, why = meaning(context.agents, context.unavailable, self._visit.agent.digest, agent)
+        if digest is not None:
             return None
-        if agent in context.unavailable:
-            return f"agent '{agent}' cannot start: {context.unavailable[agent]}"
-        near = get_close_matches(agent, context.agents)
-        known = sorted(context.agents)
+        if why is not None:
+            return f"agent '{agent}' cannot start: {why}"
+        known = names_in(context.agents)
+        near = get_close_matches(agent, known)
         hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {listing(known)}"
         return f"there is no agent '{agent}'; {hint}"
 

@@ -12,10 +12,9 @@ import click
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import complete_agents
-from sleipnir.scheduler.cli.connect import open_client, settings_of
+from sleipnir.scheduler.cli.connect import open_client, search_of, settings_of
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.terminal_output import printable
-from sleipnir.scheduler.config.agents import agent_search
 from sleipnir.scheduler.periodic import pause
 from sleipnir.scheduler.store.keys import new_run_id
 
@@ -177,7 +176,7 @@ def _differences(
 
 def _base(options: Options, agent: str, node: str | None) -> AgentBase:
     settings = settings_of(options)
-    found = loader.load_agent(agent_search(settings).find(agent))
+    found = loader.load_agent(search_of(options).find(agent))
     return agent_base.base_of(found, node, settings)
 
 

@@ -17,12 +17,11 @@ from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.cli.arguments import complete_agents, pairs, piped_text
-from sleipnir.scheduler.cli.connect import settings_of
+from sleipnir.scheduler.cli.connect import search_of, settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.terminal import is_terminal, read_line, show
 from sleipnir.scheduler.cli.terminal_output import printable
-from sleipnir.scheduler.config.agents import agent_search
 
 with lazy_imports():
     from sleipnir.graphs.document import loader
@@ -127,7 +126,7 @@ def _named(agent: str | None, name: str | None, of_all: bool) -> tuple[str | Non
 @contextmanager
 def _workbench(options: Options, reference: str | None) -> Iterator[Workbench]:
     settings = settings_of(options)
-    search = agent_search(settings)
+    search = search_of(options)
     if reference is None:
         with manual_call.global_tools(settings, search) as bench:
             yield bench

@@ -73,7 +73,7 @@ def make_visit(
         agent=agent,
         state=state,
         context=context,
-        services=_visit_services(services, lease, node_id, index, begun),
+        services=_visit_services(services, lease, node_id, index, begun, agent.digest),
         limits=services.limits,
         scratch=services.scratch,
         cancelled=cancelled,
@@ -97,7 +97,12 @@ def _invocation(map_node: BaseNode, begun: Begun) -> tuple[str, Snapshot]:
 
 
 def _visit_services(
-    services: Services, lease: Lease, node_id: str, index: int | None, begun: Begun
+    services: Services,
+    lease: Lease,
+    node_id: str,
+    index: int | None,
+    begun: Begun,
+    digest: str,
 ) -> VisitServices:
     store, context = services.store, begun.context
     return VisitServices(
@@ -107,7 +112,7 @@ def _visit_services(
         secrets=services.secrets,
         narration=StoredNarration(store.runs, lease.run_id, node_id, index),
         knowledge=services.knowledge,
-        children=StoredChildren(services, lease, node_id, context),
+        children=StoredChildren(services, lease, node_id, context, digest),
         team=StoredTeam(store.messages, store.escalations, lease),
         run_log=RunLog(services.limits.log_bytes),
         exchanges=Exchanges(),

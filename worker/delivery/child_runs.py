@@ -22,9 +22,12 @@ _CANCELLED = Failure("cancelled", "cancelled by the agent that had spawned it", 
 class StoredChildren:
     """The children of the run that a leased visit belongs to (a `ChildService`)."""
 
-    __slots__ = ("_context", "_lease", "_node_id", "_services")
+    __slots__ = ("_context", "_digest", "_lease", "_node_id", "_services")
 
-    def __init__(self, services: Services, lease: Lease, node_id: str, context: RunContext) -> None:
+    def __init__(
+        self, services: Services, lease: Lease, node_id: str, context: RunContext, digest: str
+    ) -> None:
+        self._digest = digest  # of the run's agent
         self._services = services
         self._lease = lease
         self._node_id = node_id
@@ -32,7 +35,7 @@ class StoredChildren:
 
     def spawn(self, order: SpawnOrder) -> int | None:
         """Start a child, at most once per id; return how many are alive if that is the limit."""
-        digest = submit.child_digest(self._context, order.agent, order.deepest)
+        digest = submit.child_digest(self._context, self._digest, order.agent, order.deepest)
         child = submit.child_run(
             self._services.agents.get(digest).graph,
             digest,

@@ -10,7 +10,7 @@ from typing import Any
 
 from tornado.web import HTTPError
 
-from sleipnir.graphs.errors import AgentNotFound, BundleError, InvalidAgent
+from sleipnir.graphs.errors import AgentNotFound, AmbiguousAgent, BundleError, InvalidAgent
 from sleipnir.records import dataclass
 from sleipnir.scheduler.drawing.processes import DrawingTooLarge
 from sleipnir.scheduler.errors import (
@@ -83,6 +83,7 @@ _OF_ERRORS: tuple[tuple[type[SleipnirError], int, str], ...] = (
     (AnswerRefused, 409, "refused"),
     (ActionRefused, 409, "refused"),
     (TransitionRefused, 409, "refused"),
+    (AmbiguousAgent, 409, "ambiguous"),
     (AgentNotFound, 404, "not_found"),
     (InvalidAgent, 422, "invalid"),
     (SessionInUse, 409, "refused"),

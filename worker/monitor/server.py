@@ -75,6 +75,7 @@ def main() -> int:
     parser.add_argument("--auth", help="e-mail addresses of who may sign in")
     parser.add_argument("--auth-provider", help="where they sign in")
     parser.add_argument("--celery-events", action="store_true", help="have workers report tasks")
+    parser.add_argument("--agents-dir", action="append", default=[], help="where agents are")
     parser.add_argument("--quiet", action="store_true", help="do not say where it listens")
     arguments = parser.parse_args()
     logging.basicConfig(
@@ -94,7 +95,7 @@ def main() -> int:
         place = _place(settings, arguments)
         access = _access(settings, place.sign_in, password, arguments.users)
         acceptances = Acceptances.of_engine(data_dir(), settings.redis_url, settings.retention_s)
-        client = Client.connect(settings, agent_search(settings), acceptances)
+        client = Client.connect(settings, agent_search(settings, arguments.agents_dir), acceptances)
     except SleipnirError as error:
         return _refuse(str(error), 7)
     site = Site(client, access, settings.redis_url, arguments.prefix)

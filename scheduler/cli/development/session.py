@@ -23,6 +23,7 @@ from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.config.directories import config_dir
 from sleipnir.scheduler.errors import EngineUnreachable, SleipnirError
 from sleipnir.scheduler.preparation import PreparedAgent
+from sleipnir.scheduler.runs.child_agents import digests_for
 from sleipnir.scheduler.runs.model import Run, Status
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.second_chances.changes import (
@@ -123,7 +124,8 @@ class Session:
         if bundle is None:
             return None
         try:
-            return _Last(run, form_of(bundle, run.digest, run.context.agents))
+            agents = digests_for(run.context.agents, run.digest)
+            return _Last(run, form_of(bundle, run.digest, agents))
         except SleipnirError:  # packed by another version
             return None
 
@@ -180,7 +182,8 @@ class Session:
         bundle = self._client.store.bundles.get(prepared.digest)
         if bundle is None:
             raise BundleError(f"the files of agent '{prepared.name}' are no longer stored")
-        return form_of(bundle, prepared.digest, prepared.agents)
+        agents = digests_for(prepared.agents, prepared.digest)
+        return form_of(bundle, prepared.digest, agents)
 
 
 def _same_again(run: Run, first: Mapping[str, Any], form: AgentForm, *, streamed: bool) -> Request:

@@ -12,14 +12,13 @@ import click
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import complete_agents
-from sleipnir.scheduler.cli.connect import settings_of
+from sleipnir.scheduler.cli.connect import search_of, settings_of
 from sleipnir.scheduler.cli.formatting import columns
 from sleipnir.scheduler.cli.options import Options, common_options
-from sleipnir.scheduler.config.agents import agent_search
 
 with lazy_imports():
     from sleipnir.graphs import variables
-    from sleipnir.graphs.document import loader
+    from sleipnir.graphs.document import loader, references
     from sleipnir.graphs.validator import context
     from sleipnir.scheduler import preparation
     from sleipnir.scheduler.agents import rendering
@@ -44,7 +43,7 @@ _LACKING = "!"
 def agents(options: Options, name: str | None) -> None:
     """List the available agents, or show one."""
     settings = settings_of(options)
-    search = agent_search(settings)
+    search = search_of(options)
     resources = preparation.resources_of(settings, search, require_knowledge=True)
     if name is not None:
         agent = loader.load_agent(search.find(name), os.environ)
@@ -56,6 +55,9 @@ def agents(options: Options, name: str | None) -> None:
             click.echo(json.dumps(row, ensure_ascii=False))
     elif found:
         _print_table(options, found)
+        if unclear := search.ambiguous():
+            names = ", ".join(sorted(unclear))
+            options.say(f"two agents have the same name, so give a path instead: {names}")
     else:
         options.say("no agents found; create one with `sleipnir init NAME`")
 
@@ -64,7 +66,8 @@ def _agents(
     settings: Settings, search: AgentSearch, resources: Resources
 ) -> Iterator[tuple[dict[str, Any], list[Requirement]]]:
     """Yield a row for each agent, with what it needs here."""
-    for name, directory in search.names().items():
+    unclear = search.ambiguous()
+    for name, directory in sorted([*search.names().items(), *unclear.items()]):
         agent = agents_view.readable_agent(directory)
         needs = [] if agent is None else agent_needs.needs_of(agent, settings, resources)
         yield {**agents_view.agent_row(name, directory, agent), **_needs(needs)}, needs
@@ -79,13 +82,30 @@ def _needs(needs: list[Requirement]) -> dict[str, list[str]]:
 
 def _print_table(options: Options, found: list[tuple[dict[str, Any], list[Requirement]]]) -> None:
     texts = [
-        (row["name"], row["kind"], _first_line(row["description"]), _marked(needs))
+        (
+            row["name"],
+            row["kind"],
+            _from(row["directory"]),
+            _first_line(row["description"]),
+            _marked(needs),
+        )
         for row, needs in found
     ]
-    for line in columns(("NAME", "KIND", "DESCRIPTION", "NEEDS"), texts):
+    for line in columns(("NAME", "KIND", "FROM", "DESCRIPTION", "NEEDS"), texts):
         click.echo(line)
     if any(row["missing"] for row, _ in found):
         options.say(f"{_LACKING} is missing here; `sleipnir agents NAME` says what to do")
+
+
+def _from(directory: str) -> str:
+    """Return the directory of an agent, as short as it is clear."""
+    path = Path(directory)
+    if references.is_shipped(path):
+        return "shipped"
+    for start, sign in ((Path.cwd(), "."), (Path.home(), "~")):
+        if path.is_relative_to(start):
+            return f"{sign}/{path.relative_to(start)}"
+    return directory
 
 
 def _marked(needs: list[Requirement]) -> str:

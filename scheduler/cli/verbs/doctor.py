@@ -46,7 +46,7 @@ def doctor(options: Options, verify: bool) -> ExitCode:
         {"redis_url": options.redis, "agents_dir": options.agents_dir or None}
     )
     checks: list[Check] = []
-    for check in diagnosis.diagnose(loaded.values, agent_search(loaded.values)):
+    for check in diagnosis.diagnose(loaded.values, agent_search(loaded.values, options.agents_dir)):
         checks.append(check)
         if not options.json:
             _print(check)

@@ -12,10 +12,9 @@ import click
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import complete_agents, complete_runs
-from sleipnir.scheduler.cli.connect import open_client, settings_of
+from sleipnir.scheduler.cli.connect import open_client, search_of
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.output_files import write_file
-from sleipnir.scheduler.config.agents import agent_search
 
 with lazy_imports():
     from sleipnir.graphs import drawing
@@ -114,7 +113,7 @@ def _writer(target: Path | None) -> Writer:
 
 
 def _graph_of_agent(options: Options, reference: str) -> Graph:
-    agent = loader.load_agent(agent_search(settings_of(options)).find(reference))
+    agent = loader.load_agent(search_of(options).find(reference))
     if not agent.is_graph:
         raise click.UsageError(f"'{agent.name}' is a normal agent; it has no graph to draw")
     if agent.graph is None:

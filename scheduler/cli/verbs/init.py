@@ -10,11 +10,12 @@ import click
 from click.core import ParameterSource
 
 from sleipnir.scheduler.cli.arguments import complete_agents
-from sleipnir.scheduler.cli.connect import settings_of
+from sleipnir.scheduler.cli.connect import search_of
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.output_files import write_file
 from sleipnir.scheduler.cli.schema_file import modeline, schema_text
-from sleipnir.scheduler.config.agents import agent_search
+from sleipnir.scheduler.config import trusted_agents
+from sleipnir.scheduler.errors import SleipnirError
 
 _TEMPLATES = Path(__file__).parents[2] / "templates"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -59,6 +60,7 @@ def init(options: Options, name: str, template: str, copied: str | None) -> None
         path = directory / file
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, content)
+    _trust(options, directory)
     click.echo(directory)
     reference = name if "/" in name else directory.name
     if source is None:
@@ -69,12 +71,20 @@ def init(options: Options, name: str, template: str, copied: str | None) -> None
         options.say(f"change it, then: sleipnir validate {reference}")
 
 
+def _trust(options: Options, directory: Path) -> None:
+    """Let the agent go by its name even if another agent has it too."""
+    try:
+        trusted_agents.trust(directory)
+    except (OSError, SleipnirError) as error:
+        options.say(f"warning: not added to the list of trusted agents: {error}")
+
+
 def _to_copy(options: Options, reference: str) -> Path:
     """Return the directory of the agent to copy."""
     template = click.get_current_context().get_parameter_source("template")
     if template is ParameterSource.COMMANDLINE:
         raise click.UsageError("give either --template or --from")
-    return agent_search(settings_of(options)).find(reference)
+    return search_of(options).find(reference)
 
 
 def _copies(source: Path, directory: Path) -> Iterator[tuple[Path, bytes]]:

@@ -15,7 +15,7 @@ import click
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.connect import settings_of
 from sleipnir.scheduler.cli.options import Options, common_options
-from sleipnir.scheduler.cli.processes import environment_of
+from sleipnir.scheduler.cli.processes import environment_of, flags_of
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.embedded.attach import attach
 from sleipnir.scheduler.embedded.supervisor import die_with_parent
@@ -107,6 +107,7 @@ def monitor(
     command = [sys.executable, "-P", "-m", "sleipnir.worker.monitor.server"]
     command += ["--address", address, "--port", str(port), "--prefix", prefix]
     command += ["--open"] if opens else []
+    command += flags_of(options.agents_dir)
     if bool(auth) != bool(auth_provider):
         raise click.UsageError("--auth and --auth-provider must be given together")
     if auth and auth_provider:

@@ -11,7 +11,12 @@ from sleipnir.scheduler.cli.connect import open_client, say_run_goes_on
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.recording_flags import require_place, write_recording
-from sleipnir.scheduler.cli.submission import Submission, submission_parameters, submit_only
+from sleipnir.scheduler.cli.submission import (
+    Submission,
+    say_origin,
+    submission_parameters,
+    submit_only,
+)
 from sleipnir.scheduler.cli.terminal import is_terminal
 from sleipnir.scheduler.errors import Terminated
 
@@ -52,6 +57,7 @@ def run(
     with open_client(options, workers=True) as client:
         choose = submission.choose_build(client)
         prepared = client.prepare(submission.agent, submission.workdir, choose)
+        say_origin(options, prepared)
         run_id = submission.new_run_id(client, prepared)
         asks = is_terminal() and not submission.headless
         streams = options.streams_replies if stream is None else stream and not options.quiet

@@ -69,7 +69,7 @@ def up(
     if not monitor and (url_prefix or opens):
         raise click.UsageError("--url-prefix and --open need the monitor; leave out --no-monitor")
     prefix = monitor_key.checked_prefix(url_prefix)
-    pages = MonitorFlags(port, prefix, opens) if monitor else None
+    pages = MonitorFlags(port, prefix, opens, options.agents_dir) if monitor else None
     if settings.redis_url is not None:
         _on_configured_redis(settings, options, count, pages)
         return

@@ -12,10 +12,9 @@ import click
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import complete_agents
-from sleipnir.scheduler.cli.connect import settings_of
+from sleipnir.scheduler.cli.connect import search_of, settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
-from sleipnir.scheduler.config.agents import agent_search
 
 with lazy_imports():
     from sleipnir.graphs import validator
@@ -43,7 +42,7 @@ def validate(options: Options, agents: tuple[str, ...], strict: bool) -> ExitCod
     confirmation, as graph agents do unless `run --ask` or `auto_confirm` requires it.
     """
     settings = settings_of(options)
-    resources = preparation.resources_of(settings, agent_search(settings))
+    resources = preparation.resources_of(settings, search_of(options))
     checked = [_check(agent, resources, asks=not settings.auto_confirm) for agent in agents]
     findings = [finding for found, _ in checked for finding in found]
     unasked = [node for _, nodes in checked for node in nodes]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,7 @@ import pytest
 
 from sleipnir.scheduler.agents.roster import handle
 from sleipnir.scheduler.errors import RunNotFound, SubmissionRefused
-from sleipnir.scheduler.runs.events import ChildrenDropped
+from sleipnir.scheduler.runs.events import ChildrenDropped, RunSubmitted
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.runs import runs_page
@@ -362,6 +365,50 @@ def test_too_many_agents_to_take_along_are_refused(engine: Engine) -> None:
 
     with pytest.raises(SubmissionRefused, match="more than 1 \\(spawn_bundle_limit\\)"):
         submit(engine)
+
+
+def _broken_link(directory: Path) -> str:
+    (directory / "link").symlink_to("gone")
+    return "broken symlink"
+
+
+def _link_outside(directory: Path) -> str:
+    (directory / "link").symlink_to("/etc")
+    return "the symlink leads outside"
+
+
+def _pipe(directory: Path) -> str:
+    os.mkfifo(directory / "pipe")
+    return "neither a file nor a directory"
+
+
+def _large(directory: Path) -> str:
+    (directory / "noise").write_bytes(os.urandom(200_000))
+    return "it takes more than 0.125 MiB packed"
+
+
+def _deep(directory: Path) -> str:
+    (directory / "/".join("d" * 101)).mkdir(parents=True)
+    return "directories nest deeper than 100"
+
+
+@pytest.mark.parametrize("spoil", [_broken_link, _link_outside, _pipe, _large, _deep])
+def test_a_neighbour_that_cannot_be_packed_stops_nobody(
+    engine: Engine, server: ModelServer, spoil: Callable[[Path], str]
+) -> None:
+    engine.configure(bundle_limit_bytes=128 * 1024)
+    reason = spoil(engine.write_normal("other", WORKER))
+    starts = calls(("agent__spawn", {"agent": "other", "prompt": "x"}))
+    converses(server, "Lead.", starts, says("So."))
+
+    run_id = submit(engine)
+    engine.drive()
+
+    assert engine.run(run_id).output == "So."
+    (submitted,) = engine.events(run_id, RunSubmitted)
+    (warning,) = submitted.warnings
+    assert re.search(rf"W607 left out.*agent 'other': .*{reason}", warning)
+    assert re.search(f"agent 'other' cannot start: .*{reason}", str(told(server)))
 
 
 @pytest.mark.parametrize("place", ["before.start", "after.start", "before.advance"])

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from sleipnir.graphs.document.references import AgentSearch
+from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.runs.model import Failure, Lease, Usage
 from sleipnir.scheduler.runs.plan import Plan
 from sleipnir.scheduler.runs.submit import Request
+from tests.support.agents import Agents
 from tests.support.engine import Engine
 
 PARENT = """
@@ -277,3 +282,26 @@ def test_the_parent_keeps_the_version_of_the_child_it_was_submitted_with(engine:
     later = engine.client.submit(engine.client.prepare("tested"), Request(state={"what": "it"}))
     engine.drive()
     assert engine.run(later).output == "changed: do it"
+
+
+def test_each_agent_of_a_tree_starts_the_child_beside_it(engine: Engine, tmp_path: Path) -> None:
+    """Of two agents of one name, a checkout's runs for its own agents and for nobody else."""
+    checkout, library = Agents(engine.store, tmp_path / "checkout"), tmp_path / "library" / "agents"
+    search = AgentSearch((library,), here=checkout.agents_directory)
+    checkout.client = Client.over(engine.store, search)
+    shared = Agents(engine.store, tmp_path / "library")
+    for agents, who in ((checkout, "checkout"), (shared, "library")):
+        agents.write("helper", f"start: z\nnodes: {{z: {{type: end, output: {who}}}}}")
+    shared.write("lead", PARENT.replace(" {{what}}", ""))
+    both = PARENT.replace("next: z", "next: b").replace(
+        "  z:",
+        "  b: {type: agent, agent: lead, prompt: x, next: z, "
+        'state_updates: {r: "{{r}} {{output}}"}}\n  z:',
+    )
+
+    of_checkout = checkout.submit_agent("boss", both, state={"what": "it"})
+    of_library = checkout.client.submit(checkout.client.prepare("lead"), Request())
+    engine.drive()
+
+    assert engine.run(of_checkout).output == "checkout library"
+    assert engine.run(of_library).output == "library"

@@ -104,7 +104,9 @@ def _child(delivery: Delivery, spawned: Spawned) -> NewRun:
     services, context = delivery.services, delivery.begun.context
     if spawned.own is not None:
         return _own_child(delivery, spawned.agent, spawned.own)
-    digest = submit.child_digest(context, spawned.agent, services.settings.max_agent_depth)
+    digest = submit.child_digest(
+        context, delivery.visit.agent.digest, spawned.agent, services.settings.max_agent_depth
+    )
     return submit.child_run(
         services.agents.get(digest).graph,
         digest,

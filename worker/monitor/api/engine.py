@@ -174,6 +174,7 @@ class AgentDocument(AnswerDocument):
     conversation_starters: list[str]
     digest: str | None
     problem: str | None
+    directory: str | None
     is_here: bool
     is_current: bool
     current_problem: str | None

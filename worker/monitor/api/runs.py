@@ -56,6 +56,7 @@ class WhyDocument(AnswerDocument):
 class RunDocument(AnswerDocument):
     run_id: str
     agent: str
+    directory: str | None
     digest: str
     status: str
     is_final: bool

@@ -1,11 +1,12 @@
 """Which agent a name or a path means."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sleipnir.graphs.document.references import SHIPPED_AGENTS, AgentSearch
-from sleipnir.graphs.errors import AgentNotFound
+from sleipnir.graphs.errors import AgentNotFound, AmbiguousAgent
 
 
 def make(directory: Path, file: str = "graph.yaml") -> Path:
@@ -50,7 +51,7 @@ def test_a_relative_path_starts_where_the_caller_says(
 ) -> None:
     agent = make(tmp_path / "work" / "plan")
 
-    found = search.find(reference, relative_to=tmp_path / "work")
+    found = search.find(reference, parent=tmp_path / "work")
 
     assert found.resolve() == agent.resolve()
 
@@ -72,7 +73,7 @@ def test_what_is_no_agent_is_not_found(search: AgentSearch, tmp_path: Path, refe
     make(tmp_path / "here" / ".shared")
 
     with pytest.raises(AgentNotFound):
-        search.find(reference, relative_to=tmp_path)
+        search.find(reference, parent=tmp_path)
 
 
 def test_a_miss_names_near_agents_and_the_places_searched(
@@ -90,7 +91,7 @@ def test_a_miss_names_near_agents_and_the_places_searched(
 
 def test_a_missing_path_names_the_path(search: AgentSearch, tmp_path: Path) -> None:
     with pytest.raises(AgentNotFound) as caught:
-        search.find("./gone", relative_to=tmp_path)
+        search.find("./gone", parent=tmp_path)
 
     assert caught.value.searched == (str(tmp_path / "gone"),)
 
@@ -104,6 +105,105 @@ def test_names_lists_agents_only_each_once(search: AgentSearch, tmp_path: Path) 
     (tmp_path / "shipped" / "file").touch()
 
     assert list(search.names().items()) == [("a", shipped), ("b", mine)]
+
+
+# ---- the current directory, which may be a stranger's
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> AgentSearch:
+    """A search with the agents of a checkout, and those of the engine."""
+    for name in ("reviewer", "helper"):
+        make(tmp_path / "shipped" / name)
+    return AgentSearch((tmp_path / "own", tmp_path / "shipped"), here=tmp_path / "checkout")
+
+
+@pytest.mark.parametrize("place", ["own", "shipped"])
+def test_a_name_that_others_have_too_is_refused_with_both_paths(
+    checkout: AgentSearch, tmp_path: Path, place: str
+) -> None:
+    theirs = make(tmp_path / "checkout" / "plan")
+    mine = make(tmp_path / place / "plan")
+
+    with pytest.raises(AmbiguousAgent, match=f"{theirs} and {mine}; name one of them by its path"):
+        checkout.find("plan")
+    assert checkout.find(str(theirs)) == theirs
+    assert checkout.ambiguous() == {"plan": theirs}
+    assert checkout.names()["plan"] == mine
+
+
+def test_a_name_of_the_checkout_alone_needs_no_word(checkout: AgentSearch, tmp_path: Path) -> None:
+    theirs = make(tmp_path / "checkout" / "plan")
+
+    assert checkout.find("plan") == checkout.names()["plan"] == theirs
+
+
+def test_a_trusted_agent_goes_before_those_of_its_name(
+    checkout: AgentSearch, tmp_path: Path
+) -> None:
+    mine = make(tmp_path / "checkout" / "helper")
+    make(tmp_path / "checkout" / "reviewer")
+    search = replace(checkout, trusts=lambda directory: directory == mine)
+
+    assert search.find("helper") == search.names()["helper"] == mine
+    assert list(search.ambiguous()) == ["reviewer"]
+
+
+@pytest.mark.parametrize("place", ["checkout", "own"])
+def test_a_directory_named_for_this_command_goes_before_the_checkout(
+    checkout: AgentSearch, tmp_path: Path, place: str
+) -> None:
+    make(tmp_path / "checkout" / "plan")
+    make(tmp_path / "own" / "plan")
+    search = replace(checkout, named=(tmp_path / place,))
+
+    assert search.find("plan") == tmp_path / place / "plan"
+
+
+def test_a_link_to_the_agent_itself_is_not_another(checkout: AgentSearch, tmp_path: Path) -> None:
+    (tmp_path / "checkout").mkdir()
+    (tmp_path / "checkout" / "helper").symlink_to(tmp_path / "shipped" / "helper")
+
+    assert checkout.find("helper").resolve() == tmp_path / "shipped" / "helper"
+
+
+def test_children_are_looked_for_beside_their_parent_first(
+    checkout: AgentSearch, tmp_path: Path
+) -> None:
+    theirs = make(tmp_path / "checkout" / "helper")
+    only_theirs = make(tmp_path / "checkout" / "extra")
+    boss = make(tmp_path / "checkout" / "boss")
+    mine = make(tmp_path / "own" / "helper")
+    reviewer = tmp_path / "shipped" / "reviewer"
+
+    assert checkout.find("helper", reviewer) == tmp_path / "shipped" / "helper"
+    assert checkout.find("helper", make(tmp_path / "own" / "boss")) == mine
+    assert checkout.find("helper", boss) == checkout.names(boss)["helper"] == theirs
+    assert checkout.find("reviewer", boss) == reviewer
+    assert checkout.find("extra", boss) == only_theirs
+    for parent in (reviewer, tmp_path / "own" / "boss"):
+        assert "extra" not in checkout.names(parent)
+        with pytest.raises(AgentNotFound):
+            checkout.find("extra", parent)
+
+
+def test_a_parent_that_is_linked_came_from_where_the_link_is(
+    checkout: AgentSearch, tmp_path: Path
+) -> None:
+    child = make(tmp_path / "checkout" / "extra")
+    parent = make(tmp_path / "developed" / "boss")
+    (tmp_path / "checkout" / "lead").symlink_to(parent)
+
+    assert checkout.find("extra", parent) == child
+
+
+def test_what_is_no_agent_beside_the_parent_hides_none(
+    checkout: AgentSearch, tmp_path: Path
+) -> None:
+    boss = make(tmp_path / "project" / "boss")
+    (tmp_path / "project" / "helper").mkdir()
+
+    assert checkout.find("helper", boss) == tmp_path / "shipped" / "helper"
 
 
 def test_the_shipped_agents_are_beside_the_language() -> None:

@@ -11,10 +11,9 @@ from click.shell_completion import ShellComplete
 
 from sleipnir.scheduler.cli.app import VERBS, cli
 from sleipnir.scheduler.cli.arguments import PositiveNumber, json_or_text
-from sleipnir.scheduler.cli.connect import settings_of
+from sleipnir.scheduler.cli.connect import search_of
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.submission import variables_from_environment
-from sleipnir.scheduler.config.agents import agent_search
 
 
 def completions(*typed: str) -> list[str]:
@@ -71,9 +70,10 @@ def test_flagged_directories_come_before_configured_ones(
 ) -> None:
     monkeypatch.setenv("SLEIPNIR_AGENTS_DIR", "/second:/third")
 
-    search = agent_search(settings_of(Options(agents_dir=("/first",))))
+    search = search_of(Options(agents_dir=("/first",)))
 
-    assert [str(directory) for directory in search.directories[1:5]] == [
+    assert search.named == (Path("/first"),)
+    assert [str(directory) for directory in search.directories[:4]] == [
         "/first",
         "/second",
         "/third",

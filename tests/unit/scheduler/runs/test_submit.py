@@ -215,14 +215,14 @@ def test_a_child_sees_given_values_only_of_variables_it_declares() -> None:
 
 
 def test_a_child_may_lie_as_deep_as_the_limit() -> None:
-    assert child_digest(PARENT, "helper", max_depth=2) == "d2"
+    assert child_digest(PARENT, "d1", "helper", max_depth=2) == "d2"
     with pytest.raises(NestedTooDeep, match="nested 2 deep; the limit is 1"):
-        child_digest(PARENT, "helper", max_depth=1)
+        child_digest(PARENT, "d1", "helper", max_depth=1)
 
 
 def test_an_agent_that_did_not_travel_with_the_run_cannot_be_started() -> None:
     with pytest.raises(SubmissionRefused, match="not found when the run was submitted"):
-        child_digest(PARENT, "stranger", max_depth=3)
+        child_digest(PARENT, "d1", "stranger", max_depth=3)
 
 
 # ---- records and keys
