@@ -10,7 +10,7 @@ from sleipnir.graphs.knowledge.build_settings import BuildSettings
 from sleipnir.records import dataclass
 
 # Format of an index's archive; changing it changes all addresses.
-INDEX_FORMAT = 2
+INDEX_FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True)

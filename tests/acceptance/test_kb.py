@@ -85,7 +85,7 @@ def test_a_knowledge_base_from_its_build_to_its_end(own_project: Sleipnir) -> No
     told = sleipnir("kb", "info", "pets")
     assert (told.returncode, "built_at: 20" in told.stdout) == (0, True), told.stderr
     assert "changed: unknown\nmissing: unknown\n" in told.stdout
-    assert "no longer stored: `sleipnir kb build pets look_up`" in told.stderr
+    assert "or has an older format: `sleipnir kb build pets look_up`" in told.stderr
     assert sleipnir.json("kb", "info", "pets")["missing"] is None
 
 

@@ -224,7 +224,7 @@ class AgentBase:
         try:
             return searching.search(found, query, top_k, embed, rerank)
         except index.IndexUnusable as error:
-            self._cache(indexes).forget(found.manifest["address"])
+            self._cache(indexes).forget(found.address)
             raise IndexDamaged(str(error)) from error
 
     def _cache(self, indexes: Indexes) -> IndexCache:

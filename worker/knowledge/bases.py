@@ -153,7 +153,7 @@ class KnowledgeBases:
         except TookTooLong as error:
             raise KnowledgeFailed(f"the search took longer than {timeout_s:g} s") from error
         except index.IndexUnusable as error:
-            self._cache.forget(found.manifest["address"])
+            self._cache.forget(found.address)
             raise IndexDamaged(str(error)) from error
 
     @cached_property
@@ -231,6 +231,7 @@ class KnowledgeBases:
             documents=f"{run_id}:local",
             batch_size=base.batch_size,
             claim=claim,
+            previous=plan.address,
             bundle=visit.agent.digest,
         )
         self._files.put(order.documents, loaded.lines())
@@ -278,5 +279,7 @@ def _built_for(visit: Visit[Any], plan: KnowledgePlan) -> tuple[str | None, tupl
     built = json.loads(child["output"])
     warnings = list(built["warnings"])
     if plan.address is not None:
-        warnings.append("the knowledge base was no longer stored and is rebuilt")
+        warnings.append(
+            "the knowledge base was rebuilt: its index was no longer stored, or had an older format"
+        )
     return built["address"], tuple(warnings)

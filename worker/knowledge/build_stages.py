@@ -123,7 +123,7 @@ class BuildStages:
         if order.claim:
             self._stores.claims.take(order.claim, visit.run_id)
         info = self._stores.indexes.info(address)
-        if info is not None and self._undamaged(address) is not None:
+        if info is not None and self._undamaged(address, for_search=True) is not None:
             return self._done(visit, order, address, {**info, "warnings": warnings})
         batches = self._batches(visit, order, documents)
         writes = {"address": address, "warnings": warnings, "batches": list(range(batches))}
@@ -248,7 +248,9 @@ class BuildStages:
 
     def _previous(self, order: BuildOrder) -> tuple[Vectors | None, dict[str, int]]:
         """Return the vectors of an earlier index with the same model, and each text's position."""
-        found = None if order.previous is None else self._undamaged(order.previous)
+        found = (
+            None if order.previous is None else self._undamaged(order.previous, for_search=False)
+        )
         if found is None or found.vectors is None:
             return None, {}
         if found.settings.index_model != order.settings.index_model:
@@ -256,10 +258,10 @@ class BuildStages:
         texts = (found.chunk(number).text for number in range(found.vectors.count))
         return found.vectors, {content_hash(text): number for number, text in enumerate(texts)}
 
-    def _undamaged(self, address: str) -> Index | None:
+    def _undamaged(self, address: str, *, for_search: bool) -> Index | None:
         """Return an index that was built before; None if it does not exist or is damaged."""
         try:
-            return self._cache.get(address)
+            return self._cache.get(address, for_search=for_search)
         except StoredDamaged:
             return None
 

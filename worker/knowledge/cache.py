@@ -34,8 +34,10 @@ class IndexCache:
         self._opened: OrderedDict[str, Index] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, address: str) -> Index | None:
+    def get(self, address: str, *, for_search: bool = True) -> Index | None:
         """Return the index at an address, fetched and checked if need be; None without one.
+
+        One of an older format does not count if it is to be searched.
 
         Raises:
             StoredDamaged: it is damaged in the store.
@@ -49,6 +51,8 @@ class IndexCache:
                 self._opened[address] = found
                 self._opened.move_to_end(address)
                 self._close_others()
+            if found is not None and for_search and not found.is_searchable:
+                return None
             return found
 
     def forget(self, address: str) -> None:
@@ -63,7 +67,7 @@ class IndexCache:
             try:
                 os.utime(target)  # in use: the least recently used are removed first
                 require_undamaged(target / INDEX_DIRECTORY)
-                return Index(target / INDEX_DIRECTORY)
+                return Index(target / INDEX_DIRECTORY, address)
             except (OSError, IndexUnusable):
                 self._remove(target)
         for last in (False, True):
@@ -74,7 +78,7 @@ class IndexCache:
                     if digest is None:
                         return None
                     unpack_from(content, digest, target)
-                index = Index(target / INDEX_DIRECTORY)
+                index = Index(target / INDEX_DIRECTORY, address)
             except (BundleError, IndexUnusable) as error:
                 self._remove(target)
                 if _is_from_disk(error.__cause__):

@@ -40,10 +40,13 @@ class StoredDamaged(KnowledgeFailed):
 
 
 class IndexGone(KnowledgeFailed):
-    """A knowledge base was built, but its index is no longer stored."""
+    """A knowledge base was built, but its index is no longer stored in the present format."""
 
     def __init__(self, agent: str, node_id: str) -> None:
-        super().__init__(f"its index is no longer stored: `sleipnir kb build {agent} {node_id}`")
+        super().__init__(
+            "its index is no longer stored, or has an older format: "
+            f"`sleipnir kb build {agent} {node_id}`"
+        )
 
 
 class NotBuilt(KnowledgeFailed):

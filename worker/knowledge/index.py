@@ -142,12 +142,14 @@ def require_undamaged(directory: Path) -> None:
         IndexUnusable: one differs, or cannot be read.
     """
     try:
-        digests = json.loads((directory / _MANIFEST).read_bytes())["digests"]
-        damaged = [name for name, digest in digests.items() if _digest(directory / name) != digest]
+        digests = dict(json.loads((directory / _MANIFEST).read_bytes())["digests"])
+        found = _digests(directory)
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise IndexUnusable(f"the index is damaged: {error}") from error
-    if damaged:
-        raise IndexUnusable(f"the index is damaged: {damaged[0]}")
+    del found[_MANIFEST]
+    for name in sorted({*digests, *found}):
+        if digests.get(name) != found.get(name):
+            raise IndexUnusable(f"the index is damaged: {name}")
 
 
 def _digests(directory: Path) -> dict[str, str]:
@@ -168,15 +170,21 @@ class Index:
         IndexUnusable: it is incomplete.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, address: str = "") -> None:
+        self.address = address
         try:
             self.manifest: dict[str, Any] = json.loads((directory / _MANIFEST).read_bytes())
+            self.settings = BuildSettings(**self.manifest["settings"])
             self._lines = (directory / _CHUNKS).read_bytes().splitlines()
-            self.keywords = Keywords(directory / _KEYWORDS)
             file = directory / _VECTORS
             self.vectors = Vectors(file) if self.dimension is not None else None
-            counts = {len(self._lines), self.manifest["chunks"], self.keywords.count}
-        except Exception as error:  # whoosh and faiss raise many exceptions of their own
+            counts = {len(self._lines), self.manifest["chunks"]}
+            # Of an older format only the vectors are of use, as they may have cost money.
+            self.is_searchable = self.manifest["format"] == INDEX_FORMAT
+            if self.is_searchable:
+                self.keywords = Keywords(directory / _KEYWORDS)
+                counts.add(self.keywords.count)
+        except Exception as error:  # faiss raises many exceptions of its own
             raise IndexUnusable(f"the index is damaged: {error}") from error
         dimensions = {self.dimension}
         if self.vectors is not None:
@@ -191,14 +199,11 @@ class Index:
         return None if self.manifest["dimension"] is None else int(self.manifest["dimension"])
 
     @property
-    def settings(self) -> BuildSettings:
-        return BuildSettings(**self.manifest["settings"])
-
-    @property
     def bytes(self) -> int:
         """Approximate size in memory."""
         vectors = 4 * (self.dimension or 0) * len(self._lines)
-        return vectors + sum(map(len, self._lines))
+        keywords = self.keywords.bytes if self.is_searchable else 0
+        return vectors + keywords + sum(map(len, self._lines))
 
     def chunk(self, number: int) -> Chunk:
         """Return one chunk, by its position among all; raises IndexUnusable."""
@@ -206,18 +211,14 @@ class Index:
             source, document, place, text = json.loads(self._lines[number])
         except (ValueError, TypeError, RecursionError) as error:
             raise IndexUnusable(f"the index is damaged: {error}") from error
+        if [*map(type, (source, document, place, text))] != [str, int, int, str]:
+            raise IndexUnusable("the index is damaged: a chunk is none")
         return Chunk(source, (document, place), text)
 
     def by_words(self, query: str, top_k: int) -> list[tuple[int, float]]:
-        """Return the positions that best match a query's words; raises IndexUnusable."""
-        try:
-            return self.keywords.search(query, top_k)
-        except Exception as error:  # whoosh raises many exceptions of its own
-            raise IndexUnusable(f"the index is damaged: {error}") from error
+        """Return the positions that best match a query's words."""
+        return self.keywords.search(query, top_k)
 
     def rarity(self, word: str) -> float:
-        """Return how rare a word is in the index, 0 if it does not count; raises IndexUnusable."""
-        try:
-            return self.keywords.rarity(word)
-        except Exception as error:  # whoosh raises many exceptions of its own
-            raise IndexUnusable(f"the index is damaged: {error}") from error
+        """Return how rare a word is in the index, 0 if it does not count."""
+        return self.keywords.rarity(word)

@@ -20,8 +20,8 @@ import numpy as np
 from sleipnir.graphs.knowledge.build_settings import LOCAL_MISSING, LOCAL_REMEDY
 from sleipnir.lazy import lazy_imports
 from sleipnir.worker.knowledge.errors import KnowledgeFailed
-from sleipnir.worker.knowledge.keywords import COMMON_WORDS
 from sleipnir.worker.knowledge.vectors import Matrix, normalised
+from sleipnir.worker.knowledge.words import COMMON_WORDS
 
 # Lazy: parts of the extra, which may be missing.
 with lazy_imports():

@@ -10,6 +10,8 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
+from sleipnir.worker.knowledge.vector_file import require_sound
+
 Matrix = NDArray[np.float32]
 
 # Above this size an exact search takes longer than people wait.
@@ -127,6 +129,12 @@ class Vectors:
     """An open vector index; thread-safe."""
 
     def __init__(self, file: Path) -> None:
+        """Open an index.
+
+        Raises:
+            OSError, VectorFileRefused: it cannot be read, or is not as faiss writes it.
+        """
+        require_sound(file)
         self._index: Any = faiss.read_index(str(file))
 
     @property

@@ -263,7 +263,28 @@ def test_an_index_that_is_no_longer_stored_is_built_anew_with_a_warning(
 
     assert engine.state(run_id)["sources"] == ["./docs/d.md"]
     [warned] = [event.warnings for event in engine.events(run_id, StepCommitted) if event.warnings]
-    assert "the knowledge base was no longer stored and is rebuilt" in str(warned)
+    assert "its index was no longer stored, or had an older format" in str(warned)
+
+
+def test_an_index_of_an_older_format_is_built_anew_from_its_vectors(
+    engine: Engine, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.finish(BY_MEANING, LETTERS, prompt="dddd")
+    engine.client.prepare("tested")  # notes what was built
+    engine.redis.delete(*engine.redis.keys("sleipnir:vector:*"))
+    server.requests.clear()
+    monkeypatch.setattr("sleipnir.graphs.knowledge.address.INDEX_FORMAT", 99)
+    monkeypatch.setattr("sleipnir.worker.knowledge.index.INDEX_FORMAT", 99)
+    engine.configure()  # the worker after an upgrade
+
+    run_id = engine.client.submit(engine.client.prepare("tested"), Request(prompt="dddd"))
+    engine.drive()
+
+    assert engine.state(run_id)["sources"] == ["./docs/d.md"]
+    assert build_of(engine, run_id).status == "succeeded"
+    assert texts_asked(server) == ["dddd"]  # the query alone
+    [warned] = [event.warnings for event in engine.events(run_id, StepCommitted) if event.warnings]
+    assert "or had an older format" in str(warned)
 
 
 def test_a_rebuild_embeds_what_is_new_alone(engine: Engine, server: ModelServer) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from sleipnir.worker.bench.rag.corpus import Corpus, corpus
 from sleipnir.worker.bench.rag.questions import KnownQuestion, questions
-from sleipnir.worker.knowledge.keywords import words_of
+from sleipnir.worker.knowledge.words import words_of
 
 
 @pytest.fixture(scope="module")
