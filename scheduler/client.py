@@ -145,12 +145,17 @@ class Client(Preparing, Following, Steering, Sessions, SecondChances):
 
     # ---- submit
 
-    def machine_with_files(self) -> str | None:
+    def machine_with_files(self, pin: bool | None = None) -> str | None:
         """Return this machine's name if runs must be pinned to it to find its files.
 
-        None if all workers run on it, or if none does.
+        None if all workers run on it, or if none does, or if runs are not to be pinned.
+
+        Args:
+            pin: whether they are; None: as the setting `pin` says.
         """
         settings = self.store.settings
+        if not (settings.pin == "auto" if pin is None else pin):
+            return None
         if settings.redis_url is None or is_private(settings.redis_url):
             return None
         machine = settings.machine_name

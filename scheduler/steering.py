@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.errors import ActionRefused, RunGone, RunNotFound
 from sleipnir.scheduler.following import HasStore
 from sleipnir.scheduler.runs.model import Failure, Question
+from sleipnir.scheduler.store.machines import Machines
 
 # Most clients only read runs.
 with lazy_imports():
     from sleipnir.scheduler.runs import answers, events
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.store.connection import RedisClient
+
+
+# In place of a machine's name in commands and requests.
+ANY_MACHINE = "any"
 
 
 class CanSteer(HasStore, Protocol):
@@ -62,6 +71,26 @@ class Steering:
         visit, call = question.visit, question.call
         self.store.parking.answer(question.run_id, visit, text, call=call, event=event)
 
+    def move(self: HasStore, run_id: str, machine: str | None) -> None:
+        """Pin a run, open or ended, and its child runs to another machine; None: to none.
+
+        Nodes that a worker has begun end where they are.
+
+        Raises:
+            RunNotFound: there is none of that id.
+            ActionRefused: no worker is running on that machine; nothing was moved.
+        """
+        if machine is not None:
+            require_worker(self.store.client, machine)
+        runs = [self.queries.run(run_id)]
+        for run in runs:
+            runs += self.queries.children(run.run_id)
+        try:
+            for run in runs:
+                self.store.runs.move(run.run_id, machine)
+        except RunGone as error:
+            raise RunNotFound(run_id) from error
+
     def cancel(self: HasStore, run_id: str, reason: str = "cancelled by its user") -> bool:
         """Cancel a run with its children; return False if it had ended.
 
@@ -70,3 +99,17 @@ class Steering:
         """
         self.queries.run(run_id)
         return self.store.runs.close(run_id, "cancelled", Failure("cancelled", reason, None))
+
+
+def require_worker(client: RedisClient, machine: str) -> None:
+    """Check that a machine has a worker.
+
+    Raises:
+        ActionRefused: it has none.
+    """
+    if not Machines(client).have_worker(machine):
+        known = sorted({worker.machine for worker in Machines(client).workers()})
+        raise ActionRefused(
+            f"no worker is running on machine {machine!r}; workers are on: "
+            f"{', '.join(known) or 'no machine'}"
+        )

@@ -75,6 +75,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "sleipnir.scheduler.cli.verbs.retry:retry",
         "Continue unsuccessful runs where they stopped.",
     ),
+    "move": ("sleipnir.scheduler.cli.verbs.move:move", "Take runs to another machine."),
     "fork": (
         "sleipnir.scheduler.cli.verbs.fork:fork",
         "Start a new run from a step of another one.",
@@ -132,7 +133,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "Run an agent": ("run", "chat", "submit", "batch"),
     "Inspect runs": ("ps", "batches", "sessions", "show", "watch", "logs", "state"),
     "Answer and cancel": ("inbox", "answer", "cancel"),
-    "Retry and compare": ("retry", "fork", "diff"),
+    "Retry and compare": ("retry", "fork", "move", "diff"),
     "Develop agents": (
         *("dev", "validate", "test", "draw", "agents"),
         *("kb", "tools", "init", "import", "schema"),

@@ -143,6 +143,13 @@ def agent_option(also: str = "", **attributes: Any) -> Callable[..., Any]:
     )
 
 
+def machine_option(help_: str, **attributes: Any) -> Callable[..., Any]:
+    """Return the option `--machine`: whose workers take a run; `any` is every machine."""
+    return click.option(
+        "--machine", metavar="NAME", help=f"{help_}; `any`: of every one.", **attributes
+    )
+
+
 class ExistingDirectory(click.Path):
     """An existing directory; click would also accept a pipe or a device."""
 

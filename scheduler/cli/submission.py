@@ -170,19 +170,20 @@ class Submission:
         run_id: str,
         *,
         attached: bool,
+        pin: bool | None = None,
         recorded: bool = False,
         streamed: bool = False,
     ) -> None:
         """Submit a run with this id; ask for missing variables if possible.
 
         Attached runs work on this machine's files, in the current directory; others only if a
-        directory is given.
+        directory is given. `pin` overrides the setting of that name.
 
         Raises:
             SubmissionRefused, SessionInUse: it was not accepted.
         """
         pinned = attached or self.workdir is not None
-        machine = client.machine_with_files() if pinned else None
+        machine = client.machine_with_files(pin) if pinned else None
         request = replace(
             self._request(client, prepared, run_id),
             machine=machine,

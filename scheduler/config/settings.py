@@ -138,6 +138,11 @@ class Settings:
         20.0, gt=0, description="time a stopping worker gives its nodes before it requeues them"
     )
 
+    pin: Literal["auto", "never"] = _setting(
+        "auto",
+        description="whether runs that use files of the submitting machine stay on it if it has a "
+        "worker; never: for containers, whose names do not outlive them",
+    )
     # Long enough for a stalled machine to recover, short enough for people not to notice.
     lease_s: float = _setting(
         15.0, ge=1, description="time without a heartbeat until a visit is redelivered"

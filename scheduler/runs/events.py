@@ -57,6 +57,14 @@ class RunRetried:
 
 
 @dataclass(frozen=True, slots=True)
+class RunMoved:
+    """The run is pinned to another machine from now on; None: any takes it."""
+
+    kind: ClassVar[str] = "moved"
+    machine: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Departure:
     """The route taken by a node of a committed step; `failure` is one that its graph tolerates."""
 
@@ -259,6 +267,7 @@ Event: TypeAlias = (
     RunSubmitted
     | RunForked
     | RunRetried
+    | RunMoved
     | StepCommitted
     | ModelCalled
     | ReplyCut

@@ -18,6 +18,7 @@ from sleipnir.scheduler.runs.events import (
     RetryScheduled,
     RunEnded,
     RunForked,
+    RunMoved,
     RunRetried,
     RunSubmitted,
     StepCommitted,
@@ -54,6 +55,8 @@ def _lines(event: Event) -> Iterator[str]:  # noqa: C901 - one short case a kind
             nodes = ", ".join(event.nodes)
             yield f"retry: from step {event.step} ({nodes}), try {event.number}"
             yield from _changed(event.changed, event.digests)
+        case RunMoved():
+            yield f"moved to {'any machine' if event.machine is None else event.machine}"
         case StepCommitted():
             yield from _step(event)
         case ModelCalled(_, model, tools, source):

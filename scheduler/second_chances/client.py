@@ -39,6 +39,8 @@ class ClientCore(Protocol):
 
     def graph_of(self, run: Run) -> Graph: ...
 
+    def move(self, run_id: str, machine: str | None) -> None: ...
+
     def keep(self, run_ids: Sequence[str]) -> None: ...
 
 
@@ -87,6 +89,7 @@ class SecondChances:
         shallow: bool = False,
         budget_usd: float | None = None,
         streamed: bool | None = None,
+        machine: str | None = None,
         keep: bool = True,
     ) -> Run:
         """Continue an ended run in place; what it had finished is not repeated.
@@ -99,6 +102,8 @@ class SecondChances:
             shallow: start new child runs in place of those that did not succeed.
             budget_usd: budget for all tries of the run with its children; None: unchanged.
             streamed: stream replies of models; None: unchanged.
+            machine: whose workers take it, with its child runs; `any`: of every one; None:
+                unchanged.
             keep: wait until it is on disk, as `submit` does.
 
         Raises:
@@ -108,7 +113,7 @@ class SecondChances:
             NotKept: it continues, but that may get lost.
         """
         request = retries.RetryRequest(
-            from_step, state or {}, agent, timeout_s, shallow, budget_usd, streamed
+            from_step, state or {}, agent, timeout_s, shallow, budget_usd, streamed, machine
         )
         retries.retry_run(self, self.queries.run(run_id), request)
         if keep:

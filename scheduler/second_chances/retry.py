@@ -33,6 +33,7 @@ from sleipnir.scheduler.second_chances.agents import (
     require_place,
 )
 from sleipnir.scheduler.second_chances.retelling import retold
+from sleipnir.scheduler.steering import ANY_MACHINE
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.second_chances.client import ClientCore
@@ -52,6 +53,7 @@ class RetryRequest:
     shallow: bool = False  # new children in place of those that did not succeed
     budget_usd: float | None = None  # for all tries together; None: unchanged
     streamed: bool | None = None  # stream replies of models; None: unchanged
+    machine: str | None = None  # whose workers take it; `any`: of every one; None: unchanged
 
     @property
     def reaches_children(self) -> bool:
@@ -81,6 +83,8 @@ def retry_run(client: ClientCore, run: Run, request: RetryRequest) -> None:
     client.budget_check.require_budget(run.batch)
     if request.budget_usd is not None:
         _begin_budget(client, run, request.budget_usd)
+    if request.machine is not None:
+        client.move(run.run_id, None if request.machine == ANY_MACHINE else request.machine)
     try:
         client.store.runs.retry(again)
     except NotOver as error:

@@ -125,6 +125,17 @@ class Runs:
             *(begin.frontier if begin else ()),
         )
 
+    def move(self, run_id: str, machine: str | None) -> None:
+        """Pin a run, open or ended, to another machine; None: to none.
+
+        Visits that a worker has begun stay with it.
+
+        Raises:
+            RunGone: there is no such run.
+        """
+        event = self._store.event(events.RunMoved(machine))
+        self._store.call("move_run", run_id, machine or "", event)
+
     def leave_batch(self, batch: str, run_id: str) -> None:
         """Take a run out of its batch, where another attempt has replaced it."""
         self._store.call("leave_batch", run_id, batch)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from sleipnir.scheduler.store.keys import machine_key
+from sleipnir.scheduler.store.keys import machine_key, run_key
 from tests.support.command_line import TIME_LIMIT_S, Sleipnir
 from tests.support.proxy import Proxy
 from tests.support.services import Fleet
@@ -118,3 +118,40 @@ def test_a_run_waits_for_the_worker_of_its_machine(
     assert [each["waits_for"] for each in documents] == ["no worker on cellar"]
     assert "queued for cellar, whose files it needs: start a worker there" in explanation
     assert printed == 'cellar ["cellar","cellar","cellar","cellar"]\n'
+
+
+def test_a_run_is_moved_off_a_machine_without_a_worker(
+    fleet: Fleet, sleipnir: Sleipnir, tmp_path: Path
+) -> None:
+    start_worker(fleet, "barn")
+    fleet.workers[-1].kill()
+    here = ("--workdir", str(tmp_path))
+    moved, retried = (
+        sleipnir("submit", "where", *here, SLEIPNIR_MACHINE="barn").stdout.strip() for _ in range(2)
+    )
+    sleipnir("cancel", retried)
+
+    mistyped = sleipnir("move", moved, "--machine", "desc")
+    told = sleipnir("move", moved, "--machine", "desk")
+    again = sleipnir("retry", retried, "--machine", "any")
+
+    assert mistyped.returncode == 1
+    assert "no worker is running on machine 'desc'; workers are on: " in mistyped.stderr
+    assert f"moved run {moved} to desk" in told.stderr
+    assert sleipnir("watch", moved).stdout == 'desk ["desk","desk","desk","desk"]\n'
+    assert again.returncode == 0
+    assert "barn" not in sleipnir("watch", retried).stdout
+    assert "▸ moved to any machine" in sleipnir("watch", retried).stderr
+
+
+def test_runs_are_pinned_unless_told_otherwise(fleet: Fleet, sleipnir: Sleipnir) -> None:
+    def machine(*flags: str, **environment: str) -> object:
+        sleipnir("run", "where", *flags, SLEIPNIR_MACHINE="desk", **environment)
+        run_id = sleipnir.json("ps", "--all", "--limit", "1")["run_id"]
+        with redis.Redis.from_url(fleet.redis.url, decode_responses=True) as client:
+            return client.hget(run_key("run", run_id), "machine")
+
+    assert machine() == "desk"
+    assert machine("--no-pin") is None
+    assert machine(SLEIPNIR_PIN="never") is None
+    assert machine("--pin", SLEIPNIR_PIN="never") == "desk"

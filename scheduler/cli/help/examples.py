@@ -81,6 +81,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Continue a run where it stopped", "retry 82f1"),
         ("Continue the failed runs of a batch", "retry --batch reviews --status failed --yes"),
     ),
+    "move": (
+        ("Let any machine take a run", "move 82f1 --machine any"),
+        ("Give a run to another machine", "move 82f1 --machine desk"),
+    ),
     "fork": (
         ("A new run from step 3 of another", "fork 82f1 --step 3 --wait"),
         ("With the agent as it is now", "fork 82f1 --step 3 --agent current"),

@@ -16,6 +16,7 @@ from sleipnir.scheduler.cli.arguments import (
     changes_option,
     complete_runs,
     json_or_text,
+    machine_option,
 )
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.exit_codes import ExitCode
@@ -79,6 +80,7 @@ _STATUSES = ("failed", "cancelled", "timed_out", "succeeded")
 @click.option(
     "--shallow", is_flag=True, help="Start new child runs in place of those that did not succeed."
 )
+@machine_option("Machine whose workers take it, with its child runs, from now on")
 @click.option("--wait", is_flag=True, help="Stay attached to the run, as `run` does.")
 @common_options(json=True)
 def retry(

@@ -38,6 +38,12 @@ with lazy_imports():
     default=None,
     help="Print model replies as they are generated. Default: on a terminal.",
 )
+@click.option(
+    "--pin/--no-pin",
+    "pin",
+    default=None,
+    help="Execute the run's nodes on this machine only. Default: the setting `pin`.",
+)
 @common_options(json=True)
 def run(
     options: Options,
@@ -45,6 +51,7 @@ def run(
     detach: bool,
     record: Path | None,
     stream: bool | None,
+    pin: bool | None,
 ) -> ExitCode:
     """Run AGENT on PROMPT (`-`: standard input) and print its result.
 
@@ -67,7 +74,13 @@ def run(
         recorded = record is not None
         try:
             submission.submit(
-                client, prepared, run_id, attached=True, recorded=recorded, streamed=streams
+                client,
+                prepared,
+                run_id,
+                attached=True,
+                pin=pin,
+                recorded=recorded,
+                streamed=streams,
             )
             found = attachment.follow()
         except KeyboardInterrupt:

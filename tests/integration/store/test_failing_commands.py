@@ -109,6 +109,12 @@ def a_map(engine: Engine) -> None:
     begin(engine, "2/a/1")
 
 
+def fanned_out_on_a_machine(engine: Engine) -> None:
+    fanned_out(engine, "a", "b")
+    engine.redis.hset(run_key("run", RUN), "machine", "gone")
+    engine.store.runs.move(RUN, "shed")
+
+
 def halting(engine: Engine) -> None:
     a_map(engine)
     ask(engine, "2/a/0")
@@ -421,6 +427,8 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
         spawned_and_cancelled,
         lambda e: e.store.runs.retry(replace(AGAIN, event=RunRetried(3, ("b",), 2))),
     ),
+    "move_run": (fanned_out_on_a_machine, lambda e: e.store.runs.move(RUN, "desk")),
+    "move_run to any": (fanned_out_on_a_machine, lambda e: e.store.runs.move(RUN, None)),
     "expire_wait": (a_late_child, lambda e: e.store.parking.expire(RUN, "2/a", "child")),
     "park_visit until later": (
         started,

@@ -21,6 +21,7 @@ from sleipnir.scheduler.runs.events import (
     RetryScheduled,
     RunEnded,
     RunForked,
+    RunMoved,
     RunRetried,
     RunSubmitted,
     StepCommitted,
@@ -39,6 +40,8 @@ FAILED = '{"code":"R009","message":"no","node":null}'
 EVENTS: list[Event] = [
     RunSubmitted("g", ("a", "script"), ("W004",)),
     RunRetried(3, ("a",), 2, ("x",), ("d1", "d2")),
+    RunMoved("desk"),
+    RunMoved(None),
     RunForked("g", "ab12", 3, (("a", "script"),), ("x",), ("d1", "d2")),
     StepCommitted(
         2, (Departure("a", ("b", "c"), "no"),), (("b", "llm"), ("c", "end")), ("a -> d",), ("w",)
