@@ -12,7 +12,7 @@ from typing import Any
 from sleipnir.graphs.state import decode
 from sleipnir.worker.llm.client import Message, Reply, cut_off
 
-_NOT_CARRIED_OUT = "not carried out, as is no other call of this reply:"
+_NOT_CARRIED_OUT = "not carried out, nor was any other call of this reply:"
 _ADVICE = "Make fewer calls in one reply, or split long arguments over several calls."
 
 

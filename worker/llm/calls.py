@@ -20,8 +20,8 @@ from sleipnir.worker.llm.client import (
     Message,
     ModelCallFailed,
     ModelRequest,
-    Refused,
     Reply,
+    ReplyRefused,
 )
 from sleipnir.worker.llm.recording.cache import kept_for_s
 from sleipnir.worker.visit.context import Visit
@@ -69,9 +69,9 @@ class ModelCalls:
             whole: whether a text that was cut off is a failure in any case.
 
         Raises:
-            ModelCallFailed: also if there is no model, or no time left to ask; `Refused`: the model
-                or a content filter refused; `CutOff`: the reply was cut off. With calls, it is
-                returned once, so that the model can be told.
+            ModelCallFailed: also if there is no model, or no time left to ask; `ReplyRefused`: the
+                model or a content filter refused; `CutOff`: the reply was cut off. With calls, it
+                is returned once, so that the model can be told.
             MustWait: a limit delays the call.
         """
         reply = self._recorded_or_new(self._request(messages, tools), streamed=streamed)
@@ -197,12 +197,12 @@ def require_answer(reply: Reply) -> None:
     """Check that a reply is an answer.
 
     Raises:
-        Refused: the model refused, or a content filter stopped it.
+        ReplyRefused: the model refused, or a content filter stopped it.
     """
     if reply.refusal is not None:
-        raise Refused(f"the model refused: {reply.refusal}")
+        raise ReplyRefused(f"the model refused: {reply.refusal}")
     if reply.finish == "content_filter":
-        raise Refused("stopped by the provider's content filter")
+        raise ReplyRefused("stopped by the provider's content filter")
 
 
 def _in_words(usage: Usage) -> str:

@@ -161,7 +161,7 @@ class ModelCallFailed(Exception):
         super().__init__(message)
 
 
-class Refused(ModelCallFailed):
+class ReplyRefused(ModelCallFailed):
     """The model refused to answer, or the provider's content filter stopped its reply."""
 
     may_pass = False

@@ -71,7 +71,6 @@ def run(
         attachment = attach.Attachment(
             client, run_id, options, asks=asks, stays=False, streams=streams
         )
-        recorded = record is not None
         try:
             submission.submit(
                 client,
@@ -79,7 +78,7 @@ def run(
                 run_id,
                 attached=True,
                 pin=pin,
-                recorded=recorded,
+                recorded=record is not None,
                 streamed=streams,
             )
             found = attachment.follow()
