@@ -17,13 +17,26 @@ def transcript_lines(entry: Mapping[str, Any]) -> Iterator[str]:
     item = "" if entry["index"] is None else f"[{entry['index']}]"
     place = f"{entry['step']} {entry['node']}{item}"
     if entry["attempt"] > 1 or entry["failed"]:
-        yield style(f"{place} attempt {entry['attempt']}{', failed' * entry['failed']}", bold=True)
-    for exchange in entry["exchanges"]:
-        for message in (*exchange["messages"], exchange["reply"]):
-            origin = f"{place} {message['role']} |"
-            for line in _said(message):
-                yield f"{style(origin, dim=True)} {printable(line)}"
+        tried = f"try {entry['try']}, " if entry.get("try", 1) > 1 else ""
+        failed = ", failed" * entry["failed"]
+        yield style(f"{place} {tried}attempt {entry['attempt']}{failed}", bold=True)
+    for number, exchange in enumerate(entry["exchanges"]):
+        if number == 0 and exchange.get("earlier"):
+            yield style(f"{place} after {exchange['earlier']:,} earlier messages", dim=True)
+        for role, line in _lines_of(exchange):
+            yield f"{style(f'{place} {role} |', dim=True)} {printable(line)}"
         yield style(f"{place} {_about(exchange)}", dim=True)
+
+
+def _lines_of(exchange: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what was sent and what came back, line by line, each with its role."""
+    reply = exchange["reply"]
+    for message in (*exchange["messages"], *([] if reply is None else [reply])):
+        for line in _said(message):
+            yield message["role"], line
+    if reply is None:
+        for line in exchange["error"]["message"].splitlines():
+            yield "failed", line
 
 
 def _said(message: Mapping[str, Any]) -> Iterator[str]:
@@ -37,8 +50,10 @@ def _said(message: Mapping[str, Any]) -> Iterator[str]:
 
 def _about(exchange: Mapping[str, Any]) -> str:
     """Return the model, and the usage and duration of the reply."""
-    usage = Usage(*exchange["usage"])
     took = "" if exchange["seconds"] is None else f", {exchange['seconds']:.1f} s"
+    if exchange["reply"] is None:
+        return f"{exchange['model']}: no reply{took}"
+    usage = Usage(*exchange["usage"])
     source = "" if exchange["source"] == "model" else f", {exchange['source']}"
     ended = f", {FINISH_NOTES[exchange['finish']]}" if "finish" in exchange else ""
     return f"{exchange['model']}: {tokens(usage)} tokens, {cost(usage)}{took}{source}{ended}"

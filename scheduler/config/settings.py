@@ -203,7 +203,7 @@ class Settings:
     )
     transcripts: Literal["all", "failed", "none"] = _setting(
         "all",
-        description="visits of llm nodes whose model requests and replies are kept",
+        description="visits whose model requests and replies are kept",
     )
     transcript_limit_bytes: int = _setting(
         MIB,

@@ -6,12 +6,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from sleipnir.graphs.state import Snapshot
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures
 from sleipnir.scheduler.store.keys import parse_visit_id, place_of
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.spending import Spent
 
 
 class Status(StrEnum):
@@ -39,6 +42,15 @@ _MOST_USD = 1e4
 
 
 @dataclass(frozen=True, slots=True)
+class ModelCall:
+    """Which model was called, for which node, and how long that took."""
+
+    node: str
+    model: str
+    ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens and cost of model calls; `cost_usd` is None if any part has no known price."""
 
@@ -46,6 +58,7 @@ class Usage:
     completion_tokens: int = 0
     cost_usd: float | None = 0.0
     cached_tokens: int = 0  # prompt tokens that the provider had cached
+    call: ModelCall | None = field(default=None, compare=False)  # None for a sum of several
 
     @classmethod
     def reported(
@@ -87,7 +100,7 @@ class Usage:
         )
 
     def __bool__(self) -> bool:
-        return self != NO_USAGE
+        return self.call is not None or self != NO_USAGE
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -103,13 +116,18 @@ class Usage:
         return [self.prompt_tokens, self.completion_tokens, self.cost_usd, self.cached_tokens]
 
     def to_text(self) -> str:
-        """Return the text for transitions: `prompt completion cost cached`, cost `-` if unknown."""
+        """Return the text for transitions: `prompt completion cost cached`, cost `-` if unknown.
+
+        For a single call, its time, node and model follow.
+        """
         cost = "-" if self.cost_usd is None else f"{self.cost_usd:.10f}"
-        return f"{self.prompt_tokens} {self.completion_tokens} {cost} {self.cached_tokens}"
+        text = f"{self.prompt_tokens} {self.completion_tokens} {cost} {self.cached_tokens}"
+        made = self.call
+        return text if made is None else f"{text} {made.ms} {made.node} {made.model}"
 
     @classmethod
     def from_text(cls, text: str) -> Usage:
-        """Parse the text of `to_text`."""
+        """Parse the text of `to_text` for a sum."""
         prompt, completion, cost, cached = text.split()
         known = None if cost == "-" else float(cost)
         return cls(int(prompt), int(completion), known, int(cached))
@@ -257,6 +275,11 @@ class Begun:
     life: str  # changes when the run is started again or continues after its end
     state: Snapshot
 
+    @property
+    def run_try(self) -> int:
+        """The number of the run's try: how often it was retried, plus one."""
+        return int(self.life.partition(" ")[2] or 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Lease:
@@ -363,6 +386,8 @@ class Run:
     forked_from: tuple[str, int] | None = None  # a run, and the step after which
     tries: int = 1
     capped: tuple[str, ...] = ()  # nodes of a step that the visit cap kept from beginning
+    # By node and model: what it has spent, over all tries and with its child runs.
+    spent: Mapping[tuple[str, str], Spent] = field(default_factory=dict)
 
     @property
     def machine(self) -> str | None:

@@ -6,7 +6,8 @@ runs share their root's partition, so a parent and its children change in one tr
 Of a run, `{pNN}:<kind>:<run>`, kept for the retention time after its end; the sweep then removes
 the record; the others expire by themselves after twice that time:
     run       hash    the record; field `n:<node>` counts the visits of a node,
-                      `died:<visit>` isolated processes that a visit killed in a row
+                      `died:<visit>` isolated processes that a visit killed in a row;
+                      `spent:<node> <model>` sums up model calls as lua/lib/usage.lua says
     state     hash    key → JSON text
     history   list    one checkpoint per super-step; the first holds the seeds; folded if long
     events    stream  narration, capped
@@ -18,7 +19,7 @@ the record; the others expire by themselves after twice that time:
                       record counts all (`failed_nodes`, `handled_failures`)
     tokens    stream  model replies as they are generated, for watchers; capped, expires in seconds
     messages  list    inbox of a child run; its state says how many of these it has read
-    transcripts  list  conversations of `llm` nodes with their models, capped
+    transcripts  list  conversations of visits with their models, capped
     failed_transcripts  list  those of failed attempts, capped separately: transcripts of
                               successful ones never displace them
     superseded  list  checkpoints that a retry from an earlier step has replaced
@@ -66,6 +67,8 @@ Of these the sums over stored root runs, whole numbers; a field that reaches 0 i
     {pNN}:tally                 hash    of ended runs: `<status> <duration> <agent>`, where
                                         duration is a bucket's upper bound in s, 1 to 86400 or
                                         inf; `cost|prompt|completion|cached|unpriced <agent>`
+Of these, what model calls used on a day (UTC), as they were made; expires after 35 days:
+    {pNN}:spent:<days since 1970>  hash  agent of the root run → sum, as lua/lib/usage.lua says
 Of these, which scheduler owns the partition:
     {pNN}:owner    string  the scheduler that sweeps the partition; expires in seconds
     {pNN}:swept    string  when it last swept, ms: no time was lost until then

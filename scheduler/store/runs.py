@@ -208,12 +208,14 @@ class Runs:
         call = ("append_logs", run_id, "logs", _LOG_ENTRIES, limit_bytes, dropped)
         return self._store.queued(*call, *entries)
 
-    def append_transcript(self, run_id: str, entry: str, *, failed: bool) -> None:
-        """Append a conversation to the run's transcripts; the oldest are dropped at the limit.
+    def appending_transcript(self, run_id: str, entry: str, *, failed: bool) -> Queued:
+        """Return a command that appends a conversation to the run's transcripts.
+
+        The oldest are dropped at the limit.
 
         Args:
             failed: whether its attempt failed; failed ones have a limit of their own.
         """
         kind = "failed_transcripts" if failed else "transcripts"
         limit_bytes = self._store.settings.transcript_limit_bytes
-        self._store.call("append_logs", run_id, kind, _TRANSCRIPTS, limit_bytes, 0, entry)
+        return self._store.queued("append_logs", run_id, kind, _TRANSCRIPTS, limit_bytes, 0, entry)

@@ -11,6 +11,7 @@ from sleipnir.graphs.drawing.outline import Arrow, Outline
 from sleipnir.graphs.schema import Graph, Node, ScriptNode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run, Usage
+from sleipnir.scheduler.runs.spending import spent_by_node, unattributed
 from sleipnir.scheduler.store.keys import visit_id
 from sleipnir.scheduler.views.documents import Document, excerpt
 from sleipnir.scheduler.views.run import logs_document
@@ -72,6 +73,8 @@ def graph_document(
         raise IndexError(f"step {step} does not exist; the last one is {last}")
     states = _states(client, run, tallies, frontier, is_past=step is not None)
     items = {} if step is not None else _items(client, run, outline)
+    if step is None and not unattributed(run):
+        _spend(tallies, run)
     return {
         "step": step,
         "start": outline.start,
@@ -117,6 +120,14 @@ def _count(tallies: dict[str, _Tally], checkpoint: Checkpoint) -> None:
         tallies.setdefault(node, _Tally()).add(1, timing)
         if branch := timing.get("branch"):
             tallies.setdefault(branch["id"], _Tally()).add(branch["visits"], branch)
+
+
+def _spend(tallies: dict[str, _Tally], run: Run) -> None:
+    """Replace the usage in checkpoints, which lack failed and open visits, and earlier tries."""
+    for tally in tallies.values():
+        tally.usage = NO_USAGE
+    for node, spent in spent_by_node(run).items():
+        tallies.setdefault(node, _Tally()).usage = spent.usage
 
 
 def _states(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.runs.map_items import MapItem
 from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run, Usage
+from sleipnir.scheduler.runs.spending import unattributed
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.grouping import OneFailure, grouped
@@ -165,7 +166,10 @@ def model_document(
     call: int | None = None,
     limit: int,
 ) -> Document:
-    """Return the model calls of the newest visits, and the usage of each node.
+    """Return the model calls of the newest visits, and what was spent by node and model.
+
+    `sums` are not bounded by what is stored of the calls. They are of the run or of a node of it;
+    with `item`, of that item alone, which are not told apart by model. What is null is not known.
 
     Args:
         node: only visits of this node.
@@ -181,39 +185,36 @@ def model_document(
         and (item is None or entry["index"] == item)
         and (step is None or entry["step"] == step)
     ]
-    sums: dict[tuple[str, str], _Spent] = {}
-    for entry in entries:
-        for exchange in entry["exchanges"]:
-            key = entry["node"], exchange["model"]
-            sums[key] = sums.get(key, _NOTHING).plus(exchange)
     return {
         "visits": [_visit_document(entry, call) for entry in chosen[-limit:]],
         "left_out": max(0, len(chosen) - limit),
-        "nodes": sorted({entry["node"] for entry in entries}),
-        "sums": [
-            {"node": node, "model": model, **spent.to_json()}
-            for (node, model), spent in sorted(sums.items())
-        ],
+        "stored_calls": sum(len(entry["exchanges"]) for entry in chosen),
+        "nodes": sorted({entry["node"] for entry in entries} | {name for name, _ in run.spent}),
+        "sums_of": "run" if item is None else "item",
+        "sums": list(_item_sums(client, run, node, item) if item is not None else _sums(run, node)),
     }
 
 
-class _Spent:
-    """The totals of one model's calls."""
-
-    def __init__(self, calls: int, seconds: float, usage: Usage) -> None:
-        self.calls = calls
-        self.seconds = seconds
-        self.usage = usage
-
-    def plus(self, exchange: Mapping[str, Any]) -> _Spent:
-        usage = self.usage + Usage(*exchange["usage"])
-        return _Spent(self.calls + 1, self.seconds + (exchange["seconds"] or 0.0), usage)
-
-    def to_json(self) -> Document:
-        return {"calls": self.calls, "seconds": self.seconds, "usage": self.usage.to_json()}
+def _sums(run: Run, node: str | None) -> Iterator[Document]:
+    """Yield what a run has spent, over all its tries and with its child runs."""
+    for (name, model), spent in run.spent.items():
+        if node in (None, name):
+            yield {"node": name or None, "model": model or None, **spent.to_json()}
+    rest = unattributed(run)
+    if rest and node is None:
+        yield {"node": None, "model": None, "calls": None, "seconds": None, "usage": rest.to_json()}
 
 
-_NOTHING = _Spent(0, 0.0, NO_USAGE)
+def _item_sums(client: Client, run: Run, node: str | None, item: int) -> Iterator[Document]:
+    """Yield what an item of each map has spent in the map's last visit."""
+    for map_node, branch in client.queries.maps(run).items():
+        if node not in (None, map_node, branch):
+            continue
+        items = client.queries.map_items(run, map_node)
+        usage = items[item].usage if item < len(items) else None
+        if usage:
+            unknown = {"model": None, "calls": None, "seconds": None}
+            yield {"node": branch, **unknown, "usage": usage.to_json()}
 
 
 def _visit_document(entry: Mapping[str, Any], call: int | None) -> Document:

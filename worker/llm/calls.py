@@ -97,17 +97,14 @@ class ModelCalls:
 
     def _recorded_or_new(self, request: ModelRequest, *, streamed: bool) -> Reply:
         self._asked += 1
-        exchanges = self.visit.services.exchanges
         replied = self.transcript.next_reply()
         if replied is not None:
-            exchanges.add(request, replied, None)
+            self.visit.services.exchanges.add(request, replied, None)
             return replied
         self._require_time()
         self.transcript.require_recorded()
-        began = monotonic()
         reply = self._reply_to(request, self._caller(str(self._asked), streamed=streamed))
         self.transcript.took(reply)
-        exchanges.add(request, reply, monotonic() - began)
         if reply.is_cut:
             self.visit.services.narration.narrate(ReplyCut(self.visit.node_id, reply.tokens))
         return reply
@@ -138,12 +135,17 @@ class ModelCalls:
             raise ModelCallFailed("timed out before the model was called", "timed_out")
 
     def _reply_to(self, request: ModelRequest, caller: Caller) -> Reply:
-        visit = self.visit
-        reply = visit.services.models.known_reply(request, caller)
-        self._narrate(request, reply)
-        if reply is None:
-            left = visit.seconds_left(self.timeout_s)
-            reply = visit.services.models.ask(request, caller, left)
+        visit, began = self.visit, monotonic()
+        try:
+            reply = visit.services.models.known_reply(request, caller)
+            self._narrate(request, reply)
+            if reply is None:
+                left = visit.seconds_left(self.timeout_s)
+                reply = visit.services.models.ask(request, caller, left)
+        except ModelCallFailed as failure:
+            visit.services.exchanges.add_failed(request, failure, monotonic() - began)
+            raise
+        visit.services.exchanges.add(request, reply, monotonic() - began)
         if reply.text:
             visit.services.run_log.keep("llm", visit.mask(reply.text))
         if reply.usage:

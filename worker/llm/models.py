@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from threading import Thread
+from time import monotonic
 
 from sleipnir.graphs.models import standard_model
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.model_keys import ModelKeys
 from sleipnir.scheduler.config.model_table import lacks_functions
-from sleipnir.scheduler.runs.model import Usage
+from sleipnir.scheduler.runs.model import ModelCall, Usage
 from sleipnir.scheduler.store.cached_replies import CachedReplies
 from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.scheduler.store.run_store import RunStore
@@ -131,13 +132,14 @@ class Models:
         if caller.replay is not None:
             return embeddings.replay_embeddings(self._replay, name, texts, caller, caller.replay)
         endpoint, permit = self._endpoints.of(name), self._reserve(name, texts, caller)
+        began = monotonic()
         try:
             embedded = embed(texts, timeout_s, endpoint, caller.cancellation)
         except ModelCallFailed as failure:
             permit.failed(failure)
             raise
         permit.record_usage(embedded.usage)
-        return embedded
+        return replace(embedded, usage=_made(embedded.usage, caller, name, began))
 
     def rerank(
         self,
@@ -159,6 +161,7 @@ class Models:
         if caller.replay is not None:
             return rerankings.replay_reranking(self._replay, request, caller, caller.replay)
         endpoint, permit = self._endpoints.of(name), self._reserve(name, (query, *texts), caller)
+        began = monotonic()
         try:
             reranked = rerank(query, texts, top_n, timeout_s, endpoint, caller.cancellation)
         except ModelCallFailed as failure:
@@ -166,7 +169,7 @@ class Models:
             raise
         permit.record_usage(reranked.usage)
         rerankings.record_reranking(self._recordings, request, reranked, caller)
-        return reranked
+        return replace(reranked, usage=_made(reranked.usage, caller, name, began))
 
     def record_embeddings(
         self, model: str, vectors: Mapping[str, Sequence[float]], caller: Caller, usage: Usage
@@ -195,6 +198,7 @@ class Models:
         request = replace(request, model=model)
         endpoint = self._endpoints.of(model)
         permit = self._gate.reserve(request, caller, next_model=next_model)
+        began = monotonic()
         try:
             reply = complete(
                 request,
@@ -209,4 +213,9 @@ class Models:
             permit.failed(failure)
             raise
         permit.record_usage(reply.usage)
-        return reply
+        return replace(reply, usage=_made(reply.usage, caller, model, began))
+
+
+def _made(usage: Usage, caller: Caller, model: str, began: float) -> Usage:
+    """Return the usage of a call with what sums are made by: its node and model, and its time."""
+    return replace(usage, call=ModelCall(caller.node, model, round((monotonic() - began) * 1000)))

@@ -3,62 +3,126 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
+from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.worker.visit.run_log import head_and_tail
 
 if TYPE_CHECKING:
-    from sleipnir.worker.llm.client import Message, ModelRequest, Reply
+    from sleipnir.worker.llm.client import Message, ModelCallFailed, ModelRequest, Reply
 
 # At least this many texts of full length fit into an entry.
 _TEXTS = 8
+# The newest of a request's messages that are kept, besides its instructions.
+_MOST_MESSAGES = 200
 
 
 @dataclass(frozen=True, slots=True)
 class _Exchange:
-    request: ModelRequest
-    messages: Sequence[Message]  # those that were new to the model
-    reply: Reply
+    model: str  # asked; maybe a chain of several
+    messages: Sequence[Message]  # those that were new to the model, or as many as are kept
+    earlier: int  # number of the others
+    reply: Reply | None
+    failure: ModelCallFailed | None  # if there is no reply
     seconds: float | None  # None: the reply came from the visit's record
+
+    def to_json(self, shown: Callable[[Any], Any]) -> dict[str, Any]:
+        """Return it as JSON; `shown` prepares texts."""
+        reply, failure = self.reply, self.failure
+        made = None if reply is None else reply.usage.call
+        return {
+            "model": self.model if made is None else made.model,
+            "earlier": self.earlier,
+            "messages": shown(self.messages),
+            "reply": None if reply is None else shown(reply.message),
+            "error": None if failure is None else shown(_error(failure)),
+            "usage": (NO_USAGE if reply is None else reply.usage).to_list(),
+            "seconds": None if self.seconds is None else round(self.seconds, 3),
+            "source": "model" if reply is None else reply.source,
+            **({} if reply is None or reply.finish is None else {"finish": reply.finish}),
+        }
+
+
+class Taken(NamedTuple):
+    """The exchanges of an attempt, as JSON text."""
+
+    text: str
+    failed: bool
 
 
 class Exchanges:
-    """The requests of an attempt with their replies, in order."""
+    """The requests of an attempt with their replies, or why there was none, in order."""
 
     def __init__(self) -> None:
         self._all: list[_Exchange] = []
         self._seen: list[Message] = []  # what the latest model has seen, its reply included
+        self._failed: bool | None = None  # None until the attempt is over
 
     def __bool__(self) -> bool:
-        return bool(self._all)
+        return self._failed is not None and bool(self._all)
 
     def add(self, request: ModelRequest, reply: Reply, seconds: float | None) -> None:
-        """Add an exchange; if its messages continue the latest one, only the new ones are kept."""
-        messages, known = list(request.messages), len(self._seen)
-        goes_on = known > 0 and messages[:known] == self._seen
-        new = messages[known:] if goes_on else messages
-        self._all.append(_Exchange(request, new, reply, seconds))
+        """Add an exchange; if its messages continue the latest one, only the new ones are kept.
+
+        Of a conversation that earlier visits began, the first exchange here keeps the messages
+        after the last reply: the transcripts of those visits have the others.
+        """
+        messages = list(request.messages)
+        new = self._known(messages)
+        if not self._all:
+            replies = [at for at, each in enumerate(messages, 1) if each["role"] == "assistant"]
+            new = max([new, *replies])
+        kept = _newest(messages[new:])
+        earlier = len(messages) - len(kept)
+        self._all.append(_Exchange(request.model, kept, earlier, reply, None, seconds))
         self._seen = [*messages, reply.message]
 
     @property
     def cut(self) -> int:
         """How many replies were cut off at their greatest length."""
-        return sum(each.reply.is_cut for each in self._all)
+        return sum(each.reply.is_cut for each in self._all if each.reply is not None)
 
-    def entry(self, place: Mapping[str, Any], mask: Callable[[str], str], limit_bytes: int) -> str:
-        """Return all exchanges as JSON text, with long texts cut and secrets masked.
+    def add_failed(self, request: ModelRequest, failure: ModelCallFailed, seconds: float) -> None:
+        """Add a request without a reply.
+
+        Of a conversation that earlier visits began, all messages are kept: they may be the cause.
+        """
+        messages = list(request.messages)
+        kept = _newest(messages[self._known(messages) :])
+        earlier = len(messages) - len(kept)
+        self._all.append(_Exchange(request.model, kept, earlier, None, failure, seconds))
+
+    def _known(self, messages: list[Message]) -> int:
+        """Return how many of the messages the latest exchange has already."""
+        known = len(self._seen)
+        return known if messages[:known] == self._seen else 0
+
+    def close(self, *, failed: bool) -> None:
+        """Note that the attempt is over, and whether it failed: they can be taken."""
+        self._failed = failed
+
+    def take(
+        self, place: Mapping[str, Any], mask: Callable[[str], str], limit_bytes: int
+    ) -> Taken | None:
+        """Take all exchanges of an attempt that is over; None if there are none, or a second time.
+
+        Long texts are cut and secrets masked.
 
         Args:
             place: further fields of the entry.
-            limit_bytes: the approximate size limit.
+            limit_bytes: the approximate size limit of its JSON text.
         """
+        failed, self._failed = self._failed, None
+        if failed is None or not self._all:
+            return None
+        place = {**place, "failed": failed}
         text = self._encoded(place, mask, limit_bytes // _TEXTS)
-        if len(text) <= limit_bytes:
-            return text
-        texts = sum(len(each.messages) + 1 for each in self._all)
-        return self._encoded(place, mask, limit_bytes // (2 * texts))
+        if len(text) > limit_bytes:
+            texts = sum(len(each.messages) + 1 for each in self._all)
+            text = self._encoded(place, mask, limit_bytes // (2 * texts))
+        return Taken(text, failed)
 
     def _encoded(self, place: Mapping[str, Any], mask: Callable[[str], str], limit: int) -> str:
         def shown(value: Any) -> Any:
@@ -72,16 +136,17 @@ class Exchanges:
                 case _:
                     return value
 
-        exchanges = [
-            {
-                "model": each.request.model,
-                "messages": shown(each.messages),
-                "reply": shown(each.reply.message),
-                "usage": each.reply.usage.to_list(),
-                "seconds": None if each.seconds is None else round(each.seconds, 3),
-                "source": each.reply.source,
-                **({} if each.reply.finish is None else {"finish": each.reply.finish}),
-            }
-            for each in self._all
-        ]
+        exchanges = [each.to_json(shown) for each in self._all]
         return encode({**place, "exchanges": exchanges})
+
+
+def _newest(messages: list[Message]) -> list[Message]:
+    """Return as many messages as are kept: the instructions, and the newest ones."""
+    if len(messages) <= _MOST_MESSAGES:
+        return messages
+    instructions = messages[:1] if messages[0]["role"] == "system" else []
+    return [*instructions, *messages[-_MOST_MESSAGES:]]
+
+
+def _error(failure: ModelCallFailed) -> dict[str, Any]:
+    return {"kind": failure.kind, "status": failure.status, "message": failure.message}

@@ -47,7 +47,7 @@ _LOOK_MS = 1_000
 @click.option(
     "--transcripts",
     is_flag=True,
-    help="Print what llm nodes sent to models, and the replies, instead.",
+    help="Print what was sent to models, and the replies, instead.",
 )
 @click.option("-f", "--follow", is_flag=True, help="Print new entries too, until the run ends.")
 @common_options(json=True)
@@ -122,14 +122,21 @@ class _Log:
 
 
 def _print_transcripts(log: _Log, tail: int | None) -> None:
-    entries = log.wanted(log.client.queries.transcripts(log.run_id))
+    stored = log.client.queries.transcripts(log.run_id)
+    entries = log.wanted(stored)
     for entry in entries if tail is None else entries[max(0, len(entries) - tail) :]:
         if log.options.json:
             _print(entry, as_json=True)
         for line in () if log.options.json else transcript_lists.transcript_lines(entry):
             click.echo(line)
-    if not entries:
-        log.options.say("no transcripts: no llm node has ended, or `transcripts` is not `all`")
+    if stored and not entries:
+        log.options.say(f"none of the {len(stored):,} transcripts matches")
+    elif not stored and log.client.queries.run(log.run_id).is_final:
+        log.options.say(
+            "no transcripts: it called no model, or the workers' `transcripts` is not `all`"
+        )
+    elif not stored:
+        log.options.say("no transcripts yet: a visit's model calls are stored when it ends")
 
 
 def _follow(log: _Log) -> None:

@@ -112,6 +112,19 @@ class HistoryQueries(Queries):
                 return unpacked(branch["items"])
         raise KeyError(node)
 
+    def maps(self, run: Run) -> dict[str, str]:
+        """Return the map nodes that have begun, each with the node of its items."""
+        found = {}
+        for checkpoint in self.checkpoints(run.run_id):
+            for node, timing in checkpoint.nodes.items():
+                if "branch" in timing:
+                    found[node] = str(timing["branch"]["id"])
+        with self._redis.pipeline(transaction=False) as pipe:
+            for node in run.frontier:
+                pipe.hget(run_key("map", f"{run.run_id} {visit_id(run.step, node)}"), "branch")
+            live = dict(zip(run.frontier, pipe.execute(), strict=True))
+        return found | {node: branch for node, branch in live.items() if branch is not None}
+
     def open_map_result(self, run: Run, node: str, index: int) -> tuple[bool, str | None]:
         """Return whether a map is open, and the result that it keeps of an ended item, as JSON."""
         key = run_key("map", f"{run.run_id} {visit_id(run.step, node)}")
@@ -119,11 +132,12 @@ class HistoryQueries(Queries):
         return total is not None, result
 
     def transcripts(self, run_id: str) -> list[dict[str, Any]]:
-        """Return conversations of `llm` nodes: of the newest visits and the newest failed attempts.
+        """Return conversations with models: of the newest visits and the newest failed attempts.
 
-        Each has `at` (ms), `step`, `node`, `index`, `attempt`, `failed`, and `exchanges`: `model`,
-        `messages` (only the new ones), `reply`, `usage`, `seconds` (null for a recorded reply),
-        `source`.
+        Each has `at` (ms), `try` of the run, `step`, `node`, `index`, `attempt`, `failed`, and
+        `exchanges`: `model`, `messages` (only the new ones; `earlier` counts the others), `reply`
+        (null if the call failed), `error` (null if not), `usage`, `seconds` (null for a recorded
+        reply), `source`.
 
         A visit taken over by another worker may occur twice: the later entry counts.
         """
@@ -132,9 +146,8 @@ class HistoryQueries(Queries):
             pipe.lrange(run_key("failed_transcripts", run_id), 0, -1)
             succeeded, failed = pipe.execute()
         entries = sorted(map(json.loads, succeeded + failed), key=lambda each: each["at"])
-        visits = {
-            (each["step"], each["node"], each["index"], each["attempt"]): each for each in entries
-        }
+        names = ("try", "step", "node", "index", "attempt", "failed")
+        visits = {tuple(each.get(name) for name in names): each for each in entries}
         return sorted(visits.values(), key=lambda each: each["at"])
 
     def log_part(self, run_id: str, start: int = 0) -> LogPart:

@@ -10,6 +10,7 @@ from sleipnir.scheduler.agents.roster import handle, is_handle
 from sleipnir.scheduler.errors import AmbiguousRun, RunNotFound, RunRemoved
 from sleipnir.scheduler.runs.failures import NodeFailure, in_order, read_failure
 from sleipnir.scheduler.runs.model import Failure, Run, RunContext, RunRow, Status, Usage
+from sleipnir.scheduler.runs.spending import spent_fields
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.keys import ALL_PARTITIONS, ids_keys, run_key
 from sleipnir.scheduler.store.queries.base import Queries
@@ -256,6 +257,7 @@ def _run(run_id: str, fields: Mapping[str, str]) -> Run:
         forked_from=_fork(fields.get("forked_from")),
         tries=int(fields.get("try", 1)),
         capped=tuple(fields["capped"].split(" ")) if "capped" in fields else (),
+        spent=spent_fields(fields),
     )
 
 

@@ -185,8 +185,8 @@ def test_a_turn_records_its_reply_and_the_engines_own_calls_with_the_commit(
 
     engine.drive()
 
-    # Each begins, records its reply, and commits together with its log.
-    assert engine.redis.info("commandstats")["cmdstat_evalsha"]["calls"] <= 4 * turns + 5
+    # Each begins, records its reply, and commits together with its log and transcript.
+    assert engine.redis.info("commandstats")["cmdstat_evalsha"]["calls"] <= 5 * turns + 5
     told = [(event.tool, event.failure is None) for event in engine.events(run_id, ToolCalled)]
     assert told == [("todo__add", True), ("gone", False)] * (turns - 1)
     assert engine.run(run_id).usage.prompt_tokens == 10 * turns

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from tests.support.engine import Engine
+from tests.support.model_server import ModelServer, says
 
 # Taking the message, and this test's own questions.
 NOT_THE_VISIT_S = {"rpop", "config|resetstat", "info"}
@@ -109,3 +110,23 @@ def test_state_that_a_node_does_not_name_costs_nothing(engine: Engine) -> None:
 
     assert large[0] == small[0]
     assert large[1] == pytest.approx(small[1], rel=0.02)
+
+
+def test_a_model_call_adds_no_round_trip_but_the_record_of_its_reply(
+    engine: Engine, server: ModelServer
+) -> None:
+    server.when("Say", says("fine"))
+    nodes = {
+        name: {"type": "llm", "model": "openai:m", "prompt": "Say.", "next": following}
+        for name, following in (("a", "b"), ("b", "c"), ("c", "z"))
+    }
+    engine.submit(yaml.safe_dump({"start": "a", "nodes": {**nodes, "z": {"type": "end"}}}))
+    engine.work_once()
+    engine.work_once()
+
+    commands, _ = cost_of_next_visit(engine)
+
+    # Begin, the recorded reply, and the commit together with log and transcript.
+    assert commands["evalsha"] == 5
+    # What was asked, and the commit.
+    assert commands["xadd"] == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any, assert_never
 
-from sleipnir.graphs.schema import LlmNode, ScriptNode
+from sleipnir.graphs.schema import ScriptNode
 from sleipnir.scheduler.errors import StepFailing, TransitionRefused
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.delivery.commit import invocation, kept, parking, step
@@ -41,9 +41,9 @@ def commit(delivery: Delivery, outcome: Outcome) -> str | None:
     """
     visit = delivery.visit
     failed = _note_failure(visit, outcome)
+    _close_exchanges(delivery, outcome)
     if not _is_one_step(delivery, outcome):
         kept.keep(delivery)
-    _keep_transcript(delivery, outcome)
     try:
         _commit(delivery, outcome)
     except (TransitionRefused, RedisError):
@@ -72,30 +72,18 @@ def _note_failure(visit: Visit[Any], outcome: Outcome) -> str | None:
 
 
 def _is_one_step(delivery: Delivery, outcome: Outcome) -> bool:
-    """Return whether the commit is a single transition, which also carries logs and events."""
+    """Return whether the commit is a single transition; logs and the like go with it."""
     is_over = isinstance(outcome, Wrote | Ended | Failed)
     return is_over and delivery.begun.width == 1 and delivery.visit.item_index is None
 
 
-def _keep_transcript(delivery: Delivery, outcome: Outcome) -> None:
-    """Store what models were sent and replied, once an attempt of an `llm` node is over."""
-    visit, settings = delivery.visit, delivery.services.settings
+def _close_exchanges(delivery: Delivery, outcome: Outcome) -> None:
+    """Have what models were sent and replied stored, if this attempt is over."""
     failed = isinstance(outcome, Failed | Postponed) or (
         isinstance(outcome, Wrote) and outcome.failure is not None
     )
-    wanted = {"all": True, "failed": failed, "none": False}[settings.transcripts]
-    is_over = failed or isinstance(outcome, Wrote)
-    if wanted and is_over and visit.services.exchanges and isinstance(visit.node, LlmNode):
-        place = {
-            "step": visit.step,
-            "node": visit.node_id,
-            "index": visit.item_index,
-            "attempt": visit.attempt,
-            "failed": failed,
-        }
-        limit_bytes = settings.transcript_limit_bytes
-        entry = visit.services.exchanges.entry(place, visit.mask, limit_bytes)
-        delivery.services.store.runs.append_transcript(visit.run_id, entry, failed=failed)
+    if failed or isinstance(outcome, Wrote | Ended):
+        delivery.visit.services.exchanges.close(failed=failed)
 
 
 def _commit(delivery: Delivery, outcome: Outcome) -> None:

@@ -1,4 +1,4 @@
-"""Events and log entries of a visit, sent with its commit where that is one transition."""
+"""Events, log and transcript of a visit, sent with its commit where that is one transition."""
 
 from __future__ import annotations
 
@@ -31,3 +31,22 @@ def _taken(delivery: Delivery) -> Iterator[Queued]:
             for stream, text in found
         ]
         yield runs.appending_logs(visit.run_id, entries, dropped)
+    yield from _transcript(delivery)
+
+
+def _transcript(delivery: Delivery) -> Iterator[Queued]:
+    """Yield what models were sent and replied, once an attempt is over, if that is wanted."""
+    visit, settings = delivery.visit, delivery.services.settings
+    if not visit.services.exchanges or settings.transcripts == "none":
+        return
+    place = {
+        "try": delivery.begun.run_try,
+        "step": visit.step,
+        "node": visit.node_id,
+        "index": visit.item_index,
+        "attempt": visit.attempt,
+    }
+    found = visit.services.exchanges.take(place, visit.mask, settings.transcript_limit_bytes)
+    if found is not None and (found.failed or settings.transcripts == "all"):
+        store = delivery.services.store
+        yield store.runs.appending_transcript(visit.run_id, found.text, failed=found.failed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -201,18 +201,22 @@ class LogsDocument(AnswerDocument):
 
 
 class ModelSumDocument(AnswerDocument):
-    node: str
-    model: str
-    calls: int
-    seconds: float
+    node: str | None = Field(description="null: calls that were not told apart")
+    model: str | None = Field(description="null: all models")
+    calls: int | None = Field(description="those to a provider; null: not known")
+    seconds: float | None = Field(description="time of all calls; null: not known")
     usage: UsageDocument
 
 
 class ModelCallsDocument(AnswerDocument):
     visits: list[dict[str, Any]]
     left_out: int
+    stored_calls: int = Field(description="calls that are stored, of these visits and older ones")
     nodes: list[str]
-    sums: list[ModelSumDocument]
+    sums_of: Literal["run", "item"]
+    sums: list[ModelSumDocument] = Field(
+        description="spent over all tries, child runs included; also by calls no longer stored"
+    )
 
 
 class ItemDocument(AnswerDocument):

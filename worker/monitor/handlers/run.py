@@ -110,7 +110,7 @@ class RunPage(RunHandler):
         if self.text_argument("download") and tab in ("logs", "state"):
             await self._download(of, tab)
             return
-        tab = tab or ("events" if of.context.converses else "graph")
+        tab = tab or ("model" if of.context.converses else "graph")
         if tab not in self.tabs:
             raise Refused(Problem(404, "not_found", f"a run has no page '{tab}'"))
         self.give_page(

@@ -182,31 +182,9 @@ local function narrate(run_id, event)
   end
 end
 
-local function count_usage(run, prompt, completion, cost, cached)
-  write('HINCRBY', run, 'prompt_tokens', prompt)
-  write('HINCRBY', run, 'completion_tokens', completion)
-  if cached ~= '0' then
-    write('HINCRBY', run, 'cached_tokens', cached)
-  end
-  if cost == '-' then
-    write('HSET', run, 'unpriced', '1')
-  else
-    write('HINCRBYFLOAT', run, 'cost', cost)
-  end
-end
-
--- Add usage to a run and its ancestors, up to one that has ended.
--- `usage` is '' or 'prompt_tokens completion_tokens cost cached_tokens', cost '-' if unknown.
+-- Add usage to a run and its ancestors; `usage` is '' or as lib/usage.lua says.
 local function add_usage(run_id, usage)
-  if usage == '' then return end
-  local prompt, completion, cost, cached = string.match(usage, '^(%d+) (%d+) (%S+) (%d+)$')
-  local run = key('run', run_id)
-  local parent, status = redis.call('HGET', run, 'parent'), nil
-  count_usage(run, prompt, completion, cost, cached)
-  while parent do
-    run = key('run', string.match(parent, '^%S+'))
-    parent, status = unpack(redis.call('HMGET', run, 'parent', 'status'))
-    if is_over(status) then return end
-    count_usage(run, prompt, completion, cost, cached)
+  if usage ~= '' then
+    count_call(run_id, usage)
   end
 end

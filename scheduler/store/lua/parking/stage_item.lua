@@ -5,7 +5,7 @@
 --      '2': the result is void because of such a failure; else '0'
 -- event: a non-empty JSON object, to which `done` and `total` are added in front; or ''
 -- spent: the invocation's whole usage; usage: the part that the run has not counted yet
--- USES store listed indexes dispatch waiting waits kept finish revive
+-- USES store usage listed indexes dispatch waiting waits kept finish revive
 -- ERR  run_closed stale_visit
 local run = key('run', run_id)
 local status, agent, digest = unpack(redis.call('HMGET', run, 'status', 'agent', 'digest'))

@@ -5,7 +5,7 @@
 -- failures: '' or JSON: for each of the record's failure counters, how many, and the texts of the
 -- first ones
 -- REST write_count key, JSON text pairs; then the nodes of the next frontier, in id order
--- USES store listed indexes dispatch waiting waits kept finish
+-- USES store usage listed indexes dispatch waiting waits kept finish
 -- OK   status long  the run's status after the step; 1 if its history should be folded
 -- ERR  run_closed       the run has ended, or its deadline has passed
 -- ERR  stale_visit      another delivery owns the visit now; drop this result

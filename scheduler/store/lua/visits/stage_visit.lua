@@ -3,7 +3,7 @@
 -- KEYS partition
 -- ARGV run_id step visit token outcome failed usage
 -- failed: '1' for a fatal failure, '2' for an outcome that is void because of one, else '0'
--- USES store listed indexes dispatch waiting waits kept finish
+-- USES store usage listed indexes dispatch waiting waits kept finish
 -- OK   open  visits of this step that are not done; 0 asks the caller to advance
 -- ERR  run_closed stale_visit
 local run = key('run', run_id)

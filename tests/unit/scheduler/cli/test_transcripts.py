@@ -46,3 +46,25 @@ def test_each_line_says_where_it_is_from() -> None:
 
 def test_items_and_attempts_are_told_apart() -> None:
     assert shown(7, 2, failed=True)[0] == "3 ask[7] attempt 2, failed"
+
+
+def test_of_a_failed_call_the_reason_takes_the_place_of_the_reply() -> None:
+    asked = {"role": "user", "content": "Look"}
+    failed = {
+        **exchange(asked),
+        "earlier": 1_200,
+        "reply": None,
+        "error": {"kind": "too_long", "status": 400, "message": "HTTP 400: too\nlong"},
+    }
+    entry = {"step": 3, "node": "ask", "index": None, "attempt": 1, "try": 2, "failed": True}
+
+    lines = [click.unstyle(line) for line in transcript_lines({**entry, "exchanges": [failed]})]
+
+    assert lines == [
+        "3 ask try 2, attempt 1, failed",
+        "3 ask after 1,200 earlier messages",
+        "3 ask user | Look",
+        "3 ask failed | HTTP 400: too",
+        "3 ask failed | long",
+        "3 ask openai:m: no reply, 1.3 s",
+    ]

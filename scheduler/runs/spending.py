@@ -1,0 +1,89 @@
+"""Sums of what model calls used, counted when they happen (scheduler/store/lua/lib/usage.lua)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sleipnir.records import dataclass
+from sleipnir.scheduler.runs.model import NO_USAGE, Run, Usage
+
+# Fields of a run's record are named `spent:<node> <model>`.
+_FIELD = "spent:"
+# Of a dollar; whole numbers add up exactly.
+_COST_UNITS = 10**10
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a number of model calls used."""
+
+    calls: int = 0
+    ms: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    cost_units: int = 0  # of the calls whose price is known
+    unpriced: int = 0  # number of the others
+
+    @classmethod
+    def from_text(cls, text: str) -> Spent:
+        """Parse a sum as it is stored."""
+        return cls(*map(int, text.split()))
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(
+            self.calls + other.calls,
+            self.ms + other.ms,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.cost_units + other.cost_units,
+            self.unpriced + other.unpriced,
+        )
+
+    @property
+    def known_usd(self) -> float:
+        """The cost of the calls whose price is known."""
+        return self.cost_units / _COST_UNITS
+
+    @property
+    def usage(self) -> Usage:
+        """Its cost is None if the price of any call is unknown."""
+        cost_usd = None if self.unpriced else self.known_usd
+        return Usage(self.prompt_tokens, self.completion_tokens, cost_usd, self.cached_tokens)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"calls": self.calls, "seconds": self.ms / 1000, "usage": self.usage.to_json()}
+
+
+NOTHING_SPENT = Spent()
+
+
+def sum_of(parts: Iterable[Spent]) -> Spent:
+    """Add up sums."""
+    return sum(parts, NOTHING_SPENT)
+
+
+def spent_fields(record: Mapping[str, str]) -> dict[tuple[str, str], Spent]:
+    """Return the sums in a run's record by node and model, both empty for calls not told apart."""
+    found = {}
+    for name, text in record.items():
+        if name.startswith(_FIELD):
+            node, _, model = name.removeprefix(_FIELD).partition(" ")
+            found[node, model] = Spent.from_text(text)
+    return dict(sorted(found.items()))
+
+
+def unattributed(run: Run) -> Usage:
+    """Return the part of a run's usage that no sum has: counted by an earlier version."""
+    rest = run.usage.beyond(sum_of(run.spent.values()).usage)
+    return NO_USAGE if not rest.prompt_tokens and not rest.completion_tokens else rest
+
+
+def spent_by_node(run: Run) -> dict[str, Spent]:
+    """Return what each node of a run has spent, over all tries, child runs included."""
+    found: dict[str, Spent] = {}
+    for (node, _), spent in run.spent.items():
+        found[node] = found.get(node, NOTHING_SPENT) + spent
+    return found

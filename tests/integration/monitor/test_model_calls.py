@@ -1,0 +1,220 @@
+"""What runs spent, by node and model, and what their models were sent: on pages, API and CLI."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from sleipnir.scheduler.cli.app import cli
+from sleipnir.scheduler.runs.model import Usage
+from sleipnir.scheduler.runs.spending import sum_of
+from sleipnir.scheduler.store.keys import run_key
+from tests.support.conversations import converses
+from tests.support.engine import Engine
+from tests.support.invariants import assert_consistent
+from tests.support.model_server import ModelServer, calls, fails, says
+from tests.support.redis_server import RedisServer
+from tests.support.site import ServedSite
+from tests.support.supervising import collects_all, spawns
+
+PRICES = {
+    "models": {
+        "prices": {
+            "openai:a": {"prompt": 1.0, "completion": 3.0},
+            "openai:b": {"prompt": 0.7, "completion": 0.1},
+        }
+    }
+}
+MAP = """
+model: openai:a
+start: each
+nodes:
+  each: {type: map, over: "{{words}}", as: word, branch: tag, collect_into: found, next: sum}
+  tag: {type: llm, prompt: "Tag {{word}}.", max_attempts: 1}
+  sum: {type: llm, model: "openai:b", prompt: "Sum up.", max_attempts: 1, next: z}
+  z: {type: end}
+"""
+ASK = """
+model: openai:a
+settings: {tolerate_failures: false}
+variables: [{name: pin, description: A secret., secret: true, default: ""}]
+start: ask
+nodes:
+  ask: {type: llm, instructions: Be brief., prompt: "Do {{initial_prompt}}.", max_attempts: 1,
+        next: z}
+  z: {type: end}
+"""
+
+
+def model_calls(site: ServedSite, run_id: str, query: str = "") -> Any:
+    return site.ask(f"/api/v1/runs/{run_id}/model?{query}").json
+
+
+def test_sums_are_of_all_calls_also_of_those_no_longer_stored(
+    engine: Engine, site: ServedSite, server: ModelServer
+) -> None:
+    engine.configure(**PRICES, transcript_limit_bytes=64 * 1024)
+    server.when("Tag", says("x" * 8_000, prompt_tokens=7, completion_tokens=11))
+    server.when("Sum", says("all", prompt_tokens=3, completion_tokens=2))
+
+    run = engine.finish(MAP, state={"words": [f"word {n}" for n in range(20)]})
+    found = model_calls(site, run.run_id)
+    page = site.ask(f"/runs/{run.run_id}/model").text
+
+    assert found["stored_calls"] < 21
+    assert [(row["node"], row["model"], row["calls"]) for row in found["sums"]] == [
+        ("sum", "openai:b", 1),
+        ("tag", "openai:a", 20),
+    ]
+    tag = found["sums"][1]["usage"]
+    assert (tag["prompt_tokens"], tag["completion_tokens"]) == (140, 220)
+    assert tag["cost_usd"] == pytest.approx(140e-6 + 660e-6)
+    assert sum_of(run.spent.values()).usage == run.usage
+    assert "Spent by the whole run so far" in page
+    assert f'<td class="n">{run.usage.prompt_tokens}</td>' in page
+    only = model_calls(site, run.run_id, "node=sum")["sums"]
+    assert [row["node"] for row in only] == ["sum"]
+    (item,) = model_calls(site, run.run_id, "node=tag&item=0")["sums"]
+    assert item["usage"] == {**Usage(7, 11, 40e-6, 0).to_json()}
+    assert "Spent by item 0 in its map" in site.ask(f"/runs/{run.run_id}/model?item=0").text
+    nodes = {
+        node["id"]: node for node in site.ask(f"/api/v1/runs/{run.run_id}/graph").json["nodes"]
+    }
+    assert nodes["tag"]["usage"] == tag
+
+
+def test_what_a_refused_call_was_sent_is_kept(
+    engine: Engine, site: ServedSite, server: ModelServer, redis_server: RedisServer
+) -> None:
+    server.script.add(fails(400, "This model's maximum context length is 8 tokens, hush-4711"))
+
+    run = engine.finish(ASK, prompt="it with hush-4711", variables={"pin": "hush-4711"})
+    (visit,) = model_calls(site, run.run_id)["visits"]
+    page = site.ask(f"/runs/{run.run_id}/model").text
+    logs = ["logs", "--redis", redis_server.url, "--transcripts", run.run_id]
+    lines = CliRunner().invoke(cli, logs).stdout.splitlines()
+
+    (exchange,) = visit["exchanges"]
+    assert visit["failed"]
+    assert [each["content"] for each in exchange["messages"]] == ["Be brief.", "Do it with ***."]
+    assert exchange["reply"] is None
+    assert (exchange["error"]["kind"], exchange["error"]["status"]) == ("too_long", 400)
+    assert "maximum context length is 8 tokens, ***" in exchange["error"]["message"]
+    assert "Do it with ***." in page
+    assert "maximum context length is 8 tokens, ***" in page
+    assert "1 ask user | Do it with ***." in lines
+    assert any("1 ask failed | " in line and "maximum context" in line for line in lines)
+
+
+def test_every_failure_of_a_call_keeps_what_was_sent(engine: Engine, server: ModelServer) -> None:
+    server.script.add(*[fails(status, "no") for status in (401, 413, 500)])
+
+    for _ in range(3):
+        run = engine.finish(ASK)
+
+        (entry,) = engine.queries.transcripts(run.run_id)
+        assert entry["exchanges"][0]["messages"][-1]["content"] == "Do ."
+        assert "no" in entry["exchanges"][0]["error"]["message"]
+
+
+def test_conversations_of_normal_agents_are_shown_turn_by_turn(
+    engine: Engine, site: ServedSite, server: ModelServer
+) -> None:
+    tools = 'def look(at: str) -> str:\n    """Looks."""\n    return f"{at} is red"\n'
+    config = "model: openai:a\ninstructions: You look.\n"
+    server.script.add(calls(("look", {"at": "the door"})), says("It is <red>."))
+
+    run_id = engine.submit_normal(config, {"tools.py": tools}, prompt="Which colour?")
+    engine.drive()
+    found = model_calls(site, run_id)
+    page = site.ask(f"/runs/{run_id}").text
+
+    first, second = found["visits"]
+    (asked,), (told,) = first["exchanges"], second["exchanges"]
+    assert [each["role"] for each in asked["messages"]] == ["system", "user"]
+    assert asked["reply"]["tool_calls"][0]["function"]["name"] == "look"
+    assert [each["role"] for each in told["messages"]] == ["tool"]
+    assert (asked["earlier"], told["earlier"]) == (0, 3)
+    assert found["sums"][0]["calls"] == 2
+    assert "Which colour?" in page
+    assert "the door is red" in page
+    assert "It is &lt;red&gt;." in page
+    assert "After 3 earlier messages" in page
+
+
+def test_a_failed_turn_keeps_the_whole_conversation(
+    engine: Engine, site: ServedSite, server: ModelServer
+) -> None:
+    tools = 'def look(at: str) -> str:\n    """Looks."""\n    return f"{at} is red"\n'
+    engine.configure(transcripts="failed")
+    server.script.add(calls(("look", {"at": "it"})), fails(400, "maximum context length"))
+
+    run_id = engine.submit_normal("model: openai:a\n", {"tools.py": tools}, prompt="Look.")
+    engine.drive()
+    (visit,) = model_calls(site, run_id)["visits"]
+
+    (exchange,) = visit["exchanges"]
+    roles = [each["role"] for each in exchange["messages"]]
+    assert roles[-3:] == ["user", "assistant", "tool"]
+    assert exchange["earlier"] == 0
+
+
+GRAPH_OF_AGENTS = """
+start: lead
+nodes:
+  lead: {type: agent, agent: boss, prompt: Lead., next: done}
+  done: {type: end}
+"""
+
+
+def test_spending_of_child_runs_counts_for_the_node_that_started_them(
+    engine: Engine, site: ServedSite, server: ModelServer
+) -> None:
+    engine.write_normal("boss", "model: openai:a\ncan_spawn_agents: true\n")
+    engine.write_normal("worker", "model: openai:b\ninstructions: You work.\n")
+    converses(server, "Lead.", spawns("Dig."), collects_all, says("Led."))
+    converses(server, "Dig.", says("Dug."))
+
+    run = engine.finish(GRAPH_OF_AGENTS)
+    rows = [
+        (row["node"], row["model"], row["calls"]) for row in model_calls(site, run.run_id)["sums"]
+    ]
+
+    assert rows == [("lead", "openai:a", 3), ("lead", "openai:b", 1)]
+    (boss,) = engine.queries.children(run.run_id)
+    assert [spent.calls for spent in boss.spent.values()] == [3, 1]
+    assert_consistent(engine.redis, runs=3)
+
+
+def test_a_retry_adds_to_what_was_spent_and_keeps_failed_conversations(
+    engine: Engine, site: ServedSite, server: ModelServer
+) -> None:
+    graph = ASK.replace("max_attempts: 1,", "max_attempts: 1, output_schema: {type: integer},")
+    server.script.add(*(says(f"no number {n}") for n in range(6)))
+    run = engine.finish(graph)
+
+    engine.client.retry(run.run_id)
+    engine.drive()
+    found = model_calls(site, run.run_id)
+
+    assert [row["calls"] for row in found["sums"]] == [len(server.requests)]
+    assert [(each["try"], each["failed"]) for each in found["visits"]] == [(1, True), (2, True)]
+    assert ", try 2" in site.ask(f"/runs/{run.run_id}/model").text
+
+
+def test_what_earlier_versions_counted_is_told_apart(
+    engine: Engine, site: ServedSite, server: ModelServer
+) -> None:
+    server.script.add(says("fine"))
+    run = engine.finish(ASK)
+    key = run_key("run", run.run_id)
+    engine.redis.hincrby(key, "prompt_tokens", 5)
+
+    rows = model_calls(site, run.run_id)["sums"]
+
+    assert [(row["node"], row["usage"]["prompt_tokens"]) for row in rows] == [
+        ("ask", 10),
+        (None, 5),
+    ]
