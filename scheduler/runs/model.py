@@ -385,6 +385,7 @@ class Run:
     handled_failures: int = 0  # handled by a fallback
     forked_from: tuple[str, int] | None = None  # a run, and the step after which
     tries: int = 1
+    earlier_ms: int = 0  # how long its earlier tries took
     capped: tuple[str, ...] = ()  # nodes of a step that the visit cap kept from beginning
     # By node and model: what it has spent, over all tries and with its child runs.
     spent: Mapping[tuple[str, str], Spent] = field(default_factory=dict)
@@ -416,6 +417,7 @@ class RunRow:
     labels: Mapping[str, str]
     failed_nodes: int = 0  # that it outlives
     tries: int = 1
+    earlier_ms: int = 0  # how long its earlier tries took
     started_at: int | None = None
     ended_at: int | None = None
     item: str | None = None  # of the batch

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # The newest runs of an agent that typical figures are computed from.
 MOST_RUNS = 1_000
+# The newest runs, whose agents are known before any of their runs has ended.
+_RECENT = 200
 _WEEK_MS = 7 * 86_400_000
 
 
@@ -122,7 +124,6 @@ def agents_document(client: Client) -> Document:
     """
     here = client.search.names()
     tally = client.queries.tally()
-    used = {field[2] for name in tally if (field := _ended_field(name)) is not None}
     rows = {
         name: agent_row(name, directory, readable_agent(directory))
         for name, directory in here.items()
@@ -131,9 +132,27 @@ def agents_document(client: Client) -> Document:
     return {
         "agents": [
             {**rows.get(name, {"name": name, **unknown}), **_use_by_tally(tally, name)}
-            for name in sorted({*rows, *used})
+            for name in sorted({*rows, *_used(tally)})
         ]
     }
+
+
+def agents_named(client: Client, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the agents meant by names: those of that name, else all whose names begin with it."""
+    if not names:
+        return ()
+    recent = client.queries.list_runs(RunFilter(), _RECENT).entries
+    known = {*client.search.names(), *_used(client.queries.tally()), *(run.agent for run in recent)}
+    found: list[str] = []
+    for name in names:
+        longer = sorted(each for each in known if each.startswith(name))
+        found += [name] if name in known or not longer else longer
+    return tuple(dict.fromkeys(found))
+
+
+def _used(tally: Mapping[str, int]) -> set[str]:
+    """Return the agents of runs that have ended."""
+    return {field[2] for name in tally if (field := _ended_field(name)) is not None}
 
 
 def _use_by_tally(tally: Mapping[str, int], agent: str) -> Document:

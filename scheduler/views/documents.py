@@ -173,10 +173,9 @@ def question_document(question: Question) -> Document:
 
 
 def elapsed_s(run: Run | RunRow, now_ms: int) -> float:
-    """Return the seconds since the run's first node began, until its end if it has ended."""
-    if run.started_at is None:
-        return 0.0
-    return ((run.ended_at or now_ms) - run.started_at) / 1000
+    """Return the seconds from each try's first node to its end, or until now; 0 if none began."""
+    latest_ms = 0 if run.started_at is None else (run.ended_at or now_ms) - run.started_at
+    return (run.earlier_ms + latest_ms) / 1000
 
 
 def place_of(run: Run | RunRow) -> str | None:

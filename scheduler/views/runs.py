@@ -21,6 +21,8 @@ MOST_CHILDREN = 20
 _MOST_DESCENDANTS = 1_000
 # The most omitted child runs per level that are counted by status, roughly.
 _MOST_COUNTED = 5_000
+# Characters of a prompt in a list.
+_MOST_OF_PROMPT = 200
 # Statuses of runs whose record has a reason.
 WITH_REASON = frozenset({Status.FAILED, Status.CANCELLED, Status.TIMED_OUT})
 
@@ -64,7 +66,9 @@ def runs_page(
 def runs_overview(
     client: Client, wanted: RunFilter, *, limit: int, cursor: str | None = None
 ) -> Document:
-    """Return the page with each run's `error`, and the number of runs by status.
+    """Return the page with each run's `error` and `prompt`, and the number of runs by status.
+
+    `prompt` is the beginning of what it was submitted with, \"\" if that is very long.
 
     `counts` counts the runs that match apart from their status, as far as indexes know it; else all
     runs (`counts_all`). `open` are queued or running.
@@ -79,10 +83,12 @@ def runs_overview(
         run["run_id"]: None if reason is None else reason.to_json()
         for run, reason in zip(ended, reasons, strict=True)
     }
-    children = client.queries.child_counts([run["run_id"] for run in document["runs"]])
-    for run, count in zip(document["runs"], children, strict=True):
+    run_ids = [run["run_id"] for run in document["runs"]]
+    children, prompts = client.queries.child_counts(run_ids), client.queries.prompts(run_ids)
+    for run, count, prompt in zip(document["runs"], children, prompts, strict=True):
         run["error"] = errors.get(run["run_id"])
         run["child_runs"] = count
+        run["prompt"] = prompt.strip()[:_MOST_OF_PROMPT]
     counts, are_all = client.queries.counts_by_status(wanted)
     return {**document, "counts": dict(counts), "counts_all": are_all}
 

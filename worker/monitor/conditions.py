@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.runs.time_bounds import parse_time_bound
 from sleipnir.scheduler.store.queries.filters import RunFilter
+from sleipnir.scheduler.views.agents import agents_named
 from sleipnir.worker.monitor.checked import CheckedModel
 from sleipnir.worker.monitor.problems import bad_request
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.client import Client
 
 _STATUSES = ", ".join(Status)
 _SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhd]?)", re.ASCII)
@@ -23,7 +27,9 @@ class RunConditions(CheckedModel):
     """Conditions on runs, all of which must hold; an empty one always does."""
 
     status: list[str] = Field([], description=f"one of these: {_STATUSES}")
-    agent: list[str] = Field([], description="one of these")
+    agent: list[str] = Field(
+        [], description="one of these; one that there is not stands for all that begin with it"
+    )
     batch: str | None = Field(None, description="its name")
     label: list[str] = Field([], description="`NAME=VALUE`, all of these")
     since: str | None = Field(None, description="created after: `1h`, `7d` or an RFC 3339 time")
@@ -32,7 +38,8 @@ class RunConditions(CheckedModel):
     q: str | None = Field(
         None,
         max_length=200,
-        description="text in the batch item, the error, the start of the prompt or of the id",
+        description="text in the name of the agent, the batch or its item, in the error, in the "
+        "start of the prompt or of the id",
     )
     cause: str | None = Field(
         None, max_length=12, description="failed alike: the `cause` of failures of a run or batch"
@@ -47,18 +54,19 @@ class RunConditions(CheckedModel):
         """Whether every run matches."""
         return not self.model_dump(exclude={"children", "order"}, exclude_defaults=True)
 
-    def filter(self, now_ms: int) -> RunFilter:
+    def filter(self, client: Client) -> RunFilter:
         """Return the filter that the conditions mean now.
 
         Raises:
             Refused: one of them is invalid.
         """
+        now_ms = client.queries.now_ms()
         labels = [text.partition("=") for text in self.label]
         if any(not separator for _, separator, _ in labels):
             raise bad_request("label takes NAME=VALUE")
         return RunFilter(
             statuses=frozenset(map(_status, self.status)),
-            agents=tuple(self.agent),
+            agents=agents_named(client, self.agent),
             batch=self.batch,
             labels=tuple((name, value) for name, _, value in labels),
             since_ms=instant_of("since", self.since, now_ms),

@@ -9,7 +9,7 @@ _BEGIN = '<ul class="app-nav navbar-nav">'
 _TASKS = "tasks.html"
 _TABLE = '<section class="tasks-table-card"'
 _WATCH = (
-    '<p class="px-3">Tasks show while workers report them: '
+    '<p class="px-3">Tasks appear while workers report them: '
     '<a href="/fleet#celery">switch that on or off</a>.</p>'
 )
 _OURS = '<li class="nav-item"><a class="nav-link" href="/now">Sleipnir</a></li>'

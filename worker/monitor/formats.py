@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from math import floor, log10
 from typing import Any, Final
+from unicodedata import bidirectional
 from urllib.parse import quote
 
+from tornado.escape import xhtml_escape
+
 from sleipnir.records import dataclass
-from sleipnir.scheduler.limits.money import dollars
 from sleipnir.scheduler.store.clock import to_rfc3339
 
 NONE: Final = "\N{EN DASH}"
@@ -35,7 +38,15 @@ LOOKS: Final[Mapping[str, StateLook]] = {
     "timed_out": StateLook("◷", "timed out"),
     "untouched": StateLook(NONE, "not reached"),
 }
-_UNITS: Final = ((86400, "d"), (3600, "h"), (60, "min"))
+# Each unit, and the next smaller one that is named with it.
+_UNITS: Final = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
+# Of the characters that are invisible; the joiner makes one emoji of several.
+_KEPT: Final = frozenset("\n\t\N{ZERO WIDTH JOINER}")
+# From here on, two decimals are enough.
+_LEAST_CENTS: Final = 0.995
+_RIGHT_TO_LEFT: Final = frozenset(
+    {"R", "AL", "AN", "RLE", "RLO", "RLI", "LRE", "LRO", "LRI", "FSI"}
+)
 
 
 def glyph(state: str) -> str:
@@ -52,7 +63,7 @@ def node_line(node: Mapping[str, Any]) -> str:
     """Return a drawing's line about a node of `graph_document`."""
     text = f"{glyph(node['state'])} {word(node['state'])}"
     if node["items"] is not None:
-        done = f"{node['items']['done']}/{node['items']['total']}"
+        done = f"{node['items']['done']:,}/{node['items']['total']:,}"
         # A box is narrow, so the number of failures replaces the word.
         if node["failed"]:
             return f"{glyph(node['state'])} {done} ✕{node['failed']:,}"
@@ -61,13 +72,17 @@ def node_line(node: Mapping[str, Any]) -> str:
 
 
 def span(seconds: float | None) -> str:
-    """Format a duration: `0.08 s`, `12 s`, `3 min`, `2.5 h`."""
+    """Format a duration: `0.08 s`, `3.2 s`, `12 s`, `1 min 38 s`, `2 h 5 min`, `3 d`."""
     if seconds is None:
         return NONE
-    for length, unit in _UNITS:
-        if seconds >= length:
-            return f"{seconds / length:.3g} {unit}"
-    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
+    if seconds < 9.95:
+        return f"{seconds:.2g} s"
+    for length, unit, part, part_unit in _UNITS:
+        parts = round(seconds / part)
+        if parts * part >= length:
+            whole, rest = divmod(parts, length // part)
+            return f"{whole:,} {unit} {rest} {part_unit}" if rest else f"{whole:,} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def within(seconds: float | None, of: int) -> str:
@@ -87,11 +102,23 @@ def count(number: int) -> str:
     return f"{number:,}" if number else NONE
 
 
+def whole(value: int) -> str:
+    """Format a number, also zero."""
+    return f"{value:,}"
+
+
 def usd(cost: float | None) -> str:
     """Format a cost; a dash for zero, a question mark if a price is unknown."""
     if cost is None:
         return "?"
-    return dollars(cost) if cost else NONE
+    return money(cost) if cost else NONE
+
+
+def money(cost: float) -> str:
+    """Format an amount: `$0.0064`, `$0.50`, `$36.74`, `$1,234.50`, `$120`."""
+    if cost >= _LEAST_CENTS:
+        return f"${cost:,.2f}".removesuffix(".00")
+    return f"${cost:.{1 - floor(log10(cost))}f}" if cost > 0 else "$0"
 
 
 def megabytes(number: int) -> str:
@@ -120,9 +147,17 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode()
+        char if char.isprintable() or char in _KEPT else char.encode("unicode_escape").decode()
         for char in text
     )
+
+
+def isolated(text: str) -> str:
+    """Return a text of others as HTML: one that runs from right to left leaves its place alone."""
+    shown = str(xhtml_escape(visible(text)))
+    if text.isascii() or not any(bidirectional(char) in _RIGHT_TO_LEFT for char in text):
+        return shown
+    return f"<bdi>{shown}</bdi>"
 
 
 def pretty(value: Any) -> str:
@@ -146,6 +181,9 @@ NAMES: Final[Mapping[str, Callable[..., Any]]] = {
     "rfc3339": to_rfc3339,
     "first_line": first_line,
     "visible": visible,
+    "isolated": isolated,
+    "money": money,
+    "whole": whole,
     "pretty": pretty,
     "url_path": quote,
 }

@@ -26,11 +26,12 @@ class RunFilter:
     until_ms: int | None = None  # created before this instant
     # Include child runs; their batch and labels are those of their root.
     children: bool = False
-    # Searched for in the id (as a prefix), the batch item, the error, the start of the prompt.
+    # Searched for in the id (as a prefix), the names of the agent, the batch and its item, the
+    # error, the start of the prompt.
     text: str | None = None
     cause: str | None = None  # the kind of their failure, as `runs.reasons.cause_of` names it
     cost_above_usd: float | None = None  # including child runs
-    took_above_s: float | None = None  # since the first node began; also for open runs
+    took_above_s: float | None = None  # all tries together; also for open runs
     oldest_first: bool = False
 
     @property
@@ -134,7 +135,7 @@ class SearchedFields:
     """The fields of a run that searches are about."""
 
     run_id: str
-    texts: tuple[str, ...]  # batch item, error, start of the prompt
+    texts: tuple[str, ...]  # agent, batch and its item, error, start of the prompt
     cause: str | None  # the kind of its failure
     cost_usd: float
     took_s: float

@@ -12,10 +12,9 @@ from sleipnir.scheduler.store.queries.base import Queries
 from sleipnir.scheduler.store.queries.cursors import ListKind, Position, from_cursor, to_cursor
 from sleipnir.scheduler.store.queries.merging import MergedList, RangeAnswer, RangeRequest
 
-# Bounds of one request; beyond them it returns what it has, and how far it came. The rest of the
-# request takes about as long as is missing from 0.3 s.
-MOST_LOOKED_AT = 5_000
-MOST_SECONDS = 0.2
+# Bounds of one request; beyond them it returns what it has, and how far it came.
+MOST_LOOKED_AT = 50_000
+MOST_SECONDS = 1.5
 _LARGEST_CHUNK = 500
 _SMALLEST_CHUNK = 10
 

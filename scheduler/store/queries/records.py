@@ -25,7 +25,7 @@ _SUMMARY_FIELDS = ("status", "agent", *_USAGE_FIELDS)
 _ROW_FIELDS = (
     *("status", "agent", "frontier", "created", "started", "ended", "machine", "parent", "root"),
     *("batch", "labels", "item", "failed_nodes"),
-    *("try", "step"),
+    *("try", "earlier_ms", "step"),
     *_USAGE_FIELDS,
 )
 
@@ -256,6 +256,7 @@ def _run(run_id: str, fields: Mapping[str, str]) -> Run:
         handled_failures=int(fields.get("handled_failures", 0)),
         forked_from=_fork(fields.get("forked_from")),
         tries=int(fields.get("try", 1)),
+        earlier_ms=int(fields.get("earlier_ms", 0)),
         capped=tuple(fields["capped"].split(" ")) if "capped" in fields else (),
         spent=spent_fields(fields),
     )
@@ -287,6 +288,7 @@ def _row(run_id: str, fields: Mapping[str, str]) -> RunRow:
         labels=json.loads(fields.get("labels", "{}")),
         failed_nodes=int(fields.get("failed_nodes", 0)),
         tries=int(fields.get("try", 1)),
+        earlier_ms=int(fields.get("earlier_ms", 0)),
         started_at=_instant(fields, "started"),
         ended_at=_instant(fields, "ended"),
         item=fields.get("item"),

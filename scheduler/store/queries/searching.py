@@ -10,7 +10,7 @@ from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.queries.base import Queries
 from sleipnir.scheduler.store.queries.filters import RunFilter, SearchedFields
 
-_FIELDS = ("item", "error", "cost", "started", "ended")
+_FIELDS = ("agent", "batch", "item", "error", "cost", "started", "ended", "earlier_ms")
 _PROMPT_KEY = "initial_prompt"
 # The part of a prompt that is searched; one of more bytes than that is not read at all.
 _MOST_CHARACTERS = 1_000
@@ -30,14 +30,21 @@ class SearchQueries(Queries):
                 pipe.hstrlen(run_key("state", run_id), _PROMPT_KEY)
             answers = pipe.execute()
         records, sizes = answers[: len(run_ids)], answers[len(run_ids) :]
-        prompts = self._prompts(run_ids, sizes) if has_text else [""] * len(run_ids)
+        prompts = self._short_prompts(run_ids, sizes) if has_text else [""] * len(run_ids)
         searched = (
             _searched(run_id, dict(zip(_FIELDS, values, strict=True)), prompt, now_ms)
             for run_id, values, prompt in zip(run_ids, records, prompts, strict=True)
         )
         return [fields.run_id for fields in searched if fields.meet(wanted)]
 
-    def _prompts(self, run_ids: Sequence[str], sizes: Sequence[int]) -> list[str]:
+    def prompts(self, run_ids: Sequence[str]) -> list[str]:
+        """Return the beginnings of their prompts; \"\" for those too long to be read."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.hstrlen(run_key("state", run_id), _PROMPT_KEY)
+            return self._short_prompts(run_ids, pipe.execute())
+
+    def _short_prompts(self, run_ids: Sequence[str], sizes: Sequence[int]) -> list[str]:
         """Return the beginnings of their prompts; \"\" for those too long to be read."""
         short = [
             run_id
@@ -61,11 +68,12 @@ def _searched(
 ) -> SearchedFields:
     error, started = record["error"], record["started"]
     failure = json.loads(error) if error else None
-    ended_ms = int(record["ended"] or now_ms)
+    latest_ms = 0 if started is None else int(record["ended"] or now_ms) - int(started)
+    named = [record[name] or "" for name in ("agent", "batch", "item")]
     return SearchedFields(
         run_id=run_id,
-        texts=(record["item"] or "", failure["message"] if failure else "", prompt),
+        texts=(*named, failure["message"] if failure else "", prompt),
         cause=cause_of(failure["code"], failure["node"], failure["message"]) if failure else None,
         cost_usd=float(record["cost"] or 0),
-        took_s=0.0 if started is None else (ended_ms - int(started)) / 1000,
+        took_s=(int(record["earlier_ms"] or 0) + latest_ms) / 1000,
     )

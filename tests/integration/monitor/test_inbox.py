@@ -196,4 +196,4 @@ def test_questions_say_how_long_their_runs_have_left(engine: Engine, site: Serve
 
     assert (early["left_s"], early["is_urgent"]) == (3_600, False)
     assert (late["left_s"], late["is_urgent"]) == (99, True)
-    assert 'class="state state-failed"><span aria-hidden="true">◷</span> in 1.65 min' in page
+    assert 'class="state state-failed"><span aria-hidden="true">◷</span> in 1 min 39 s' in page

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import Any
+
+import pytest
 
 from sleipnir.scheduler.limits.commands import LimitCommands
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.machines import Machines, WorkerState
+from sleipnir.scheduler.store.queries import indexes
 from tests.support.engine import Engine
 from tests.support.site import KEY, ServedSite
 
@@ -32,6 +36,12 @@ FILES = {
     "first.sh": "echo 'said <b>loudly</b>' >&2; echo '{\"found\": [1]}'",
     "publish.sh": "echo 'no such printer' >&2; exit 3",
 }
+ASKS = """
+start: ask
+nodes:
+  ask: {type: input, question: "Which?", next: z}
+  z: {type: end}
+"""
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
@@ -193,6 +203,65 @@ def test_runs_are_searched(engine: Engine, site: ServedSite) -> None:
     assert "No run matches" in site.ask("/runs?q=%3Cnothing%3E").text
     wrong = ("cost=much", "took=long", "q=" + "x" * 201, "status=happy")
     assert [site.ask(f"/runs?{query}").status for query in wrong] == [400] * 4
+
+
+def test_runs_are_told_apart_and_found_by_names(engine: Engine, site: ServedSite) -> None:
+    def submit(agent: str, **request: Any) -> str:
+        return engine.submit_agent(agent, ASKS, **request)
+
+    lead = submit("lead-scoring", prompt="Score\n<Acme>", batch="leads of May")
+    other = submit("leader", prompt="x" * 20_000)
+    exact = submit("lead", prompt="p")
+
+    def found(query: str) -> set[str]:
+        return {run["run_id"] for run in site.ask(f"/api/v1/runs?{query}").json["runs"]}
+
+    assert found("q=SCORING") == found("q=of+may") == {lead}
+    assert found("agent=lead") == {exact}
+    assert found("agent=lead-") == {lead}
+    assert found("agent=lead-&agent=leade") == {lead, other}
+    assert found("agent=none") == set()
+    listed = {run["run_id"]: run["prompt"] for run in site.ask("/api/v1/runs").json["runs"]}
+    assert listed == {lead: "Score\n<Acme>", other: "", exact: "p"}
+    page = site.ask("/runs?q=score").text
+    assert "&lt;Acme&gt;" not in page
+    assert '<td class="text">Score</td>' in page
+    assert '<option value="lead-scoring">' in page
+
+
+def test_a_search_says_how_far_it_has_looked(
+    engine: Engine, site: ServedSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexes, "MOST_LOOKED_AT", 10)
+    for _ in range(25):
+        engine.submit(ASKS)
+
+    page = site.ask("/runs?q=nothing&limit=5").text
+
+    assert "No run matches so far" in page
+    assert re.search(r"Looked back to [^,]+, 1[0-9] runs", page)
+    assert 'rel="next"' in page
+
+
+def test_cancelling_is_no_failure_and_all_tries_count(engine: Engine, site: ServedSite) -> None:
+    run = engine.finish(ASKS)
+    engine.clock.move(7)
+    engine.client.cancel(run.run_id, "enough <now>")
+    page = site.ask(f"/runs/{run.run_id}").text
+    engine.client.retry(run.run_id)
+    engine.drive()
+    engine.clock.move(90)
+    engine.client.answer(run.run_id, "yes")
+    engine.drive()
+
+    assert 'class="notice">Cancelled: enough &lt;now&gt;</p>' in page
+    assert 'class="banner"' not in page
+    assert site.ask(f"/api/v1/runs/{run.run_id}").json["elapsed_s"] == pytest.approx(97, abs=0.5)
+    assert site.ask("/api/v1/runs?took=95s").json["runs"][0]["elapsed_s"] == pytest.approx(
+        97, abs=1
+    )
+    assert "1 min 37 s" in site.ask(f"/runs/{run.run_id}").text
+    assert "in 2 tries" in site.ask(f"/runs/{run.run_id}").text
 
 
 def test_links_to_removed_runs_say_what_they_were_of(engine: Engine, site: ServedSite) -> None:

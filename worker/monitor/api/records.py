@@ -71,7 +71,7 @@ class RunRowDocument(AnswerDocument):
     root: str
     created_at: str
     age_s: float
-    elapsed_s: float
+    elapsed_s: float = Field(description="of all its tries")
     usage: UsageDocument
     failed_nodes: int
     number: int = Field(alias="try")
@@ -80,6 +80,7 @@ class RunRowDocument(AnswerDocument):
 class ListedRunDocument(RunRowDocument):
     error: FailureDocument | None
     child_runs: int
+    prompt: str = Field(description="its beginning; empty if it is very long")
 
 
 class PageDocument(AnswerDocument):

@@ -73,7 +73,7 @@ class RunDocument(AnswerDocument):
     started_at: str | None
     ended_at: str | None
     deadline: str | None
-    elapsed_s: float
+    elapsed_s: float = Field(description="of all its tries")
     steps: int
     number: int = Field(alias="try")
     usage: UsageDocument

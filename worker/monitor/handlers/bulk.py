@@ -49,8 +49,9 @@ class BulkActHandler(ActingHandler, RunsHandler):
         """
         if conditions.is_empty:
             raise bad_request("an act on all that match takes at least one condition")
-        queries = self.site.client.queries
-        wanted = conditions.filter(await self.site.call(queries.now_ms))
+        client = self.site.client
+        queries = client.queries
+        wanted = await self.site.call(conditions.filter, client)
         choose = select_open if act == "cancel" else select
         found: RunSelection = await self.site.call(choose, queries, wanted)
         if not found.is_whole:

@@ -12,6 +12,7 @@ from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.runs import runs_overview
 from sleipnir.worker.monitor.conditions import RunConditions, number_of
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
+from sleipnir.worker.monitor.masked import masked_texts
 
 _LIMIT = 50
 _MOST = 200
@@ -24,13 +25,14 @@ class RunsHandler(MonitorHandler):
     async def documents(self) -> Document:
         """Return the page of the list that the query asks for."""
         self.require_known([*RunConditions.model_fields, "limit", "cursor"])
-        return await self.site.call(
+        found = await self.site.call(
             runs_overview,
             self.site.client,
             await self.wanted(),
             limit=self.number_argument("limit", _LIMIT, _MOST),
             cursor=self.text_argument("cursor"),
         )
+        return masked_texts(found)
 
     @property
     def conditions(self) -> RunConditions:
@@ -58,7 +60,7 @@ class RunsHandler(MonitorHandler):
 
     async def wanted(self) -> RunFilter:
         """Return the filter that the conditions mean now."""
-        return self.conditions.filter(await self.site.call(self.site.client.queries.now_ms))
+        return await self.site.call(self.conditions.filter, self.site.client)
 
 
 class RunsPage(RunsHandler):
@@ -76,8 +78,10 @@ class RunsPage(RunsHandler):
             self.give_lines(run_table.lines_of(listed["runs"], fit=False))
             return
         chosen = self.get_query_arguments("status")
+        here = await self.site.call(self.site.client.search.names)
         self.give_page(
             "runs.html",
+            agents=sorted({*here, *(run["agent"] for run in listed["runs"])}),
             tab="runs",
             title="Runs",
             topics="inbox,runs",

@@ -196,6 +196,9 @@ local function renew_record(run_id, r, from, change, count)
     end
   end
   write(unpack(gone))
+  if r.started and r.ended then
+    write('HINCRBY', run, 'earlier_ms', tonumber(r.ended) - tonumber(r.started))
+  end
   local news = {'status', 'queued', 'try', tries_of(run_id) + 1, 'step', from.step,
     'stepped', now_ms, 'width', #from.nodes, 'busy', count,
     'frontier', table.concat(from.nodes, ' ')}
