@@ -33,6 +33,8 @@ def main() -> int:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
+    # Celery warns of pickle, which no message of ours uses.
+    warnings.filterwarnings("ignore", "You're running the worker with superuser privileges")
     if arguments.verbose == 0:
         # Records of each run cost reading its history, so they are logged only on request.
         # What faiss logs when it is imported is about its own build.
@@ -61,7 +63,6 @@ def main() -> int:
 def _silence_celery() -> None:
     """Hide Celery's startup messages; errors are still shown."""
     logging.getLogger("celery").setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", "You're running the worker with superuser privileges")
     # Celery prints nothing there but the signal it has received.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)

@@ -86,6 +86,7 @@ def run_foreground(
     settings: EngineSettings,
     *,
     processes: int | None = None,
+    verbosity: int = 0,
     companions: Callable[[Engine], Sequence[ChildProcess]] = lambda _engine: (),
 ) -> None:
     """Run the engine of `data_dir` until SIGTERM or Ctrl-C; a second Ctrl-C kills it.
@@ -107,7 +108,8 @@ def run_foreground(
         process = engine_process.EngineProcess(place, engine_lock)
         engine = process.start()
     try:
-        process.stay(_request(settings, _worker_count(settings, processes)), companions(engine))
+        request = _request(settings, _worker_count(settings, processes), verbosity)
+        process.stay(request, companions(engine))
     except BaseException:
         process.abandon()
         raise
@@ -118,8 +120,10 @@ def _worker_count(settings: EngineSettings, processes: int | None) -> int:
     return processes or settings.workers or 1
 
 
-def _request(settings: EngineSettings, workers: int) -> EngineRequest:
-    return EngineRequest(workers, settings.concurrency, settings.drain_s, dict(os.environ))
+def _request(settings: EngineSettings, workers: int, verbosity: int = 0) -> EngineRequest:
+    return EngineRequest(
+        workers, settings.concurrency, settings.drain_s, dict(os.environ), verbosity
+    )
 
 
 @contextlib.contextmanager

@@ -39,6 +39,7 @@ class EngineRequest:
     drain_s: float
     # Workers get the environment of the command that asked for them, API keys included.
     environment: Mapping[str, str]
+    verbosity: int = 0  # of the workers' log
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -65,20 +65,19 @@ def rotate(log_file: Path, limit_bytes: int = LOG_BYTES) -> None:
             os.truncate(log_file, 0)
 
 
-def worker_children(
-    redis_url: str, processes: int, concurrency: int, environment: Mapping[str, str] | None = None
-) -> list[ChildProcess]:
+def worker_children(redis_url: str, request: EngineRequest) -> list[ChildProcess]:
     """Return the worker processes of one machine; the first one also runs the scheduler."""
     # -P: don't import from a user's directory that happens to be called `worker`.
     command = [sys.executable, "-P", "-m", "sleipnir.worker", "--redis", redis_url]
-    command += ["--concurrency", str(concurrency), "--quiet"]
+    command += ["--concurrency", str(request.concurrency)]
+    command += ["--verbose"] * request.verbosity or ["--quiet"]
     return [
         ChildProcess(
             f"worker {n}",
             [*command, "--scheduler"] if n == 1 else command,
-            env=environment,
+            env=request.environment,
         )
-        for n in range(1, processes + 1)
+        for n in range(1, request.workers + 1)
     ]
 
 
@@ -291,9 +290,7 @@ class EngineProcess:
         """Start the requested workers that are not running yet."""
         supervisor = self._supervisor
         supervisor.grace_s = max(supervisor.grace_s, request.drain_s + DRAIN_MARGIN_S)
-        for worker in worker_children(
-            self._redis.url, request.workers, request.concurrency, request.environment
-        ):
+        for worker in worker_children(self._redis.url, request):
             supervisor.start(worker)
 
     def _remove_user(self, user: socket.socket) -> None:

@@ -76,21 +76,24 @@ class ClockMonitor:
         was_away, away_s, self._away_s = self.was_away, self._away_s, 0.0
         if last is None:
             # The previous scheduler may have died with Redis, and cannot tell.
-            self._shift_timers(back_ms=self._store.clock.started_ms())
+            self._shift_timers(back_ms=self._store.clock.started_ms(), level=logging.INFO)
         elif away_s > _LONG_AWAY_S:
             self._shift_timers(back_ms=redis_ms)
         elif jump := jump_ms(last, self._last):
             self._shift_timers(expected_ms=redis_ms - jump)
         return was_away
 
-    def _shift_timers(self, *, back_ms: int = 0, expected_ms: int = 0) -> None:
+    def _shift_timers(
+        self, *, back_ms: int = 0, expected_ms: int = 0, level: int = logging.WARNING
+    ) -> None:
         gaps_ms = self._store.partitions.shift_timers(back_ms, expected_ms, _LONG_AWAY_S)
         if expected_ms and gaps_ms[0]:  # only one of several schedulers gets here with a gap
             set_clock_ahead(self._store.client, -gaps_ms[0])
         if moved := [gap for gap in gaps_ms if gap]:
-            logger.warning(
-                "%s: moved all limits and timers of %d partitions by %+.0f s",
-                "Redis was away" if back_ms else "the clock of Redis was set",
+            logger.log(
+                level,
+                "%s: moved all time limits and timers of %d partitions by %+.0f s",
+                "Redis was unreachable" if back_ms else "the clock of Redis was set",
                 len(moved),
                 max(moved, key=abs) / 1000,
             )

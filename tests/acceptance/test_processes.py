@@ -164,3 +164,15 @@ def test_the_manual_starts_processes_by_hand(sleipnir: Sleipnir, redis_server: R
     )
 
     assert "hello hand" in done.stdout.splitlines(), done.stdout
+
+
+def test_the_engine_logs_runs_on_request(tmp_path: Path) -> None:
+    sleipnir = Sleipnir(tmp_path)
+    sleipnir.write("echo", "start: z\nnodes:\n  z: {type: end}\n")
+
+    with sleipnir.up("--no-monitor", "-v"):
+        sleipnir("run", "echo")
+
+    log = (tmp_path / "up.log").read_text()
+    assert "[graph:echo] run " in log
+    assert "superuser" not in log

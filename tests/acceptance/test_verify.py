@@ -33,6 +33,17 @@ def test_consistent_runs_exit_with_0(
     assert done.stderr == "2 runs checked, 0 violations\n"
 
 
+def test_runs_of_a_batch_that_wait_for_their_turn_are_consistent(
+    engine: Engine, verify: tuple[Sleipnir, tuple[str, ...]]
+) -> None:
+    sleipnir, arguments = verify
+    for _ in range(3):
+        engine.submit(GRAPH, batch="b")
+    assert engine.redis.zcard("sleipnir:turns") > 0
+
+    assert sleipnir(*arguments).stdout == ""
+
+
 def test_a_violation_names_its_run_and_rule(
     engine: Engine, verify: tuple[Sleipnir, tuple[str, ...]]
 ) -> None:

@@ -138,7 +138,7 @@ def test_time_without_redis_does_not_count_against_runs(
     ended = {limit: workers.client.wait(run_id).status for limit, run_id in run_ids.items()}
 
     assert ended == {2: "timed_out", 15: "succeeded"}
-    assert "Redis was away" in scheduler.log.read_text()
+    assert "Redis was unreachable" in scheduler.log.read_text()
     assert_consistent(workers.store.client, runs=2)
 
 

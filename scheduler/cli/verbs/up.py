@@ -79,7 +79,13 @@ def up(
         _tell(options, settings, count, f"data:    {data_dir()}", pages)
         return [] if pages is None else [monitor_child(ready, pages)]
 
-    run_foreground(data_dir(), settings, processes=processes, companions=companions)
+    run_foreground(
+        data_dir(),
+        settings,
+        processes=processes,
+        verbosity=options.verbosity,
+        companions=companions,
+    )
 
 
 def _on_configured_redis(
