@@ -27,5 +27,6 @@ def test_units_exist_for_every_process() -> None:
     assert [unit.stem for unit in UNITS] == [
         "sleipnir-monitor",
         "sleipnir-scheduler",
+        "sleipnir-up",
         "sleipnir-worker",
     ]
