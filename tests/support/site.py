@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
 
-from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
 from sleipnir.scheduler.client import Client
@@ -21,7 +20,7 @@ from sleipnir.worker.monitor.access import Access
 from sleipnir.worker.monitor.admission.hosts import Hosts
 from sleipnir.worker.monitor.admission.proxies import Proxies
 from sleipnir.worker.monitor.admission.rates import AllowedRate, VisitorRates
-from sleipnir.worker.monitor.gate import SERVER_LIMITS, GatedApplication
+from sleipnir.worker.monitor.gate import GatedApplication
 from sleipnir.worker.monitor.handlers.base import COOKIE
 from sleipnir.worker.monitor.routes import rules
 from sleipnir.worker.monitor.site import Site
@@ -76,9 +75,8 @@ class ServedSite:
         application.site, application.hosts = self.site, Hosts("127.0.0.1", self._names)
         application.proxies = self._proxies
         application.value_bytes = Settings().value_limit_bytes
-        server = HTTPServer(application, **SERVER_LIMITS)
         (socket,) = bind_sockets(0, "127.0.0.1")
-        server.add_socket(socket)
+        server = application.serve_on([socket])
         self.port = socket.getsockname()[1]
         self._serving.set()
         await self._ended.wait()

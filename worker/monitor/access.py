@@ -145,8 +145,7 @@ class Access:
             return found
         if self._signed_in is not None and signed is not None:
             return self._signed_in.visitor(signed)
-        scheme, _, credentials = headers.get("Authorization", "").strip().partition(" ")
-        scheme, credentials = scheme.lower(), credentials.strip()
+        scheme, credentials = _shown(headers)
         if self._key is None:
             return self._by_password(scheme, credentials)
         if scheme == "bearer" and _equal(credentials.encode(), self._key):
@@ -154,6 +153,17 @@ class Access:
         if cookie is not None and _equal(cookie.encode(), self.cookie.encode()):
             return Visitor("operator", Role.OPERATE, "link", self._derived("form"))
         return STRANGER
+
+    def claim(self, headers: Mapping[str, str]) -> str | None:
+        """Return the name for which a request shows a password, None if it shows none.
+
+        Keys and secrets of programs are too long to be guessed.
+        """
+        scheme, credentials = _shown(headers)
+        if scheme != "basic" or not self.wants_password:
+            return None
+        given = _decoded(credentials) or b""
+        return given.partition(b":")[0].decode(errors="replace")
 
     def opens(self, key: str | None, ticket: str | None) -> bool:
         """Return whether a link has the right key, or a valid ticket."""
@@ -172,11 +182,8 @@ class Access:
         if scheme == "bearer" and credentials.startswith(API_PREFIX):
             name, _, secret = credentials.rpartition(".")
             return self._user(name, secret, "key")
-        try:
-            given = b64decode(credentials, validate=True)
-        except ValueError:
-            return None
-        if scheme != "basic":
+        given = _decoded(credentials) if scheme == "basic" else None
+        if given is None:
             return None
         name, _, password = given.decode(errors="replace").partition(":")
         if self._password is not None and _equal(given, self._password):
@@ -190,6 +197,19 @@ class Access:
     def _derived(self, purpose: str) -> str:
         assert self._key is not None, "there is no link"
         return _derived(self._key, purpose)
+
+
+def _shown(headers: Mapping[str, str]) -> tuple[str, str]:
+    """Return the scheme and the credentials of a request."""
+    scheme, _, credentials = headers.get("Authorization", "").strip().partition(" ")
+    return scheme.lower(), credentials.strip()
+
+
+def _decoded(credentials: str) -> bytes | None:
+    try:
+        return b64decode(credentials, validate=True)
+    except ValueError:
+        return None
 
 
 def _derived(key: bytes, purpose: str) -> str:

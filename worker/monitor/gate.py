@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from socket import socket
 from types import MappingProxyType
 from typing import Any
 
@@ -11,6 +12,7 @@ from tornado import web  # type: ignore[attr-defined]  # no stubs
 from sleipnir.worker.monitor.access import Role, comes_from_elsewhere
 from sleipnir.worker.monitor.admission.hosts import Hosts
 from sleipnir.worker.monitor.admission.proxies import Proxies
+from sleipnir.worker.monitor.connections import BoundedServer, most_connections
 from sleipnir.worker.monitor.handlers.base import MOST_BODY_BYTES, MonitorHandler
 from sleipnir.worker.monitor.handlers.entry import MissingHandler
 from sleipnir.worker.monitor.handlers.flower import guarded, needs_of
@@ -41,8 +43,15 @@ class GatedApplication(web.Application):  # type: ignore[misc]  # no stubs
     site: Site
     hosts: Hosts
     proxies: Proxies
+    server: BoundedServer
     value_bytes: int  # the setting `value_limit_bytes`
     instead: Mapping[type[Any], type[Any]] = MappingProxyType({})  # replacements for handlers
+
+    def serve_on(self, sockets: Iterable[socket]) -> BoundedServer:
+        """Serve connections to these sockets."""
+        self.server = BoundedServer(self, most=most_connections(), **SERVER_LIMITS)
+        self.server.add_sockets(sockets)
+        return self.server
 
     def find_handler(self, request: Any, **arguments: Any) -> Any:
         self.proxies.read(request)

@@ -22,8 +22,9 @@ from sleipnir.worker.monitor.problems import Problem, Refused, problem_of
 
 log = logging.getLogger(__name__)
 
-# Limits on streams served at once, and on topics per stream.
+# Limits on streams served at once, on those of one reader, and on topics per stream.
 MOST_STREAMS = 400
+MOST_OF_READER = 100
 MOST_TOPICS = 20
 # Limit on frames waiting for one watcher; beyond it, the watcher reloads its page.
 _MOST_WAITING = 64
@@ -59,6 +60,7 @@ class Watcher:
     """One open stream."""
 
     topics: Sequence[str]
+    reader: str = ""
     frames: asyncio.Queue[Frame] = field(default_factory=lambda: asyncio.Queue(_MOST_WAITING))
 
     def give(self, frame: Frame) -> None:
@@ -91,17 +93,24 @@ class Hub:
     @property
     def streams(self) -> int:
         """The number of open streams."""
-        return len({watcher for watchers in self._watchers.values() for watcher in watchers})
+        return len(self._all_watchers())
 
-    def watch(self, topics: Sequence[str]) -> Watcher:
+    def _all_watchers(self) -> set[Watcher]:
+        return {watcher for watchers in self._watchers.values() for watcher in watchers}
+
+    def watch(self, topics: Sequence[str], reader: str = "") -> Watcher:
         """Start watching; what is known about the topics already is sent at once.
 
         Raises:
-            Refused: there are too many streams.
+            Refused: there are too many streams, or too many of this reader.
         """
-        if self.streams >= MOST_STREAMS:
-            raise Refused(Problem(503, "streams", f"{MOST_STREAMS} pages are already open"))
-        watcher = Watcher(topics)
+        watchers = self._all_watchers()
+        if len(watchers) >= MOST_STREAMS:
+            raise Refused(Problem(503, "streams", f"{MOST_STREAMS} streams are already open"))
+        if sum(each.reader == reader for each in watchers) >= MOST_OF_READER:
+            message = f"{MOST_OF_READER} streams of yours are already open"
+            raise Refused(Problem(503, "streams", message))
+        watcher = Watcher(topics, reader)
         for topic in topics:
             self._watchers.setdefault(topic, set()).add(watcher)
             for known in (self._newest, self._away):

@@ -42,7 +42,7 @@ from sleipnir.worker.monitor.admission.hosts import Hosts, is_loopback
 from sleipnir.worker.monitor.admission.proxies import Proxies
 from sleipnir.worker.monitor.admission.roles import RoleRules
 from sleipnir.worker.monitor.flower_pages import FlowerTemplates
-from sleipnir.worker.monitor.gate import SERVER_LIMITS, GatedApplication
+from sleipnir.worker.monitor.gate import GatedApplication
 from sleipnir.worker.monitor.metrics import EngineMetrics
 from sleipnir.worker.monitor.routes import rules
 from sleipnir.worker.monitor.sign_in import SignIn
@@ -55,7 +55,7 @@ with lazy_imports():
     from flower import options as flower_options
     from flower.views import auth, monitor
     from flower.views import error as flower_errors
-    from tornado import httpserver, netutil, web  # type: ignore[attr-defined]  # no stubs
+    from tornado import netutil, web  # type: ignore[attr-defined]  # no stubs
 
 # Not an argument, as everybody can read command lines.
 AUTH_VARIABLE = "SLEIPNIR_MONITOR_AUTH"
@@ -223,8 +223,7 @@ def _gated(figures: EngineMetrics, sign_in: SignIn | None) -> type[Any]:
 
         def start_http_server(self) -> int:
             sockets = netutil.bind_sockets(self.options.port, address=self.options.address)
-            server = httpserver.HTTPServer(self, **SERVER_LIMITS)
-            server.add_sockets(sockets)
+            self.serve_on(sockets)
             return int(sockets[0].getsockname()[1])
 
     return GatedFlower

@@ -91,20 +91,29 @@ class Site:
     ) -> Visitor | None:
         """Return the sender of a request, as `Access.visitor`, and count wrong credentials.
 
+        They are counted by address and by the name they are for, so that nobody is shut out by
+        guesses of others' passwords. The right key opens however many wrong ones were tried.
+
         Raises:
             TooOften: too many came from that address.
         """
         shows_something = "Authorization" in headers
-        source = source_of(address)
+        claim = self.access.claim(headers)
+        source = f"{source_of(address)} {claim or ''}"
         # Before the password is checked, which is slow on purpose.
-        if shows_something and (wait_s := self.failed_sign_ins.wait_s(source)):
-            raise TooOften(wait_s)
+        if claim is not None:
+            self._require_few(source)
         found = self.access.visitor(headers, cookie, signed)
         if found is STRANGER and not is_loopback(address):  # passed on by a proxy
             found = None
         if shows_something and (found is None or found.via == "nothing"):
+            self._require_few(source)
             self.failed_sign_ins.take(source)
         return found
+
+    def _require_few(self, source: str) -> None:
+        if wait_s := self.failed_sign_ins.wait_s(source):
+            raise TooOften(wait_s)
 
     def asset(self, name: str) -> str:
         """Return the address of a static file."""

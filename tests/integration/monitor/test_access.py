@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 from base64 import b64encode
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from sleipnir.scheduler.config.monitor_key import monitor_key
 from sleipnir.scheduler.config.monitor_users import ROLES, MonitorUsers, new_line
 from sleipnir.scheduler.errors import SettingInvalid
+from sleipnir.worker.monitor import connections, gate
 from sleipnir.worker.monitor.access import Access, Role
 from sleipnir.worker.monitor.admission.rates import ACTS, READS, VisitorRates
 from sleipnir.worker.monitor.gate import SERVER_LIMITS
@@ -128,6 +130,50 @@ def test_keys_are_not_guessed_quickly(site: ServedSite) -> None:
     assert statuses == [401] * 5 + [429] * 2
     assert int(site.ask("/?key=guessed", headers={}).headers["Retry-After"]) >= 1
     assert site.ask("/runs", headers=COOKIE).status == 200
+    assert site.ask("/runs").status == 200
+    assert site.ask(f"/?key={KEY}", headers={}).status == 302
+
+
+def test_guesses_shut_out_nobody_else(engine: Engine, users: Path) -> None:
+    with ServedSite(engine.client, Access(users=MonitorUsers(users))) as site:
+        guessed = [site.ask("/runs", headers=basic("readr", "guess")).status for _ in range(7)]
+        right = site.ask("/runs", headers=basic("readr", "pass:readr")).status
+        other = site.ask("/runs", headers=basic("answerr", "pass:answerr")).status
+        program = site.ask("/runs", headers={"Authorization": "Bearer api-bot.pass:api-bot"}).status
+
+    assert guessed == [401] * 5 + [429] * 2
+    assert (right, other, program) == (429, 200, 200)
+
+
+def test_connections_without_credentials_shut_nobody_out(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(gate, "most_connections", lambda: 8)
+
+    with ServedSite(engine.client) as site, ExitStack() as opened, site.stream("runs") as frames:
+        idle = [
+            opened.enter_context(socket.create_connection(("127.0.0.1", site.port), timeout=60))
+            for _ in range(40)
+        ]
+        alive = site.ask("/healthz", headers={}).status
+        closed = [connection.recv(1) for connection in idle[:30]]
+        event, _ = next(frames)
+
+    assert (alive, closed, event) == (200, [b""] * 30, "change")
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+def test_the_bound_of_connections_leaves_files_for_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limits = {"now": (1_024, 1_024)}
+    monkeypatch.setattr(connections.resource, "getrlimit", lambda _: limits["now"])
+    monkeypatch.setattr(connections.resource, "setrlimit", lambda _, new: limits.update(now=new))
+
+    assert connections.most_connections() == 1_024 - 256
+    limits["now"] = (256, 4_096)
+    assert connections.most_connections() == connections.MOST_CONNECTIONS
+    assert limits["now"][0] == connections.MOST_CONNECTIONS + 256
 
 
 def test_the_key_is_kept_and_replaced_if_others_could_read_it(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from sleipnir.scheduler.store.connection import connect
 from sleipnir.scheduler.store.keys import CHANGES, partition_of, watched_key
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.worker.monitor import hub as hub_module
-from sleipnir.worker.monitor.hub import MOST_STREAMS, Hub, Look, Looking
+from sleipnir.worker.monitor.hub import MOST_OF_READER, MOST_STREAMS, Hub, Look, Looking
 from sleipnir.worker.monitor.problems import Refused
 from tests.support.engine import Clock, Engine
 from tests.support.on_asyncio import run_in_thread
@@ -172,9 +172,13 @@ def test_one_look_serves_everybody_and_nobody_needs_none() -> None:
 
     async def program() -> None:
         hub = Hub(counted.look_at, lambda _: None)
-        watchers = [hub.watch(["t"]) for _ in range(MOST_STREAMS)]
-        with pytest.raises(Refused):
-            hub.watch(["t"])
+        mine = [hub.watch(["t"], "me") for _ in range(MOST_OF_READER)]
+        with pytest.raises(Refused, match="503"):
+            hub.watch(["t"], "me")
+        left = MOST_STREAMS - MOST_OF_READER
+        watchers = [*mine, *(hub.watch(["t"], f"{number}") for number in range(left))]
+        with pytest.raises(Refused, match="503"):
+            hub.watch(["t"], "another")
         frames = [await watcher.frames.get() for watcher in watchers]
         assert len(set(frames)) == 1
         for watcher in watchers:

@@ -26,12 +26,12 @@ ACTS = AllowedRate(10, 1.0)
 FAILED_SIGN_INS = AllowedRate(5, 60.0)
 
 
-def source_of(address: str) -> str:
+def source_of(address: str | None) -> str:
     """Return what guesses are counted by: an address, or the /64 network of an IPv6 address."""
     try:
-        found = ip_address(address)
+        found = ip_address(address or "")
     except ValueError:
-        return address
+        return address or ""
     return str(ip_network((found, 64), strict=False)) if found.version == 6 else str(found)
 
 

@@ -83,6 +83,8 @@ class MonitorHandler(ResponseWriter):
             self.visitor = self.site.visitor(self.request.headers, cookie, address, self._signed())
         except TooOften as error:
             self.refuse_for(error.wait_s)
+        if self.visitor is not None and self.visitor.may.read:
+            self.application.server.keep(self.request.connection.stream)
         self._require_rate(method)
         self._require(self.needs[method])
         if method not in _READS:
@@ -134,9 +136,14 @@ class MonitorHandler(ResponseWriter):
         if self.visitor is None:
             return
         rates = self.site.reads if method in _READS else self.site.acts
-        name = f"{self.visitor.via} {self.visitor.name} {self.request.remote_ip}"
-        if wait_s := rates.take(name):
+        if wait_s := rates.take(self.reader):
             self.refuse_for(wait_s)
+
+    @property
+    def reader(self) -> str:
+        """Who sends requests, and from where: what rates and open streams are counted by."""
+        assert self.visitor is not None
+        return f"{self.visitor.via} {self.visitor.name} {self.request.remote_ip}"
 
     def refuse_for(self, wait_s: float) -> NoReturn:
         """Refuse a request as too frequent."""

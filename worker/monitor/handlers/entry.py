@@ -29,11 +29,9 @@ class EntryHandler(MonitorHandler):
         if key is None and ticket is None:
             self.redirect("/now")
             return
-        source = source_of(self.request.remote_ip or "")
-        if wait_s := self.site.failed_sign_ins.wait_s(source):
-            self.refuse_for(wait_s)
         if not self.site.access.opens(key, ticket):
-            self.site.failed_sign_ins.take(source)
+            if wait_s := self.site.failed_sign_ins.take(f"{source_of(self.request.remote_ip)} "):
+                self.refuse_for(wait_s)
             raise Refused(
                 Problem(
                     401,

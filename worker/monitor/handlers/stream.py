@@ -27,7 +27,7 @@ class StreamHandler(MonitorHandler):
             raise bad_request(f"topics names 1 to {MOST_TOPICS} topics, with commas between")
         for topic in topics:
             self.site.topics.look_at(topic)
-        self.watcher = self.site.hub.watch(topics)
+        self.watcher = self.site.hub.watch(topics, self.reader)
         self.set_header("Content-Type", "text/event-stream")
         self.set_header("X-Accel-Buffering", "no")
         # Compression takes 256 KiB per stream, and frames are short.
