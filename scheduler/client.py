@@ -35,6 +35,8 @@ from sleipnir.scheduler.temporary import OwnDirectory
 # Most clients only read runs; preparing agents imports these when needed.
 with lazy_imports():
     from sleipnir.graphs.bundles import archive, packed
+    from sleipnir.graphs.drawing import outline as outlines
+    from sleipnir.graphs.validator import scripts
     from sleipnir.scheduler.config import settings as configuration
     from sleipnir.scheduler.embedded import attach as embedded
     from sleipnir.scheduler.limits import budget_check
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sleipnir.graphs.document.references import AgentSearch
+    from sleipnir.graphs.drawing.outline import Outline
     from sleipnir.graphs.schema import Graph
     from sleipnir.scheduler.limits.budget_check import BudgetCheck
     from sleipnir.scheduler.preparation import PreparedAgent
@@ -232,6 +235,13 @@ class Client(Preparing, Following, Steering, Sessions, SecondChances):
             graph, _ = packed.packed_agent(bundle)
         assert graph is not None, "only graphs are run"
         return graph
+
+    def outline_of(self, run: Run) -> tuple[Graph, Outline]:
+        """Return that graph, and what is drawn of it; raises as `graph_of`."""
+        with self._unpacked(run) as bundle:
+            graph, directory = packed.packed_agent(bundle)
+            assert graph is not None, "only graphs are run"
+            return graph, outlines.outline_of(graph, scripts.routes_of_scripts(directory, graph))
 
     def node_types(self, run: Run) -> dict[str, str]:
         """Return the type of each node of that graph, read on its own; raises as `graph_of`."""

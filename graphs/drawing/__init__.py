@@ -8,7 +8,7 @@ page.py, svg.py, png.py, mermaid.py, dot.py   the formats
 
 from sleipnir.graphs.drawing.dot import to_dot
 from sleipnir.graphs.drawing.mermaid import to_mermaid
-from sleipnir.graphs.drawing.outline import Outline, Progress, outline_of
+from sleipnir.graphs.drawing.outline import Outline, Progress, outline_of, with_progress
 from sleipnir.graphs.drawing.png import NoFonts, to_png
 from sleipnir.graphs.drawing.svg import to_svg
 
@@ -21,4 +21,5 @@ __all__ = [
     "to_mermaid",
     "to_png",
     "to_svg",
+    "with_progress",
 ]

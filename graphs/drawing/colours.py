@@ -25,16 +25,21 @@ OF_TYPE: Final[Mapping[str, Paint]] = {
     "end": Paint("#e5e7eb", "#4b5563"),
     "input": Paint("#fff3d6", "#b7791f"),
     "llm": Paint("#efe9fd", "#6d4bc9"),
-    "map": Paint("#fde8ec", "#b83a5b"),
+    "map": Paint("#eef3d6", "#66781a"),
     "rag": Paint("#e2effb", "#2f6fad"),
     "script": Paint("#f1f5f9", "#64748b"),
 }
 OF_PROGRESS: Final[Mapping[str, Paint]] = {
     "done": Paint("#dcf5e3", "#23803f"),
     "tolerated": Paint("#ffe8d1", "#c2570c"),
+    "queued": Paint("#ffffff", "#1d5fd1"),
     "running": Paint("#dbeafe", "#1d5fd1"),
     "waiting": Paint("#fff0c9", "#b7791f"),
+    "staged": Paint("#f0faf3", "#7fb58f"),
     "failed": Paint("#fde2e2", "#c42b2b"),
+    "interrupted": Paint("#f1f3f5", "#6b7280"),
+    "cancelled": Paint("#e5e7eb", "#4b5563"),
+    "timed_out": Paint("#fde2e2", "#c42b2b"),
     "untouched": Paint("#ffffff", "#b6bfca"),
 }
 

@@ -24,6 +24,7 @@ LINES: Final[Mapping[Kind, str]] = {
     "parallel": "style=solid, penwidth=2.2",
     "otherwise": "style=dashed",
     "each": "style=dotted, penwidth=1.6",
+    "chosen": "style=dashed",
 }
 # Cannot be a node id, as ids contain no blanks.
 START: Final = '" start"'

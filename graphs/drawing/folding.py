@@ -19,7 +19,7 @@ MOST_NODES: Final = 400
 _FEWEST_IN_A_ROW: Final = 3
 # Limit on arrows of these kinds that are drawn into one node.
 _MOST_ASIDE: Final = 20
-_ASIDE: Final = frozenset({"otherwise", "each"})
+_ASIDE: Final = frozenset({"otherwise", "each", "chosen"})
 ROW_TYPE: Final = "row"
 
 # The nodes of each row, by the id of its first node, which is also the id of its box.

@@ -13,7 +13,7 @@ from sleipnir.records import dataclass
 TEXT_LENGTH: Final = 40
 LABEL_LENGTH: Final = 32
 BOX_HEIGHT: Final = 50.0
-BOX_WIDTH: Final = 96.0  # minimum
+BOX_WIDTH: Final = 96.0  # at least
 PADDING: Final = 30.0  # left and right of the text together; slanted sides need some
 LABEL_PADDING: Final = 8.0
 LABEL_HEIGHT: Final = 16.0
@@ -66,15 +66,19 @@ class Picture:
     bounds: tuple[float, float, float, float]  # left, top, right, bottom
 
 
-def place(outline: Outline, native: Native, height: float = BOX_HEIGHT) -> Picture:
+def place(
+    outline: Outline, native: Native, height: float = BOX_HEIGHT, least_width: float = BOX_WIDTH
+) -> Picture:
     """Lay a graph out in layers, top to bottom; deterministic.
 
     Args:
         height: of each box, which has room for two lines.
+        least_width: of each box.
     """
     texts = [_texts(box) for box in outline.boxes]
     nodes = [
-        _node(box.id, _width(*each), height) for box, each in zip(outline.boxes, texts, strict=True)
+        _node(box.id, max(least_width, _width(*each)), height)
+        for box, each in zip(outline.boxes, texts, strict=True)
     ]
     arrows = list(outline.arrows)
     if any(box.id == outline.start for box in outline.boxes):
@@ -98,7 +102,7 @@ def _texts(box: Box) -> tuple[str, str]:
 
 
 def _width(name: str, caption: str) -> float:
-    return max(BOX_WIDTH, width_of(name, BODY) + PADDING, width_of(caption, SMALL) + PADDING)
+    return max(width_of(name, BODY), width_of(caption, SMALL)) + PADDING
 
 
 def _node(key: str, width: float, height: float) -> dict[str, Any]:
@@ -110,7 +114,7 @@ def _edge(arrow: Arrow, label: str, numbers: Mapping[str, int]) -> dict[str, Any
         "source": numbers[arrow.source],
         "target": numbers[arrow.target],
         # Draw the usual way through the graph as straight as possible.
-        "weight": 1.0 if arrow.kind == "otherwise" else 3.0,
+        "weight": 1.0 if arrow.kind in ("otherwise", "chosen") else 3.0,
     }
     if label:
         width = width_of(label, LABEL) + LABEL_PADDING

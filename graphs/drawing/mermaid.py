@@ -25,6 +25,7 @@ LINES: Final[Mapping[Kind, str]] = {
     "parallel": "==>",
     "otherwise": "-.->",
     "each": "-.->",
+    "chosen": "-.->",
 }
 # Everything that might be syntax of Mermaid or Markdown, in any version.
 SPECIAL: Final = re.compile(r"[^\w\s,:/()?!'=+.-]|^\s*[-+]|\.(?=\s)|_{2,}", re.ASCII)

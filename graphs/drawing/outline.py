@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Literal, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final, Literal, TypeAlias
 
 from sleipnir.graphs.schema import (
     AgentNode,
@@ -17,10 +18,28 @@ from sleipnir.graphs.schema import (
 )
 from sleipnir.records import dataclass
 
-Progress: TypeAlias = Literal["done", "tolerated", "running", "waiting", "failed"]
+Progress: TypeAlias = Literal[
+    "done",
+    "tolerated",
+    "queued",
+    "running",
+    "waiting",
+    "staged",
+    "failed",
+    "interrupted",
+    "cancelled",
+    "timed_out",
+]
 # The only way on; one of several taken at once; taken if the usual way is not; from a map to its
-# branch.
-Kind: TypeAlias = Literal["usual", "parallel", "otherwise", "each"]
+# branch; taken if a script chooses it.
+Kind: TypeAlias = Literal["usual", "parallel", "otherwise", "each", "chosen"]
+Route: TypeAlias = tuple[str, str]  # source and target
+TIMES: Final = "\N{MULTIPLICATION SIGN}"
+_WORDS: Final[Mapping[str, str]] = {
+    "tolerated": "failed, continued",
+    "staged": "done, not committed",
+    "timed_out": "timed out",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +54,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """A declared edge. Edges of one kind between the same nodes are one arrow."""
+    """An edge. Edges of one kind between the same nodes are one arrow."""
 
     source: str
     target: str
@@ -54,21 +73,58 @@ class Outline:
     has_progress: bool = False
 
 
-def outline_of(graph: Graph, progress: Mapping[str, Progress] | None = None) -> Outline:
-    """Return boxes in file order, and the arrows between them, without edges to unknown nodes."""
-    reached = progress or {}
-    boxes = tuple(_box(key, node, reached.get(key)) for key, node in graph.nodes.items())
+def outline_of(graph: Graph, chosen: Iterable[Route] = ()) -> Outline:
+    """Return boxes in file order, and the arrows between them, without edges to unknown nodes.
+
+    Args:
+        chosen: routes that scripts may choose.
+    """
+    boxes = tuple(Box(key, node.type, _what(node)) for key, node in graph.nodes.items())
     arrows = (arrow for key, node in graph.nodes.items() for arrow in _arrows(key, node))
     known = (arrow for arrow in arrows if arrow.target in graph.nodes)
-    return Outline(graph.name, boxes, _merged(known), graph.start, progress is not None)
+    return including(Outline(graph.name, boxes, _merged(known), graph.start), chosen)
 
 
-def _box(key: str, node: Node, progress: Progress | None) -> Box:
-    what = _what(node)
+def including(outline: Outline, chosen: Iterable[Route]) -> Outline:
+    """Return the outline with arrows for routes that scripts choose, where it has none yet."""
+    known = {(arrow.source, arrow.target) for arrow in outline.arrows if arrow.kind != "each"}
+    more = [
+        Arrow(source, target, "chosen", "_next")
+        for source, target in chosen
+        if (source, target) not in known
+    ]
+    return replace(outline, arrows=(*outline.arrows, *more)) if more else outline
+
+
+def with_progress(
+    outline: Outline,
+    progress: Mapping[str, Progress],
+    taken: Mapping[Route, int] | None = None,
+) -> Outline:
+    """Return the outline with a run's progress.
+
+    Args:
+        progress: of each node that the run has reached.
+        taken: how often the run took the edge between two nodes.
+    """
+    boxes = tuple(_reached(box, progress.get(box.id)) for box in outline.boxes)
+    arrows = tuple(_counted(arrow, taken or {}) for arrow in outline.arrows)
+    return replace(outline, boxes=boxes, arrows=arrows, has_progress=True)
+
+
+def _reached(box: Box, progress: Progress | None) -> Box:
+    if progress is None:
+        return box
     # In words too, as not everyone can tell the colours apart.
-    if progress is not None:
-        what = f"{what} · {'failed, continued' if progress == 'tolerated' else progress}"
-    return Box(key, node.type, what, progress)
+    words = _WORDS.get(progress, progress)
+    return replace(box, caption=f"{box.caption} · {words}", progress=progress)
+
+
+def _counted(arrow: Arrow, taken: Mapping[Route, int]) -> Arrow:
+    count = taken.get((arrow.source, arrow.target), 0)
+    if count < 2 or arrow.kind == "each":
+        return arrow
+    return replace(arrow, label=f"{arrow.label} {TIMES}{count:,}".lstrip())
 
 
 def _what(node: Node) -> str:

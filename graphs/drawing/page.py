@@ -6,21 +6,33 @@ is computed only once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
+from itertools import pairwise
+from math import hypot
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-from sleipnir.graphs.drawing.layout import BOX_HEIGHT, LABEL_PADDING, Picture, Placed, Route, place
+from sleipnir.graphs.drawing.layout import (
+    BOX_HEIGHT,
+    LABEL_PADDING,
+    PADDING,
+    Picture,
+    Placed,
+    Point,
+    Route,
+    place,
+)
 from sleipnir.graphs.drawing.native import Native
-from sleipnir.graphs.drawing.outline import Outline
+from sleipnir.graphs.drawing.outline import TIMES, Outline
 from sleipnir.graphs.drawing.svg import MARGIN, bent_path, px, shape_of, size_of
 from sleipnir.graphs.drawing.text import BODY, LABEL, SMALL, shortened, width_of
 from sleipnir.records import dataclass
 
 _LINE_HEIGHT: Final = 16.0
-# Characters in the line of state; they fit the narrowest box.
-STATE_LENGTH: Final = 24
+# The line of state fits every box: it is not known when these are laid out.
+_LONGEST_STATE: Final = "✕ failed, continued ×999"  # noqa: RUF001 - as on pages
+_LEAST_WIDTH: Final = width_of(_LONGEST_STATE, SMALL) + PADDING
 _RING: Final = 9  # radius
 
 
@@ -49,7 +61,7 @@ _UNTOUCHED: Final = NodeMark("untouched")
 
 def lay_out(outline: Outline, native: Native) -> Picture:
     """Compute the layout, which takes a tenth of a second for 200 nodes."""
-    return place(outline, native, BOX_HEIGHT + _LINE_HEIGHT)
+    return place(outline, native, BOX_HEIGHT + _LINE_HEIGHT, _LEAST_WIDTH)
 
 
 def to_page_svg(
@@ -83,7 +95,7 @@ def to_page_svg(
             _node(number, placed, marks.get(placed.box.id, _UNTOUCHED))
             for number, placed in enumerate(picture.boxes)
         ),
-        *map(_label, picture.routes),
+        *(_label(route, taken or {}) for route in picture.routes),
         "</svg>",
     ]
     return "\n".join(parts)
@@ -103,7 +115,7 @@ def _node(number: int, placed: Placed, mark: NodeMark) -> str:
     lines = (
         (BODY.size, "name", placed.name),
         (SMALL.size, "what", placed.caption),
-        (SMALL.size, "now", shortened(mark.text, STATE_LENGTH)),
+        (SMALL.size, "now", shortened(mark.text, len(_LONGEST_STATE))),
     )
     # A blank between the lines, so that screen readers separate the words.
     texts = " ".join(
@@ -140,17 +152,26 @@ def _ring(placed: Placed, mark: NodeMark) -> str:
     )
 
 
-def _label(route: Route) -> str:
+def _label(route: Route, taken: Mapping[tuple[str, str], int]) -> str:
     """Return a label; drawn above all lines, so that none crosses a word."""
-    if route.anchor is None:
+    count = 0 if route.kind == "each" else taken.get((route.source, route.target), 0)
+    text = f"{route.label} {TIMES}{count:,}".lstrip() if count > 1 else route.label
+    if not text:
         return ""
-    x, y, width = route.anchor.x, route.anchor.y, width_of(route.label, LABEL) + LABEL_PADDING
+    at, width = route.anchor or _middle(route.points), width_of(text, LABEL) + LABEL_PADDING
     return (
-        f'<rect class="ground" x="{px(x - width / 2)}" y="{px(y - 8)}" '
+        f'<rect class="ground" x="{px(at.x - width / 2)}" y="{px(at.y - 8)}" '
         f'width="{px(width)}" height="16" rx="3"/>'
-        f'<text class="label" x="{px(x)}" y="{px(y + 4)}" text-anchor="middle" '
-        f'font-size="{LABEL.size:g}">{escape(route.label)}</text>'
+        f'<text class="label" x="{px(at.x)}" y="{px(at.y + 4)}" text-anchor="middle" '
+        f'font-size="{LABEL.size:g}">{escape(text)}</text>'
     )
+
+
+def _middle(points: Sequence[Point]) -> Point:
+    """Return the middle of a line's longest part."""
+    parts = pairwise(points)
+    one, other = max(parts, key=lambda part: hypot(part[0].x - part[1].x, part[0].y - part[1].y))
+    return Point((one.x + other.x) / 2, (one.y + other.y) / 2)
 
 
 def _quoted(text: str) -> str:

@@ -24,6 +24,7 @@ STROKES: Final[Mapping[Kind, str]] = {
     "parallel": 'stroke-width="2.5"',
     "otherwise": 'stroke-width="1.5" stroke-dasharray="6 4"',
     "each": 'stroke-width="1.8" stroke-dasharray="1.5 4.5" stroke-linecap="round"',
+    "chosen": 'stroke-width="1.5" stroke-dasharray="6 4"',
 }
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.dataflow import declared_writes, templates
-from sleipnir.graphs.drawing.outline import Arrow, Outline
+from sleipnir.graphs.drawing.outline import Arrow, Outline, Route, including, with_progress
 from sleipnir.graphs.schema import Graph, Node, ScriptNode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run, Usage
+from sleipnir.scheduler.runs.routes import RouteFinder
 from sleipnir.scheduler.runs.spending import spent_by_node, unattributed
 from sleipnir.scheduler.store.keys import visit_id
 from sleipnir.scheduler.views.documents import Document, excerpt
@@ -61,20 +62,23 @@ def graph_document(
         IndexError: the step was not committed.
     """
     tallies: dict[str, _Tally] = {}
-    taken: Counter[tuple[str, str]] = Counter()
-    last, frontier = -1, run.frontier
+    routes, taken, chosen = RouteFinder(outline), Counter[Route](), set[Route]()
+    last: Checkpoint | None = None
     for checkpoint in client.queries.checkpoints(run.run_id):
-        if step is not None and checkpoint.step > step:
-            break
-        last, frontier = checkpoint.step, checkpoint.frontier
-        _count(tallies, checkpoint)
-        taken.update((source, to) for source in checkpoint.nodes for to in checkpoint.frontier)
-    if step is not None and last < step:
-        raise IndexError(f"step {step} does not exist; the last one is {last}")
-    states = _states(client, run, tallies, frontier, is_past=step is not None)
+        ways = list(routes.taken(checkpoint))
+        # Those of later steps too, so that the drawing of every step looks the same.
+        chosen.update(ways)
+        if step is None or checkpoint.step <= step:
+            last = checkpoint
+            _count(tallies, checkpoint)
+            taken.update(ways)
+    if step is not None and (last is None or last.step < step):
+        raise IndexError(f"step {step} does not exist; the last one is {last and last.step}")
+    states = _states(client, run, tallies, last, is_past=step is not None)
     items = {} if step is not None else _items(client, run, outline)
     if step is None and not unattributed(run):
         _spend(tallies, run)
+    outline = including(outline, sorted(chosen))
     return {
         "step": step,
         "start": outline.start,
@@ -93,13 +97,28 @@ def graph_document(
     }
 
 
-def _arrow_document(arrow: Arrow, taken: Mapping[tuple[str, str], int]) -> Document:
+def drawn_progress(client: Client, run: Run, outline: Outline, *, step: int | None) -> Outline:
+    """Return the outline of a run's graph with its progress and the routes that it has taken.
+
+    Raises:
+        IndexError: as `graph_document`.
+    """
+    document = graph_document(client, run, outline, step=step)
+    taken = {(arrow["from"], arrow["to"]): arrow["taken"] for arrow in document["arrows"]}
+    chosen = (route for route, count in taken.items() if count)
+    states = {node["id"]: node["state"] for node in document["nodes"]}
+    reached = {node: state for node, state in states.items() if state != "untouched"}
+    return with_progress(including(outline, chosen), reached, taken)
+
+
+def _arrow_document(arrow: Arrow, taken: Mapping[Route, int]) -> Document:
     return {
         "from": arrow.source,
         "to": arrow.target,
         "kind": arrow.kind,
         "label": arrow.label,
-        "taken": taken.get((arrow.source, arrow.target), 0),
+        # Calls of a map's branch are counted as its items.
+        "taken": 0 if arrow.kind == "each" else taken.get((arrow.source, arrow.target), 0),
     }
 
 
@@ -134,21 +153,26 @@ def _states(
     client: Client,
     run: Run,
     done: Mapping[str, _Tally],
-    frontier: Iterable[str],
+    last: Checkpoint | None,
     *,
     is_past: bool,
 ) -> dict[str, str]:
     states = {node: "tolerated" if tally.failed else "done" for node, tally in done.items()}
-    if is_past:
-        return {**states, **dict.fromkeys(frontier, "running")}
+    if last is not None and is_past:
+        return {**states, **dict.fromkeys(last.frontier, "running")}
+    if last is None or last.step < run.step:
+        stood = {each.node: each.state for each in client.queries.step_visits(run)}
+        states |= {
+            node: state
+            for node, state in stood.items()
+            if state != "untouched" or node not in states
+        }
+    elif not run.is_final:  # the step was committed since the run was read
+        states |= dict.fromkeys(last.frontier, "running")
     if not run.is_final:
-        states |= dict.fromkeys(frontier, "queued" if run.started_at is None else "running")
         states |= {each.node: "waiting" for each in client.queries.questions(run.run_id)}
-    elif run.failure is not None:
-        # The nodes running when it ended.
-        states |= dict.fromkeys(filter(None, frontier), str(run.status))
-        if run.failure.node is not None:
-            states[run.failure.node] = str(run.status)
+    elif run.failure is not None and run.failure.node is not None:
+        states[run.failure.node] = str(run.status)
     return states
 
 

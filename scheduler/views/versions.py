@@ -14,6 +14,7 @@ from sleipnir.graphs.document import loader
 from sleipnir.graphs.document.references import is_path
 from sleipnir.graphs.errors import AgentNotFound, AmbiguousAgent, BundleError, InvalidAgent
 from sleipnir.graphs.files import read_text
+from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.preparation import Preparation
@@ -23,8 +24,13 @@ from sleipnir.scheduler.temporary import OwnDirectory
 from sleipnir.scheduler.views import agents
 from sleipnir.scheduler.views.documents import Document
 
+with lazy_imports():
+    from sleipnir.graphs.drawing import outline as outlines
+    from sleipnir.graphs.validator import scripts
+
 if TYPE_CHECKING:
     from sleipnir.graphs.document.loader import Agent
+    from sleipnir.graphs.drawing.outline import Outline
     from sleipnir.graphs.schema import Graph
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.runs.model import Run, RunRow
@@ -42,6 +48,7 @@ class AgentVersion:
 
     document: Document  # its definition, for users
     graph: Graph | None  # None: it cannot be run
+    outline: Outline | None  # what is drawn of it
     sizes: Mapping[str, int]  # by path, of all files
     texts: Mapping[str, str]  # by path, of short text files
 
@@ -65,17 +72,17 @@ def _version_at(client: Client, reference: str, name: str) -> AgentVersion | Non
     try:
         agent = loader.load_agent(client.search.find(reference), os.environ)
     except AmbiguousAgent as error:
-        return AgentVersion({**_definition(None), **_unusable(error)}, None, {}, {})
+        return AgentVersion({**_definition(None), **_unusable(error)}, None, None, {}, {})
     except AgentNotFound:
         return None
     except InvalidAgent as error:
-        return AgentVersion({**_definition(None), **_unusable(error)}, None, {}, {})
+        return AgentVersion({**_definition(None), **_unusable(error)}, None, None, {}, {})
     bundles: dict[str, bytes] = {}
     settings = client.store.settings
     try:
         ready = Preparation(settings, client.search, bundles.__setitem__).prepare(reference)
     except (InvalidAgent, BundleError, SubmissionRefused) as error:
-        return AgentVersion({**_definition(agent), **_unusable(error)}, None, {}, {})
+        return AgentVersion({**_definition(agent), **_unusable(error)}, None, None, {}, {})
     return _unpacked(bundles[ready.digest], ready.digest, name)
 
 
@@ -142,8 +149,11 @@ def _unpacked(data: bytes, digest: str, name: str) -> AgentVersion:
         except InvalidAgent as error:
             raise BundleError(f"version {digest[:12]} cannot be read: {error}") from error
         sizes, texts = _files(directory)
-        document = _definition(agent)
-    return AgentVersion({**document, "digest": digest, "problem": None}, graph, sizes, texts)
+        document = {**_definition(agent), "digest": digest, "problem": None}
+        outline = None
+        if agent.is_graph and graph is not None:
+            outline = outlines.outline_of(graph, scripts.routes_of_scripts(directory, graph))
+    return AgentVersion(document, graph, outline, sizes, texts)
 
 
 def _files(directory: Path) -> tuple[dict[str, int], dict[str, str]]:
@@ -256,10 +266,8 @@ def _first(lines: Iterator[str]) -> Iterator[str]:
 
 def agent_document(
     client: Client, name: str, digest: str | None = None
-) -> tuple[Document, Graph | None]:
+) -> tuple[Document, AgentVersion]:
     """Return an agent or a version of it, with its use, versions and files.
-
-    Also returns the graph to draw, if it has one.
 
     Args:
         digest: prefix of a version's digest; None: the current version, or else the newest of a
@@ -293,7 +301,7 @@ def agent_document(
         "versions": versions,
         "typical": agents.typical_document(runs, client.queries.now_ms()),
     }
-    return document, shown.graph if document["kind"] == "graph" else None
+    return document, shown
 
 
 def compared_document(client: Client, name: str, old: str, new: str) -> Document:

@@ -16,7 +16,7 @@ from sleipnir.errors import SleipnirError
 from sleipnir.graphs.drawing import to_svg
 from sleipnir.graphs.drawing.folding import ROW_TYPE, Rows, folded
 from sleipnir.graphs.drawing.layout import Picture
-from sleipnir.graphs.drawing.outline import Outline, outline_of
+from sleipnir.graphs.drawing.outline import Outline, including
 from sleipnir.graphs.drawing.page import lay_out
 from sleipnir.graphs.schema import Graph
 from sleipnir.records import dataclass
@@ -24,6 +24,7 @@ from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.drawing.processes import DrawingProcesses, DrawingTooLarge
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.versions import AgentVersion
 
 T = TypeVar("T")
 
@@ -35,7 +36,10 @@ _MOST_WAITING = 20
 # A page waits for its drawing up to this long, and is shown without it then.
 _MAX_WAIT_S = 3.0
 # A row shows the first of these states that any of its nodes has.
-_TELLING: Final = ("failed", "timed_out", "waiting", "running", "queued", "cancelled", "tolerated")
+_TELLING: Final = (
+    *("failed", "timed_out", "waiting", "running", "queued", "staged", "interrupted"),
+    *("cancelled", "tolerated"),
+)
 _SUMMED: Final = ("visits", "failed", "total_s", "waited_s", "parked_s")
 
 
@@ -47,11 +51,21 @@ class DrawingNotReady(SleipnirError):
 class Drawing:
     """What of a graph is drawn."""
 
-    digest: str  # of the agent's version
+    key: str  # tells it from other drawings
     graph: Graph
     outline: Outline  # of all nodes
     shown: Outline
     rows: Rows  # nodes that are shown as one box
+
+    def including(self, arrows: Iterable[Document]) -> Drawing:
+        """Return the drawing with those arrows of a `graph_document` that only its run knows of."""
+        outline = including(
+            self.outline, ((a["from"], a["to"]) for a in arrows if a["kind"] == "chosen")
+        )
+        if outline is self.outline:
+            return self
+        key = f"{self.key} {outline.arrows[len(self.outline.arrows) :]}"
+        return Drawing(key, self.graph, outline, *folded(outline))
 
     def boxes(self, nodes: Iterable[Document]) -> list[Document]:
         """Return the nodes of a `graph_document` as drawn; a row names the one `worth_a_look`."""
@@ -127,20 +141,22 @@ class Drawings:
         Raises:
             BundleError: the agent is no longer stored.
         """
-        return self._of(run.digest, lambda: self._client.graph_of(run))
+        return self._of(run.digest, lambda: self._client.outline_of(run))
 
-    def of_version(self, digest: str, graph: Graph) -> Drawing:
-        """Return what is drawn of an agent's version."""
-        return self._of(digest, lambda: graph)
+    def of_version(self, version: AgentVersion) -> Drawing:
+        """Return what is drawn of an agent's version that is a graph."""
+        graph, outline = version.graph, version.outline
+        assert graph is not None
+        assert outline is not None
+        return self._of(version.document["digest"], lambda: (graph, outline))
 
-    def _of(self, digest: str, load: Callable[[], Graph]) -> Drawing:
+    def _of(self, digest: str, load: Callable[[], tuple[Graph, Outline]]) -> Drawing:
         with self._lock:
             known = self._drawings.get(digest)
             if known is not None:
                 self._drawings.move_to_end(digest)
                 return known
-        graph = load()
-        outline = outline_of(graph)
+        graph, outline = load()
         made = Drawing(digest, graph, outline, *folded(outline))
         with self._lock:
             self._drawings[digest] = made
@@ -154,15 +170,11 @@ class Drawings:
         Raises:
             DrawingTooLarge, DrawingNotReady: there is none, or not yet.
         """
-        return await self._once(
-            (drawing.digest, "page"), lambda: lay_out(drawing.shown, self._native)
-        )
+        return await self._once((drawing.key, "page"), lambda: lay_out(drawing.shown, self._native))
 
     async def svg(self, drawing: Drawing) -> str:
         """Return a drawing as an SVG document; raises as `picture`."""
-        return await self._once(
-            (drawing.digest, "svg"), lambda: to_svg(drawing.outline, self._native)
-        )
+        return await self._once((drawing.key, "svg"), lambda: to_svg(drawing.outline, self._native))
 
     async def _once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return what `make` returns or returned before, or raise the same."""

@@ -11,11 +11,11 @@ from urllib.parse import quote
 
 from tornado.escape import xhtml_escape
 
+from sleipnir.graphs.drawing.outline import TIMES
 from sleipnir.records import dataclass
 from sleipnir.scheduler.store.clock import to_rfc3339
 
 NONE: Final = "\N{EN DASH}"
-TIMES: Final = "\N{MULTIPLICATION SIGN}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,9 @@ LOOKS: Final[Mapping[str, StateLook]] = {
     "succeeded": StateLook("✓", "succeeded"),
     "done": StateLook("✓", "done"),
     "tolerated": StateLook("✕", "failed, continued"),
+    "staged": StateLook("✓", "done, not committed"),
     "failed": StateLook("✕", "failed"),
+    "interrupted": StateLook("⊘", "interrupted"),
     "cancelled": StateLook("⊘", "cancelled"),
     "timed_out": StateLook("◷", "timed out"),
     "untouched": StateLook(NONE, "not reached"),

@@ -158,7 +158,9 @@ class RunTopic:
         except RunNotFound:
             return Look("gone", {"status": "gone"}, is_final=True)
         newest = queries.newest_entry(self._run_id)
-        now = f"{run.status} {run.step} {newest and newest.event_id}"
+        # The end of a branch is no event.
+        staged = queries.staged_visits(run)
+        now = f"{run.status} {run.step} {staged} {newest and newest.event_id}"
         if now == version:
             return Look(version, {})
         document = {
@@ -178,7 +180,8 @@ class RunTopic:
         except BundleError:
             return {}
         document = graph_document(self._site.client, run, drawing.outline)
-        return {node["id"]: _shown_live(node) for node in drawing.boxes(document["nodes"])}
+        boxes = drawing.including(document["arrows"]).boxes(document["nodes"])
+        return {box["id"]: _shown_live(box) for box in boxes}
 
 
 def _shown_live(node: Mapping[str, Any]) -> list[str]:

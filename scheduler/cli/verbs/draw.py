@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from itertools import islice
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,18 +18,15 @@ from sleipnir.scheduler.cli.output_files import write_file
 with lazy_imports():
     from sleipnir.graphs import drawing
     from sleipnir.graphs.document import loader
+    from sleipnir.graphs.validator import scripts
     from sleipnir.scheduler.drawing import processes
-    from sleipnir.scheduler.runs import history
+    from sleipnir.scheduler.views import graph
 
 if TYPE_CHECKING:
-    from sleipnir.graphs.drawing import Outline, Progress
+    from sleipnir.graphs.drawing import Outline
     from sleipnir.graphs.drawing.native import Native
-    from sleipnir.graphs.schema import Graph
     from sleipnir.scheduler.client import Client
-    from sleipnir.scheduler.runs.model import Run
-    from sleipnir.scheduler.store.queries import RunQueries
 
-    Colours = Mapping[str, Progress]
     Writer = Callable[[Outline, Native], str | bytes]
 
 # CPU time for a layout; who waits for longer ends it.
@@ -74,11 +70,11 @@ def draw(
     writer = _writer(target)
     if run_id is not None:
         with open_client(options, workers=False) as client:
-            graph, colours = _graph_of_run(client, client.queries.resolve(run_id), step)
+            outline = _outline_of_run(client, client.queries.resolve(run_id), step)
     else:
         assert agent is not None
-        graph, colours = _graph_of_agent(options, agent), None
-    picture = _drawn(writer, drawing.outline_of(graph, colours))
+        outline = _outline_of_agent(options, agent)
+    picture = _drawn(writer, outline)
     if target is None:
         click.echo(picture, nl=False)
     else:
@@ -112,48 +108,22 @@ def _writer(target: Path | None) -> Writer:
     return writers[suffix]
 
 
-def _graph_of_agent(options: Options, reference: str) -> Graph:
+def _outline_of_agent(options: Options, reference: str) -> Outline:
     agent = loader.load_agent(search_of(options).find(reference))
     if not agent.is_graph:
         raise click.UsageError(f"'{agent.name}' is a normal agent; it has no graph to draw")
     if agent.graph is None:
         raise InvalidAgent(agent.findings)
-    return agent.graph
+    return drawing.outline_of(agent.graph, scripts.routes_of_scripts(agent.directory, agent.graph))
 
 
-def _graph_of_run(client: Client, run_id: str, step: int | None) -> tuple[Graph, Colours]:
-    """Return the graph as submitted, and the run's progress after a step, or now."""
+def _outline_of_run(client: Client, run_id: str, step: int | None) -> Outline:
+    """Return what is drawn of the graph as submitted, with the progress after a step, or now."""
     run = client.queries.run(run_id)
     if run.context.converses:
         raise click.UsageError(f"run {run_id} is of a normal agent; it has no graph to draw")
-    if step is None:
-        return client.graph_of(run), progress_of(run, client.queries)
-    return client.graph_of(run), _progress_after(client, run_id, step)
-
-
-def _progress_after(client: Client, run_id: str, step: int) -> dict[str, Progress]:
-    """Return the progress of each node that a run had reached after a step."""
-    progress: dict[str, Progress] = {}
-    last = -1
-    for checkpoint in islice(client.queries.checkpoints(run_id), step + 1):
-        last = checkpoint.step
-        for node, timing in checkpoint.nodes.items():
-            progress[node] = "tolerated" if timing.get("failed") else "done"
-    if last < step:
-        raise click.UsageError(f"step {step} does not exist; the last one is {last}")
-    return {**progress, **dict.fromkeys(checkpoint.frontier, "running")}
-
-
-def progress_of(run: Run, records: RunQueries) -> dict[str, Progress]:
-    """Return the progress of each node that the run has reached."""
-    progress: dict[str, Progress] = {
-        row.node: "tolerated" if row.failed else "done"
-        for row in history.node_times(records.history(run.run_id))
-    }
-    if not run.is_final:
-        waiting = {question.node for question in records.questions(run.run_id)}
-        for node in run.frontier:
-            progress[node] = "waiting" if node in waiting else "running"
-    if run.failure is not None and run.failure.node is not None:
-        progress[run.failure.node] = "failed"
-    return progress
+    _, outline = client.outline_of(run)
+    try:
+        return graph.drawn_progress(client, run, outline, step=step)
+    except IndexError as error:
+        raise click.UsageError(str(error)) from error

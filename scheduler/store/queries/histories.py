@@ -10,6 +10,7 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.history import Moment, moment_after
 from sleipnir.scheduler.runs.map_items import MapItem, items_of, unpacked
 from sleipnir.scheduler.runs.model import Checkpoint, Run
+from sleipnir.scheduler.runs.step import StepVisit, StoredVisit, step_visit
 from sleipnir.scheduler.store.keys import run_key, visit_id
 from sleipnir.scheduler.store.queries.base import Queries
 from sleipnir.scheduler.store.queries.reads import Reads
@@ -24,6 +25,15 @@ class LogPart:
 
     entries: Sequence[dict[str, Any]]
     end: int  # the position of the next entry to come
+
+
+@dataclass(frozen=True, slots=True)
+class LastStep:
+    """The step that a run has not committed."""
+
+    began_ms: int
+    visits: Sequence[StepVisit]
+    timings: Mapping[str, Mapping[str, Any]]  # of visits that have ended, as in checkpoints
 
 
 class HistoryQueries(Queries):
@@ -84,6 +94,40 @@ class HistoryQueries(Queries):
         return [
             None if total is None else {"done": int(done or 0), "total": int(total)}
             for done, total in answers
+        ]
+
+    def last_step(self, run: Run) -> LastStep:
+        """Return a run's current step with the times of its visits, also after the run's end."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.hmget(run_key("run", run.run_id), "stepped", "created")
+            pipe.hmget(run_key("staged", run.run_id), run.frontier)
+            (stepped, created), staged = pipe.execute()
+        timings = {
+            node: json.loads(branch)["timing"] or {}
+            for node, branch in zip(run.frontier, staged, strict=True)
+            if branch is not None
+        }
+        return LastStep(int(stepped or created), self.step_visits(run), timings)
+
+    def staged_visits(self, run: Run) -> int:
+        """Return how many visits of a run's current step have ended before the others."""
+        if len(run.frontier) < 2:
+            return 0
+        return int(self._redis.hlen(run_key("staged", run.run_id)))
+
+    def step_visits(self, run: Run) -> list[StepVisit]:
+        """Return how the visits of a run's current step stand, or stood when it ended."""
+        if not run.frontier:
+            return []
+        visits = [visit_id(run.step, node) for node in run.frontier]
+        with self._redis.pipeline(transaction=True) as pipe:
+            pipe.hmget(run_key("visits", run.run_id), visits)
+            pipe.hmget(run_key("kept", run.run_id), visits)
+            pipe.hkeys(run_key("staged", run.run_id))
+            opened, kept, staged = pipe.execute()
+        return [
+            step_visit(run, node, StoredVisit(visit, set_aside, node in staged))
+            for node, visit, set_aside in zip(run.frontier, opened, kept, strict=True)
         ]
 
     def logs_dropped(self, run_id: str) -> int:

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from sleipnir.graphs.drawing import outline_of
 from sleipnir.scheduler.drawing.processes import DrawingTooLarge
+from sleipnir.scheduler.views.versions import AgentVersion
 from sleipnir.worker.monitor import drawings as monitor_drawings
 from sleipnir.worker.monitor.drawings import DrawingNotReady, Drawings
 from tests.support.dense_graphs import dense
@@ -28,6 +30,11 @@ def drawings(engine: Engine) -> Iterator[Drawings]:
 
 def submitted(engine: Engine, nodes: int = 60) -> str:
     return engine.submit(yaml.safe_dump(dense(nodes)), {"go.sh": "echo '{}'"})
+
+
+def version(digest: str, nodes: int) -> AgentVersion:
+    graph = make_graph({"name": "tested", **dense(nodes)})
+    return AgentVersion({"digest": digest}, graph, outline_of(graph), {}, {})
 
 
 def test_a_page_whose_drawing_is_given_up_lists_the_nodes(
@@ -74,12 +81,11 @@ def test_requests_for_one_drawing_share_its_layout_and_too_many_are_refused(
     drawings: Drawings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(monitor_drawings, "_MOST_WAITING", 2)
-    small = drawings.of_version("small", make_graph({"name": "small", **dense(3)}))
-    graph = make_graph({"name": "large", **dense(60)})
+    small = drawings.of_version(version("small", 3))
 
     async def look() -> tuple[list[object], list[object]]:
         twice = await asyncio.gather(drawings.picture(small), drawings.picture(small))
-        large = [drawings.of_version(str(number), graph) for number in range(4)]
+        large = [drawings.of_version(version(f"large {number}", 60)) for number in range(4)]
         many = await asyncio.gather(*map(drawings.picture, large), return_exceptions=True)
         return list(twice), list(many)
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from sleipnir.scheduler.cli.verbs.draw import progress_of
 from sleipnir.scheduler.runs.events import RunEnded
 from sleipnir.scheduler.runs.model import Run, Status
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.views.documents import error_document, failure_documents
+from sleipnir.scheduler.views.graph import drawn_progress
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
 
@@ -167,7 +167,9 @@ def test_a_traceback_begins_with_what_was_raised_and_names_the_agents_file(engin
 def test_the_picture_of_a_run_shows_what_failed_and_went_on(engine: Engine) -> None:
     run = engine.finish(GRAPH, FILES)
 
-    assert progress_of(run, engine.queries) == {"a": "tolerated", "b": "done", "z": "done"}
+    _, outline = engine.client.outline_of(run)
+    boxes = drawn_progress(engine.client, run, outline, step=None).boxes
+    assert {box.id: box.progress for box in boxes} == {"a": "tolerated", "b": "done", "z": "done"}
 
 
 def test_what_is_done_again_has_not_failed(engine: Engine) -> None:

@@ -9,8 +9,9 @@ from xml.etree import ElementTree
 import pytest
 
 from sleipnir.graphs import drawing
-from sleipnir.graphs.drawing import NoFonts, Progress, native, outline_of
+from sleipnir.graphs.drawing import NoFonts, Outline, Progress, native, outline_of, with_progress
 from sleipnir.graphs.drawing.layout import Placed, place
+from sleipnir.graphs.drawing.outline import TIMES
 from sleipnir.graphs.schema import Graph
 from tests.support.graphs import make_graph
 
@@ -20,16 +21,21 @@ SVG = "{http://www.w3.org/2000/svg}"
 Reached = dict[str, Progress] | None
 
 
+def drawn(graph: Graph, progress: Reached) -> Outline:
+    outline = outline_of(graph)
+    return outline if progress is None else with_progress(outline, progress)
+
+
 def to_mermaid(graph: Graph, progress: Reached = None) -> str:
-    return drawing.to_mermaid(outline_of(graph, progress))
+    return drawing.to_mermaid(drawn(graph, progress))
 
 
 def to_dot(graph: Graph, progress: Reached = None) -> str:
-    return drawing.to_dot(outline_of(graph, progress))
+    return drawing.to_dot(drawn(graph, progress))
 
 
 def to_svg(graph: Graph, progress: Reached = None) -> str:
-    return drawing.to_svg(outline_of(graph, progress), native)
+    return drawing.to_svg(drawn(graph, progress), native)
 
 
 def graph(nodes: dict[str, dict[str, Any]], start: str = "a") -> Graph:
@@ -120,6 +126,26 @@ def test_answers_with_the_same_route_share_an_arrow() -> None:
     assert 'n7 -->|"yes / sure"| n8' in lines
     assert 'n7 -->|"no"| n9' in lines
     assert 'n7 -.->|"other"| n9' in lines
+
+
+def test_routes_that_scripts_choose_are_dashed_and_loops_are_counted() -> None:
+    looping = graph({"a": script(next="b"), "b": script(next="z"), "z": {"type": "end"}})
+    outline = outline_of(looping, [("b", "a"), ("b", "z")])
+    taken = {("a", "b"): 4, ("b", "a"): 3, ("b", "z"): 1}
+
+    lines = drawing.to_mermaid(outline).splitlines()
+    counted = drawing.to_mermaid(with_progress(outline, {}, taken)).splitlines()
+
+    assert [line.strip() for line in lines if "n1" in line][1:] == [
+        "n0 --> n1",
+        "n1 --> n2",
+        'n1 -.->|"_next"| n0',
+    ]
+    assert f'    n0 -->|"{TIMES}4"| n1' in counted
+    assert f'    n1 -.->|"_next {TIMES}3"| n0' in counted
+    assert "    n1 --> n2" in counted
+    assert '"b" -> "a" [label="_next", style=dashed];' in drawing.to_dot(outline)
+    assert f"_next {TIMES}3" in drawing.to_svg(with_progress(outline, {}, taken), native)
 
 
 def test_no_class_of_mermaid_is_called_end() -> None:

@@ -9,13 +9,13 @@ from dataclasses import field, replace
 from typing import Any
 
 from sleipnir.graphs.drawing.page import NodeMark, to_page_svg
-from sleipnir.graphs.schema import Graph
 from sleipnir.records import dataclass
 from sleipnir.scheduler.drawing.processes import DrawingTooLarge
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.views import agents, limits, submission, versions
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.submission import AcceptedRun, WantedRun
+from sleipnir.scheduler.views.versions import AgentVersion
 from sleipnir.worker.monitor.bodies import ForkBody, SubmitBody
 from sleipnir.worker.monitor.drawings import DrawingNotReady
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
@@ -123,10 +123,10 @@ class FilledForm:
 class AgentReader(MonitorHandler):
     """Reads agents by name, `NAME` or `NAME@DIGEST`."""
 
-    async def shown(self, reference: str) -> tuple[Document, Graph | None]:
-        """Return the agent's document, and the graph to draw."""
+    async def shown(self, reference: str) -> tuple[Document, AgentVersion]:
+        """Return the agent's document, and the version that it is of."""
         name, _, digest = reference.partition("@")
-        document, graph = await self.site.call(
+        document, version = await self.site.call(
             versions.agent_document, self.site.client, name, digest or None
         )
         other = self.text_argument("against")
@@ -135,7 +135,7 @@ class AgentReader(MonitorHandler):
             document["compared"] = await self.site.call(
                 versions.compared_document, self.site.client, name, other, new
             )
-        return masked_texts(document), graph
+        return masked_texts(document), version
 
 
 class AgentApi(AgentReader):
@@ -222,13 +222,13 @@ class AgentPage(AgentReader, SubmittingHandler):
         )
 
     async def _show(self, reference: str, filled: FilledForm, again: str | None = None) -> None:
-        document, graph = await self.shown(reference)
+        document, version = await self.shown(reference)
         if self.wants == "json":
             self.give_json(document)
             return
         svg, undrawn = None, None
-        if graph is not None:
-            drawing = await self.site.call(self.site.drawings.of_version, document["digest"], graph)
+        if version.outline is not None:
+            drawing = await self.site.call(self.site.drawings.of_version, version)
             marks = {
                 node["id"]: NodeMark("untouched", href=f"#node-{number}")
                 for number, node in enumerate(document["nodes"])

@@ -206,6 +206,7 @@ class RunPage(RunHandler):
             return {**nothing, "nodes": [], "row": [], "why": str(error), "step": step}
         chosen = self.text_argument("node") or _worth_a_look(head)
         drawing = await self.site.call(self.site.drawings.of, of)
+        drawing = await self.site.call(drawing.including, document["arrows"])
         row = drawing.row_of(chosen) if chosen else ()
         known = chosen if chosen in drawing.graph.nodes else None
         svg, why = None, None
