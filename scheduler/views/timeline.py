@@ -1,35 +1,50 @@
-"""The timeline of a run's visits, from its checkpoints alone."""
+"""The timeline of a run's visits: those of its checkpoints, and of the step under way."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from sleipnir.scheduler.runs.events import (
+    NarrationEntry,
+    RetryScheduled,
+    RunRetried,
+    StepCommitted,
+    VisitDelayed,
+)
 from sleipnir.scheduler.runs.model import Checkpoint, Run
+from sleipnir.scheduler.runs.step import StepVisit
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views.documents import Document
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
 
+# In how many of the newest events of a run its last step is looked for.
+_EVENTS = 500
+_MOST_PAUSES = 50  # the newest ones of a visit
+_MOST_OF_REASON = 200
+
 
 def timeline_document(client: Client, run: Run, *, start: int = 0, limit: int) -> Document:
     """Return a row per visit in steps from `start` on: begin, duration, waiting and parked time.
 
-    `held_up` marks the visit of a parallel step that ended last. Running visits begin with their
-    step and have no end. `next` is the first step of the next page.
+    `held_up` marks the visit of a parallel step that ended last. Visits under way have no end;
+    `parked_since_ms` is set while they are parked. Those of a step that is not committed have their
+    `pauses`: when each began, how long it was to take, why, and the attempt that followed, if it
+    was a new one. `next` is the first step of the next page.
     """
     rows: list[Document] = []
     following: int | None = None
-    latest = run.started_at or run.created_at
+    committed = -1
     for checkpoint in client.queries.checkpoints(run.run_id, start):
         if rows and len(rows) + len(checkpoint.nodes) > limit:
             following = checkpoint.step
             break
         rows += _rows_of(checkpoint)
-        latest = checkpoint.at
-    if following is None and not run.is_final and run.started_at is not None:
-        rows += [_open_row(run, node, latest) for node in run.frontier if node]
+        committed = checkpoint.step
+    if following is None and committed < run.step and run.started_at is not None:
+        rows += _rows_of_last_step(client, run)
     now_ms = client.queries.now_ms()
     return {
         "rows": rows,
@@ -55,7 +70,9 @@ def _rows_of(checkpoint: Checkpoint) -> Iterator[Document]:
             "took_ms": _took(timing),
             "parked_ms": int(timing.get("parked", 0)),
             "items": timing.get("branch", {}).get("visits"),
+            "parked_since_ms": None,
             "held_up": len(ends) > 1 and ends[node] == longest,
+            "pauses": [],
         }
 
 
@@ -67,16 +84,66 @@ def _took(timing: Mapping[str, Any]) -> int:
     return int(timing.get("ms", 0))
 
 
-def _open_row(run: Run, node: str, began: int) -> Document:
+def _rows_of_last_step(client: Client, run: Run) -> Iterator[Document]:
+    """Yield the visits of the step that is under way, or was when the run ended."""
+    step = client.queries.last_step(run)
+    pauses = _pauses(client.queries.latest(run.run_id, None, _EVENTS), run.step)
+    for visit in step.visits:
+        if visit.state == "untouched":
+            continue
+        timing = step.timings.get(visit.node)
+        times = _times_so_far(run, visit, step.began_ms)
+        if timing is not None:
+            times = {
+                "began_ms": step.began_ms + _waited(timing),
+                "waited_ms": _waited(timing),
+                "took_ms": _took(timing),
+                "parked_ms": int(timing.get("parked", 0)),
+                "parked_since_ms": None,
+            }
+        yield {
+            "step": run.step,
+            "node": visit.node,
+            "state": visit.state,
+            "began_at": to_rfc3339(times["began_ms"]),
+            **times,
+            "items": None,
+            "held_up": False,
+            "pauses": pauses.get(visit.node, [])[-_MOST_PAUSES:],
+        }
+
+
+def _times_so_far(run: Run, visit: StepVisit, step_began_ms: int) -> Document:
+    began = visit.began_ms or step_began_ms
+    parked_for = 0
+    if run.ended_at is not None and visit.parked_at is not None:
+        parked_for = run.ended_at - visit.parked_at
     return {
-        "step": run.step,
-        "node": node,
-        "state": "waiting" if run.status == "waiting" else "running",
         "began_ms": began,
-        "began_at": to_rfc3339(began),
-        "waited_ms": 0,
-        "took_ms": None,
-        "parked_ms": 0,
-        "items": None,
-        "held_up": False,
+        "waited_ms": visit.waited_ms,
+        "took_ms": None if run.ended_at is None else run.ended_at - began,
+        "parked_ms": visit.parked_ms + parked_for,
+        "parked_since_ms": visit.parked_at if run.ended_at is None else None,
     }
+
+
+def _pauses(newest: Iterable[NarrationEntry], step: int) -> dict[str, list[Document]]:
+    """Return the pauses in a step that is not committed, by node."""
+    pauses: dict[str, list[Document]] = {}
+    for entry in newest:
+        event = entry.event
+        # The failure of a step is told as its last event.
+        if isinstance(event, RunRetried) or (
+            isinstance(event, StepCommitted) and event.step < step
+        ):
+            pauses.clear()
+        elif isinstance(event, RetryScheduled | VisitDelayed):
+            pauses.setdefault(event.node, []).append(
+                {
+                    "began_ms": entry.at,
+                    "allowed_ms": round(event.delay_s * 1000),
+                    "reason": event.reason[:_MOST_OF_REASON],
+                    "attempt": event.attempt if isinstance(event, RetryScheduled) else None,
+                }
+            )
+    return pauses

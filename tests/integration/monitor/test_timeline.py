@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from sleipnir.worker.monitor.charts.timeline import place, stretches, timeline_svg
+from sleipnir.worker.monitor.charts.timeline import place, stretches, ticks, timeline_svg
 from tests.support.engine import Clock, Engine
 from tests.support.site import ServedSite
 
@@ -44,7 +44,7 @@ def test_each_visit_is_a_bar_and_the_slowest_of_a_step_is_told(
 
     assert [(row["node"], row["state"]) for row in waiting[-2:]] == [
         ("ask", "waiting"),
-        ("quick", "waiting"),
+        ("quick", "staged"),
     ]
     by_node = {row["node"]: row for row in rows if row["step"] > 0}
     assert by_node["ask"]["took_ms"] == by_node["ask"]["parked_ms"] == 3_605_000
@@ -116,6 +116,60 @@ def test_a_step_s_window_and_another_try_count_from_their_own_start(
     }
 
 
+FAILING = """
+settings: {tolerate_failures: false}
+start: fork
+nodes:
+  fork: {type: script, script: go.sh, next: [broken, fine]}
+  broken: {type: script, script: broken.sh, state_updates: {}, max_attempts: 3, next: z}
+  fine: {type: script, script: go.sh, state_updates: {}, next: z}
+  z: {type: end}
+"""
+
+
+@pytest.mark.parametrize("graph", [FAILING, FAILING.replace("[broken, fine]", "broken")])
+def test_the_step_that_failed_has_its_attempts_and_pauses(
+    engine: Engine, clock: Clock, site: ServedSite, graph: str
+) -> None:
+    run_id = engine.submit(graph, {"go.sh": "echo '{}'", "broken.sh": "exit 3"})
+    clock.move(2)
+    engine.drive()
+    under_way = site.ask(f"/api/v1/runs/{run_id}/timeline").json["rows"][1]
+    for _ in range(2):
+        clock.move(60)
+        engine.tick()
+        engine.drive()
+    run = engine.run(run_id)
+
+    rows = {each["node"]: each for each in site.ask(f"/api/v1/runs/{run_id}/timeline").json["rows"]}
+    page = site.ask(f"/runs/{run_id}/timeline").text
+
+    broken = rows["broken"]
+    assert (under_way["node"], under_way["state"]) == ("broken", "running")
+    assert under_way["parked_since_ms"] == clock.ms - 120_000
+    assert (run.status, broken["state"]) == ("failed", "failed")
+    assert broken["took_ms"] == pytest.approx(120_000, abs=10_000)
+    assert (broken["parked_ms"], broken["waited_ms"]) == (120_000, 0)
+    assert [each["attempt"] for each in broken["pauses"]] == [2, 3]
+    assert all("exit code 3" in each["reason"] for each in broken["pauses"])
+    assert "z" not in rows
+    assert rows.get("fine", {"state": "staged"})["state"] == "staged"
+    assert "✕ failed 2 min, 3 attempts</text>" in page
+
+
+def test_the_axis_has_marks_at_round_distances_except_where_it_is_folded() -> None:
+    hour = 3_600_000
+    bars = stretches([(500, 40_500), (hour, hour + 20_000)], 760)
+
+    marks = ticks(bars)
+
+    assert [each.since_ms for each in marks][:4] == [0, 10_000, 20_000, 30_000]
+    assert all(each.since_ms % 10_000 == 0 for each in marks)
+    assert not any(40_500 < each.at < hour for each in marks)
+    assert marks[-1].at > hour
+    assert ticks([]) == []
+
+
 def test_long_pauses_are_folded() -> None:
     hour = 3_600_000
     bars = [(0, 1_000), (1_500, 3_000), (hour, hour + 1_000)]
@@ -150,7 +204,7 @@ def test_waiting_for_a_person_is_folded_too(engine: Engine, site: ServedSite) ->
 
 def test_hostile_names_stay_text() -> None:
     row = {"step": 1, "node": "<script>", "state": "done", "began_ms": 0, "took_ms": 5}
-    rest = {"waited_ms": 0, "parked_ms": 0, "items": None, "held_up": False}
+    rest = {"waited_ms": 0, "parked_ms": 0, "items": None, "held_up": False, "pauses": []}
 
     drawn = timeline_svg([{**row, **rest}], 10)
 

@@ -111,7 +111,11 @@ class GraphNodeDocument(AnswerDocument):
     id: str
     type: str
     what: str
-    state: str
+    state: str = Field(
+        description="`untouched`, `queued`, `running`, `waiting`, `staged` (has ended before the "
+        "rest of its step), `done`, `tolerated` (failed, and the run continued), `failed`, "
+        "`interrupted`, `cancelled` or `timed_out`"
+    )
     visits: int
     failed: int
     total_s: float
@@ -124,7 +128,9 @@ class GraphNodeDocument(AnswerDocument):
 class GraphArrowDocument(AnswerDocument):
     source: str = Field(alias="from")
     target: str = Field(alias="to")
-    kind: str
+    kind: str = Field(
+        description="`usual`, `parallel`, `otherwise`, `each` (of a map), `chosen` (by a script)"
+    )
     label: str
     taken: int
 
@@ -136,6 +142,13 @@ class GraphDocument(AnswerDocument):
     arrows: list[GraphArrowDocument]
 
 
+class PauseDocument(AnswerDocument):
+    began_ms: int
+    allowed_ms: int = Field(description="how long it was to take")
+    reason: str
+    attempt: int | None = Field(description="the attempt that followed; null: the same one")
+
+
 class TimelineRowDocument(AnswerDocument):
     step: int
     node: str
@@ -145,7 +158,9 @@ class TimelineRowDocument(AnswerDocument):
     waited_ms: int
     took_ms: int | None
     parked_ms: int
+    parked_since_ms: int | None
     items: int | None
+    pauses: list[PauseDocument] = Field(description="of a visit that is not committed")
     held_up: bool = Field(description="it finished last in a step of several visits")
 
 

@@ -8,21 +8,39 @@ from xml.sax.saxutils import escape
 
 from sleipnir.graphs.drawing.text import shortened
 from sleipnir.records import dataclass
-from sleipnir.worker.monitor.formats import span, word
+from sleipnir.scheduler.store.clock import to_rfc3339
+from sleipnir.worker.monitor.formats import glyph, span, word
 
 # Longer pauses take no more room than this one.
 _LONGEST_PAUSE_MS: Final = 60_000
 _FOLDED_SHARE: Final = 0.04  # width of a folded pause, as a fraction of the whole
 _NAMES: Final = 190
 _BARS: Final = 760
+_WIDTH: Final = _NAMES + _BARS + 200
 _ROW: Final = 22
-_TOP: Final = 24
+_TOP: Final = 40
+_AXIS: Final = 28  # what is above it belongs to it
+_TICKS: Final = 8  # at most, if nothing is folded
+_LEAST_APART: Final = 56  # px
+_STEPS_MS: Final = tuple(
+    unit * count
+    for unit, counts in (
+        (1, (1, 2, 5, 10, 20, 50, 100, 200, 500)),
+        (1_000, (1, 2, 5, 10, 15, 30)),
+        (60_000, (1, 2, 5, 10, 15, 30)),
+        (3_600_000, (1, 2, 6, 12)),
+        (86_400_000, (1, 2, 5, 10, 50, 100)),
+    )
+    for count in counts
+)
 _THIN: Final = 0.5  # narrower bars are left out
 _PATTERNS: Final = (
     '<defs><pattern id="waits" class="hatched" width="6" height="6" patternUnits="userSpaceOnUse">'
     '<path d="M0 6L6 0"/></pattern>'
     '<pattern id="parked" class="dotted" width="6" height="6" patternUnits="userSpaceOnUse">'
-    '<circle cx="3" cy="3" r="1.4"/></pattern></defs>'
+    '<circle cx="3" cy="3" r="1.4"/></pattern>'
+    '<pattern id="pauses" class="striped" width="5" height="5" patternUnits="userSpaceOnUse">'
+    '<path d="M0 0V5"/></pattern></defs>'
 )
 
 
@@ -85,24 +103,72 @@ def timeline_svg(rows: Sequence[Mapping[str, Any]], now_ms: int) -> str:
     found = stretches(busy, _BARS)
     height = _TOP + _ROW * len(rows)
     parts = [
-        f'<svg class="timeline" viewBox="0 0 {_NAMES + _BARS + 90} {height}" '
-        f'width="{_NAMES + _BARS + 90}" height="{height}" role="img" '
+        f'<svg class="timeline" viewBox="0 0 {_WIDTH} {height}" '
+        f'width="{_WIDTH}" height="{height}" role="img" '
         f'aria-label="{len(rows)} visits over time">',
         _PATTERNS,
     ]
     parts += [_pause(stretch, height) for stretch in found if stretch.is_folded]
+    parts += [_tick(tick, height) for tick in ticks(found)]
     for number, (row, instants) in enumerate(zip(rows, bars, strict=True)):
         places = [place(instant, found) for instant in instants]
-        parts.append(_bar(_TOP + number * _ROW, row, places))
+        parts.append(_bar(_TOP + number * _ROW, row, places, _breaks(row, instants, found)))
     return "\n".join([*parts, "</svg>"])
+
+
+@dataclass(frozen=True, slots=True)
+class AxisMark:
+    """A mark of the axis."""
+
+    at: int  # ms
+    since_ms: int  # the beginning of the axis
+    left: float
+
+
+def ticks(found: Sequence[Stretch]) -> list[AxisMark]:
+    """Return marks at round distances from the beginning, none in what is folded."""
+    shown = [stretch for stretch in found if not stretch.is_folded]
+    total = sum(stretch.end - stretch.begin for stretch in shown)
+    step = next((each for each in _STEPS_MS if each * _TICKS >= total), _STEPS_MS[-1])
+    marks: list[AxisMark] = []
+    for stretch in shown:
+        origin = found[0].begin
+        first = -(-(stretch.begin - origin) // step) * step
+        for since in range(first, stretch.end - origin + 1, step):
+            left = place(origin + since, found)
+            if not marks or left - marks[-1].left >= _LEAST_APART:
+                marks.append(AxisMark(origin + since, since, left))
+    return marks
+
+
+def _tick(tick: AxisMark, height: int) -> str:
+    x = _NAMES + tick.left
+    return (
+        f'<g class="tick"><title>{to_rfc3339(tick.at)}</title>'
+        f'<path d="M{x:.1f} {_AXIS}V{height}"/>'
+        f'<text class="what" x="{x:.1f}" y="{_AXIS - 4}" text-anchor="middle" font-size="10">'
+        f"{escape(f'+{span(tick.since_ms / 1000)}' if tick.since_ms else '0 s')}</text></g>"
+    )
+
+
+def _breaks(
+    row: Mapping[str, Any], instants: Sequence[int], found: Sequence[Stretch]
+) -> list[tuple[float, float]]:
+    """Return the places of a visit's pauses."""
+    _, begin, _, end = instants
+    pauses = (
+        (max(begin, each["began_ms"]), min(end, each["began_ms"] + each["allowed_ms"]))
+        for each in row["pauses"]
+    )
+    return [(place(one, found), place(other, found)) for one, other in pauses if one < other]
 
 
 def _instants(row: Mapping[str, Any], now_ms: int) -> tuple[int, int, int, int]:
     """Return when its step began, it began, was parked and ended, as if it was parked only once."""
     began = row["began_ms"]
     if row["took_ms"] is None:
-        parked = began if row["state"] == "waiting" else max(began, now_ms)
-        return began - row["waited_ms"], began, parked, max(began, now_ms)
+        end = max(began, now_ms)
+        return began - row["waited_ms"], began, row["parked_since_ms"] or end, end
     end = began + row["took_ms"]
     return began - row["waited_ms"], began, end - row["parked_ms"], end
 
@@ -117,9 +183,16 @@ def _pause(stretch: Stretch, height: int) -> str:
     )
 
 
-def _bar(y: int, row: Mapping[str, Any], places: Sequence[float]) -> str:
+def _bar(
+    y: int,
+    row: Mapping[str, Any],
+    places: Sequence[float],
+    breaks: Sequence[tuple[float, float]],
+) -> str:
     left, begin, parked, right = (_NAMES + each for each in places)
     items = f" {row['items']:,} items" if row["items"] else ""
+    attempts = [each["attempt"] for each in row["pauses"] if each["attempt"]]
+    tries = f", {attempts[-1]} attempts" if attempts else ""
     took = "" if row["took_ms"] is None else span(row["took_ms"] / 1000)
     apart = "".join(
         f", {what} {span(row[of] / 1000)}"
@@ -127,7 +200,7 @@ def _bar(y: int, row: Mapping[str, Any], places: Sequence[float]) -> str:
         if row[of]
     )
     name = shortened(f"{row['step']} {row['node']}", 28)
-    done = f"{word(row['state'])} {took}{items}{apart}"
+    done = f"{word(row['state'])} {took}{items}{apart}{tries}"
     said = shortened(f"step {row['step']}, {row['node']}, {done}", 300)
     held = " held" if row["held_up"] else ""
     return (
@@ -136,9 +209,18 @@ def _bar(y: int, row: Mapping[str, Any], places: Sequence[float]) -> str:
         + _part("waits", y, left, begin, 'fill="url(#waits)"')
         + _part(f"bar state-{row['state']}{held}", y, begin, max(parked, begin + 2))
         + _part("parked", y, max(parked, begin + 2), right, 'fill="url(#parked)"')
+        + "".join(
+            _part("paused", y, _NAMES + one, _NAMES + other, 'fill="url(#pauses)"')
+            for one, other in breaks
+        )
         + f'<text class="what" x="{right + 6:.1f}" y="{y + 14}" font-size="11">'
-        f"{escape(took + items)}</text></g>"
+        f"{escape(_outcome(row['state']) + took + items + tries)}</text></g>"
     )
+
+
+def _outcome(state: str) -> str:
+    """Return the state before what follows a bar, if it is not what everybody expects."""
+    return "" if state == "done" else f"{glyph(state)} {word(state)} "
 
 
 def _part(classes: str, y: int, left: float, right: float, more: str = "") -> str:
