@@ -38,6 +38,7 @@ def worker_children(
             f"worker {number}",
             [*command, "--scheduler"] if with_scheduler and number == 1 else command,
             env=environment,
+            ends_all_with=int(ExitCode.UNREACHABLE),
         )
         for number in range(1, processes + 1)
     ]

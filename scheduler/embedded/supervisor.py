@@ -26,6 +26,8 @@ from sleipnir.scheduler.embedded import orphans
 SHORT_LIFE_S = 5.0
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
+# After so many of them in a row, all with `ends_all_with`, the supervisor ends as well.
+_MOST_SHORT_LIVES = 3
 
 _BETWEEN_LOOKS_S = 0.5
 
@@ -56,6 +58,8 @@ class ChildProcess:
     holds_back: Callable[[], str | None] = lambda: None
     # The exit code that means that a restart would fail in the same way.
     gives_up_with: int | None = None
+    # The exit code that, at several starts in a row, ends the supervisor with it.
+    ends_all_with: int | None = None
 
 
 @dataclass(slots=True)
@@ -95,6 +99,7 @@ class _Member:
     began_at: float = 0.0
     starts_at: float | None = None
     pauses: Pauses = field(default_factory=Pauses)
+    short_lives: int = 0  # in a row, that ended with `ends_all_with`
 
     def start(self) -> None:
         self.starts_at, self.began_at = None, monotonic()
@@ -145,6 +150,7 @@ class Supervisor:
         self._members: dict[str, _Member] = {}
         self._selector = selectors.DefaultSelector()
         self._stopping = False
+        self.exit_code = 0  # to end with after `run`
         self._signals_seen = 0
         self._appointments: list[tuple[float, Callable[[], None]]] = []
         self._adopts = adopts and orphans.adopt()
@@ -239,6 +245,8 @@ class Supervisor:
     def _turn(self, deadline: float | None = None) -> None:
         """Wait for one event: a signal, a readable socket, a due start or call."""
         due = [m.starts_at for m in self._members.values() if self._tend(m) and m.starts_at]
+        if self._stopping and deadline is None:
+            return  # a child that cannot start has stopped us
         due += [instant for instant, _ in self._appointments]
         if deadline is not None:
             due.append(deadline)
@@ -263,6 +271,8 @@ class Supervisor:
                 member.wanted = False
                 say(f"{member.child.name} cannot run, see its message; continuing without it")
                 return False
+            if self._is_hopeless(member, code, now - member.began_at):
+                return False
             pause_s = member.pauses.after(now - member.began_at)
             member.starts_at = now + pause_s
             say(f"{member.child.name} exited with {code}; restarting in {pause_s:.1f} s")
@@ -273,6 +283,20 @@ class Supervisor:
             except OSError as error:
                 say(f"{member.child.name} cannot be started: {error}")
                 member.starts_at = now + LONGEST_PAUSE_S
+        return True
+
+    def _is_hopeless(self, member: _Member, code: int, lived_s: float) -> bool:
+        """Stop everything if a child cannot start; return whether it cannot."""
+        if code != member.child.ends_all_with or lived_s >= SHORT_LIFE_S:
+            member.short_lives = 0
+            return False
+        member.short_lives += 1
+        if member.short_lives < _MOST_SHORT_LIVES:
+            return False
+        member.wanted = False
+        say(f"{member.child.name} failed {_MOST_SHORT_LIVES} starts in a row; see its message")
+        self.exit_code = code
+        self.stop()
         return True
 
     @contextlib.contextmanager

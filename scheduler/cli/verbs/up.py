@@ -11,6 +11,7 @@ import click
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.connect import require_redis, settings_of
+from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.processes import MonitorFlags, monitor_child, worker_children
 from sleipnir.scheduler.config.directories import data_dir
@@ -59,7 +60,7 @@ def up(
     port: int,
     url_prefix: str,
     opens: bool,
-) -> None:
+) -> int:
     """Run Redis (unless one is configured), workers, scheduler and monitor.
 
     Ctrl-C drains and stops all of them; a second one does not wait.
@@ -71,8 +72,7 @@ def up(
     prefix = monitor_key.checked_prefix(url_prefix)
     pages = MonitorFlags(port, prefix, opens, options.agents_dir) if monitor else None
     if settings.redis_url is not None:
-        _on_configured_redis(settings, options, count, pages)
-        return
+        return _on_configured_redis(settings, options, count, pages)
 
     def companions(engine: Engine) -> Sequence[ChildProcess]:
         ready = replace(settings, redis_url=engine.redis_url)
@@ -86,11 +86,12 @@ def up(
         verbosity=options.verbosity,
         companions=companions,
     )
+    return ExitCode.SUCCEEDED
 
 
 def _on_configured_redis(
     settings: Settings, options: Options, processes: int, pages: MonitorFlags | None
-) -> None:
+) -> int:
     require_redis(settings)
     supervisor = Supervisor(grace_s=settings.drain_s + DRAIN_MARGIN_S, adopts=True)
     children = worker_children(
@@ -105,6 +106,7 @@ def _on_configured_redis(
     for child in (*children, *([] if pages is None else [monitor_child(settings, pages)])):
         supervisor.start(child)
     supervisor.run()
+    return supervisor.exit_code
 
 
 def _tell(

@@ -24,10 +24,11 @@ from sleipnir.scheduler.embedded.supervisor import Supervisor
 @common_options()
 def worker(
     options: Options, processes: int | None, concurrency: int | None, with_scheduler: bool
-) -> None:
+) -> int:
     """Run worker processes until Ctrl-C or SIGTERM, which let running nodes finish.
 
-    A process that dies is restarted. At least one scheduler must be running somewhere.
+    A process that dies is restarted; one that cannot start ends the command with 7. At least one
+    scheduler must be running somewhere.
     """
     settings = settings_of(options, concurrency=concurrency)
     require_redis(settings)
@@ -40,3 +41,4 @@ def worker(
     ):
         supervisor.start(child)
     supervisor.run()
+    return supervisor.exit_code

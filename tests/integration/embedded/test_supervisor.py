@@ -76,6 +76,21 @@ def test_a_child_that_gives_up_is_not_started_again(tmp_path: Path) -> None:
     assert (tmp_path / "lives").read_text().split() == ["life"]
 
 
+def test_a_child_that_cannot_start_ends_all(tmp_path: Path) -> None:
+    supervisor = Supervisor(grace_s=10)
+    failing = ChildProcess(
+        "unfit",
+        ["/bin/sh", "-c", "echo life >> $0; exit 7", str(tmp_path / "lives")],
+        ends_all_with=7,
+    )
+
+    supervisor.start(failing)
+    supervisor.run()
+
+    assert (tmp_path / "lives").read_text().split() == ["life"] * 3
+    assert supervisor.exit_code == 7
+
+
 def test_a_child_that_is_there_already_stays_as_it_is() -> None:
     supervisor = Supervisor(grace_s=10)
     first = supervisor.start(shell("one", "sleep 600"))
