@@ -173,6 +173,61 @@ def test_texts_of_others_stay_texts_on_every_page(
     narrow.context.close()
 
 
+class Held:
+    """Requests of a page that are held until they may go on."""
+
+    def __init__(self, page: Any, pattern: str) -> None:
+        self._routes: list[Any] | None = []
+        page.route(pattern, self._hold)
+
+    def _hold(self, route: Any) -> None:
+        if self._routes is None:
+            route.continue_()
+        else:
+            self._routes.append(route)
+
+    def release(self) -> None:
+        routes, self._routes = self._routes or [], None
+        for route in routes:
+            route.continue_()
+
+
+def test_keys_count_before_the_scripts_of_a_page_are_ready(
+    engine: Engine, site: ServedSite, person: Person
+) -> None:
+    run_id = engine.finish(GRAPH, FILES, answers={"review": ["no"]}).run_id
+    page = person.context.new_page()
+    scripts = Held(page, "**/keys.js")
+
+    page.goto(f"{person.origin}/runs", wait_until="commit")
+    page.locator(".search input").wait_for()
+    for key in ("/", *run_id[:8]):
+        page.keyboard.press(key)
+    scripts.release()
+
+    page.wait_for_function("document.querySelector('.search input').value.length === 8")
+    assert page.locator(".search input").input_value() == run_id[:8]
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/runs/{run_id}")
+    assert person.complaints.all == []
+
+
+def test_keys_count_while_the_next_page_is_on_its_way(
+    engine: Engine, site: ServedSite, person: Person
+) -> None:
+    run_id = engine.finish(GRAPH, FILES, answers={"review": ["no"]}).run_id
+    page = person.open("/now")
+    runs = Held(page, "**/runs")
+
+    for key in ("g", "r", "/", *run_id[:8], "Enter"):
+        page.keyboard.press(key)
+    assert page.url.endswith("/now")
+    runs.release()
+
+    page.wait_for_url(f"**/runs/{run_id}")
+    assert person.complaints.all == []
+
+
 def test_a_keyboard_is_enough_and_the_address_holds_the_view(
     engine: Engine, site: ServedSite, person: Person
 ) -> None:
