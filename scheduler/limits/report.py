@@ -75,6 +75,7 @@ class Report:
     limits: tuple[LimitLine, ...]
     pauses: tuple[PauseLine, ...]
     budgets: tuple[BudgetLine, ...]
+    today: BudgetLine  # the day, with or without a budget
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -83,7 +84,12 @@ class Report:
 def report(queries: LimitQueries, rules: Rules) -> Report:
     """Return the current state."""
     reading = _LimitReader(queries, rules)
-    return Report(tuple(reading.limits()), tuple(reading.pauses()), tuple(reading.budgets()))
+    return Report(
+        tuple(reading.limits()),
+        tuple(reading.pauses()),
+        tuple(reading.budgets()),
+        reading.today(),
+    )
 
 
 def held_up(queries: LimitQueries, run_ids: Sequence[str]) -> dict[str, str]:
@@ -159,6 +165,10 @@ class _LimitReader:
                 yield self._budget(name, self._rules.own_budget(own_usd), "retry --budget")
             elif (budget := bounded.get(scope_of(name))) is not None:
                 yield self._budget(name, budget, self._origin(budget))
+
+    def today(self) -> BudgetLine:
+        day = next((each for each in self._rules.budgets if each.scope == "day"), Budget("day"))
+        return self._budget("day", day, self._origin(day))
 
     def _budget(self, name: str, budget: Budget, origin: str) -> BudgetLine:
         cost, tokens, held_cost, held_tokens, granted = self._queries.budget_fields(

@@ -10,7 +10,9 @@ from typing import Any
 import redis
 
 from sleipnir.scheduler.runs.model import RunContext
+from sleipnir.scheduler.runs.spending import Spent, sum_of
 from sleipnir.scheduler.store.clock import RedisClock
+from sleipnir.scheduler.store.daily_spending import DAY_MS, spent_on
 from sleipnir.scheduler.store.keys import run_key
 
 PARTITION = "{limits}"
@@ -41,7 +43,7 @@ class LimitQueries:
 
     def budget_id(self, budget: str) -> str:
         """Return a budget's name in Redis, where each day has one of its own."""
-        return f"day:{self._clock.now_ms() // 86_400_000}" if budget == "day" else budget
+        return f"day:{self._clock.now_ms() // DAY_MS}" if budget == "day" else budget
 
     def spent(self, budget: str) -> tuple[float, int]:
         """Return the dollars and tokens spent of a budget, without reservations."""
@@ -49,9 +51,23 @@ class LimitQueries:
         return cost / NANO, tokens
 
     def budget_fields(self, budget: str, *fields: str) -> list[int]:
-        """Return fields of a budget's record; costs are in billionths of a dollar."""
+        """Return fields of a budget's record; costs are in billionths of a dollar.
+
+        A day's budget that no call has used yet has spent what was spent without it.
+        """
         key = f"{PARTITION}:budget:{self.budget_id(budget)}"
-        return [int(value or 0) for value in self._redis.hmget(key, fields)]
+        *values, begun = self._redis.hmget(key, [*fields, "begun"])
+        found = {name: int(value or 0) for name, value in zip(fields, values, strict=True)}
+        if budget == "day" and begun is None:
+            spent = self.spent_today()
+            found["cost"] = round(spent.known_usd * NANO)
+            found["tokens"] = spent.prompt_tokens + spent.completion_tokens
+        return [found[name] for name in fields]
+
+    def spent_today(self) -> Spent:
+        """Return what all runs have spent since midnight UTC, with or without a budget."""
+        today = self._clock.now_ms() // DAY_MS
+        return sum_of(spent_on(self._redis, [today]).values())
 
     def budget_names(self) -> list[str]:
         """Return budgets that calls wait for, even if none of it was used, then budgets in use."""

@@ -67,7 +67,9 @@ class RateLimiter:
 
     def reserve(self, reservation: Reservation) -> Grant | Delay | Denied:
         """Admit a call, or say when it may try again."""
-        found = self._call("reserve_call", reservation.call, json.dumps(self._spec(reservation)))
+        spec = json.dumps(self._spec(reservation))
+        while (found := self._call("reserve_call", reservation.call, spec)).verdict == "begin":
+            self._begin_day_budget(found.name)
         match found.verdict:
             case "go":
                 return Grant(reservation, tuple(json.loads(found.detail) or ()))
@@ -75,6 +77,12 @@ class RateLimiter:
                 return Delay(int(found.delay_ms) / 1000, found.name, found.why, found.detail)
             case _:
                 return Denied(found.name, found.why, found.detail)
+
+    def _begin_day_budget(self, name: str) -> None:
+        """Start a day's budget with what was spent that day without one."""
+        spent = self.queries.spent_today()
+        tokens = spent.prompt_tokens + spent.completion_tokens
+        self._call("begin_day_budget", name, _nano(spent.known_usd), tokens, self._kept_ms)
 
     def release(
         self, grant: Grant, used: Used, failure: ProviderFailure | None = None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from sleipnir.graphs import skills as skill_files
 from sleipnir.graphs.document import loader
@@ -15,6 +15,9 @@ from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.graphs.variables import defaults_of
 from sleipnir.scheduler import preparation
 from sleipnir.scheduler.runs.model import FINAL, RunRow, Status
+from sleipnir.scheduler.runs.spending import NOTHING_SPENT, Spent, sum_of
+from sleipnir.scheduler.store.clock import to_rfc3339
+from sleipnir.scheduler.store.daily_spending import DAY_MS
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.documents import Document, elapsed_s
 
@@ -28,7 +31,18 @@ if TYPE_CHECKING:
 MOST_RUNS = 1_000
 # The newest runs, whose agents are known before any of their runs has ended.
 _RECENT = 200
-_WEEK_MS = 7 * 86_400_000
+_WEEK_MS = 7 * DAY_MS
+Period = Literal["today", "7d", "30d"]
+# Days of each, in UTC; the last one is today.
+PERIODS: Final[Mapping[Period, int]] = {"today": 1, "7d": 7, "30d": 30}
+Order = Literal["name", "spent", "runs", "failed"]
+_ORDERS: Final[Mapping[Order, Callable[[Document], Any]]] = {
+    "name": lambda agent: agent["name"],
+    "spent": lambda agent: (-agent["spent"]["cost_usd"], -agent["spent"]["total_tokens"]),
+    "runs": lambda agent: -agent["runs"],
+    "failed": lambda agent: -agent["failed"] / (agent["runs"] or 1),
+}
+ORDERS: Final = tuple(_ORDERS)
 
 
 def readable_agent(directory: Path) -> Agent | None:
@@ -116,24 +130,46 @@ def models_of(graph: Graph, default: str | None) -> list[str]:
 # ---- use
 
 
-def agents_document(client: Client) -> Document:
-    """Return all agents that are available here or have stored runs, with their use.
+def agents_document(client: Client, *, period: Period = "7d", sort: Order = "name") -> Document:
+    """Return all agents that are available here, have stored runs or have spent, with their use.
 
     `runs` counts ended runs, `failed` those that failed or timed out; `took_s` bounds the duration
-    of half and of 95 % of them (null: more than a day), `cost_usd` is their average cost.
+    of half and of 95 % of them (null: more than a day), `cost_usd` is their average cost. `spent`
+    is of all model calls in the period, those of open and of removed runs and of their child runs
+    included; `spent` of the document is that of all agents.
     """
     here = client.search.names()
     tally = client.queries.tally()
+    now_ms = client.queries.now_ms()
+    first_ms = (now_ms // DAY_MS - PERIODS[period] + 1) * DAY_MS
+    spent = client.queries.spent_since(first_ms, now_ms)
     rows = {
         name: agent_row(name, directory, readable_agent(directory))
         for name, directory in here.items()
     }
     unknown = {"kind": None, "description": "", "directory": None}
+    agents = [
+        {
+            **rows.get(name, {"name": name, **unknown}),
+            **_use_by_tally(tally, name),
+            "spent": _spent_document(spent.get(name, NOTHING_SPENT)),
+        }
+        for name in sorted({*rows, *_used(tally), *spent})
+    ]
     return {
-        "agents": [
-            {**rows.get(name, {"name": name, **unknown}), **_use_by_tally(tally, name)}
-            for name in sorted({*rows, *_used(tally)})
-        ]
+        "period": period,
+        "since": to_rfc3339(first_ms),
+        "spent": _spent_document(sum_of(spent.values())),
+        "agents": sorted(agents, key=_ORDERS[sort]),
+    }
+
+
+def _spent_document(spent: Spent) -> Document:
+    return {
+        "calls": spent.calls,
+        "total_tokens": spent.prompt_tokens + spent.completion_tokens,
+        "cost_usd": spent.known_usd,
+        "unpriced_calls": spent.unpriced,
     }
 
 

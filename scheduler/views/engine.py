@@ -29,8 +29,6 @@ _RUNS = 10
 _BATCHES = 5
 # Open runs whose machines are looked at.
 MOST_PINNED = 500
-# The budget that covers all costs.
-_DAY = "day"
 
 
 def fleet_document(client: Client) -> Document:
@@ -100,7 +98,6 @@ def overview_document(client: Client, hourly: HourlyRuns) -> Document:
     running = RunFilter(statuses=frozenset(Status) - FINAL, oldest_first=True)
     failures = runs_overview(client, today, limit=_RUNS)
     hours = hourly.last_day()
-    budgets = limits_document(client)["budgets"]
     return {
         "fleet": fleet_document(client),
         "questions": inbox_page(queries, limit=_QUESTIONS)["questions"],
@@ -110,5 +107,5 @@ def overview_document(client: Client, hourly: HourlyRuns) -> Document:
         "created_today": sum(hours),
         "created_by_hour": hours,
         "batches": batches_overview(client, limit=_BATCHES)["batches"],
-        "spent_today": next((each for each in budgets if each["name"] == _DAY), None),
+        "spent_today": limits_document(client)["today"],
     }

@@ -108,6 +108,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "agents": (
         ("All available agents", "agents"),
         ("Variables, nodes and tools of one agent", "agents log-digest"),
+        ("What each agent has spent this week, dearest first", "agents --spent 7d"),
     ),
     "kb": (
         ("Build an agent's knowledge base", "kb build ./handbook"),

@@ -12,7 +12,7 @@ import click
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import complete_agents
-from sleipnir.scheduler.cli.connect import search_of, settings_of
+from sleipnir.scheduler.cli.connect import open_client, search_of, settings_of
 from sleipnir.scheduler.cli.formatting import columns
 from sleipnir.scheduler.cli.options import Options, common_options
 
@@ -24,6 +24,7 @@ with lazy_imports():
     from sleipnir.scheduler.agents import rendering
     from sleipnir.scheduler.config import machine_facts
     from sleipnir.scheduler.doctor import agent_needs
+    from sleipnir.scheduler.limits import money
     from sleipnir.scheduler.views import agents as agents_view
 
 if TYPE_CHECKING:
@@ -39,9 +40,18 @@ _LACKING = "!"
 
 @click.command
 @click.argument("name", required=False, shell_complete=complete_agents)
+@click.option(
+    "--spent",
+    "period",
+    type=click.Choice(("today", "7d", "30d")),
+    help="List what agents have spent instead, in days that begin at midnight UTC.",
+)
 @common_options(json=True)
-def agents(options: Options, name: str | None) -> None:
+def agents(options: Options, name: str | None, period: agents_view.Period | None) -> None:
     """List the available agents, or show one."""
+    if period is not None:
+        _print_spent(options, name, period)
+        return
     settings = settings_of(options)
     search = search_of(options)
     resources = preparation.resources_of(settings, search, require_knowledge=True)
@@ -95,6 +105,32 @@ def _print_table(options: Options, found: list[tuple[dict[str, Any], list[Requir
         click.echo(line)
     if any(row["missing"] for row, _ in found):
         options.say(f"{_LACKING} is missing here; `sleipnir agents NAME` says what to do")
+
+
+def _print_spent(options: Options, name: str | None, period: agents_view.Period) -> None:
+    with open_client(options, workers=False) as client:
+        document = agents_view.agents_document(client, period=period, sort="spent")
+    found = [
+        {"name": row["name"], **row["spent"]}
+        for row in document["agents"]
+        if row["spent"]["calls"] and name in (None, row["name"])
+    ]
+    if options.json:
+        for row in found:
+            click.echo(json.dumps(row, ensure_ascii=False))
+        return
+    texts = [
+        (row["name"], f"{row['calls']:,}", f"{row['total_tokens']:,}", _cost(row)) for row in found
+    ]
+    for line in columns(("AGENT", "CALLS", "TOKENS", "COST"), texts) if texts else ():
+        click.echo(line)
+    if not found:
+        options.say(f"nothing was spent since {document['since']}")
+
+
+def _cost(row: dict[str, Any]) -> str:
+    at_least = "at least " if row["unpriced_calls"] else ""
+    return f"{at_least}{money.dollars(row['cost_usd'])}"
 
 
 def _from(directory: str) -> str:

@@ -19,7 +19,7 @@ with lazy_imports():
     from sleipnir.scheduler.cli.many import audit
     from sleipnir.scheduler.cli.tables import limits as limit_table
     from sleipnir.scheduler.limits import commands as limit_commands
-    from sleipnir.scheduler.limits import report, rules
+    from sleipnir.scheduler.limits import money, report, rules
     from sleipnir.scheduler.store import rate_limiter
 
 if TYPE_CHECKING:
@@ -130,3 +130,6 @@ def _print(found: Report, options: Options) -> None:
         options.say("model calls have no limits; set some in config.yaml or with --set")
     for line in lines:
         click.echo(line)
+    if found.today.usd is None and found.today.tokens is None:
+        cost, tokens = money.dollars(found.today.spent_usd), found.today.spent_tokens
+        options.say(f"spent today, without a budget: {cost}, {tokens:,} tokens")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sleipnir.scheduler.runs.model import FINAL, Status
+from sleipnir.scheduler.runs.spending import Spent
+from sleipnir.scheduler.store.daily_spending import DAY_MS, spent_on
 from sleipnir.scheduler.store.keys import ALL_PARTITIONS
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.store.queries.indexes import IndexQueries, Span
@@ -99,6 +101,10 @@ class TotalQueries(IndexQueries):
             for partition in ALL_PARTITIONS:
                 pipe.hgetall(f"{partition}:tally")
             return _add_up(pipe.execute())
+
+    def spent_since(self, first_ms: int, now_ms: int) -> dict[str, Spent]:
+        """Return what was spent on the days (UTC) of these instants and between, by root agent."""
+        return spent_on(self._redis, range(first_ms // DAY_MS, now_ms // DAY_MS + 1))
 
     def batch_tallies(self, batches: Sequence[str]) -> list[dict[str, int]]:
         """Return the counts of batches, summed over partitions."""

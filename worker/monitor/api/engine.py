@@ -99,6 +99,7 @@ class LimitsDocument(AnswerDocument):
     limits: list[LimitLine]
     pauses: list[PauseLine]
     budgets: list[BudgetLine]
+    today: BudgetLine = Field(description="the day (UTC), with or without a budget")
 
 
 class NowDocument(AnswerDocument):
@@ -110,7 +111,14 @@ class NowDocument(AnswerDocument):
     created_today: int
     created_by_hour: list[int] = Field(description="of the last 24 hours, the current one last")
     batches: list[BatchProgressDocument]
-    spent_today: BudgetLine | None
+    spent_today: BudgetLine = Field(description="since midnight UTC, with or without a budget")
+
+
+class SpentDocument(AnswerDocument):
+    calls: int
+    total_tokens: int
+    cost_usd: float = Field(description="as far as prices are known")
+    unpriced_calls: int = Field(description="calls of unknown price")
 
 
 class UsedAgentDocument(AnswerDocument):
@@ -121,10 +129,14 @@ class UsedAgentDocument(AnswerDocument):
     runs: int
     failed: int
     took_s: dict[str, int | None]
-    cost_usd: float | None
+    cost_usd: float | None = Field(description="average of a run that has ended")
+    spent: SpentDocument = Field(description="by all its runs in the period, as it was spent")
 
 
 class AgentListDocument(AnswerDocument):
+    period: str
+    since: str = Field(description="begin of the period's first day, UTC")
+    spent: SpentDocument = Field(description="by all agents")
     agents: list[UsedAgentDocument]
 
 

@@ -205,7 +205,16 @@ OPERATIONS = (
         "Its finished runs, newest first, one JSON object per line.",
         "text/plain",
     ),
-    Operation("GET", "/api/v1/agents", "Agents with usage figures.", engine.AgentListDocument),
+    Operation(
+        "GET",
+        "/api/v1/agents",
+        "Agents with usage figures.",
+        engine.AgentListDocument,
+        {
+            "period": "that `spent` covers, in days (UTC): `today`, `7d` or `30d`; default `7d`",
+            "sort": "by `name`, `spent`, `runs` or `failed`",
+        },
+    ),
     Operation(
         "GET",
         "/api/v1/agents/{name}",

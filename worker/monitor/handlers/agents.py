@@ -27,14 +27,43 @@ from sleipnir.worker.monitor.masked import masked, masked_texts
 from sleipnir.worker.monitor.problems import Refused, problem_of
 
 _VARIABLE = "var-"
+_ORDERS = {"name": "by name", "spent": "by cost", "runs": "by runs", "failed": "by failures"}
+_PERIODS = {"today": "today", "7d": "last 7 days", "30d": "last 30 days"}
+_SPENT = {"today": "today", "7d": "in the last 7 days", "30d": "in the last 30 days"}
+# Of the list: the order that a head sorts by, its label, and whether the column has numbers.
+_COLUMNS = (
+    ("name", "Agent", False),
+    (None, "Kind", False),
+    (None, "From", False),
+    (None, "Description", False),
+    ("runs", "Ended", True),
+    ("failed", "Failed", True),
+    (None, "Median time", True),
+    (None, "95th percentile", True),
+    (None, "Mean cost", True),
+    (None, "Tokens spent", True),
+    ("spent", "Spent", True),
+)
 
 
 class AgentsHandler(DocumentHandler):
     tab, title = "agents", "Agents"
 
     async def get(self) -> None:
-        document = await self.site.call(agents.agents_document, self.site.client)
-        self.give(masked_texts(document))
+        period = self.choice_argument("period", tuple(agents.PERIODS), "7d")
+        sort = self.choice_argument("sort", agents.ORDERS, "name")
+        document = await self.site.call(
+            agents.agents_document, self.site.client, period=period, sort=sort
+        )
+        self.give(
+            masked_texts(document),
+            sort=sort,
+            orders=_ORDERS,
+            columns=_COLUMNS,
+            periods=tuple(agents.PERIODS),
+            period_words=_PERIODS,
+            spent_words=_SPENT,
+        )
 
 
 class AgentsApi(AgentsHandler):

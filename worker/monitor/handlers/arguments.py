@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
-from typing import Any, Final
+from collections.abc import Collection, Sequence
+from typing import Any, Final, TypeVar
 
 from tornado import web  # type: ignore[attr-defined]  # no stubs
 
 from sleipnir.worker.monitor.problems import bad_request
+
+T = TypeVar("T", bound=str)
 
 TOKEN_FIELD = "_token"
 MOST_INDEX: Final = 999_999_999
@@ -51,6 +53,16 @@ class ArgumentReader(web.RequestHandler):  # type: ignore[misc]  # no stubs
         """Return the number of a step, an item or another entry; None if it is not given."""
         text = self.text_argument(name)
         return None if text is None else whole_number(name, text)
+
+    def choice_argument(self, name: str, choices: Sequence[T], default: T) -> T:
+        """Return a query parameter that is one of several words."""
+        text = self.text_argument(name)
+        if text is None:
+            return default
+        for choice in choices:
+            if choice == text:
+                return choice
+        raise bad_request(f"{name} must be one of {', '.join(choices)}")
 
     def flag_argument(self, name: str) -> bool:
         """Return whether a switch is on; it is off if it is not given."""

@@ -62,7 +62,8 @@ class LimitsHandler(ActingHandler):
         touched = None
         if act is not None and problem is None:
             touched = await self.site.call(limits.touched_document, client, act.name)
-        names = {each["name"] for part in document.values() for each in part}
+        parts = (document["limits"], document["pauses"], document["budgets"])
+        names = {each["name"] for part in parts for each in part}
         self.give_page(
             "limits.html",
             tab="limits",

@@ -4,7 +4,7 @@
 -- spec: JSON, as scheduler/store/rate_limiter.py makes it
 -- USES limits
 -- OK   verdict delay_ms name why detail
---      verdict: go | wait | refused
+--      verdict: go | wait | refused | begin, if the day's budget has to be started first
 --      why: requests | tokens | concurrency | pause | command | budget | held
 --      detail: the reason of a pause; what is spent of a budget, JSON; for `go` its budgets, JSON
 local reservation = cjson.decode(spec)
@@ -114,6 +114,9 @@ for _, budget in ipairs(reservation.budgets) do
   budgets[#budgets + 1] = name
   if not redis.call('ZSCORE', id('holds', name), hold) then
     local has = read_budget(name)
+    if budget.id == 'day' and not has.begun then
+      return {'OK', {}, 'begin', 0, name, 'budget', ''}
+    end
     local more = 1 + has.granted
     local over = budget.cost and has.cost + reservation.cost > budget.cost * more
       or budget.tokens and has.tokens + reservation.worst_tokens > budget.tokens * more
