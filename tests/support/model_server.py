@@ -59,8 +59,8 @@ class Reply:
     # reset: the connection is reset; hang: nothing is ever sent; drip: the body never ends, one
     # blank after another, as gateways keep a line open; cut: only the beginning of a streamed reply
     # arrives; flood: `text` repeated as fast as possible until the client hangs up; garbled: `text`
-    # is the whole body, or one event of it.
-    fault: Literal["reset", "hang", "drip", "cut", "flood", "garbled"] | None = None
+    # is the whole body, or one event of it; raw: it is the whole body, with the headers given.
+    fault: Literal["reset", "hang", "drip", "cut", "flood", "garbled", "raw"] | None = None
     packed: bool = False  # compressed, whether requested or not
     pause_s: float = 0.0  # between the pieces of a streamed reply
 
@@ -245,6 +245,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._drip()
             case "flood":
                 self._flood(reply, request)
+            case "raw":
+                self._raw((reply.text or "").encode(), reply.headers)
             case "garbled":
                 self._garbled(reply.text or "", request)
 
@@ -338,6 +340,13 @@ class _Handler(BaseHTTPRequestHandler):
                 sent += len(out)
         except OSError:
             self.server.owner.flooded_bytes.append(sent)
+
+    def _raw(self, data: bytes, headers: Mapping[str, str]) -> None:
+        self.send_response(200)
+        for name, text in {**headers, "Content-Length": str(len(data))}.items():
+            self.send_header(name, text)
+        self.end_headers()
+        self.wfile.write(data)
 
     def _garbled(self, text: str, request: Request) -> None:
         streamed = request.body.get("stream")

@@ -28,7 +28,7 @@ from sleipnir.scheduler.runs.events import ChildrenDropped
 from sleipnir.scheduler.runs.model import FINAL, NO_USAGE, Usage
 from sleipnir.scheduler.runs.submit import NestedTooDeep
 from sleipnir.worker.agents.texts import pending, shortening
-from sleipnir.worker.llm.calls import ModelCalls
+from sleipnir.worker.llm.calls import ModelCalls, require_whole_answer
 from sleipnir.worker.llm.client import ModelCallFailed
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.services import SpawnOrder
@@ -176,11 +176,14 @@ class Children:
             {"role": "user", "content": output},
         ]
         model = self._visit.node.config.summarization_model
+        usage = NO_USAGE
         try:
             reply = self._calls.ask_beside(messages, model, key)
+            usage = reply.usage
+            require_whole_answer(reply)
         except ModelCallFailed as error:
             reason = self._visit.mask(error.message)
-            return {"summarized": False, "warning": f"it is not shortened: {reason}"}, NO_USAGE
+            return {"summarized": False, "warning": f"it is not shortened: {reason}"}, usage
         if not reply.text.strip():
             warning = "it is not shortened: the model produced no output"
             return {"summarized": False, "warning": warning}, reply.usage

@@ -15,6 +15,7 @@ from sleipnir.graphs.state import decode
 from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S, pool
 from sleipnir.scheduler.schema_checks.checking import SchemaInvalid, Unchecked
 from sleipnir.worker.llm.client import Message, ModelCallFailed
+from sleipnir.worker.llm.thoughts import separated
 
 Ask = Callable[[Sequence[Message]], str]
 
@@ -23,8 +24,6 @@ ERRORS_SHOWN = 5
 ERROR_LIMIT = 200
 REPLY_LIMIT = 300
 
-_BLANKS = re.compile(r"\s*")
-_THOUGHT, _THOUGHT_END = "<think>", "</think>"
 _FENCE_START = re.compile(r"```(?:json(?![a-z0-9]))?", re.IGNORECASE)
 
 _HINT = (
@@ -55,20 +54,11 @@ def schema_hint(schema: dict[str, Any]) -> str:
 
 
 def clean(text: str) -> str:
-    """Return the text without leading `<think>` sections and without a code fence around it."""
-    start = _after_blanks(text, 0)
-    while text.startswith(_THOUGHT, start):
-        end = text.find(_THOUGHT_END, start)
-        if end < 0:
-            break
-        start = _after_blanks(text, end + len(_THOUGHT_END))
-    if fence := _FENCE_START.match(text, start):
-        start = fence.end()
-    return text[start:].rstrip().removesuffix("```").strip()
-
-
-def _after_blanks(text: str, start: int) -> int:
-    return _BLANKS.match(text, start).end()  # type: ignore[union-attr] # it always matches
+    """Return the text without the model's thoughts and without a code fence around it."""
+    text = separated(text).answer.strip()
+    if fence := _FENCE_START.match(text):
+        text = text[fence.end() :]
+    return text.rstrip().removesuffix("```").strip()
 
 
 def accept(text: str, schema: dict[str, Any], limit_s: float = DEFAULT_LIMIT_S) -> Any:

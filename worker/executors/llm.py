@@ -76,7 +76,8 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
         return Deferred(delay_s, visit.mask(wait.reason), wait.for_person)
     writes = dict(output) if node.output_schema is not None and isinstance(output, dict) else {}
     update_state(visit, writes, {"output": output})
-    return Wrote(writes, node.targets, output, usage=calls.usage, warnings=toolset.warnings)
+    warnings = (*toolset.warnings, *calls.warnings)
+    return Wrote(writes, node.targets, output, usage=calls.usage, warnings=warnings)
 
 
 def _output(visit: Visit[LlmNode], calls: ModelCalls, toolset: Toolset, skills: Skills) -> Any:

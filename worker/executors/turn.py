@@ -101,7 +101,8 @@ def _with_opening(
     """Add to a first turn's outcome what the run keeps of its opening, and the warnings."""
     transcript = calls.transcript
     lasting = {**lasting_instructions(visit, transcript), **lasting_sources(transcript)}
-    warnings = (*toolset.warnings, *search_warnings(transcript), *outcome.warnings)
+    found = (*toolset.warnings, *search_warnings(transcript), *calls.warnings)
+    warnings = (*found, *outcome.warnings)
     return replace(outcome, writes={**outcome.writes, **lasting}, warnings=warnings)
 
 

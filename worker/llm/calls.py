@@ -44,6 +44,7 @@ class ModelCalls:
     transcript: Transcript = field(init=False)
     # Whether the model was told that its last calls were cut off; the next time is a failure.
     told_of_cut: bool = False
+    warnings: tuple[str, ...] = ()  # about settings that the model does not take
     _asked: int = 0
 
     def __post_init__(self) -> None:
@@ -69,9 +70,10 @@ class ModelCalls:
             whole: whether a text that was cut off is a failure in any case.
 
         Raises:
-            ModelCallFailed: also if there is no model, or no time left to ask; `ReplyRefused`: the
-                model or a content filter refused; `CutOff`: the reply was cut off. With calls, it
-                is returned once, so that the model can be told.
+            ModelCallFailed: also if there is no model, or no time left to ask.
+            ReplyRefused: the model or a content filter refused.
+            CutOff: the reply was cut off. With calls, it is returned once, so that the model can be
+                told.
             MustWait: a limit delays the call.
         """
         reply = self._recorded_or_new(self._request(messages, tools), streamed=streamed)
@@ -105,12 +107,17 @@ class ModelCalls:
         self.transcript.require_recorded()
         reply = self._reply_to(request, self._caller(str(self._asked), streamed=streamed))
         self.transcript.took(reply)
+        for setting in sorted(reply.without & request.settings().keys()):
+            warning = f"{request.model} does not take {setting}: it was left out"
+            self.warnings = tuple(dict.fromkeys((*self.warnings, warning)))
         if reply.is_cut:
             self.visit.services.narration.narrate(ReplyCut(self.visit.node_id, reply.tokens))
         return reply
 
     def ask_beside(self, messages: Sequence[Message], model: str | None, key: str) -> Reply:
-        """Return a reply that is not part of the conversation; the caller records what comes of it.
+        """Return a reply that is not part of the conversation.
+
+        The caller records what comes of it, and checks whether it is an answer.
 
         Args:
             model: None for the visit's own.
@@ -121,11 +128,7 @@ class ModelCalls:
         """
         self._require_time()
         request = ModelRequest(model or self.model, messages, (), self.temperature, self.top_p)
-        reply = self._reply_to(request, self._caller(key, streamed=False))
-        require_answer(reply)
-        if reply.is_cut:
-            raise CutOff(reply)
-        return reply
+        return self._reply_to(request, self._caller(key, streamed=False))
 
     def _require_time(self) -> None:
         if not self.model:
@@ -205,6 +208,17 @@ def require_answer(reply: Reply) -> None:
         raise ReplyRefused(f"the model refused: {reply.refusal}")
     if reply.finish == "content_filter":
         raise ReplyRefused("stopped by the provider's content filter")
+
+
+def require_whole_answer(reply: Reply) -> None:
+    """Check that a reply is an answer, as `require_answer`, and whole.
+
+    Raises:
+        ReplyRefused, CutOff: it is not.
+    """
+    require_answer(reply)
+    if reply.is_cut:
+        raise CutOff(reply)
 
 
 def _in_words(usage: Usage) -> str:

@@ -94,6 +94,7 @@ class Reply:
     source: Literal["model", "cached", "replayed"] = "model"
     finish: Finish | None = None  # why it ended; None: the model was done
     replayed_tokens: int = 0  # its length, if it cost nothing now
+    without: frozenset[str] = frozenset()  # fields of the request that the server refuses
 
     @property
     def is_cut(self) -> bool:

@@ -139,7 +139,7 @@ def test_a_run_that_is_cancelled_leaves_what_it_had_committed(
     engine.drive()
 
     roles = [role for role, _ in said(server)]
-    assert roles == ["system", "user", "assistant", "tool", "user"]
+    assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
 
 
 def test_a_session_keeps_its_variables_and_its_instructions(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import count
@@ -15,6 +14,8 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.scheduler.runs.recording import Finish
 from sleipnir.worker.llm.client import Embedded, Endpoint, Listener, Message, ModelRequest, Reranked
+from sleipnir.worker.llm.provider.history import REASONING, THOUGHTS
+from sleipnir.worker.llm.thoughts import separated
 
 # The fields of a message that are texts: what the model says, its reasoning under both of its
 # names, and why it refuses. All others are about the server.
@@ -32,9 +33,6 @@ _FINISHES: Mapping[str, Finish] = {
     ),
     "recitation": "content_filter",
 }
-
-# How replies begin if the server does not separate the model's reasoning from its answer.
-_THOUGHTS = re.compile(r"<think(?:ing)?>(.*?)</think(?:ing)?>(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +53,13 @@ class ProviderClient(Protocol):
         endpoint: Endpoint,
         listener: Listener | None,
         limit_bytes: int,
+        without: frozenset[str],
     ) -> Answer:
-        """Ask, within the bounds that `transport` has for the calling thread."""
+        """Ask, within the bounds that `transport` has for the calling thread.
+
+        Args:
+            without: fields to leave out, see `refused_fields`.
+        """
 
     def embed(self, texts: Sequence[str], endpoint: Endpoint) -> Embedded:
         """Return the vectors of texts, within the same bounds."""
@@ -73,6 +76,10 @@ class NotACompletion(Exception):
 
     def __init__(self, received: object) -> None:
         super().__init__(f"Empty or invalid response from LLM endpoint. Received: {received!r}")
+
+
+class NoStream(Exception):
+    """The server did not stream its reply, which is lost for a client that expected a stream."""
 
 
 class ErrorReply(Exception):
@@ -132,12 +139,12 @@ def _object(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def assistant_message(said: Mapping[str, Any]) -> Message:
+def assistant_message(said: Mapping[str, Any], finish: Finish | None = None) -> Message:
     """Return a message as the next request and the records need it: no nulls, calls with ids."""
     message = {name: value for name, value in said.items() if value is not None}
     message["role"] = "assistant"
     if "content" in message:
-        message |= _with_thoughts_apart(message, text_of(message["content"]))
+        message |= _with_thoughts_apart(message, text_of(message["content"]), finish)
     calls = calls_of(message)
     message.pop("tool_calls", None)
     if calls:
@@ -174,12 +181,14 @@ def arguments_of(function: Mapping[str, Any]) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(_finite(arguments))
 
 
-def _with_thoughts_apart(message: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """Separate a model's reasoning from its answer."""
-    thoughts = _THOUGHTS.match(text) if text.startswith("<think") else None
-    if thoughts is None or any(name in message for name in ("reasoning_content", "reasoning")):
+def _with_thoughts_apart(
+    message: Mapping[str, Any], text: str, finish: Finish | None
+) -> dict[str, Any]:
+    """Separate a model's reasoning from its answer, unless the server has done so."""
+    if any(message.get(name) for name in REASONING):
         return {"content": text}
-    return {"reasoning_content": thoughts[1], "content": thoughts[2]}
+    thoughts, answer = separated(text, is_cut=finish == "length")
+    return {THOUGHTS: thoughts, "content": answer} if thoughts else {"content": answer}
 
 
 def _identified(calls: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -17,6 +17,27 @@ from sleipnir.worker.llm.provider.answer import (
 )
 from sleipnir.worker.llm.provider.streamed_calls import StreamedCalls
 
+# How the lines of an event begin; a comment with a colon.
+_EVENT_LINES = (b"data:", b"event:", b"id:", b"retry:", b":")
+_HEAD_BYTES = max(map(len, _EVENT_LINES))
+_BLANK = b" \t\r\n"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def first_bytes(pieces: Iterator[bytes]) -> bytes:
+    """Return the beginning of a body, without blanks before it; as much as `is_event` needs."""
+    head = b""
+    for piece in pieces:
+        head = (head + piece).removeprefix(_BYTE_ORDER_MARK).lstrip(_BLANK)
+        if len(head) >= _HEAD_BYTES:
+            break
+    return head
+
+
+def is_event(head: bytes) -> bool:
+    """Return whether a body that begins like this is a stream of events, whatever its type says."""
+    return head.startswith(_EVENT_LINES)
+
 
 def events(pieces: Iterable[bytes]) -> Iterator[str]:
     """Yield the data of each event of a stream whose line ends are uniform."""

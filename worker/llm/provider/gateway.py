@@ -27,12 +27,14 @@ from sleipnir.worker.llm.client import (
     Reranked,
 )
 from sleipnir.worker.llm.provider import openai_client
-from sleipnir.worker.llm.provider.answer import ProviderClient
+from sleipnir.worker.llm.provider.answer import Answer, ProviderClient
 from sleipnir.worker.llm.provider.by_litellm import is_installed, require_litellm
 from sleipnir.worker.llm.provider.failures import failure_of
+from sleipnir.worker.llm.provider.history import marked, provider_of
 from sleipnir.worker.llm.provider.model_catalog import at_price
 from sleipnir.worker.llm.provider.network import CANCELLATION
 from sleipnir.worker.llm.provider.openai_servers import address_of
+from sleipnir.worker.llm.provider.refused_fields import RefusedFields, refused_field
 from sleipnir.worker.llm.provider.routing import is_asked_directly
 from sleipnir.worker.llm.provider.transport import (
     DEADLINE,
@@ -49,6 +51,8 @@ with lazy_imports():
     from sleipnir.worker.llm.provider import litellm_client
 
 T = TypeVar("T")
+
+_refused = RefusedFields()
 
 # Of one reply; numbers take ten times their size as text.
 _NUMBERS_BYTES = 128 * 1024 * 1024
@@ -74,13 +78,41 @@ def call(
     }
     try:
         with _bounded(limit_s, values):
-            answer = client.ask(request, endpoint, listener, limit_bytes)
+            answer, without = _asked(client, request, endpoint, listener, limit_bytes)
+        message = marked(answer.message, provider_of(request))
         usage = _with_cost(answer.usage, endpoint)
-        return Reply(answer.message, usage, finish=answer.finish)
+        return Reply(message, usage, finish=answer.finish, without=without)
     except Exception as error:
         if cancellation is not None and cancellation.is_set():
             raise ModelCallFailed("cancelled: the run no longer needs this reply") from error
         raise failure_of(error, limit_s, client.missing_keys(endpoint)) from error
+    finally:
+        if listener is not None:
+            listener.end()
+
+
+def _asked(
+    client: ProviderClient,
+    request: ModelRequest,
+    endpoint: Endpoint,
+    listener: Listener | None,
+    limit_bytes: int,
+) -> tuple[Answer, frozenset[str]]:
+    """Return the answer, and the fields that were left out as the server refuses them."""
+    known = without = _refused.of(endpoint)
+    streamed = listener is not None
+    while True:
+        try:
+            answer = client.ask(request, endpoint, listener, limit_bytes, without)
+        except Exception as error:
+            field = refused_field(error, request, without, streamed=streamed)
+            if field is None:
+                raise
+            without |= {field}
+        else:
+            if without != known:
+                _refused.remember(endpoint, without)
+            return answer, without
 
 
 def embed(

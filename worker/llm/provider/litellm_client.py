@@ -26,12 +26,14 @@ from sleipnir.worker.llm.client import (
 from sleipnir.worker.llm.provider import model_catalog
 from sleipnir.worker.llm.provider.answer import (
     Answer,
+    NoStream,
     assistant_message,
     finish_of,
     order_of,
     tokens_reranked,
     vectors_of,
 )
+from sleipnir.worker.llm.provider.history import messages_for
 from sleipnir.worker.llm.provider.model_catalog import ModelFacts
 from sleipnir.worker.llm.provider.pieces import Pieces
 from sleipnir.worker.llm.provider.transport import LONGEST_CALL_S, shared_transport
@@ -64,18 +66,27 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def ask(
-    request: ModelRequest, endpoint: Endpoint, listener: Listener | None, limit_bytes: int
+    request: ModelRequest,
+    endpoint: Endpoint,
+    listener: Listener | None,
+    limit_bytes: int,
+    without: frozenset[str],
 ) -> Answer:
     """Implement `ProviderClient.ask`."""
-    arguments = _arguments(request, endpoint)
-    if listener is None:
-        response = litellm.completion(**arguments)
-        cost_usd = response._hidden_params.get("response_cost")
-        return Answer(_message(response), _usage(response, cost_usd), _finish(response))
-    response, calls = _in_pieces(arguments, listener, limit_bytes)
-    message = _message(response, {"tool_calls": calls} if calls else {})
-    usage = _usage(response, _cost_usd(response, endpoint.model))
-    return Answer(message, usage, _finish(response))
+    arguments = _arguments(request, endpoint, without)
+    if listener is not None and "stream" not in without:
+        if "stream_options" not in without:
+            arguments["stream_options"] = {"include_usage": True}
+        response, calls = _in_pieces(arguments, listener, limit_bytes)
+        usage = _usage(response, _cost_usd(response, endpoint.model))
+        message = _message(response, {"tool_calls": calls} if calls else {})
+        return Answer(message, usage, _finish(response))
+    response = litellm.completion(**arguments)
+    cost_usd = response._hidden_params.get("response_cost")
+    message = _message(response)
+    if listener is not None:
+        listener.on_text(message.get("content", ""))
+    return Answer(message, _usage(response, cost_usd), _finish(response))
 
 
 def embed(texts: Sequence[str], endpoint: Endpoint) -> Embedded:
@@ -123,8 +134,12 @@ def facts_of(model: str) -> ModelFacts:
     return model_catalog.facts_in(known)
 
 
-def _arguments(request: ModelRequest, endpoint: Endpoint) -> dict[str, Any]:
-    settings = request.settings()
+def _arguments(
+    request: ModelRequest, endpoint: Endpoint, without: frozenset[str]
+) -> dict[str, Any]:
+    given = request.settings()
+    settings = {name: value for name, value in given.items() if name not in without}
+    messages = messages_for(request, reasoning="reasoning" not in without)
     if "max_tokens" in settings and endpoint.model.startswith("openai/"):
         settings["max_completion_tokens"] = settings.pop("max_tokens")
     if request.tools:
@@ -132,7 +147,7 @@ def _arguments(request: ModelRequest, endpoint: Endpoint) -> dict[str, Any]:
     return {
         **_place(endpoint),
         # A copy, as litellm adapts the messages to the provider and the conversation goes on.
-        "messages": json.loads(json.dumps([dict(message) for message in request.messages])),
+        "messages": json.loads(json.dumps(messages)),
         "max_retries": 0,
         # Whether a model takes a setting is up to the provider, not litellm's tables.
         "allowed_openai_params": list(settings),
@@ -156,19 +171,17 @@ def _in_pieces(
     arguments: Mapping[str, Any], listener: Listener, limit_bytes: int
 ) -> tuple[Any, Sequence[Mapping[str, Any]]]:
     """Stream a response; return it as if it had not been streamed, and its calls."""
-    try:
-        # Not every provider supports `stream_options`. All settings that the caller gave are
-        # allowed, so nothing else can be dropped.
-        stream = litellm.completion(
-            **arguments, stream=True, stream_options={"include_usage": True}, drop_params=True
-        )
-        pieces = Pieces(limit_bytes, stream.chunks)
-        for piece in stream:
-            text = pieces.take(piece)
-            if text:
-                listener.on_text(text)
-    finally:
-        listener.end()
+    # litellm knows of some providers that do not support `stream_options`. All settings that the
+    # caller gave are allowed, so nothing else can be dropped.
+    stream = litellm.completion(**arguments, stream=True, drop_params=True)
+    pieces = Pieces(limit_bytes, stream.chunks)
+    for piece in stream:
+        text = pieces.take(piece)
+        if text:
+            listener.on_text(text)
+    if not stream.chunks:
+        # litellm makes an empty reply of a body without events.
+        raise NoStream
     whole = litellm.stream_chunk_builder(pieces.all, messages=arguments["messages"])
     return whole, pieces.calls.all()
 
@@ -190,7 +203,7 @@ def _message(response: Any, streamed: Mapping[str, Any] = _NOTHING) -> Message:
     # Added by litellm and mostly empty; strict servers refuse it in the next request.
     if not any((message.get("provider_specific_fields") or {}).values()):
         message.pop("provider_specific_fields", None)
-    return assistant_message(message)
+    return assistant_message(message, _finish(response))
 
 
 def _finish(response: Any) -> Finish | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import httpx
@@ -25,7 +26,13 @@ from sleipnir.worker.llm.provider.answer import (
     tokens_reranked,
     vectors_of,
 )
-from sleipnir.worker.llm.provider.event_stream import StreamedReply, events
+from sleipnir.worker.llm.provider.event_stream import (
+    StreamedReply,
+    events,
+    first_bytes,
+    is_event,
+)
+from sleipnir.worker.llm.provider.history import messages_for
 from sleipnir.worker.llm.provider.openai_servers import ModelAddress, address_of, key_variables
 from sleipnir.worker.llm.provider.transport import shared_transport
 
@@ -33,19 +40,23 @@ _END = "[DONE]"
 
 
 def ask(
-    request: ModelRequest, endpoint: Endpoint, listener: Listener | None, limit_bytes: int
+    request: ModelRequest,
+    endpoint: Endpoint,
+    listener: Listener | None,
+    limit_bytes: int,
+    without: frozenset[str],
 ) -> Answer:
     """Implement `ProviderClient.ask`."""
     address = address_of(endpoint)
     assert address is not None, f"{endpoint.model} is not asked directly"
-    body = _body(request, address)
+    body = _body(request, address, without)
     if listener is None:
         return _answer(_whole(_send(address, address.url, body)), address)
-    body |= {"stream": True, "stream_options": {"include_usage": True}}
-    try:
-        return _streamed(address, body, listener, limit_bytes)
-    finally:
-        listener.end()
+    if "stream" not in without:
+        body["stream"] = True
+        if "stream_options" not in without:
+            body["stream_options"] = {"include_usage": True}
+    return _heard(address, body, listener, limit_bytes)
 
 
 def embed(texts: Sequence[str], endpoint: Endpoint) -> Embedded:
@@ -91,11 +102,12 @@ def _client() -> httpx.Client:
     )
 
 
-def _body(request: ModelRequest, address: ModelAddress) -> dict[str, Any]:
+def _body(request: ModelRequest, address: ModelAddress, without: frozenset[str]) -> dict[str, Any]:
+    settings = _settings(request, address)
     body: dict[str, Any] = {
         "model": address.model,
-        "messages": [dict(message) for message in request.messages],
-        **_settings(request, address),
+        "messages": messages_for(request, reasoning="reasoning" not in without),
+        **{name: value for name, value in settings.items() if name not in without},
         **address.asks_cost,
     }
     if request.tools:
@@ -161,21 +173,34 @@ def _answered(
     message: Mapping[str, Any], usage: Any, finish: Finish | None, address: ModelAddress
 ) -> Answer:
     said = {name: message[name] for name in (*SAID, "tool_calls") if name in message}
-    return Answer(assistant_message(said), _usage(usage, address), finish)
+    return Answer(assistant_message(said, finish), _usage(usage, address), finish)
+
+
+def _heard(
+    address: ModelAddress, body: Mapping[str, Any], listener: Listener, limit_bytes: int
+) -> Answer:
+    """Return the answer; the listener gets its text as it arrives."""
+    response = _send(address, address.url, body)
+    pieces = response.iter_raw()
+    head = first_bytes(pieces)
+    if is_event(head):
+        return _streamed(response, chain([head], pieces), address, listener, limit_bytes)
+    # The server does not stream, or this is no model server at all.
+    text = b"".join(chain([head], pieces)).decode("utf-8-sig", "replace")
+    answer = _answer(_read(text), address)
+    listener.on_text(answer.message.get("content", ""))
+    return answer
 
 
 def _streamed(
-    address: ModelAddress, body: Mapping[str, Any], listener: Listener, limit_bytes: int
+    response: httpx.Response,
+    pieces: Iterable[bytes],
+    address: ModelAddress,
+    listener: Listener,
+    limit_bytes: int,
 ) -> Answer:
-    """Stream the answer; the listener gets its text as it arrives."""
-    response = _send(address, address.url, body)
-    if response.headers.get("Content-Type", "").startswith("application/json"):
-        # The server does not stream, or reports an error.
-        answer = _answer(_whole(response), address)
-        listener.on_text(answer.message.get("content", ""))
-        return answer
     reply = StreamedReply(limit_bytes)
-    for data in events(response.iter_raw()):
+    for data in events(pieces):
         if data == _END:
             reply.is_complete = True
             break

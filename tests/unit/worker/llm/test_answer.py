@@ -21,11 +21,50 @@ def test_a_text_may_come_in_parts() -> None:
     assert assistant_message({"content": parts})["content"] == "ab"
 
 
-def test_thoughts_are_no_part_of_what_is_said() -> None:
-    message = assistant_message({"content": "<think>why?</think>\nbecause"})
+@pytest.mark.parametrize(
+    ("text", "thoughts"),
+    [
+        ("<think>why?</think>because", "why?"),
+        ("<think>why?</think>\n\nbecause", "why?"),
+        ("\n <think>\nwhy?\n</think>\nbecause", "why?"),
+        ("<Think>why?</THINK>because", "why?"),
+        ("<thinking>why?</thinking>because", "why?"),
+        ("<thought>why?</thought>because", "why?"),
+        ("<think>why?</think>\n<think>so?</think>because", "why?\nso?"),
+        ("why?\n</think>\n\nbecause", "why?"),
+        ("why?</think>because", "why?"),
+        ("</think>\nbecause", None),
+        ("<think>why?</think>\n</think>because", "why?"),
+        ("<think>\n\n</think>\n\nbecause", None),
+        ("why?\n</think><think>so?</think>because", "why?\nso?"),
+    ],
+)
+def test_thoughts_are_no_part_of_what_is_said(text: str, thoughts: str | None) -> None:
+    message = assistant_message({"content": text})
 
-    assert message["content"] == "\nbecause"
-    assert message["reasoning_content"] == "why?"
+    assert (message["content"], message.get("thoughts")) == ("because", thoughts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Use the <think> tag and the </think> tag.",
+        "It ends with </think> in most models.",
+        "It ends with `</think>`\nor so.",
+        "As in:\n<think>\nhm\n</think>\nDone.",
+        "<think>never closed",
+        "<thinker>x</thinker>",
+        "\n plain ",
+    ],
+)
+def test_a_text_that_mentions_the_tags_is_left_alone(text: str) -> None:
+    assert assistant_message({"content": text}) == {"role": "assistant", "content": text}
+
+
+def test_a_text_that_is_cut_off_within_the_thoughts_says_nothing() -> None:
+    message = assistant_message({"content": "<think>never clo"}, "length")
+
+    assert (message["content"], message["thoughts"]) == ("", "never clo")
 
 
 def test_thoughts_that_come_apart_leave_the_text_alone() -> None:
