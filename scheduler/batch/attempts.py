@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from sleipnir.scheduler.batch.identity import run_id_of
 from sleipnir.scheduler.batch.ledger import Item
+from sleipnir.scheduler.batch.reported import outcome_of
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.queries.records import RunSummary
 
@@ -33,11 +33,12 @@ def last_attempts(
         for position, summary in present:
             _require_agent(batch, agent, summary)
             found[position] = attempt, summary
-        # Only an unsuccessful attempt can be followed by another one.
+        # Only an attempt that did not succeed in all its nodes can be followed by another one.
         positions = [
             position
             for position, summary in present
-            if summary.status.is_final and summary.status != Status.SUCCEEDED
+            if summary.status.is_final
+            and outcome_of(summary.status, summary.failed_nodes) != "good"
         ]
         attempt += 1
     return found

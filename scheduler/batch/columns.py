@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sleipnir.graphs.dataflow import declared_writes, state_reads
 from sleipnir.graphs.normal_agent import is_normal
-from sleipnir.graphs.schema import Graph
+from sleipnir.graphs.schema import Graph, ScriptNode
 from sleipnir.graphs.validator.scripts import words_of_scripts
 from sleipnir.scheduler.runs.submit import PROMPT_KEY
 
@@ -20,4 +20,6 @@ def known_keys(graph: Graph, directory: Path) -> frozenset[str]:
     for node in graph.nodes.values():
         keys.update(declared_writes(node))
         keys.update(read.key for read in state_reads(node))
+    if any(graph.nodes_of(ScriptNode)):
+        keys.add("prompt")  # a script may use the state as a whole
     return frozenset(keys | words_of_scripts(directory, graph))

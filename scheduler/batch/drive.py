@@ -13,19 +13,20 @@ from functools import partial
 from time import monotonic
 
 from sleipnir.scheduler.batch.attempts import last_attempts
-from sleipnir.scheduler.batch.finished import FinishedLine, InInputOrder, read_runs
+from sleipnir.scheduler.batch.finished import FinishedLine, InInputOrder
 from sleipnir.scheduler.batch.identity import run_id_of
 from sleipnir.scheduler.batch.ledger import Item, Ledger
 from sleipnir.scheduler.batch.limit_wait import limit_wait
+from sleipnir.scheduler.batch.line_states import LineStates
 from sleipnir.scheduler.batch.lines import request_of
 from sleipnir.scheduler.batch.options import BatchOptions, Progress
+from sleipnir.scheduler.batch.reported import Outcome, outcome_of
 from sleipnir.scheduler.batch.retries import Retries
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.errors import BudgetUsedUp
 from sleipnir.scheduler.preparation import PreparedAgent
-from sleipnir.scheduler.runs.model import NO_USAGE, Status, Usage
+from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.store.queries.narration import CompletionFeed
-from sleipnir.scheduler.store.queries.records import RunSummary
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
 
 _WAIT_S = 0.5
@@ -41,7 +42,6 @@ class Batch:
     """The runs of an agent for the lines of a ledger.
 
     Args:
-        earlier: usage of the results that the ledger has as reported.
         on_progress: called several times a second.
     """
 
@@ -52,7 +52,6 @@ class Batch:
         ledger: Ledger,
         options: BatchOptions,
         *,
-        earlier: Usage = NO_USAGE,
         on_progress: Callable[[Progress], None] = lambda _progress: None,
     ) -> None:
         self._client = client
@@ -60,19 +59,14 @@ class Batch:
         self._ledger = ledger
         self._options = options
         self._on_progress = on_progress
-        reported = ledger.count("reported")
-        self.progress = Progress(
-            total=len(ledger),
-            earlier=reported,
-            succeeded=reported,
-            usage=earlier,
-            known_cost_usd=earlier.cost_usd or 0.0,
-        )
+        self.progress = Progress(total=len(ledger))
         self._reconciled = 0  # number of the last line whose runs were looked up
         self._in_order = InInputOrder(ledger, client.queries)
         self._ready: deque[Callable[[], None]] = deque()  # each starts or continues a run
         self._retries = Retries(client, agent, self.progress)
-        self._finished_cost = self.progress.known_cost_usd
+        self._lines = LineStates(
+            ledger, self.progress, client.queries, self._retries, ordered=options.ordered
+        )
         self._poll_at = 0.0
         self._unkept: list[str] = []  # submitted runs that may not be on disk yet
         self._keep_at = 0.0
@@ -84,7 +78,7 @@ class Batch:
         """Run all lines; yield each as it finishes, including those of earlier starts.
 
         Ends when every line has finished, waits for a person, or is held back by the budget.
-        Lines that the ledger has as reported are not yielded again.
+        Lines of which the ledger has the newest result as reported are not yielded again.
         """
         if not self._options.ordered:
             yield from self._as_they_finish()
@@ -115,6 +109,7 @@ class Batch:
                     # The rest waits for people; one may just have answered.
                     yield from self._poll()
                     if self.progress.in_flight == 0 and not self._ready:
+                        yield from self._retried_by_others()
                         return
                 yield from self._follow(completions)
 
@@ -122,8 +117,9 @@ class Batch:
         self._on_progress(self.progress)
         self._keep_if_due()
         ended = completions.wait(_WAIT_S)
+        # A run whose result was reported may have been retried by somebody else.
         items = [item for run_id in dict.fromkeys(ended) if (item := self._ledger.of_run(run_id))]
-        yield from self._finish(items)
+        yield from self._lines.finish(items)
         if monotonic() > self._poll_at:
             yield from self._poll()
 
@@ -145,7 +141,7 @@ class Batch:
                 # Over budget, only runs that are already going are followed.
                 if not self._over_budget():
                     start()
-                yield from self._finish(self._retries.take_refused())
+                yield from self._lines.finish(self._retries.take_refused())
             elif page := self._ledger.page("todo", self._reconciled):
                 self._reconciled = page[-1].number
                 yield from self._reconcile(page)
@@ -155,7 +151,8 @@ class Batch:
 
     def _over_budget(self) -> bool:
         budget = self._options.budget_usd
-        if budget is not None and self.progress.known_cost_usd >= budget:
+        spent = max(self.progress.known_cost_usd, self.progress.spent.known_usd)
+        if budget is not None and spent >= budget:
             self.progress.over_budget = True
         return self.progress.over_budget
 
@@ -174,14 +171,13 @@ class Batch:
             return
         self._started(item, run_id)
 
-    def _retry(self, item: Item, run_id: str, usage: Usage) -> None:
-        if self._retries.go_on(item, run_id, usage):
+    def _retry(self, item: Item, run_id: str) -> None:
+        if self._retries.go_on(item, run_id):
             self._started(item, run_id)
 
     def _started(self, item: Item, run_id: str) -> None:
         self._unkept.append(run_id)
-        self._ledger.mark(item.number, "open", run_id)
-        self.progress.in_flight += 1
+        self._lines.start(item, run_id)
 
     def _keep_if_due(self) -> None:
         if self._unkept and monotonic() > self._keep_at:
@@ -199,31 +195,31 @@ class Batch:
         attempts = last_attempts(self._client.queries, self._options.name, self._agent.name, page)
         for item, (attempt, summary) in zip(page, attempts, strict=True):
             run_id = run_id_of(self._options.name, item.item, attempt)
-            if not self._options.retry_failed and _is_reported(item, run_id, summary):
-                self._ledger.mark(item.number, "reported", item.run_id)
-                self.progress.failed += 1
-                self.progress.earlier += 1
-            elif summary is None:
+            said = item.reported
+            if summary is None and (said is None or self._is_wanted_again(said.outcome)):
                 self._ready.append(partial(self._submit, item, attempt))
+            elif summary is None:  # Redis has removed the run by now
+                self._lines.keep(item)
             elif not summary.status.is_final:
-                self._track(item, run_id, summary)
-            elif summary.status == Status.SUCCEEDED or not self._options.retry_failed:
+                self._lines.follow(item, run_id, waits=summary.status == Status.WAITING)
+            elif self._is_wanted_again(outcome_of(summary.status, summary.failed_nodes)):
+                self._start_again(item, run_id, attempt)
+            elif said is not None and (said.run_id, said.tries) == (run_id, summary.tries):
+                self._lines.keep(item)
+            else:
                 over.append(replace(item, run_id=run_id))
                 self.progress.earlier += 1
-            elif not self._options.from_start:
-                self._ready.append(partial(self._retry, item, run_id, summary.usage))
-            else:
-                self._client.store.runs.leave_batch(self._options.name, run_id)
-                self._ready.append(partial(self._submit, item, attempt + 1))
-        yield from self._finish(over)
+        yield from self._lines.finish(over)
 
-    def _track(self, item: Item, run_id: str, summary: RunSummary) -> None:
-        if summary.status == Status.WAITING:
-            self._ledger.mark(item.number, "waiting", run_id)
-            self.progress.waiting += 1
-        else:
-            self._ledger.mark(item.number, "open", run_id)
-            self.progress.in_flight += 1
+    def _is_wanted_again(self, outcome: Outcome) -> bool:
+        return self._options.retry_failed and outcome != "good"
+
+    def _start_again(self, item: Item, run_id: str, attempt: int) -> None:
+        if not self._options.from_start:
+            self._ready.append(partial(self._retry, item, run_id))
+            return
+        self._client.store.runs.leave_batch(self._options.name, run_id)
+        self._ready.append(partial(self._submit, item, attempt + 1))
 
     # ---- following runs
 
@@ -240,60 +236,26 @@ class Batch:
                 elif summary.status.is_final:
                     over.append(item)
                 else:
-                    self._move(item, waits=summary.status == Status.WAITING)
+                    self._lines.move(item, waits=summary.status == Status.WAITING)
                     cost += summary.usage.cost_usd or 0.0
-            yield from self._finish(over)
-        self.progress.known_cost_usd = self._finished_cost + cost
+            yield from self._lines.finish(over)
+        self.progress.known_cost_usd = self.progress.spent.known_usd + cost
         self.progress.limit_wait = limit_wait(self._limits, self._ledger.of_run)
         took_s = monotonic() - began_at
         self._poll_at = monotonic() + max(_POLL_EVERY_S, took_s / _POLLING_SHARE)
 
     def _resubmit(self, item: Item) -> None:
         """Submit a line again whose run Redis has lost; its input is still in the ledger."""
-        self._untrack(item)
-        self._ledger.mark(item.number, "todo", None)
+        self._lines.drop(item)
         self._ready.append(partial(self._submit, item, 1))
 
-    def _move(self, item: Item, *, waits: bool) -> None:
-        if waits == (item.state == "waiting"):
-            return
-        self._untrack(item)
-        self._ledger.mark(item.number, "waiting" if waits else "open", item.run_id)
-        if waits:
-            self.progress.waiting += 1
-        else:
-            self.progress.in_flight += 1
-
-    def _untrack(self, item: Item) -> None:
-        if item.state == "open":
-            self.progress.in_flight -= 1
-        elif item.state == "waiting":
-            self.progress.waiting -= 1
-
-    def _finish(self, items: Sequence[Item]) -> Iterator[FinishedLine]:
-        """Record the ends of runs, and yield them."""
-        for finished in read_runs(self._client.queries, items):
-            item, run = finished.item, finished.run
-            self._untrack(item)
-            self._ledger.mark(
-                item.number, "over" if self._options.ordered else "reported", run.run_id
-            )
-            if run.status == Status.SUCCEEDED:
-                self.progress.succeeded += 1
-                self.progress.with_failures += bool(run.failed_nodes)
-            else:
-                self.progress.failed += 1
-            self.progress.usage += self._retries.not_counted(item, run.usage)
-            self._finished_cost += run.usage.cost_usd or 0.0
-            self.progress.known_cost_usd = max(self.progress.known_cost_usd, self._finished_cost)
-            yield finished
-
-
-def _is_reported(item: Item, run_id: str, summary: RunSummary | None) -> bool:
-    """Return whether the results file already has this failure.
-
-    Redis may have removed the run by now, or may have a newer attempt.
-    """
-    if item.run_id is None:
-        return False
-    return summary is None or (item.run_id == run_id and summary.status.is_final)
+    def _retried_by_others(self) -> Iterator[FinishedLine]:
+        """Look at the runs of lines that did not go well once more."""
+        for page in self._ledger.not_good():
+            summaries = self._client.queries.summaries([item.run_id or "" for item in page])
+            changed = [
+                item
+                for item, summary in zip(page, summaries, strict=True)
+                if summary is not None and item.reported and summary.tries != item.reported.tries
+            ]
+            yield from self._lines.finish(changed)

@@ -56,13 +56,16 @@ class InInputOrder:
 
     def leftovers(self) -> Iterator[FinishedLine]:
         """Yield the ended lines behind those that will not finish now."""
-        while page := self._ledger.page("over", self._reported, _READ_AT_ONCE):
-            self._reported = page[-1].number
+        last = 0  # some may have been reported, and retried since
+        while page := self._ledger.page("over", last, _READ_AT_ONCE):
+            last = page[-1].number
             yield from self._report(page)
 
     def _report(self, items: Sequence[Item]) -> Iterator[FinishedLine]:
         over = [item for item in items if item.state == "over"]
         for finished in read_runs(self._records, over):
+            if not finished.run.is_final:  # retried meanwhile
+                continue
             self._ledger.mark(finished.item.number, "reported", finished.run.run_id)
             yield finished
 

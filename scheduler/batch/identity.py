@@ -27,10 +27,10 @@ def run_id_of(batch: str, item: str, attempt: int) -> str:
     return _digest(batch, item, str(attempt))[:16]
 
 
-def is_run_of(run_id: str, batch: str, item: str) -> bool:
-    """Return whether a run is one of an item's attempts."""
-    attempts = (run_id_of(batch, item, attempt) for attempt in range(1, _MOST_ATTEMPTS))
-    return run_id in attempts
+def attempt_of(run_id: str, batch: str, item: str) -> int | None:
+    """Return which of an item's attempts a run is; None if it is none of them."""
+    attempts = range(1, _MOST_ATTEMPTS)
+    return next((n for n in attempts if run_id_of(batch, item, n) == run_id), None)
 
 
 def _digest(*parts: str) -> str:

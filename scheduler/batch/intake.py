@@ -84,7 +84,7 @@ class Intake:
         if reads_prompt and not request.prompt.strip():
             self.without_prompt.add(line.number)
         unread = [key for key in line.state if key not in rules.known]
-        if line.prompt and not reads_prompt:
+        if line.prompt and not reads_prompt and "prompt" not in rules.known:
             unread.append("prompt")
         for key in unread:
             if key in self.unread or len(self.unread) < _MOST_UNREAD:

@@ -11,10 +11,11 @@ import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.batch.lines import Line
+from sleipnir.scheduler.batch.reported import Reported
 from sleipnir.scheduler.runs.reasons import Reason, ReasonCount
 from sleipnir.scheduler.temporary import OwnDirectory
 
@@ -32,15 +33,18 @@ CREATE TABLE lines (
     item    TEXT NOT NULL UNIQUE,
     content TEXT NOT NULL,
     state   TEXT NOT NULL DEFAULT 'todo',
-    run_id  TEXT
+    run_id  TEXT,
+    reported TEXT
 );
-CREATE INDEX followed ON lines (run_id) WHERE state IN ('open', 'waiting');
+CREATE INDEX runs ON lines (run_id) WHERE run_id IS NOT NULL;
 CREATE TABLE repeats (digest TEXT PRIMARY KEY, count INTEGER NOT NULL);
 CREATE TABLE reasons (
     item TEXT NOT NULL, key TEXT NOT NULL, number INTEGER NOT NULL, outlived INTEGER NOT NULL,
     code TEXT NOT NULL, node TEXT, message TEXT NOT NULL, PRIMARY KEY (item, key)
 ) WITHOUT ROWID;
-CREATE TABLE results (item TEXT PRIMARY KEY, start INTEGER NOT NULL, size INTEGER NOT NULL);
+CREATE TABLE results (
+    item TEXT PRIMARY KEY, start INTEGER NOT NULL, size INTEGER NOT NULL, number INTEGER
+);
 """
 
 
@@ -53,6 +57,21 @@ class Item:
     content: str  # as `Line.to_json` writes it
     state: State
     run_id: str | None  # of the run that is followed or was reported
+    reported: Reported | None = None  # its result, as last reported
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether its run has not ended, as far as is known."""
+        return self.state in ("open", "waiting")
+
+
+class ResultPosition(NamedTuple):
+    """Where the results file has the newest result of a line."""
+
+    start: int
+    size: int
+    said: int | None  # the line's number there; None: not readable
+    number: int  # its number in the input
 
 
 class DuplicateId(ValueError):
@@ -145,17 +164,22 @@ class Ledger:
             yield page
             last = page[-1].run_id or ""
 
-    def of_run(self, run_id: str) -> Item | None:
-        """Return the line whose run is followed, or None."""
-        found = self._items("run_id = ? AND state IN ('open', 'waiting')", run_id)
-        return found[0] if found else None
+    def not_good(self) -> Iterator[list[Item]]:
+        """Yield reported lines that failed or are incomplete, a page at a time."""
+        last = 0
+        while page := self._items(
+            "state = 'reported' AND json_extract(reported, '$[2]') != 'good' AND number > ? "
+            "ORDER BY number LIMIT ?",
+            last,
+            _PAGE,
+        ):
+            yield page
+            last = page[-1].number
 
-    def count(self, state: State) -> int:
-        """Return how many lines are in a state."""
-        (count,) = self._db.execute(
-            "SELECT count(*) FROM lines WHERE state = ?", (state,)
-        ).fetchone()
-        return int(count)
+    def of_run(self, run_id: str) -> Item | None:
+        """Return the line whose run is followed or was reported, or None."""
+        found = self._items("run_id = ?", run_id)
+        return found[0] if found else None
 
     def mark(self, number: int, state: State, run_id: str | None) -> None:
         """Set the state and run of a line."""
@@ -163,21 +187,33 @@ class Ledger:
             "UPDATE lines SET state = ?, run_id = ? WHERE number = ?", (state, run_id, number)
         )
 
+    def report(self, number: int, state: State, reported: Reported) -> None:
+        """Set the state of a line, and its result."""
+        self._db.execute(
+            "UPDATE lines SET state = ?, run_id = ?, reported = ? WHERE number = ?",
+            (state, reported.run_id, reported.to_text(), number),
+        )
+
     def _items(self, condition: str, *values: str | int) -> list[Item]:
         rows = self._db.execute(
-            f"SELECT number, item, content, state, run_id FROM lines WHERE {condition}", values
+            f"SELECT number, item, content, state, run_id, reported FROM lines WHERE {condition}",
+            values,
         )
-        return [Item(*row) for row in rows]
+        return [_item(row) for row in rows]
 
     # ---- why lines failed
 
     def note_reasons(self, item: str, number: int, reasons: Iterable[Reason]) -> None:
         """Replace the recorded reasons of an item: of its failure, and of failures of its nodes."""
-        self._db.execute("DELETE FROM reasons WHERE item = ?", (item,))
+        self.forget_reasons(item)
         self._db.executemany(
             "INSERT INTO reasons VALUES (?, ?, ?, ?, ?, ?, ?)",
             ((item, reason.key, number, *reason) for reason in reasons),
         )
+
+    def forget_reasons(self, item: str) -> None:
+        """Remove the recorded reasons of an item whose run goes on."""
+        self._db.execute("DELETE FROM reasons WHERE item = ?", (item,))
 
     def reasons(self) -> Iterator[ReasonCount]:
         """Yield why items failed, most frequent first; then failures that did not end runs."""
@@ -190,25 +226,46 @@ class Ledger:
 
     # ---- the results file
 
-    def note_result(self, item: str, start: int, size: int) -> bool:
-        """Record the position of an item's newest result; return False if it had none before."""
+    def note_result(self, item: str, start: int, size: int, number: int | None) -> bool:
+        """Record the position of an item's newest result, which is said to be of line `number`.
+
+        Returns:
+            False if it had none before.
+        """
         before = self._db.execute("SELECT 1 FROM results WHERE item = ?", (item,)).fetchone()
-        self._db.execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?)", (item, start, size))
+        self._db.execute(
+            "INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?)", (item, start, size, number)
+        )
         return before is not None
 
-    def note_reported(self, item: str, run_id: str, *, failed: bool) -> None:
-        """Mark a line as reported; a failed one may have been retried since."""
-        self._db.execute(
-            "UPDATE lines SET state = ?, run_id = ? WHERE item = ?",
-            ("todo" if failed else "reported", run_id, item),
-        )
+    def note_reported(self, item: str, reported: Reported) -> None:
+        """Record what the results file says of a line; its run may have been retried since."""
+        self._db.execute("UPDATE lines SET reported = ? WHERE item = ?", (reported.to_text(), item))
 
-    def results(self, *, ordered: bool) -> Iterator[tuple[int, int]]:
-        """Yield the positions of the newest results: start and size, in file or input order.
+    def results(self, *, ordered: bool) -> Iterator[ResultPosition]:
+        """Yield the newest results of lines of the input, in file or input order."""
+        order = "lines.number" if ordered else "start"
+        for row in self._db.execute(
+            "SELECT start, size, results.number, lines.number "
+            f"FROM results JOIN lines USING (item) ORDER BY {order}"
+        ):
+            yield ResultPosition(*row)
 
-        Results whose lines are no longer in the input come first.
-        """
-        order = "number, start" if ordered else "start"
-        yield from self._db.execute(
-            f"SELECT start, size FROM results LEFT JOIN lines USING (item) ORDER BY {order}"
-        )
+    def has_results(self) -> bool:
+        """Return whether the results file had any."""
+        return self._db.execute("SELECT 1 FROM results LIMIT 1").fetchone() is not None
+
+    def count_results(self) -> tuple[int, int]:
+        """Return how many results are of no line of the input, and how many name another line."""
+        (gone, moved) = self._db.execute(
+            "SELECT count(*) FILTER (WHERE lines.item IS NULL), "
+            "count(*) FILTER (WHERE lines.number IS NOT results.number AND lines.item IS NOT NULL) "
+            "FROM results LEFT JOIN lines USING (item)"
+        ).fetchone()
+        return int(gone), int(moved)
+
+
+def _item(row: tuple[int, str, str, State, str | None, str | None]) -> Item:
+    number, item, content, state, run_id, reported = row
+    said = None if reported is None else Reported.from_text(reported)
+    return Item(number, item, content, state, run_id, said)

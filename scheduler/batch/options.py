@@ -6,8 +6,41 @@ from dataclasses import field
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.batch.limit_wait import LimitWait
-from sleipnir.scheduler.runs.model import NO_USAGE, Usage
+from sleipnir.scheduler.batch.reported import Reported
+from sleipnir.scheduler.runs.model import Usage
 from sleipnir.scheduler.runs.submit import Request
+
+
+@dataclass(slots=True)
+class UsageSum:
+    """The usage of several runs, exact whatever is taken back."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    nano_usd: int = 0
+    unpriced: int = 0  # runs whose cost is not known
+
+    def add(self, usage: Usage, by: int = 1) -> None:
+        """Add a run's usage, or with -1 take it back."""
+        self.prompt_tokens += by * usage.prompt_tokens
+        self.completion_tokens += by * usage.completion_tokens
+        self.cached_tokens += by * usage.cached_tokens
+        self.nano_usd += by * round((usage.cost_usd or 0.0) * 1e9)
+        self.unpriced += by * (usage.cost_usd is None)
+
+    @property
+    def known_usd(self) -> float:
+        return self.nano_usd / 1e9
+
+    def total(self) -> Usage:
+        """Return the sum."""
+        return Usage(
+            self.prompt_tokens,
+            self.completion_tokens,
+            None if self.unpriced else self.known_usd,
+            self.cached_tokens,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +64,20 @@ class Progress:
     earlier: int = 0  # finished before this start
     in_flight: int = 0
     waiting: int = 0  # for a person
-    succeeded: int = 0
-    with_failures: int = 0  # succeeded in this start although nodes failed
+    good: int = 0
+    incomplete: int = 0  # succeeded although nodes failed
     failed: int = 0  # or cancelled, or timed out
-    usage: Usage = NO_USAGE  # of finished runs
+    spent: UsageSum = field(default_factory=UsageSum)  # by the reported runs
     known_cost_usd: float = 0.0  # including runs in flight
     over_budget: bool = False
     limit_wait: LimitWait | None = None  # what model calls of runs in flight wait for
+    lacking: str | None = None  # the missing process without which no run goes on
     refused: list[str] = field(default_factory=list)  # runs that could not be retried, and why
+    failed_again: int = 0  # retried lines that failed for the same reason as before
+
+    @property
+    def succeeded(self) -> int:
+        return self.good + self.incomplete
 
     @property
     def finished(self) -> int:
@@ -48,3 +87,14 @@ class Progress:
     def left(self) -> int:
         """Lines without a run."""
         return self.total - self.finished - self.in_flight - self.waiting
+
+    def count(self, reported: Reported, by: int = 1) -> None:
+        """Count a result, or with -1 take it back."""
+        match reported.outcome:
+            case "good":
+                self.good += by
+            case "incomplete":
+                self.incomplete += by
+            case "failed":
+                self.failed += by
+        self.spent.add(reported.usage, by)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,10 +15,11 @@ from typing import Any
 from sleipnir.graphs.files import is_plain_or_new, open_output, reason
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.batch.finished import FinishedLine
-from sleipnir.scheduler.batch.identity import is_run_of
+from sleipnir.scheduler.batch.identity import attempt_of
 from sleipnir.scheduler.batch.ledger import Ledger
-from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.runs.model import NO_USAGE, Status, Usage
+from sleipnir.scheduler.batch.reported import Reported, outcome_of
+from sleipnir.scheduler.errors import SleipnirError, SubmissionRefused
+from sleipnir.scheduler.runs.model import Usage
 from sleipnir.scheduler.runs.reasons import reasons_of
 from sleipnir.scheduler.views.documents import ended_document
 
@@ -51,12 +52,17 @@ def _usage(document: Mapping[str, Any]) -> Usage:
     )
 
 
+def _of_line(text: bytes, number: int) -> bytes:
+    """Return a result as one of another line."""
+    return encode({**json.loads(text), "line": number}).encode() + b"\n"
+
+
 class ResultsFile:
     """The results file: keeps results of earlier starts; a newer result of a line supersedes them.
 
-    A newer result is appended; `close` keeps only the newest of each line, in input order if
-    wanted, and replaces the file atomically. A command that dies before that leaves both, and the
-    next one uses the last.
+    A newer result is appended; `close` keeps only the newest of each line of the input, in input
+    order if wanted, and replaces the file atomically. A command that dies before that leaves both,
+    and the next one uses the last.
     """
 
     def __init__(self, path: Path, ledger: Ledger, batch: str, *, ordered: bool) -> None:
@@ -70,14 +76,14 @@ class ResultsFile:
         self._ordered = ordered
         self._untidy = False
         self._size = 0
-        self.earlier = NO_USAGE  # of all results already in the file
+        self.removed = 0  # results of lines that are no longer in the input
         try:
-            lasting = is_plain_or_new(path)  # neither a pipe nor a terminal
-            self._file = open_output(path, "a+b" if lasting else "wb")
+            self._lasting = is_plain_or_new(path)  # neither a pipe nor a terminal
+            self._file = open_output(path, "a+b" if self._lasting else "wb")
         except OSError as error:
             raise SubmissionRefused(f"cannot write {path}: {reason(error)}") from error
         try:
-            if lasting:
+            if self._lasting:
                 self._lock()
                 self._load(batch)
         except BaseException:
@@ -105,9 +111,15 @@ class ResultsFile:
     def _note(self, number: int, text: bytes, batch: str, start: int) -> None:
         try:
             result = json.loads(text)
-            item, run_id, status = result["id"], result["run_id"], result["status"]
-            usage = _usage(result["usage"])
-            known = is_run_of(run_id, batch, item)
+            item, run_id, line = result["id"], result["run_id"], result.get("line")
+            reported = Reported(
+                run_id,
+                result.get("try", 1),
+                outcome_of(result["status"], len(result["failures"])),
+                _usage(result["usage"]),
+                result.get("agent_version"),
+            )
+            known = attempt_of(run_id, batch, item) is not None
         except (ValueError, KeyError, TypeError, AttributeError):
             known = False
         if not known:
@@ -115,35 +127,67 @@ class ResultsFile:
                 f"{self._path}, line {number}, is not a result of the batch '{batch}'; "
                 "name another file with -o, or move this one away"
             )
-        self.earlier += usage
-        self._ledger.note_reported(item, run_id, failed=status != Status.SUCCEEDED)
+        self._ledger.note_reported(item, reported)
         with suppress(KeyError, TypeError, AttributeError):  # written by another version
-            self._ledger.note_reasons(item, result["line"], reasons_of(result))
-        self._untidy |= self._ledger.note_result(item, start, len(text))
+            self._ledger.note_reasons(item, line, reasons_of(result))
+        self._untidy |= self._ledger.note_result(item, start, len(text), line)
 
     def append(self, finished: FinishedLine) -> None:
         """Append a result; it is in the file when this returns."""
         item, text = finished.item, result_line(finished).encode() + b"\n"
         self._file.write(text)
         self._file.flush()
-        self._untidy |= self._ledger.note_result(item.item, self._size, len(text))
+        self._untidy |= self._ledger.note_result(item.item, self._size, len(text), item.number)
         self._size += len(text)
 
     def close(self) -> None:
-        """Keep only the newest result of each line."""
+        """Keep only the newest result of each line of the input, with the line's number there.
+
+        Raises:
+            SleipnirError: the file was replaced by another one, or cannot be written.
+        """
         with self._file:
-            if self._untidy:
-                self._tidy()
+            if not self._lasting:
+                return
+            try:
+                is_there = self._is_there()
+                gone, moved = self._ledger.count_results()
+                self.removed = gone
+                if self._untidy or gone or moved or not is_there:
+                    self._tidy()
+            except OSError as error:
+                raise SleipnirError(
+                    f"cannot write {self._path}: {reason(error)}; run the same command again to "
+                    "collect the results"
+                ) from error
+
+    def _is_there(self) -> bool:
+        """Return whether the file has not been removed meanwhile.
+
+        Raises:
+            SleipnirError: there is another one in its place.
+        """
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return False
+        if not os.path.samestat(found, os.fstat(self._file.fileno())):
+            raise SleipnirError(
+                f"{self._path} was replaced by another file while the batch ran, and is left as it "
+                "is; run the same command again with another -o to collect the results"
+            )
+        return True
 
     def _tidy(self) -> None:
         tidy = self._path.with_name(f".{self._path.name}.tidy")
         with tidy.open("wb") as target:
-            for start, size in self._ledger.results(ordered=self._ordered):
-                self._file.seek(start)
-                target.write(self._file.read(size))
+            for found in self._ledger.results(ordered=self._ordered):
+                self._file.seek(found.start)
+                text = self._file.read(found.size)
+                target.write(text if found.said == found.number else _of_line(text, found.number))
             target.flush()
             os.fsync(target.fileno())
-        shutil.copymode(self._path, tidy)
+        tidy.chmod(stat.S_IMODE(os.fstat(self._file.fileno()).st_mode))
         tidy.replace(self._path)
 
     def __enter__(self) -> ResultsFile:
@@ -155,4 +199,7 @@ class ResultsFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        if isinstance(error, SubmissionRefused):  # before anything was submitted
+            self._file.close()
+        else:
+            self.close()

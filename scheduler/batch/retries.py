@@ -1,4 +1,4 @@
-"""Retries of a batch's failed runs from where they stopped."""
+"""Retries of a batch's lines from where their runs stopped."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from sleipnir.scheduler.batch.ledger import Item
 from sleipnir.scheduler.batch.options import Progress
+from sleipnir.scheduler.batch.reported import outcome_of
 from sleipnir.scheduler.client import Client
-from sleipnir.scheduler.errors import ActionRefused, BudgetUsedUp, SubmissionRefused
+from sleipnir.scheduler.errors import ActionRefused, BudgetUsedUp, RunNotFound, SubmissionRefused
 from sleipnir.scheduler.preparation import PreparedAgent
-from sleipnir.scheduler.runs.model import NO_USAGE, Usage
+from sleipnir.scheduler.runs.model import Run
+from sleipnir.scheduler.runs.reasons import reason_of
 
 
 class Retries:
@@ -20,28 +22,42 @@ class Retries:
         self._agent = agent
         self._progress = progress
         self._refused: list[Item] = []  # cannot be retried, to be reported as they are
-        self._counted: dict[int, Usage] = {}  # of lines already in the results file
+        self._reasons: dict[str, str] = {}  # why runs had failed, by run
 
-    def go_on(self, item: Item, run_id: str, usage: Usage) -> bool:
-        """Retry a line's run, which has used `usage` so far; return False if that is refused."""
+    def go_on(self, item: Item, run_id: str) -> bool:
+        """Retry a line's run; return False if that is refused.
+
+        A run that failed continues where it stopped, one that succeeded in the step of its first
+        failed node.
+        """
         try:
-            self._client.retry(run_id, agent=self._agent, keep=False)
+            run = self._client.queries.run(run_id)
+            step = self._first_failed_step(run)
+            self._client.retry(run_id, step, agent=self._agent, keep=False)
         except BudgetUsedUp:
             self._progress.over_budget = True
             return False
-        except (ActionRefused, SubmissionRefused) as error:
+        except (ActionRefused, RunNotFound, SubmissionRefused) as error:
             self._progress.refused.append(f"line {item.number}: {error}")
             self._refused.append(replace(item, run_id=run_id))
             return False
-        if item.run_id is not None:
-            self._counted[item.number] = usage
+        if run.failure is not None:
+            self._reasons[run_id] = reason_of(run.failure).key
         return True
+
+    def _first_failed_step(self, run: Run) -> int | None:
+        if outcome_of(run.status, run.failed_nodes) != "incomplete":
+            return None
+        failures = self._client.queries.failures(run)
+        return min((each.step for each in failures if not each.handled), default=None)
 
     def take_refused(self) -> list[Item]:
         """Return the lines whose retry was refused since the last call."""
         taken, self._refused = self._refused, []
         return taken
 
-    def not_counted(self, item: Item, usage: Usage) -> Usage:
-        """Return the part of a finished run's usage that earlier results do not include."""
-        return usage.beyond(self._counted.pop(item.number, NO_USAGE))
+    def note_end(self, run: Run) -> None:
+        """Note whether a retried run failed for the same reason as before."""
+        before = self._reasons.pop(run.run_id, None)
+        if before is not None and run.failure is not None:
+            self._progress.failed_again += reason_of(run.failure).key == before

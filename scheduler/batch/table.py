@@ -12,6 +12,7 @@ from typing import Any
 
 from sleipnir.graphs.files import open_output
 from sleipnir.graphs.state import encode
+from sleipnir.scheduler.runs.reasons import describe, parts_of
 
 # Spreadsheets take cells that begin like this for formulas, and may execute them.
 _EXECUTED = ("=", "+", "-", "@", "\t", "\r")
@@ -28,6 +29,7 @@ _COLUMNS = {
     "total_tokens": ("usage", "total_tokens"),
     "cost_usd": ("usage", "cost_usd"),
     "elapsed_s": ("elapsed_s",),
+    "agent_version": ("agent_version",),
 }
 
 
@@ -47,16 +49,26 @@ def write_table(table: Path, *, with_input: bool, state_keys: Sequence[str]) -> 
         columns |= {"prompt": ("input", "prompt"), "input_state": ("input", "state")}
     columns |= {f"state.{key}": ("state", key) for key in state_keys}
     with lines_of(table).open(encoding="utf-8") as lines, open_output(table) as target:
-        target.write(_row([*columns, "failed_nodes"]))
+        target.write(_row([*columns, "failed_nodes", "first_failure"]))
         for result in _results(lines):
             cells = [_cell(_found(result, path)) for path in columns.values()]
-            target.write(_row([*cells, str(len(result.get("failures", ())))]))
+            failed_nodes = str(len(result.get("failures", ())))
+            target.write(_row([*cells, failed_nodes, _cell(_first_failure(result))]))
 
 
 def _results(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
     for text in lines:
         with suppress(ValueError):  # a torn last line of a command that died
             yield json.loads(text)
+
+
+def _first_failure(result: Mapping[str, Any]) -> str:
+    """Return the first failure that the run outlived, which may have caused the others."""
+    outlived = (result.get("error") or {}).get("caused_by") or result.get("failures") or ()
+    for failure in outlived:
+        with suppress(KeyError, TypeError, AttributeError):  # written by another version
+            return describe(*parts_of(failure))
+    return ""
 
 
 def _found(result: Mapping[str, Any], path: Sequence[str]) -> Any:

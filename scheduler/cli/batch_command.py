@@ -11,32 +11,33 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
-from sleipnir.graphs.files import open_input, reason
+from sleipnir.graphs.files import reason
 from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.sessions import TEMPORARY
-from sleipnir.scheduler.batch.columns import known_keys
-from sleipnir.scheduler.batch.csv_lines import CsvRules
 from sleipnir.scheduler.batch.drive import Batch
+from sleipnir.scheduler.batch.edited import FinishedVersions
 from sleipnir.scheduler.batch.finished import FinishedLine, UnseenKeys
-from sleipnir.scheduler.batch.identity import name_of_file, name_of_stream
-from sleipnir.scheduler.batch.intake import Intake, load_input, require_good
+from sleipnir.scheduler.batch.identity import attempt_of, name_of_file, name_of_stream
+from sleipnir.scheduler.batch.intake import Intake
 from sleipnir.scheduler.batch.ledger import Ledger
-from sleipnir.scheduler.batch.lines import Format, format_of, input_of
+from sleipnir.scheduler.batch.lines import Format, input_of
 from sleipnir.scheduler.batch.options import BatchOptions, Progress
-from sleipnir.scheduler.batch.reading import decoded_stream
 from sleipnir.scheduler.batch.results import ResultsFile, result_document, result_line
 from sleipnir.scheduler.batch.table import lines_of, write_table
+from sleipnir.scheduler.batch.versions import AgentVersions
 from sleipnir.scheduler.cli.arguments import json_or_text
 from sleipnir.scheduler.cli.asking.knowledge import questions_here
+from sleipnir.scheduler.cli.batches.agent_change import require_same_agent
+from sleipnir.scheduler.cli.batches.input import STDIN, InputFile, load
 from sleipnir.scheduler.cli.connect import say_what_is_left, settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.formatting import amount, usd
 from sleipnir.scheduler.cli.options import Options
-from sleipnir.scheduler.cli.progress import Display, StepDisplay, final_lines
+from sleipnir.scheduler.cli.progress import Display, WorkerWatch, final_lines
 from sleipnir.scheduler.cli.recording_flags import stored_recording, write_recording
 from sleipnir.scheduler.cli.run_result import print_json
 from sleipnir.scheduler.cli.submission import live_tools, variables_from_environment
@@ -44,21 +45,15 @@ from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.errors import SleipnirError, Terminated
 from sleipnir.scheduler.preparation import PreparedAgent
-from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.scheduler.runs.reasons import reasons_of
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.connection import RETRY_OUTAGE
 from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.views.batches import STATUSES, batch_page
 
-_STDIN = "-"
-# Spellings of a tab, which is hard to type in a shell.
-_DELIMITERS = {"tab": "\t", "\\t": "\t"}
 # Enough that no worker runs idle; runs waiting in the queue cost nothing.
 _IN_FLIGHT_PER_SLOT = 2
 _LEAST_IN_FLIGHT = 64
-# Lines of the input between two displays of how many have been read.
-_READ_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +70,7 @@ class Call:
     ordered: bool
     skip_bad: bool
     retry_failed: bool
+    mixed: bool
     from_start: bool
     max_in_flight: int | None
     budget: float | None
@@ -103,10 +99,11 @@ def run_batch(client: Client, options: Options, call: Call, processes: int) -> i
     # It may run for hours, so it must survive a restart of Redis.
     client.store.client.set_retry(RETRY_OUTAGE)
     with _room_for_files(), Ledger() as ledger:
-        choose = None if call.source == _STDIN else questions_here(client.store.settings)
+        choose = None if call.source == STDIN else questions_here(client.store.settings)
         prepared = client.prepare(call.agent, call.workdir, choose)
         try:
-            return _Start(options, call, client, prepared, ledger, processes)()
+            versions = AgentVersions(client.store.bundles)
+            return _Start(options, call, client, prepared, ledger, processes, versions)()
         finally:
             client.knowledge_notes.write()
 
@@ -134,14 +131,22 @@ class _Start:
     agent: PreparedAgent
     ledger: Ledger
     processes: int
+    versions: AgentVersions
 
     def __call__(self) -> int:
         defaults = self._defaults()
-        batch_options = self._batch_options(self._name(self._load_input(defaults)), defaults)
+        call = self.call
+        file = InputFile(call.source, call.form, call.delimiter, call.encoding, call.skip_bad)
+        intake = load(
+            file, call.agent, self.client, self.agent, self.ledger, defaults, self.options
+        )
+        batch_options = self._batch_options(self._name(intake), defaults)
         if self.call.detach:
+            self._require_same_agent(batch_options.name)
             return self._submit_all(batch_options)
         with ExitStack() as stack:
             results = self._results_file(batch_options, stack)
+            self._require_same_agent(batch_options.name)
             display = stack.enter_context(Display(self.options, batch_options.name))
             return self._drive(batch_options, results, display)
 
@@ -171,61 +176,10 @@ class _Start:
             session=TEMPORARY,
         )
 
-    def _load_input(self, defaults: Request) -> Intake:
-        form = self._format()
-        source = "stdin" if self.call.source == _STDIN else self.call.source
-        with self._input() as stream, StepDisplay(self.options, source) as display:
-            intake = load_input(
-                self.ledger,
-                stream,
-                form,
-                lambda request: self.client.check(self.agent, request),
-                defaults,
-                settings_of(self.options).batch_lines_limit,
-                self._rules(form),
-                lambda number: _show_reading(display, number),
-            )
-        if not self.call.skip_bad:
-            require_good(intake, source)
-        elif intake.bad_count:
-            self.options.say(f"skipped in {source}:\n{intake.describe_bad()}")
-        for warning in intake.warnings(self.agent.name):
-            self.options.say(f"warning: {printable(source)}: {warning}")
-        return intake
-
-    def _rules(self, form: Format) -> CsvRules:
-        delimiter = _DELIMITERS.get(self.call.delimiter or "", self.call.delimiter)
-        if form != "csv":
-            if delimiter is not None:
-                raise click.UsageError("--delimiter is for CSV; add --format csv")
-        elif delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
-            raise click.UsageError("--delimiter takes one character, or `tab`")
-        directory = self.client.search.find(self.call.agent)
-        return CsvRules(delimiter, known_keys(self.agent.graph, directory))
-
-    def _format(self) -> Format:
-        if self.call.form is not None:
-            return self.call.form
-        form = "jsonl" if self.call.source == _STDIN else format_of(Path(self.call.source))
-        if form is None:
-            raise click.UsageError(
-                f"cannot tell the format of {self.call.source} from its name; "
-                "add --format jsonl, csv or txt"
-            )
-        return form
-
-    def _input(self) -> TextIO:
-        try:
-            source = self.call.source
-            binary = sys.stdin.buffer if source == _STDIN else open_input(Path(source))
-        except OSError as error:
-            raise click.FileError(self.call.source, reason(error)) from error
-        return decoded_stream(binary, self.call.encoding)
-
     def _name(self, intake: Intake) -> str:
         if self.call.name:
             return self.call.name
-        if self.call.source == _STDIN:
+        if self.call.source == STDIN:
             return name_of_stream(self.agent.name, intake.digest)
         return name_of_file(self.agent.name, Path(self.call.source))
 
@@ -295,8 +249,7 @@ class _Start:
             self.agent,
             self.ledger,
             batch_options,
-            earlier=results.earlier if results else NO_USAGE,
-            on_progress=display.update,
+            on_progress=WorkerWatch(self.client, self.options, display.update),
         )
         unseen = UnseenKeys(self.call.with_state)
         try:
@@ -320,12 +273,26 @@ class _Start:
             write_recording(self.client, sorted(runs), self.call.record, self.options)
         for line in final_lines(batch_options.name, batch.progress, self.ledger.reasons()):
             self.options.say(line)
+        self._say_removed()
         if keys := unseen.found():
             them = ", ".join(f"'{printable(key)}'" for key in keys)
             self.options.say(f"no run has {them} in its state; `sleipnir state RUN` shows the keys")
         if self.call.replay is not None and self._report_misses(batch_options.name):
             return ExitCode.FAILED  # even if the runs succeeded
         return _exit_code(batch.progress)
+
+    def _require_same_agent(self, name: str) -> None:
+        if not (self.call.mixed or self.call.retry_failed):
+            finished = FinishedVersions(self.client.queries, self.versions, name, self.agent)
+            require_same_agent(finished, self.ledger, self.options)
+
+    def _say_removed(self) -> None:
+        gone, _ = self.ledger.count_results()
+        if gone:
+            results = "1 result of a line" if gone == 1 else f"{gone:,} results of lines"
+            self.options.say(
+                f"{results} no longer in the input: removed from {printable(str(self.call.target))}"
+            )
 
     def _report_misses(self, name: str) -> int:
         """Report the number of runs without a recorded reply, and return it."""
@@ -338,12 +305,16 @@ class _Start:
 
     def _with_more(self, finished: FinishedLine) -> FinishedLine:
         """Return the line with the additional fields requested for its result."""
-        more: dict[str, Any] = {}
+        run, item = finished.run, finished.item.item
+        attempt = attempt_of(run.run_id, run.batch or "", item) or 1
+        more: dict[str, Any] = {
+            "agent_version": self.versions.of(run.digest, run.context.agents),
+            "redone": attempt - 1,
+        }
         if self.call.with_input:
             more["input"] = input_of(finished.item.content)
         if self.call.with_state:
-            run_id = finished.run.run_id
-            more["state"] = self.client.queries.state_values(run_id, self.call.with_state)
+            more["state"] = self.client.queries.state_values(run.run_id, self.call.with_state)
         return finished._replace(more=more)
 
     def _note_reasons(self, finished: FinishedLine) -> None:
@@ -352,7 +323,7 @@ class _Start:
 
     def _say_interrupted(self, name: str, progress: Progress) -> None:
         self.options.say(
-            f"batch {name}: interrupted after {progress.finished} of {progress.total} lines. "
+            f"batch {name}: interrupted after {progress.finished:,} of {progress.total:,} lines. "
             "Run the same command again to continue."
         )
         if progress.in_flight:
@@ -372,11 +343,6 @@ class _Start:
         )
 
 
-def _show_reading(display: StepDisplay, number: int) -> None:
-    if number % _READ_AT_ONCE == 0:
-        display.update("lines read", number)
-
-
 def _write_result(finished: FinishedLine, results: ResultsFile | None, display: Display) -> None:
     if results is not None:
         results.append(finished)
@@ -386,7 +352,9 @@ def _write_result(finished: FinishedLine, results: ResultsFile | None, display: 
 
 def _exit_code(progress: Progress) -> ExitCode:
     unfinished = progress.left or progress.in_flight or progress.waiting
-    return ExitCode.FAILED if progress.failed or unfinished else ExitCode.SUCCEEDED
+    if progress.failed or progress.incomplete or unfinished:
+        return ExitCode.FAILED
+    return ExitCode.SUCCEEDED
 
 
 def print_status(client: Client, options: Options, name: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from time import monotonic
 from types import TracebackType
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.cli.connect import lacking_process
 from sleipnir.scheduler.cli.formatting import age, cost, tokens
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.terminal_output import printable, shortened
@@ -24,9 +25,11 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.batch.options import Progress
+    from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.runs.reasons import ReasonCount
 
 _BETWEEN_LINES_S = 10.0
+_BETWEEN_LOOKS_S = 5.0
 _REASONS_SHOWN = 20
 _BAR_WIDTH = 20
 
@@ -88,14 +91,40 @@ class Display:
 
     def _counts(self, progress: Progress) -> Iterator[str]:
         yield from _outcomes(progress)
-        yield f"{progress.in_flight} in progress"
+        yield f"{progress.in_flight:,} in progress"
         yield from _held_up(progress)
+        if progress.lacking is not None:
+            yield from _spent(progress)
+            return  # without that process, nothing ends
         done, took_s = progress.finished - progress.earlier, monotonic() - self._began_at
         if done > 0 and took_s > 1:
             rate = done / took_s
             yield f"{rate:.1f}/s"
             yield f"{age((progress.left + progress.in_flight) / rate)} left"
         yield from _spent(progress)
+
+
+class WorkerWatch:
+    """Notices between displays of the progress that no process is left that could go on."""
+
+    def __init__(
+        self, client: Client, options: Options, update: Callable[[Progress], None]
+    ) -> None:
+        self._client = client
+        self._options = options
+        self._update = update
+        self._look_at = monotonic() + _BETWEEN_LOOKS_S
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.in_flight and monotonic() > self._look_at:
+            self._look_at = monotonic() + _BETWEEN_LOOKS_S
+            before, progress.lacking = (
+                progress.lacking,
+                lacking_process(self._client, self._options),
+            )
+            if progress.lacking is not None and progress.lacking != before:
+                self._options.say(f"{progress.in_flight:,} runs are queued: {progress.lacking}")
+        self._update(progress)
 
 
 class StepDisplay:
@@ -145,13 +174,16 @@ def final_lines(
     name: str, progress: Progress, reasons: Iterable[ReasonCount] = ()
 ) -> Iterator[str]:
     """Yield the final lines: the outcome, why lines failed, and what can be done about it."""
-    parts = [f"{progress.finished} of {progress.total} lines finished", *_outcomes(progress)]
+    parts = [
+        f"{progress.finished:,} of {progress.total:,} lines finished",
+        *_outcomes(progress),
+    ]
     if progress.earlier:
-        parts.append(f"{progress.earlier} of them earlier")
+        parts.append(f"{progress.earlier:,} by earlier commands")
     yield f"batch {name}: {', '.join((*parts, *_spent(progress)))}"
     yield from _reasons(list(reasons))
     if progress.over_budget:
-        yield f"the budget is spent: {progress.left} lines were not started; raise it"
+        yield f"the budget is spent: {progress.left:,} lines were not started; raise it"
     if progress.waiting:
         waiting = progress.waiting
         wait, them = ("1 run waits", "it") if waiting == 1 else (f"{waiting} runs wait", "them")
@@ -160,10 +192,15 @@ def final_lines(
         )
     if progress.failed:
         yield "--retry-failed continues the runs of failed lines where they stopped"
-    if progress.with_failures:
+    if progress.incomplete:
         yield (
-            "lines with failed nodes count as succeeded, so --retry-failed skips them; "
-            "--strict makes such lines fail, in a new batch (--name)"
+            "lines with failed nodes are not complete: --retry-failed continues their runs from "
+            "the first failed node; --strict makes such lines fail, in a new batch (--name)"
+        )
+    if progress.failed_again:
+        yield (
+            f"{_lines(progress.failed_again)} failed again for the same reason; if an earlier node "
+            "caused it, --retry-failed --from-start runs such lines from the beginning"
         )
     if progress.refused:
         yield (
@@ -178,7 +215,7 @@ def _reasons(found: list[ReasonCount]) -> Iterator[str]:
     for lines, first_line, reason in found[:_REASONS_SHOWN]:
         place = f" at '{reason.node}'" if reason.node else ""
         how = ", the run continued" if reason.outlived else ""
-        count = f"{lines:,} {'line' if lines == 1 else 'lines'}, first {first_line}"
+        count = f"{_lines(lines)}, first {first_line}"
         yield f"  {count}: {reason.code}{place}{how}: {printable(reason.message)}"
     if len(found) > _REASONS_SHOWN:
         yield f"and {len(found) - _REASONS_SHOWN} more reasons"
@@ -186,24 +223,31 @@ def _reasons(found: list[ReasonCount]) -> Iterator[str]:
 
 def _outcomes(progress: Progress) -> Iterator[str]:
     if progress.failed:
-        yield f"{progress.failed} failed"
-    if progress.with_failures:
-        yield f"{progress.with_failures} with failed nodes"
+        yield f"{progress.failed:,} failed"
+    if progress.incomplete:
+        yield f"{progress.incomplete:,} with failed nodes"
     if progress.waiting:
-        yield f"{progress.waiting} waiting"
+        yield f"{progress.waiting:,} waiting"
 
 
 def _held_up(progress: Progress) -> Iterator[str]:
-    if progress.limit_wait is not None:
+    if progress.lacking is not None:
+        yield progress.lacking
+    elif progress.limit_wait is not None:
         name, until_ms = progress.limit_wait
         until = datetime.fromtimestamp(until_ms / 1000).astimezone()
         yield f"waits for limit {printable(name)} until {until:%H:%M:%S}"
 
 
 def _spent(progress: Progress) -> Iterator[str]:
-    if progress.usage:
-        yield f"{tokens(progress.usage)} tokens"
-        yield cost(progress.usage)
+    usage = progress.spent.total()
+    if usage:
+        yield f"{tokens(usage)} tokens"
+        yield cost(usage)
+
+
+def _lines(count: int) -> str:
+    return f"{count:,} {'line' if count == 1 else 'lines'}"
 
 
 def _bar(name: str, *, color: bool) -> Any:

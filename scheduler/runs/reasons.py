@@ -68,9 +68,9 @@ def reasons_of(result: Mapping[str, Any]) -> Iterator[Reason]:
     Raises:
         KeyError, TypeError, AttributeError: it was not written by this version.
     """
-    found = [Reason(True, *_parts(failure)) for failure in result["failures"]]
+    found = [Reason(True, *parts_of(failure)) for failure in result["failures"]]
     if result["error"] is not None:
-        found.insert(0, Reason(False, *_parts(result["error"])))
+        found.insert(0, Reason(False, *parts_of(result["error"])))
     yield from {reason.key: reason for reason in reversed(found)}.values()
 
 
@@ -79,7 +79,13 @@ def reason_of(failure: Failure) -> Reason:
     return Reason(False, failure.code, failure.node, _first_line(failure.message))
 
 
-def _parts(failure: Mapping[str, Any]) -> tuple[str, str | None, str]:
+def describe(code: str, node: str | None, headline: str) -> str:
+    """Return a failure in one line."""
+    return f"{code} at '{node}': {headline}" if node else f"{code}: {headline}"
+
+
+def parts_of(failure: Mapping[str, Any]) -> tuple[str, str | None, str]:
+    """Return code, node and first line of a failure in a document."""
     return failure["code"], failure["node"], _first_line(failure["message"])
 
 

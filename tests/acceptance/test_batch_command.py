@@ -193,6 +193,27 @@ def test_csv_and_standard_input_are_read(sleipnir: Sleipnir) -> None:
     assert {result["output"] for result in lines_of(done.stdout)} == {"HEY*", "YOU+"}
 
 
+def test_a_changed_agent_is_noticed(sleipnir: Sleipnir, tmp_path: Path) -> None:
+    sleipnir.write("edited", SHOUT, {"shout.sh": SCRIPT})
+    file, results = write(tmp_path, "in.txt", "one"), tmp_path / "out.jsonl"
+    command = ("batch", "edited", file, "-o", str(results))
+    sleipnir(*command)
+    write(tmp_path, "in.txt", "one", "two")
+    sleipnir.write("edited", SHOUT.replace('"!"', '"?"'), {"shout.sh": SCRIPT})
+
+    refused = sleipnir(*command)
+    kept = results.read_text()
+    mixed = sleipnir(*command, "--mixed")
+
+    (before,) = lines_of(kept)
+    after = lines_of(results.read_text())
+    assert refused.returncode == 2
+    assert f"1 of 2 lines were run with version {before['agent_version']}" in refused.stderr
+    assert (mixed.returncode, [line["output"] for line in after]) == (0, ["ONE!", "TWO?"])
+    assert len({line["agent_version"] for line in after}) == 2
+    assert {line["redone"] for line in after} == {0}
+
+
 def test_an_interrupted_batch_goes_on(sleipnir: Sleipnir, tmp_path: Path) -> None:
     gate, results = tmp_path / "gate", tmp_path / "results.jsonl"
     file = write(tmp_path, "in.txt", "one", str(gate))

@@ -63,7 +63,7 @@ def test_a_batch_counts_runs_with_failed_nodes(sleipnir: Sleipnir, tmp_path: Pat
     done = sleipnir("batch", "lenient", str(source), "--ordered", "--name", "counted")
 
     results = [json.loads(line) for line in done.stdout.splitlines()]
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert [len(result["failures"]) for result in results] == [0, 1]
     assert "2 of 2 lines finished, 1 with failed nodes" in done.stderr
     assert "--strict makes such lines fail" in done.stderr

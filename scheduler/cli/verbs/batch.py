@@ -72,8 +72,15 @@ _PARAMETERS = (
     click.option("--skip-bad", is_flag=True, help="Skip malformed lines."),
     click.option(
         "--retry-failed",
+        "--retry-incomplete",
+        "retry_failed",
         is_flag=True,
-        help="Continue the runs of failed lines where they stopped.",
+        help="Continue failed lines where they stopped, and others from their first failed node.",
+    ),
+    click.option(
+        "--mixed",
+        is_flag=True,
+        help="Run unfinished lines although the agent has changed since others were run.",
     ),
     click.option(
         "--from-start",

@@ -20,7 +20,7 @@ from sleipnir.scheduler.store.queries.reads import Reads
 _SHORTEST_PREFIX = 2
 _AT_ONCE = 1000  # entries of an index that are searched in one round trip
 _USAGE_FIELDS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost", "unpriced")
-_SUMMARY_FIELDS = ("status", "agent", *_USAGE_FIELDS)
+_SUMMARY_FIELDS = ("status", "agent", "digest", "try", "failed_nodes", *_USAGE_FIELDS)
 # All fields but the large ones: output, error, context.
 _ROW_FIELDS = (
     *("status", "agent", "frontier", "created", "started", "ended", "machine", "parent", "root"),
@@ -37,6 +37,9 @@ class RunSummary:
     agent: str
     status: Status
     usage: Usage
+    digest: str  # of the agent's bundle
+    tries: int
+    failed_nodes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +155,13 @@ class RecordQueries(Queries):
             for run_id in run_ids:
                 pipe.hget(run_key("run", run_id), "digest")
             return list(pipe.execute())
+
+    def startable_agents(self, run_ids: Sequence[str]) -> list[Mapping[str, str]]:
+        """Return the bundle digests of the agents that runs may start, in one round trip."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.hget(run_key("run", run_id), "context")
+            return [RunContext.from_json(text).agents if text else {} for text in pipe.execute()]
 
     def child_counts(self, run_ids: Sequence[str]) -> list[int]:
         """Return how many child runs each run started, in one round trip."""
@@ -270,7 +280,14 @@ def _fork(text: str | None) -> tuple[str, int] | None:
 
 
 def _summary(fields: Mapping[str, str]) -> RunSummary:
-    return RunSummary(fields["agent"], Status(fields["status"]), _usage(fields))
+    return RunSummary(
+        fields["agent"],
+        Status(fields["status"]),
+        _usage(fields),
+        fields["digest"],
+        int(fields.get("try", "1")),
+        int(fields.get("failed_nodes", "0")),
+    )
 
 
 def _row(run_id: str, fields: Mapping[str, str]) -> RunRow:

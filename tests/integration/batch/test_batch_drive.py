@@ -12,13 +12,16 @@ from typing import Any
 import pytest
 
 from sleipnir.scheduler.batch.drive import Batch
+from sleipnir.scheduler.batch.edited import FinishedVersions
 from sleipnir.scheduler.batch.identity import run_id_of
 from sleipnir.scheduler.batch.intake import load_input
 from sleipnir.scheduler.batch.ledger import Ledger
 from sleipnir.scheduler.batch.options import BatchOptions, Progress
+from sleipnir.scheduler.batch.reported import Reported
+from sleipnir.scheduler.batch.versions import AgentVersions
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.preparation import PreparedAgent
-from sleipnir.scheduler.runs.model import Status
+from sleipnir.scheduler.runs.model import NO_USAGE, Status
 from sleipnir.scheduler.runs.submit import Request
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
@@ -201,11 +204,124 @@ def test_a_failure_in_the_results_file_stays_when_redis_has_forgotten_it(
     engine: Engine, start: Start, shout: PreparedAgent
 ) -> None:
     started = start(shout, "fail")
-    started.ledger.note_reported("fail", run_id_of("words", "fail", 1), failed=True)
+    failure = Reported(run_id_of("words", "fail", 1), 1, "failed", NO_USAGE)
+    started.ledger.note_reported("fail", failure)
 
     assert list(started.results()) == []
     assert started.progress.failed == 1
     assert engine.newest_runs() == []
+
+
+def test_results_follow_runs_that_others_have_retried(
+    engine: Engine, start: Start, shout: PreparedAgent
+) -> None:
+    list(start(shout, "one", "fail").results())
+    engine.write("shout", SHOUT, {"shout.py": SCRIPT.replace("fail", "never")})
+    mended = engine.client.prepare("shout")
+    first = run_id_of("words", "fail", 1)
+    engine.client.retry(first, agent=mended)
+    engine.drive()
+
+    again = start(mended, "one", "fail")
+    again.ledger.note_reported("fail", Reported(first, 1, "failed", NO_USAGE))
+    again.ledger.note_reported("one", Reported(run_id_of("words", "one", 1), 1, "good", NO_USAGE))
+
+    assert list(again.results()) == [("fail", "succeeded", "FAIL")]
+    assert (again.progress.good, again.progress.failed) == (2, 0)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_run_that_is_retried_while_the_batch_runs_is_reported_again(
+    engine: Engine, start: Start, shout: PreparedAgent, ordered: bool
+) -> None:
+    started = start(shout, "fail", "one", max_in_flight=1, ordered=ordered)
+    engine.write("shout", SHOUT, {"shout.py": SCRIPT.replace("fail", "never")})
+    mended = engine.client.prepare("shout")
+
+    found = []
+    for item, status, _ in started.results():
+        found.append((item, status))
+        if status == "failed":
+            engine.client.retry(run_id_of("words", "fail", 1), agent=mended)
+
+    assert found[0] == ("fail", "failed")
+    assert sorted(found[1:]) == [("fail", "succeeded"), ("one", "succeeded")]
+    assert (started.progress.good, started.progress.failed) == (2, 0)
+
+
+TOLERANT = """
+start: paid
+nodes:
+  paid: {type: script, script: paid.py, next: shout}
+  shout: {type: script, script: shout.py, next: end}
+  end: {type: end, output: "{{loud}}"}
+"""
+PAID = "print('{\"paid\": 1}')"
+
+
+def test_a_line_with_a_failed_node_is_not_good_and_goes_on_there(
+    engine: Engine, start: Start
+) -> None:
+    files = {"paid.py": PAID, "shout.py": SCRIPT}
+    engine.write("tolerant", TOLERANT, files)
+    first = start(engine.client.prepare("tolerant"), "one", "fail")
+    list(first.results())
+    mended = {"paid.py": "raise SystemExit(1)", "shout.py": SCRIPT.replace("fail", "never")}
+    engine.write("tolerant", TOLERANT, mended)
+
+    again = start(engine.client.prepare("tolerant"), "one", "fail", retry_failed=True)
+
+    assert (first.progress.good, first.progress.incomplete) == (1, 1)
+    assert sorted(again.results()) == [("fail", "succeeded", "FAIL"), ("one", "succeeded", "ONE")]
+    assert (again.progress.good, again.progress.incomplete) == (2, 0)
+    run = engine.run(run_id_of("words", "fail", 1))
+    assert (run.tries, run.failed_nodes) == (2, 0)
+
+
+def test_a_retried_line_that_fails_alike_is_counted(
+    engine: Engine, start: Start, shout: PreparedAgent
+) -> None:
+    list(start(shout, "fail").results())
+
+    again = start(shout, "fail", retry_failed=True)
+    list(again.results())
+
+    assert (again.progress.failed, again.progress.failed_again) == (1, 1)
+
+
+def test_finished_lines_are_counted_by_the_version_of_their_agent(
+    engine: Engine, start: Start, shout: PreparedAgent
+) -> None:
+    versions = AgentVersions(engine.store.bundles)
+    list(start(shout, "one", "two").results())
+    engine.write("shout", SHOUT, {"shout.py": SCRIPT, "notes.md": "x", "tests/a.py": "x"})
+    same = engine.client.prepare("shout")
+    engine.write("shout", SHOUT, {"shout.py": SCRIPT + "# changed"})
+    other = engine.client.prepare("shout")
+    ledger = start(other, "one", "two", "three").ledger
+    ledger.note_reported("three", Reported("0" * 16, 1, "good", NO_USAGE, "aaaaaaaaaaaa"))
+
+    found = FinishedVersions(engine.queries, versions, "words", other).count(ledger)
+
+    before, now = versions.of(shout.digest, {}), versions.of(other.digest, {})
+    assert shout.digest != same.digest
+    assert versions.of(same.digest, {}) == before != now
+    assert found.describe(4).startswith("3 of 4 lines were run with versions ")
+    assert (found.others, found.unknown) == ({before: 2, "aaaaaaaaaaaa": 1}, 0)
+
+
+def test_the_version_of_an_agent_depends_on_those_that_its_nodes_run(engine: Engine) -> None:
+    versions = AgentVersions(engine.store.bundles)
+    parent = "start: a\nnodes: {a: {type: agent, agent: child, prompt: x, next: z}, z: {type: end}}"
+    found = set()
+    for output in ("one", "two"):
+        engine.write("child", f"start: z\nnodes: {{z: {{type: end, output: {output}}}}}")
+        engine.write("parent", parent)
+        prepared = engine.client.prepare("parent")
+        found.add(versions.of(prepared.digest, prepared.agents))
+
+    assert len(found) == 2
+    assert None not in found
 
 
 def test_a_waiting_run_holds_up_no_other_line(

@@ -31,9 +31,10 @@ from sleipnir.scheduler.batch.lines import (
     request_of,
 )
 from sleipnir.scheduler.batch.reading import decoded_stream, read_lines
+from sleipnir.scheduler.batch.reported import Reported
 from sleipnir.scheduler.batch.results import ResultsFile
 from sleipnir.scheduler.batch.table import lines_of, write_table
-from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.errors import SleipnirError, SubmissionRefused
 from sleipnir.scheduler.runs.model import Failure, Run, RunContext, Status, Usage
 from sleipnir.scheduler.runs.reasons import Reason, reasons_of
 from sleipnir.scheduler.runs.submit import Request
@@ -310,8 +311,15 @@ def test_the_columns_that_an_agent_notices(tmp_path: Path) -> None:
 def test_a_table_shows_results_and_executes_none(tmp_path: Path) -> None:
     table = tmp_path / "out.csv"
     usage = {"total_tokens": 15, "cost_usd": None}
-    error = {"code": "R013", "node": "a", "message": "@SUM(1)"}
-    good = {"id": "x", "output": '=cmd|"/C calc"!A1', "error": None, "usage": usage}
+    cause = {"code": "R014", "node": "cheap", "message": "HTTP 500\nbusy"}
+    error = {"code": "R013", "node": "a", "message": "@SUM(1)", "caused_by": [cause]}
+    good = {
+        "agent_version": "0123456789ab",
+        "id": "x",
+        "output": '=cmd|"/C calc"!A1',
+        "error": None,
+        "usage": usage,
+    }
     bad = {"id": "-5", "output": None, "error": error, "usage": usage, "failures": [{}]}
     for result in (good, bad):
         result |= {"input": {"prompt": "two\nlines"}, "state": {"k": [1, "+2"], "n": -0.5}}
@@ -329,6 +337,8 @@ def test_a_table_shows_results_and_executes_none(tmp_path: Path) -> None:
         "'@SUM(1)",
         "1",
     )
+    assert (first["agent_version"], first["first_failure"]) == ("0123456789ab", "")
+    assert second["first_failure"] == "R014 at 'cheap': HTTP 500"
 
 
 # ---- why lines failed
@@ -463,10 +473,14 @@ def test_results_of_an_earlier_start_are_kept_and_known(ledger: Ledger, tmp_path
         results.append(FinishedLine(an_item(ledger, "b"), a_run("b")))
         results.append(FinishedLine(an_item(ledger, "c"), a_run("c", Status.FAILED)))
 
-    with ResultsFile(file, ledger, BATCH, ordered=False) as results:
-        assert results.earlier == Usage(20, 10, 0.5)
+    with ResultsFile(file, ledger, BATCH, ordered=False):
+        pass
 
-    assert [an_item(ledger, item).state for item in "abc"] == ["todo", "reported", "todo"]
+    assert [an_item(ledger, item).reported for item in "abc"] == [
+        None,
+        Reported(run_id_of(BATCH, "b", 1), 1, "good", Usage(10, 5, 0.25)),
+        Reported(run_id_of(BATCH, "c", 1), 1, "failed", Usage(10, 5, 0.25)),
+    ]
     assert results_in(file) == [("b", "succeeded"), ("c", "failed")]
 
 
@@ -510,6 +524,59 @@ def test_an_ordered_file_is_in_input_order_whenever_its_results_came(
         results.append(FinishedLine(an_item(ledger, "b"), a_run("b")))
 
     assert [item for item, _ in results_in(file)] == ["a", "b", "c"]
+
+
+def test_results_are_those_of_the_input_when_it_was_edited(tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    for lines in ("alpha\nbeta\ngamma\n", "new\ngamma\nalpha\n"):
+        with Ledger() as ledger:
+            take(ledger, lines)
+            with ResultsFile(file, ledger, BATCH, ordered=True) as results:
+                for item in ledger.following(0):
+                    if item.reported is None:
+                        results.append(FinishedLine(item, a_run(item.item)))
+            gone, _ = ledger.count_results()
+
+    found = [json.loads(line) for line in file.read_text().splitlines()]
+    expected = [
+        Line(n, prompt=text).digest() for n, text in enumerate(["new", "gamma", "alpha"], 1)
+    ]
+    assert [each["id"] for each in found] == expected
+    assert [each["line"] for each in found] == [1, 2, 3]
+    assert gone == 1
+
+
+def test_a_results_file_that_was_removed_is_written_again(ledger: Ledger, tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    take(ledger, '{"id": "a"}\n', "jsonl")
+
+    with ResultsFile(file, ledger, BATCH, ordered=False) as results:
+        results.append(FinishedLine(an_item(ledger, "a"), a_run("a")))
+        file.unlink()
+
+    assert results_in(file) == [("a", "succeeded")]
+
+
+@pytest.mark.parametrize("directory_is_gone", [False, True])
+def test_a_results_file_whose_place_was_taken_is_an_error(
+    ledger: Ledger, tmp_path: Path, directory_is_gone: bool
+) -> None:
+    (tmp_path / "results").mkdir()
+    file = tmp_path / "results" / "results.jsonl"
+    take(ledger, '{"id": "a"}\n', "jsonl")
+
+    results = ResultsFile(file, ledger, BATCH, ordered=False)
+    results.append(FinishedLine(an_item(ledger, "a"), a_run("a")))
+    file.unlink()
+    if directory_is_gone:
+        file.parent.rmdir()
+    else:
+        file.write_text("mine")
+
+    with pytest.raises(SleipnirError, match="run the same command again"):
+        results.close()
+
+    assert directory_is_gone or file.read_text() == "mine"
 
 
 @pytest.mark.parametrize(

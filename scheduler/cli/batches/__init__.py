@@ -1,0 +1,1 @@
+"""Parts of `sleipnir batch`: its input, and whether its agent has changed."""
