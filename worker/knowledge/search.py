@@ -87,9 +87,14 @@ def output_of(hits: Sequence[Hit]) -> dict[str, Any]:
     """Return the output of a `rag` node: the context, and the distinct sources."""
     chunks = [hit.chunk for hit in hits]
     return {
-        "context": "\n\n".join(f"[Source: {chunk.source}]\n{chunk.text}" for chunk in chunks),
+        "context": "\n\n".join(f"[Source: {label(c.source)}]\n{c.text}" for c in chunks),
         "sources": list(dict.fromkeys(chunk.source for chunk in chunks)),
     }
+
+
+def label(source: str) -> str:
+    """Return a source on one line: the name of a file may hold anything."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in source)
 
 
 def by_meaning(

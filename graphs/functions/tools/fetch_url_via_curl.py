@@ -1,6 +1,6 @@
 """Fetches a web page."""
 
-from sleipnir.markdown import from_html
+from sleipnir.markdown import NotConverted, from_html
 
 from sleipnir import web
 
@@ -16,7 +16,10 @@ def run(url: str) -> str:
     """
     page = web.ask("the server", web.get(url))
     if page.content_type in HTML:
-        return from_html(page.text, page.url)
+        try:
+            return from_html(page.text, page.url)
+        except NotConverted as error:
+            raise SystemExit(f"{url} cannot be converted: {error}") from error
     if page.content_type.startswith("text/") or page.content_type.endswith(("+json", "+xml")):
         return page.text
     if page.content_type in TEXT:

@@ -13,6 +13,7 @@ from sleipnir.graphs.knowledge.sources import SourceError
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.worker.knowledge.reading import pages
 from sleipnir.worker.knowledge.reading.documents import SourceText
+from sleipnir.worker.knowledge.reading.loading import load_local
 from sleipnir.worker.knowledge.reading.pages import text_of_page
 from sleipnir.worker.knowledge.reading.reach import reach_here
 from tests.support.engine import Engine
@@ -165,3 +166,46 @@ def test_a_page_that_gives_no_text_fails_the_run_by_name(
     message = engine.failure(run.run_id).message
     assert site.url(path) in message
     assert words in message
+
+
+def test_a_text_is_measured_after_it_was_converted() -> None:
+    reach = reach_here(Settings(rag_document_max_bytes=MIB))
+    latin = Response("https://x/a", 200, "text/plain", "latin1", b"\xe9" * (MIB - 1))
+    deep = b"<blockquote>" * 12 + b"<pre>" + b"x\n" * 100_000
+    page = Response("https://x/b", 200, "text/html", "utf-8", deep)
+
+    for response in (latin, page):
+        with pytest.raises(SourceError, match="its text is "):
+            text_of_page("https://x", response, reach)
+
+
+def test_a_page_that_no_library_can_take_is_its_own_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*_: object, **__: object) -> str:
+        raise AssertionError("unexpected")
+
+    monkeypatch.setattr(pages, "from_html", fails)
+    response = Response("https://x/a", 200, "text/html", "utf-8", b"<p>x")
+
+    with pytest.raises(SourceError, match="it cannot be converted: AssertionError: unexpected"):
+        text_of_page("https://x", response, reach_here(Settings()))
+
+
+def test_a_page_in_a_file_is_read_without_its_scripts(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text("<h1>Cats</h1><script>let dogs</script><p>sleep &amp; eat")
+
+    loaded = load_local(tmp_path, ["a.html"], reach_here(Settings()), lambda: False)
+
+    assert [(d.ext, d.text) for d in loaded.documents] == [("md", "# Cats\n\nsleep & eat")]
+
+
+@pytest.mark.parametrize("content", [b"\x89PNG\r\n\xff", b"caf\xe9", b"a\0b"])
+def test_a_file_that_is_no_text_says_how_to_leave_it_out(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.png").write_bytes(content)
+
+    loaded = load_local(tmp_path, ["x.png"], reach_here(Settings()), lambda: False)
+
+    [(source, why)] = loaded.failures
+    assert source == "./x.png"
+    assert "leave it out by a pattern in `documents`, as `docs/**/*.md`" in why

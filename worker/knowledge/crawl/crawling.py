@@ -35,6 +35,8 @@ _INDEX = "index.html"
 _ROBOTS_CHARACTERS = 500 * 1024
 # Of one page; far more than tables of contents have.
 _MOST_LINKS = 10_000
+# What servers and browsers accept; a page's base may make each of its links that long.
+_LONGEST_URL = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,9 +208,11 @@ def _links_of(response: Response) -> Iterator[str]:
         base = response.url
     for target in links.found:
         try:
-            yield _without_fragment(urljoin(base, target.strip()))
+            url = _without_fragment(urljoin(base, target.strip()))
         except ValueError:  # not a URL
             continue
+        if len(url) <= _LONGEST_URL:
+            yield url
 
 
 def _without_fragment(url: str) -> str:

@@ -22,9 +22,16 @@ from sleipnir.graphs.knowledge.sources import (
 )
 from sleipnir.worker.knowledge.crawl.crawling import crawl
 from sleipnir.worker.knowledge.reading.documents import Loaded, SourceText
-from sleipnir.worker.knowledge.reading.pages import fetch_page, plain, text_of_page
+from sleipnir.worker.knowledge.reading.pages import (
+    LEAVE_OUT,
+    fetch_page,
+    html_document,
+    plain,
+    text_of_page,
+)
 from sleipnir.worker.knowledge.reading.reach import Reach
 
+_PAGE_EXTENSIONS = ("html", "htm", "xhtml")
 # Kinds of entries that any worker can read.
 _PAGES = ("url", "crawl")
 # Loaders that read pages in place of our fetcher, if configured.
@@ -195,9 +202,11 @@ def _file(directory: Path, file: Path, reach: Reach) -> SourceText:
     try:
         text = read_text(file, reach.document_bytes, encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise SourceError("it is not text in UTF-8") from error
+        raise SourceError(f"it is not text in UTF-8; convert it, or {LEAVE_OUT}") from error
     except (OSError, RuntimeError, ValueError) as error:
         raise SourceError(reason(error)) from error
+    if name in _PAGE_EXTENSIONS:
+        return html_document(source, text, "", reach)
     return plain(SourceText(source, name, text))
 
 

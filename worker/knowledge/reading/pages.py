@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from sleipnir.graphs.files import MIB
-from sleipnir.graphs.functions.lib.sleipnir.markdown import from_html
+from sleipnir.graphs.functions.lib.sleipnir.markdown import NotConverted, from_html
 from sleipnir.graphs.functions.lib.sleipnir.web import FetchError, Request, Response, fetch
 from sleipnir.graphs.knowledge.sources import SourceError, extension_of
 from sleipnir.worker.knowledge.reading.documents import SourceText
@@ -17,6 +17,8 @@ from sleipnir.worker.knowledge.reading.reach import Reach
 USER_AGENT = "sleipnir"
 PAGE_TIME_S = 16.0
 _PAGE_BYTES = 32 * MIB
+# What to do about a file that is no document.
+LEAVE_OUT = "leave it out by a pattern in `documents`, as `docs/**/*.md`, or configure a loader"
 # Elements around the text of a page.
 _CHROME = frozenset(("nav", "footer"))
 _MEDIA = ("image/", "audio/", "video/")
@@ -42,7 +44,7 @@ def plain(document: SourceText) -> SourceText:
         SourceError: it is not.
     """
     if "\0" in document.text:
-        raise SourceError("it is not text: it has NUL bytes")
+        raise SourceError(f"it is not text: it has NUL bytes; {LEAVE_OUT}")
     return document
 
 
@@ -75,12 +77,42 @@ def text_of_page(source: str, response: Response, reach: Reach) -> SourceText:
     """
     kind = response.content_type
     if kind == "text/html":
-        return SourceText(source, "md", from_html(response.text, response.url, without=_CHROME))
+        return html_document(source, response.text, response.url, reach)
     if kind.startswith(_MEDIA):
         raise SourceError(f"it is {kind}, not text")
     if name := _FORMATS.get(kind):
         return _download(source, name, response.body, reach)
-    return plain(SourceText(source, _page_extension(response.url, kind), response.text))
+    text = response.text
+    _require_short(text, reach)
+    return plain(SourceText(source, _page_extension(response.url, kind), text))
+
+
+def html_document(source: str, html: str, url: str, reach: Reach) -> SourceText:
+    """Return the text of a page, as Markdown.
+
+    Raises:
+        SourceError: it cannot be converted, or its text is too large.
+    """
+    try:
+        text = from_html(
+            html,
+            url,
+            without=_CHROME,
+            most=reach.document_bytes,
+            stopped=reach.loaders.cancellation.is_set,
+        )
+    except NotConverted as error:
+        raise SourceError(str(error)) from error
+    except Exception as error:  # whatever the library makes of a page, it is this page's failure
+        raise SourceError(f"it cannot be converted: {type(error).__name__}: {error}") from error
+    _require_short(text, reach)
+    return SourceText(source, "md", text)
+
+
+def _require_short(text: str, reach: Reach) -> None:
+    """Check the size again, as text may take more bytes than the page."""
+    if len(text.encode("utf-8", "surrogatepass")) > reach.document_bytes:
+        raise SourceError(f"its text is larger than {reach.document_bytes / MIB:g} MiB")
 
 
 def _download(source: str, name: str, content: bytes, reach: Reach) -> SourceText:

@@ -15,6 +15,10 @@ ALLOW_PRIVATE = "LLM_ALLOW_PRIVATE_ADDRESSES"
 
 # IPv6 addresses in this network stand for the IPv4 address in their last 32 bits.
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+# All other public addresses of IPv6 are in here.
+_UNICAST = ipaddress.ip_network("2000::/3")
+# Reserved, which the library does not know in all versions of Python.
+_RESERVED = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "3fff::/20")))
 
 
 class AddressRefused(Exception):
@@ -56,21 +60,17 @@ def is_public(address: str) -> bool:
     """Return whether an address, and any IPv4 address inside it, belongs to the public network."""
     # An IPv6 address may name a network interface, as in fe80::1%eth0.
     ip = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(ip, ipaddress.IPv6Address):
-        if ip.ipv4_mapped is not None:
-            ip = ip.ipv4_mapped
-        elif not all(_is_global(carried) for carried in _carried(ip)):
-            return False
-    return _is_global(ip)
+    if isinstance(ip, ipaddress.IPv4Address):
+        return _is_global(ip)
+    if ip.ipv4_mapped is not None:
+        return _is_global(ip.ipv4_mapped)
+    if ip in _NAT64:
+        return _is_global(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
+    # What a tunnel would turn it into.
+    carried = [each for each in (ip.sixtofour, *(ip.teredo or ())) if each is not None]
+    return ip in _UNICAST and all(map(_is_global, (ip, *carried)))
 
 
 def _is_global(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    return ip.is_global and not ip.is_multicast
-
-
-def _carried(ip: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
-    """Return the IPv4 addresses that a tunnel or translator would turn it into."""
-    carried = [ip.sixtofour, *(ip.teredo or ())]
-    if ip in _NAT64:
-        carried.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
-    return [address for address in carried if address is not None]
+    is_reserved = any(ip in network for network in _RESERVED)
+    return ip.is_global and not ip.is_multicast and not is_reserved

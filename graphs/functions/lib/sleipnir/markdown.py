@@ -6,6 +6,7 @@ Made for real pages: no page makes it fail, and what it does not understand is k
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 from urllib.parse import urljoin
 
@@ -22,17 +23,41 @@ _BLOCKS = {
 _MARKS = {"strong": "**", "b": "**", "em": "*", "i": "*", "del": "~~", "s": "~~"}
 # Deeper lists and quotes are shown at this depth, as their indentation would outgrow the page.
 _DEEPEST = 12
+# Marks and links inside so many others are left out: each is part of the text of all around it.
+_DEEPEST_MARKS = 12
+# Between two looks at whether the text is still wanted.
+_TAGS_BETWEEN_LOOKS = 1_000
+# Relative links, and lines of nested quotes, can be many times longer than they are written.
+MOST_CHARACTERS = 64 * 1024 * 1024
 _BLANKS = re.compile(r"[ \t\n\r\f]+")
 _BACKTICKS = re.compile(r"`+")
 
 
-def from_html(html: str, base_url: str = "", *, without: frozenset[str] = frozenset()) -> str:
+class NotConverted(Exception):
+    """A page could not be converted; the text says why."""
+
+
+def from_html(
+    html: str,
+    base_url: str = "",
+    *,
+    without: frozenset[str] = frozenset(),
+    most: int = MOST_CHARACTERS,
+    stopped: Callable[[], bool] = lambda: False,
+) -> str:
     """Convert a page to Markdown; links are made absolute with the page's own address.
+
+    Takes linear time.
 
     Args:
         without: more tags whose content is left out.
+        most: characters of the Markdown.
+        stopped: whether it is no longer needed; asked now and then.
+
+    Raises:
+        NotConverted: the Markdown would be longer, or is no longer needed.
     """
-    converter = _Converter(base_url, _DROPPED | without)
+    converter = _Converter(base_url, _DROPPED | without, most, stopped)
     converter.feed_page(html)
     return converter.markdown()
 
@@ -56,18 +81,24 @@ class PageParser(HTMLParser):
 class _Converter(PageParser):
     """Collects finished blocks, and inline text in frames: of the block, a link, or code."""
 
-    def __init__(self, base_url: str, dropped: frozenset[str]) -> None:
+    def __init__(
+        self, base_url: str, dropped: frozenset[str], most: int, stopped: Callable[[], bool]
+    ) -> None:
         super().__init__(convert_charrefs=True)
         self._base_url = base_url
+        self._left = most  # characters that may still be made
+        self._stopped = stopped
+        self._tags = 0
         self._blocks: list[str] = []
         self._frames: list[list[str]] = [[]]
+        self._frameless = 0  # open marks and links without a frame, as there are too many
         self._links: list[str] = []  # targets of the open links
         self._lists: list[int | None] = []  # next number of each open list; None: bullets
         self._after = (0, 0)  # number of quotes and lists that contained the last block
         self._item = ""  # mark for the next block of a list item
         self._quotes = 0
         self._dropped = dropped
-        self._dropping: list[str] = []
+        self._dropping: list[str] = []  # the open tags whose content is left out, each once
         self._pre = 0
         self._rows: list[list[str]] | None = None  # of the open table
         self._heading = ""
@@ -82,8 +113,12 @@ class _Converter(PageParser):
     # ---- events
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._tags += 1
+        if self._tags % _TAGS_BETWEEN_LOOKS == 0 and self._stopped():
+            raise NotConverted("it is no longer needed")
         if tag in self._dropped:
-            self._dropping.append(tag)
+            if tag not in self._dropping:
+                self._dropping.append(tag)
         elif not self._dropping:
             self._open(tag, {name: value or "" for name, value in attrs})
 
@@ -105,11 +140,8 @@ class _Converter(PageParser):
     # ---- tags
 
     def _open(self, tag: str, attributes: dict[str, str]) -> None:
-        if tag == "a":
-            self._links.append(attributes.get("href", ""))
-            self._frames.append([])
-        elif tag in _MARKS or (tag == "code" and not self._pre):
-            self._frames.append([])
+        if tag == "a" or tag in _MARKS or (tag == "code" and not self._pre):
+            self._open_inline(tag, attributes)
         elif tag == "br":
             self._frames[-1].append("\n")
         elif tag == "hr":
@@ -163,18 +195,39 @@ class _Converter(PageParser):
 
     # ---- inline
 
+    def _open_inline(self, tag: str, attributes: dict[str, str]) -> None:
+        if len(self._frames) > _DEEPEST_MARKS:
+            self._frameless += 1
+            return
+        self._frames.append([])
+        if tag == "a":
+            self._links.append(attributes.get("href", ""))
+
     def _close_inline(self, tag: str) -> None:
+        if self._frameless:
+            self._frameless -= 1
+            return
         if len(self._frames) == 1:  # never opened, or its block has ended
             return
         text = self._close_frame()
         inner = text.strip()
         if tag == "a":
             href = self._links.pop() if self._links else ""
-            self._frames[-1].append(_around(text, self._link(inner, href)))
+            link = self._link(inner, href)
+            self._spend(len(link))
+            self._frames[-1].append(_around(text, link))
         elif tag == "code":
             self._frames[-1].append(_around(text, _code(inner)))
         elif inner:
             self._frames[-1].append(_around(text, f"{_MARKS[tag]}{inner}{_MARKS[tag]}"))
+
+    def _close_all(self) -> None:
+        """Make marks and links that were never closed part of the text around them."""
+        while len(self._frames) > 1:
+            text = self._close_frame()
+            self._frames[-1].append(text)
+        self._links.clear()
+        self._frameless = 0
 
     def _close_frame(self) -> str:
         return "".join(self._frames.pop())
@@ -192,10 +245,7 @@ class _Converter(PageParser):
 
     def _end_block(self) -> None:
         """Finish the current paragraph, heading or list item."""
-        while len(self._frames) > 1:  # marks that were never closed
-            text = self._close_frame()
-            self._frames[-1].append(text)
-        self._links.clear()
+        self._close_all()
         if self._rows is not None and self._rows:  # the cell continues
             self._frames[-1].append(" ")
             return
@@ -228,6 +278,7 @@ class _Converter(PageParser):
         quote, inside = "> " * quotes, "   " * depth
         first = "   " * (depth - 1) + self._item if self._item and depth else inside
         lines = text.split("\n")
+        self._spend(len(text) + len(lines) * len(quote + inside))
         prefixed = [quote + first + lines[0], *(quote + inside + line for line in lines[1:])]
         in_list = bool(self._item) and self._after[1] > 0
         if self._blocks and not in_list:  # no blank lines between items
@@ -236,16 +287,21 @@ class _Converter(PageParser):
         self._item = ""
         self._after = (quotes, depth)
 
+    def _spend(self, characters: int) -> None:
+        self._left -= characters
+        if self._left < 0:
+            raise NotConverted("its text is too long")
+
     # ---- tables
 
     def _end_cell(self) -> None:
-        text = " ".join("".join("".join(frame) for frame in self._frames).split())
-        self._frames = [[]]
-        self._links.clear()
-        if self._rows is None:
-            if text:
-                self._frames[-1].append(text + " ")
-        elif text:
+        self._close_all()
+        if self._rows is None:  # a cell outside of any table
+            self._frames[-1].append(" ")
+            return
+        text = " ".join("".join(self._frames[-1]).split())
+        self._frames[-1].clear()
+        if text:
             if not self._rows:
                 self._rows.append([])
             self._rows[-1].append(text.replace("|", r"\|"))
@@ -257,8 +313,10 @@ class _Converter(PageParser):
         rows = [row for row in self._rows if row]
         self._rows = None
         if rows:
+            # Only the head needs all columns: other rows may be shorter.
             width = max(map(len, rows))
-            lines = [f"| {' | '.join(row + [''] * (width - len(row)))} |" for row in rows]
+            rows[0] += [""] * (width - len(rows[0]))
+            lines = [f"| {' | '.join(row)} |" for row in rows]
             self._add("\n".join([lines[0], "|" + "---|" * width, *lines[1:]]))
 
 

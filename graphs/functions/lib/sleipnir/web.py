@@ -10,6 +10,7 @@ Imports little, as every call of a tool imports it again: records are named tupl
 from __future__ import annotations
 
 import base64
+import codecs
 import contextlib
 import http.client
 import json
@@ -38,6 +39,48 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _PORTS = {"http": 80, "https": 443}
 _META_CHARSET = re.compile(rb"""<meta[^>]+charset=["']?([\w.:-]+)""", re.IGNORECASE)
 
+# The charsets of the Encoding Standard, by its labels, with `-` for `_`, and read as it says: none
+# takes more than linear time, which other codecs of Python do.
+_LABELS = {
+    "utf-8": "utf8 unicode-1-1-utf-8 x-unicode20utf8",
+    "utf-16-le": "utf-16 utf-16le utf16 ucs-2 unicode csunicode iso-10646-ucs-2",
+    "utf-16-be": "utf-16be unicodefffe",
+    "cp1252": "windows-1252 x-cp1252 cp819 ibm819 iso-8859-1 iso8859-1 iso88591 iso-ir-100 latin1 "
+    "latin-1 l1 csisolatin1 ascii us-ascii ansi-x3.4-1968",
+    "cp866": "866 ibm866 csibm866",
+    **{f"cp{n}": f"windows-{n} x-cp{n}" for n in (1250, 1251, 1253, 1255, 1256, 1257, 1258)},
+    "cp1254": "windows-1254 x-cp1254 iso-8859-9 iso8859-9 iso88599 latin5 l5",
+    "cp874": "windows-874 dos-874 iso-8859-11 iso8859-11 iso885911 tis-620",
+    "iso8859-2": "iso-8859-2 iso88592 latin2 l2",
+    "iso8859-3": "iso-8859-3 iso88593 latin3 l3",
+    "iso8859-4": "iso-8859-4 iso88594 latin4 l4",
+    "iso8859-5": "iso-8859-5 iso88595 cyrillic",
+    "iso8859-6": "iso-8859-6 iso88596 arabic asmo-708 ecma-114 iso-8859-6-e iso-8859-6-i",
+    "iso8859-7": "iso-8859-7 iso88597 greek greek8 ecma-118 elot-928",
+    "iso8859-8": "iso-8859-8 iso88598 hebrew visual iso-8859-8-e iso-8859-8-i logical",
+    "iso8859-10": "iso-8859-10 iso885910 latin6 l6",
+    "iso8859-13": "iso-8859-13 iso885913",
+    "iso8859-14": "iso-8859-14 iso885914",
+    "iso8859-15": "iso-8859-15 iso885915 latin9 l9",
+    "iso8859-16": "iso-8859-16",
+    "koi8-r": "koi koi8 cskoi8r",
+    "koi8-u": "koi8-ru",
+    "mac-roman": "macintosh mac x-mac-roman",
+    "mac-cyrillic": "x-mac-cyrillic x-mac-ukrainian",
+    "gb18030": "gbk gb2312 gb-2312 gb-2312-80 chinese csgb2312 iso-ir-58 x-gbk",
+    "big5hkscs": "big5 big5-hkscs cn-big5 csbig5 x-x-big5",
+    "euc-jp": "x-euc-jp cseucpkdfmtjapanese",
+    "iso2022-jp": "iso-2022-jp csiso2022jp",
+    "cp932": "shift-jis shiftjis sjis x-sjis ms932 ms-kanji windows-31j csshiftjis",
+    "cp949": "euc-kr cseuckr korean ks-c-5601-1987 ks-c-5601-1989 ksc5601 ksc-5601 windows-949 uhc",
+}
+_CODECS = {label: codec for codec, labels in _LABELS.items() for label in (codec, *labels.split())}
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+
 
 class FetchError(Exception):
     """A fetch failed; the text says why."""
@@ -63,14 +106,20 @@ class Response(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The body as text, in the charset that the server or the page names, else UTF-8."""
+        """The body as text, by its mark, in the charset of the server or the page, else UTF-8."""
+        for mark, codec in _MARKS.items():
+            if self.body.startswith(mark):
+                return self.body.decode(codec, errors="replace")
         named = _META_CHARSET.search(self.body[:2048])
-        for charset in (self.charset, named.group(1).decode("ascii") if named else "", "utf-8"):
-            try:
-                return self.body.decode(charset, errors="replace")
-            except LookupError:  # unknown charset
-                continue
-        raise AssertionError("UTF-8 is always known")
+        of_page = _CODECS.get(_label(named.group(1).decode("ascii"))) if named else None
+        # A page whose declaration was readable is not in UTF-16.
+        of_page = "utf-8" if of_page in ("utf-16-le", "utf-16-be") else of_page
+        codec = _CODECS.get(_label(self.charset)) or of_page or "utf-8"
+        return self.body.decode(codec, errors="replace")
+
+
+def _label(charset: str) -> str:
+    return charset.strip().lower().replace("_", "-")
 
 
 def fetch(

@@ -38,13 +38,19 @@ def test_tools_can_be_read_by_python_3_8(file: Path) -> None:
         *("0.0.0.0", "255.255.255.255", "224.0.0.1", "192.0.2.1"),
         *("::1", "::", "fe80::1", "fe80::1%eth0", "fd00::1", "ff02::1"),
         *("::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::"),
+        *("::127.0.0.1", "::8.8.8.8", "::ffff:0:127.0.0.1", "::ffff:0:8.8.8.8", "64:ff9b:1::1"),
+        *("64:ff9b:1:7f00:1::", "fec0::1", "feff::1", "100::1", "5f00::1", "4000::1", "3fff::1"),
+        *("2001:db8::1", "2001:0:7f00:1::", "192.0.0.1", "192.88.99.1", "198.18.0.1", "240.0.0.1"),
     ],
 )
 def test_addresses_that_are_not_of_the_public_network(address: str) -> None:
     assert not addresses.is_public(address)
 
 
-@pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700:4700::1111", "::ffff:8.8.8.8"])
+@pytest.mark.parametrize(
+    "address",
+    ["8.8.8.8", "2606:4700:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808", "2002:808:808::1"],
+)
 def test_addresses_of_the_public_network(address: str) -> None:
     assert addresses.is_public(address)
 
@@ -293,7 +299,7 @@ def test_the_patch_helper_of_bash_tools_prints_the_result(tmp_path: Path) -> Non
         ("<code>a`b</code>", "`` a`b ``"),
         (
             "<table><tr><th>a<th>b|c<tr><td><p>1</p></table>d",
-            "| a | b\\|c |\n|---|---|\n| 1 |  |\n\nd",
+            "| a | b\\|c |\n|---|---|\n| 1 |\n\nd",
         ),
         ("<script>x</script><style>y</style><title>z</title>a &amp; b", "a & b"),
         ("<p>never <b>closed <a href=u>text<p>next", "never closed text\n\nnext"),
@@ -319,6 +325,93 @@ def test_a_page_with_much_left_open_is_read_at_once(opened: str) -> None:
 
     assert text.startswith("Cats sleep.")
     assert process_time() - began_s < 1  # one by one, it would take eight seconds
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        *("<b>", "<a href=x>x", "<i>x<b>", "<svg>", "</svg>x<svg>", "<ul><li>", "<blockquote>x"),
+        *("<td>x", "<tr>", "<tr><td>x", "<table><tr><td>x", "<pre>x", "<code>`", "<p><b>"),
+    ],
+)
+def test_a_page_is_converted_in_linear_time_and_size(part: str) -> None:
+    began_s = process_time()
+
+    text = markdown.from_html(part * (240_000 // len(part)))
+
+    assert len(text) < 240_000 * 8
+    assert process_time() - began_s < 5  # each took a minute where its time was quadratic
+
+
+def test_a_table_of_wide_and_long_parts_stays_small() -> None:
+    rows = "<tr><td>x" * 8_000
+    html = f"<table><tr>{'<td>x' * 8_000}{rows}</table>"
+
+    assert len(markdown.from_html(html)) < 2 * len(html)
+
+
+@pytest.mark.parametrize(
+    ("html", "base"),
+    [
+        ("<a href=x>x</a>" * 1_000, "http://e.org/" + "d" * 60_000 + "/"),
+        ("<blockquote><ul><li>" * 12 + "<pre>" + "x\n" * 500_000, ""),
+    ],
+)
+def test_a_text_that_outgrows_its_page_is_given_up(html: str, base: str) -> None:
+    with pytest.raises(markdown.NotConverted, match="too long"):
+        markdown.from_html(html, base, most=10_000_000)
+
+
+def test_a_conversion_that_is_not_needed_ends() -> None:
+    with pytest.raises(markdown.NotConverted, match="no longer needed"):
+        markdown.from_html("<p>x" * 2_000, stopped=lambda: True)
+
+
+@pytest.mark.parametrize(
+    ("charset", "body", "text"),
+    [
+        ("utf-8", "é".encode(), "é"),
+        ("UTF8", "é".encode(), "é"),
+        ("iso-8859-1", b"\xe9 \x93", "é “"),
+        ("windows_1252", b"\xe9", "é"),
+        ("Shift_JIS", "日本".encode("cp932"), "日本"),
+        ("gb2312", "汉".encode("gb18030"), "汉"),
+        ("euc-kr", "한".encode("cp949"), "한"),
+        ("big5", "漢".encode("big5hkscs"), "漢"),
+        ("iso-2022-jp", "日本".encode("iso2022_jp"), "日本"),
+        ("koi8-r", "я".encode("koi8-r"), "я"),
+        ("utf-16", "é".encode("utf-16-le"), "é"),
+        ("latin1", "\ufeffé".encode(), "é"),
+        ("", "\ufeffé".encode("utf-16-be"), "é"),
+        ("", b"<meta charset=koi8-r>" + "я".encode("koi8-r"), "<meta charset=koi8-r>я"),
+        ("", b"<meta charset=utf-16>\xc3\xa9", "<meta charset=utf-16>é"),
+        *(
+            (name, "é".encode(), "é")
+            for name in (
+                *("", "punycode", "idna", "undefined", "utf-7", "base64", "hex", "rot13", "zlib"),
+                *("unicode_escape", "raw_unicode_escape", "mbcs", "x" * 100_000, "a\0b", "../x"),
+                *("hz", "\ud800"),
+            )
+        ),
+    ],
+)
+def test_a_page_is_read_in_the_charsets_that_browsers_know(
+    charset: str, body: bytes, text: str
+) -> None:
+    assert web.Response("http://x/", 200, "text/html", charset, body).text == text
+
+
+def test_a_charset_of_a_page_cannot_cost_much() -> None:
+    body = b"<meta charset=punycode>" + b"a-" * 5_000_000
+    began_s = process_time()
+
+    assert len(web.Response("http://x/", 200, "text/html", "idna", body).text) == len(body)
+    assert process_time() - began_s < 2
+
+
+def test_every_charset_is_one_of_the_library() -> None:
+    for label, codec in web._CODECS.items():
+        assert b"a".ljust(2, b"\0").decode(codec, "replace"), label
 
 
 def test_a_page_has_what_browsers_skip() -> None:
