@@ -214,6 +214,10 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "letters, digits, `_`, `-`",
         ),
         "E217": Code("a `rag` node is called `graph` or `config`", "rename it"),
+        "E218": Code(
+            "a Python or bash script with a syntax error",
+            "the line is that of the script; nothing of it was run",
+        ),
         "E601": Code(
             "`dynamic_instructions` without a function for them",
             "a function `_instructions` in the tools file",
@@ -258,6 +262,10 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "its functions are missing",
         ),
         "W022": Code("`${NAME}` in a `.env` is not expanded", "write the value"),
+        "W023": Code(
+            "no tool file has this tool, but one of a similar name; an MCP server may have it",
+            "correct the name, unless it is the server's",
+        ),
         "W601": Code(
             "a normal agent has no knowledge base, or its files have changed since it was built",
             "build it",
@@ -320,7 +328,7 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "save it under another name first",
         ),
         "W016": Code(
-            "nothing sets the key that a template reads; not reported where scripts may set it",
+            "nothing sets the key that a template reads, and no script has it in its text",
             "check the spelling; it would be empty, or fail (R001)",
         ),
     },

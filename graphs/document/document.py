@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TypeAlias
 import yaml
 
 from sleipnir.graphs.document.finding import Finding, printable
+from sleipnir.graphs.document.yaml_hints import hint_for
 from sleipnir.graphs.files import UnusableFile, read_bytes
 from sleipnir.records import dataclass
 
@@ -36,6 +37,7 @@ _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NOT_TEXT = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
+_REFERENCE = re.compile(r"\{\{[^{}]*\}\}")
 _NULL = re.compile(r"null|Null|NULL|~|")
 _TRUE = re.compile(r"true|True|TRUE")
 _FALSE = re.compile(r"false|False|FALSE")
@@ -210,6 +212,7 @@ class _Reader:
         self.findings: list[Finding] = []
         self._file = file
         self._text = text
+        self._lines = text.split("\n")
         self._events = self._parse()
         self._anchors: dict[str, Located | None] = {}  # None: still being read
         self._aliased_nodes = 0
@@ -244,10 +247,11 @@ class _Reader:
             line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
             if self._is_tab(line, column):
                 detail = "a tab where YAML allows none; indent with spaces"
-            self._syntax_error(detail, line, column)
+            begun = error.context_mark.line + 1 if error.context_mark else line
+            self._syntax_error(detail, line, column, begun)
 
     def _is_tab(self, line: int, column: int) -> bool:
-        lines = self._text.split("\n")[line - 1 : line]
+        lines = self._lines[line - 1 : line]
         return any(text[column - 1 : column] == "\t" for text in lines)
 
     def _node(self, event: Any, path: KeyPath) -> Located:
@@ -257,7 +261,8 @@ class _Reader:
             self._too_deep(event, path)
         if event.tag is not None:
             tag = event.tag.replace("tag:yaml.org,2002:", "!!")
-            self._unsupported(f"the tag {tag}", event, path)
+            hint = "a text that begins with ! needs quotes"
+            self._report("E005", f"unsupported YAML: the tag {tag}", event, path, hint)
         if event.anchor is not None:
             self._anchors[event.anchor] = None
         node = self._untagged(event, path)
@@ -268,11 +273,27 @@ class _Reader:
     def _untagged(self, event: Any, path: KeyPath) -> Located:
         match event:
             case yaml.MappingStartEvent():
-                return self._mapping(event, path)
+                return self._unquoted(event, path) or self._mapping(event, path)
             case yaml.SequenceStartEvent():
                 return self._sequence(event, path)
             case _:
                 return self._scalar(event, path)
+
+    def _unquoted(self, start: Any, path: KeyPath) -> Located | None:
+        """Take `{{x}}` without quotes, a mapping to YAML, for the text that it is meant to be."""
+        line, column = _place(start)
+        written = "".join(self._lines[line - 1 : line]) if start.flow_style else ""
+        found = _REFERENCE.match(written, column - 1)
+        if found is None:
+            return None
+        known = len(self.findings)
+        self._mapping(start, path)
+        del self.findings[known:]
+        where, name = name_place(path, self._file.stem)
+        subject = f"{where}.{name}" if name else where
+        message = f"{subject}: {found[0]} is a text only in quotes"
+        self._report("E008", message, start, path, f'quote it: "{found[0]}"')
+        return Located(found[0], line, column)
 
     def _mapping(self, start: Any, path: KeyPath) -> Located:
         parts: dict[str | int, Located] = {}
@@ -348,16 +369,21 @@ class _Reader:
     def _unsupported(self, detail: str, event: Any, path: KeyPath) -> None:
         self._report("E005", f"unsupported YAML: {detail}", event, path)
 
-    def _report(self, code: str, message: str, event: Any, path: KeyPath = ()) -> None:
-        self.findings.append(_finding(self._file, code, message, path, _place(event)))
+    def _report(
+        self, code: str, message: str, event: Any, path: KeyPath = (), hint: str = ""
+    ) -> None:
+        self.findings.append(_finding(self._file, code, message, path, _place(event), hint))
 
     def _give_up(self, code: str, message: str, event: Any, path: KeyPath = ()) -> NoReturn:
         self._report(code, message, event, path)
         raise _GivenUp
 
-    def _syntax_error(self, detail: str, line: int, column: int) -> NoReturn:
+    def _syntax_error(
+        self, detail: str, line: int, column: int, begun: int | None = None
+    ) -> NoReturn:
         message = f"cannot read {self._file.name}: {detail}"
-        self.findings.append(_finding(self._file, "E003", message, (), (line, column)))
+        hint = hint_for(detail, self._lines, line, column, begun or line)
+        self.findings.append(_finding(self._file, "E003", message, (), (line, column), hint))
         raise _GivenUp
 
 

@@ -61,6 +61,8 @@ class AgentSearch:
                 agents = filter(_is_agent, found if parent is not None else ())
                 return next(agents, found[0])
         near = get_close_matches(reference, self.names(parent))
+        if reference and parent is None and _is_directory(Path(reference)):
+            near = [f"./{reference}"]
         raise AgentNotFound(reference, [str(place) for place in places], near)
 
     def names(self, parent: Path | None = None) -> dict[str, Path]:

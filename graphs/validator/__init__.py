@@ -39,6 +39,7 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     people.options_match_routes,
     people.conditions_are_readable,
     files.scripts_can_run,
+    files.programs_can_be_parsed,
     files.environment_files_can_be_read,
     knowledge.documents_stay_inside,
     knowledge.knowledge_is_there,
@@ -81,6 +82,7 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
 
 # Those that also apply to what a `config.yaml` has.
 RULES_OF_NORMAL: tuple[Callable[[Context], Iterator[Finding]], ...] = (
+    files.programs_can_be_parsed,
     files.environment_files_can_be_read,
     tools.servers_are_configured,
     tools.global_tools_exist,

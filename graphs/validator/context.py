@@ -22,7 +22,7 @@ from sleipnir.graphs.validator.edges import (
     reachable,
 )
 from sleipnir.graphs.validator.resources import Resources
-from sleipnir.graphs.validator.scripts import named_by_scripts
+from sleipnir.graphs.validator.scripts import KeyWords, key_words, named_by_scripts
 from sleipnir.records import dataclass
 
 # Similar names are searched among all known ones: useful for a few typos, too slow for thousands.
@@ -83,6 +83,11 @@ class Context:
         given = (variable.name for variable in graph.variables if not variable.secret)
         written = (key for node in graph.nodes.values() for key in declared_writes(node))
         return frozenset(("initial_prompt", *graph.initial_state, *given, *written))
+
+    @cached_property
+    def key_words(self) -> KeyWords | None:
+        """The words in which scripts may name state keys; None if they may set any key."""
+        return key_words(self.agent.directory, self.graph)
 
     @cached_property
     def branches(self) -> dict[str, dict[str, MapNode]]:

@@ -1,16 +1,18 @@
-"""Rules about the files of the agent directory: E003, E201, E202, E203, W022."""
+"""Rules about the files of the agent directory: E003, E201, E202, E203, E218, E603, W022."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
-from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.finding import Finding, printable
 from sleipnir.graphs.env_file import ENV_FILE, EnvFileRefused, EnvLine, env_lines
 from sleipnir.graphs.files import inside, reason
 from sleipnir.graphs.schema import ScriptNode
 from sleipnir.graphs.validator.context import Context
+from sleipnir.graphs.validator.syntax import SyntaxFault, syntax_fault
 
+_BASH_TOOLS = "tools.sh"
 _SCRIPT_TYPES = (".sh", ".py", ".ts")
 
 
@@ -29,6 +31,27 @@ def scripts_can_run(context: Context) -> Iterator[Finding]:
         elif not _is_file(file):
             message = f"node '{node_id}': script '{node.script}' not found"
             yield context.finding("E201", message, *path)
+
+
+def programs_can_be_parsed(context: Context) -> Iterator[Finding]:
+    """E218: scripts, and E603: the agent's own bash tools, must be free of syntax errors."""
+    directory, find_program = context.agent.directory, context.resources.find_program
+    paths = {node.script: node_id for node_id, node in context.graph.nodes_of(ScriptNode)}
+    for path, node_id in sorted(paths.items()):
+        file = inside(directory, path)
+        if file is not None and (fault := syntax_fault(file, find_program)):
+            yield _syntax_error("E218", f"script '{path}': ", fault, file, node_id)
+    tools = directory / _BASH_TOOLS
+    if tools.is_file() and (fault := syntax_fault(tools, find_program)):
+        yield _syntax_error("E603", "", fault, tools)
+
+
+def _syntax_error(
+    code: str, what: str, fault: SyntaxFault, file: Path, node: str | None = None
+) -> Finding:
+    hint = f"the line is `{printable(fault.written)}`" if fault.written else None
+    message = printable(f"{what}{fault.reason}")
+    return Finding(code, message, node, hint, str(file), fault.line)
 
 
 def environment_files_can_be_read(context: Context) -> Iterator[Finding]:

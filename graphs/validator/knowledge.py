@@ -233,9 +233,12 @@ def _embedding_model_is_there(base: _Base) -> Iterator[Finding]:
 
 
 def _keywords_only(base: _Base) -> Iterator[Finding]:
-    """W604, when a run starts."""
-    if base.resources.require_knowledge and base.embedding_model() == KEYWORDS_ONLY:
-        yield base.finding("W604", "knowledge base without embeddings: found by keywords only")
+    """W604, when a run starts, unless the author has decided it."""
+    is_decided = base.node is not None and base.node.embedding_model == KEYWORDS_ONLY
+    if is_decided or not base.resources.require_knowledge:
+        return
+    if base.embedding_model() == KEYWORDS_ONLY:
+        yield base.finding("W604", "knowledge base without embeddings: searched by keywords only")
 
 
 def _differences(base: _Base) -> Iterator[Finding]:

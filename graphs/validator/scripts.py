@@ -1,16 +1,33 @@
-"""Nodes that a script's `_next` may lead to, as far as the texts of scripts tell."""
+"""What the texts of scripts tell: nodes that `_next` may lead to, and state keys."""
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from sleipnir.graphs.files import MIB, inside, read_bytes
 from sleipnir.graphs.schema import Graph, ScriptNode
+from sleipnir.records import dataclass
 
 _WORD = re.compile(r"[\w-]+")
 # In quotes, perhaps escaped ones; not `state["key"]`, `get("key")` or `"key": value`.
 _QUOTED = re.compile(r"""(?<![\w\])]\[)(?<!get\()\\?["']([\w.-]+)\\?["'](?!\s*:)""")
+_IDENTIFIER = re.compile(r"\w+")
+# `\nkey` in a text is a line end and a key.
+_ESCAPE = re.compile(r"\\[nrt]")
+_IN_QUOTES = re.compile(r"""["'](\w+)\\?["']""")
+_CODE = frozenset((".py", ".sh", ".ts", ".js", ".mjs", ".json", ".jq", ".awk"))
+_MOST_FILES, _MOST_BYTES = 1_000, 16 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class KeyWords:
+    """The words in which scripts may name state keys."""
+
+    all: frozenset[str]
+    quoted: frozenset[str]
 
 
 def named_by_scripts(directory: Path, graph: Graph) -> set[str]:
@@ -53,6 +70,36 @@ def words_of_scripts(directory: Path, graph: Graph) -> set[str]:
     return {word for text in _texts(directory, graph) for word in _WORD.findall(text)}
 
 
+def key_words(directory: Path, graph: Graph) -> KeyWords | None:
+    """Return the words of the scripts of a graph and of what they may import or read.
+
+    None if there is a script whose text cannot be taken for everything that it may print.
+    """
+    if not any(graph.nodes_of(ScriptNode)):
+        return KeyWords(frozenset(), frozenset())
+    texts = _texts(directory, graph)
+    if "" in texts:
+        return None
+    files, size = 0, 0
+    for file in _code_below(directory):
+        text = _read(file)
+        files, size = files + 1, size + len(text)
+        if files > _MOST_FILES or size > _MOST_BYTES:
+            return None
+        texts.append(text)
+    plain = [_ESCAPE.sub(" ", text) for text in texts]
+    return KeyWords(
+        frozenset(word for text in plain for word in _IDENTIFIER.findall(text)),
+        frozenset(word for text in plain for word in _IN_QUOTES.findall(text)),
+    )
+
+
+def _code_below(directory: Path) -> Iterator[Path]:
+    for parent, directories, names in os.walk(directory):
+        directories[:] = [n for n in directories if n[0] != "." and n != "node_modules"]
+        yield from (Path(parent, name) for name in names if Path(name).suffix.lower() in _CODE)
+
+
 def _texts(directory: Path, graph: Graph) -> list[str]:
     return [_text(directory, path) for path in sorted(_paths(graph))]
 
@@ -69,7 +116,11 @@ def _is_named(node_id: str, words: set[str], texts: list[str]) -> bool:
 
 def _text(directory: Path, path: str) -> str:
     file = inside(directory, path)
+    return _read(file) if file is not None else ""
+
+
+def _read(file: Path) -> str:
     try:
-        return read_bytes(file, MIB).decode(errors="replace") if file is not None else ""
+        return read_bytes(file, MIB).decode(errors="replace")
     except (OSError, ValueError):  # reported by the rules about files
         return ""

@@ -15,7 +15,7 @@ from sleipnir.graphs.dataflow import (
     templates,
 )
 from sleipnir.graphs.document.finding import Finding
-from sleipnir.graphs.schema import Node, ScriptNode
+from sleipnir.graphs.schema import Node
 from sleipnir.graphs.template import references
 from sleipnir.graphs.validator.context import Context, near_names, place
 
@@ -39,20 +39,21 @@ def braces_are_references(context: Context) -> Iterator[Finding]:
 
 
 def reads_have_a_source(context: Context) -> Iterator[Finding]:
-    """W015: a scoped variable outside `state_updates`; W016: a key that nothing sets."""
+    """W015: a scoped variable outside `state_updates`; W016: a key that nothing sets.
+
+    A script may set any key that occurs in its text.
+    """
     if not context.is_whole:
         return
-    known = context.known_keys
-    sets_anything = any(map(_may_set_any_key, context.graph.nodes.values()))
     unknown: list[tuple[str, Read]] = []
-    for node_id, read in _unexplained_reads(context, known):
+    for node_id, read in _unexplained_reads(context, context.known_keys):
         path = ("nodes", node_id, *read.field)
         if read.key in _SCOPED and read.field[0] != STATE_UPDATES:
             message = f"{place(*path)}: '{read.key}' exists only inside state_updates"
             yield context.finding("W015", message, *path)
-        elif not sets_anything:
+        elif not _may_be_set(context, read.key):
             unknown.append((node_id, read))
-    hints = near_names((read.key for _, read in unknown), known)
+    hints = _hints(context, {read.key for _, read in unknown})
     for node_id, read in unknown:
         path = ("nodes", node_id, *read.field)
         message = f"{place(*path)}: nothing sets '{read.key}'"
@@ -89,12 +90,24 @@ def _readable_keys(context: Context, node_id: str, template: Template) -> frozen
     return context.known_keys | _item_names(context, node_id) | scoped
 
 
+def _may_be_set(context: Context, key: str) -> bool:
+    if any(map(_may_set_any_key, context.graph.nodes.values())):
+        return True
+    words = context.key_words
+    return words is None or key in words.all
+
+
+def _hints(context: Context, keys: set[str]) -> dict[str, str]:
+    """Return a hint for each key that resembles one that something sets."""
+    words = context.key_words if keys else None
+    by_scripts = near_names(keys, words.quoted) if words is not None else {}
+    return by_scripts | near_names(keys, context.known_keys)
+
+
 def _may_set_any_key(node: Node) -> bool:
-    """Return whether it may set unknown keys: scripts, and schemas without properties."""
+    """Return whether it may set unknown keys, as a schema without properties does."""
     schema = getattr(node, "output_schema", None)
-    return isinstance(node, ScriptNode) or (
-        schema is not None and not isinstance(schema.get("properties"), dict)
-    )
+    return schema is not None and not isinstance(schema.get("properties"), dict)
 
 
 def _item_names(context: Context, node_id: str) -> set[str]:

@@ -1,8 +1,9 @@
-"""Rules about tools and MCP servers: E209, E210, E602 to E608, W021, W603."""
+"""Rules about tools and MCP servers: E209, E210, E602 to E608, W021, W023, W603."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from typing import TypeAlias
 
 from sleipnir.graphs.document.finding import Finding, listing
 from sleipnir.graphs.mcp.config import ALL_SERVERS, function_suffix
@@ -11,6 +12,8 @@ from sleipnir.graphs.tools.function import Function
 from sleipnir.graphs.tools.toolbox import SERVER_PREFIX
 from sleipnir.graphs.validator import tool_files
 from sleipnir.graphs.validator.context import Context, near_names
+
+Place: TypeAlias = tuple[str | int, ...]
 
 
 def servers_are_configured(context: Context) -> Iterator[Finding]:
@@ -77,9 +80,10 @@ def used_functions(context: Context) -> tuple[Function, ...]:
 def node_tools_exist(context: Context) -> Iterator[Finding]:
     """E209, E210: a node's `tools` must be among those its agent may use.
 
-    W021 instead, if a name may belong to a server that cannot be asked.
+    W021 instead, if a name may belong to a server that cannot be asked; W023 if it rather resembles
+    that of a tool.
     """
-    entries = [
+    entries: list[tuple[str, Place]] = [
         (entry, ("nodes", node_id, "tools", index))
         for node_id, node in context.graph.nodes_of(LlmNode)
         for index, entry in enumerate(node.tools or ())
@@ -88,7 +92,7 @@ def node_tools_exist(context: Context) -> Iterator[Finding]:
         return
     servers = _Servers(context)
     toolbox, meta = context.toolbox, servers.meta_functions()
-    unexplained = []
+    unexplained: list[tuple[str, Place]] = []
     for entry, path in entries:
         if not entry.startswith(SERVER_PREFIX):
             if entry not in meta and toolbox.select([entry]).others:
@@ -96,13 +100,24 @@ def node_tools_exist(context: Context) -> Iterator[Finding]:
         elif (server := entry.removeprefix(SERVER_PREFIX)) not in servers.names:
             message = f"node '{path[1]}': unknown MCP server '{server}'"
             yield context.finding("E210", message, *path, hint=servers.hint(server))
-    known = meta | {function.name for function in toolbox.functions}
-    hints = near_names((entry for entry, _ in unexplained), known)
-    for entry, path in unexplained:
-        # The functions of an unreadable file are unknown, which is reported elsewhere.
-        if servers.offer(entry) or toolbox.is_broken:
-            continue
-        if silent := servers.silent():
+    # The functions of an unreadable file are unknown, which is reported elsewhere.
+    if not toolbox.is_broken:
+        yield from _unexplained(context, servers, unexplained)
+
+
+def _unexplained(
+    context: Context, servers: _Servers, entries: Sequence[tuple[str, Place]]
+) -> Iterator[Finding]:
+    """E209, W021, W023: entries that are neither tools nor, by their form, servers."""
+    toolbox = context.toolbox
+    known = servers.meta_functions() | {function.name for function in toolbox.functions}
+    hints = near_names((entry for entry, _ in entries), known)
+    for entry, path in entries:
+        if servers.offer(entry):
+            if not servers.can_be_asked and entry in hints:
+                message = f"node '{path[1]}': no tool file has '{entry}', perhaps an MCP server"
+                yield context.finding("W023", message, *path, hint=hints[entry])
+        elif silent := servers.silent():
             yield context.finding("W021", unavailable(silent), *path)
         else:
             message = f"node '{path[1]}': unknown tool '{entry}'"
@@ -124,6 +139,11 @@ class _Servers:
         self.names = list(dict.fromkeys([*entries, *members, *everything]))
         self._ask = context.resources.list_mcp_functions
         self._answers: dict[str, Collection[str] | None] = {}
+
+    @property
+    def can_be_asked(self) -> bool:
+        """Whether what they offer is known rather than assumed."""
+        return self._ask is not None
 
     def hint(self, unknown: str) -> str | None:
         """Return which server an unknown name may have meant."""

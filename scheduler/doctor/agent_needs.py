@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sleipnir.graphs.document.loader import Agent
+from sleipnir.graphs.knowledge.bases import DescribedBase, bases_of
+from sleipnir.graphs.knowledge.build_settings import KEYWORDS_ONLY, LOCAL
+from sleipnir.graphs.models import is_known_model
 from sleipnir.graphs.schema import LlmNode
 from sleipnir.graphs.validator.requirements import Requirement, requirements_of
 from sleipnir.graphs.validator.resources import Resources
@@ -28,6 +31,31 @@ def needs_of(agent: Agent, settings: Settings, resources: Resources) -> list[Req
         if need.what not in found or need.lacking:
             found[need.what] = need
     return list(found.values())
+
+
+def uncallable_models(agent: Agent, settings: Settings) -> list[str]:
+    """Return why known models of an agent and of its knowledge bases cannot be called from here."""
+    keys = ModelKeys(settings.models, settings.secrets)
+    named = [model or settings.model for model in _named_models(agent)]
+    for base in bases_of(agent):
+        named += _models_of_base(base, settings)
+    found = dict.fromkeys(
+        why_not(model, keys)
+        for model in dict.fromkeys(named)
+        if model not in (None, KEYWORDS_ONLY, LOCAL) and _is_known(model, settings)
+    )
+    return [why for why in found if why is not None]
+
+
+def _is_known(model: str, settings: Settings) -> bool:
+    """Return whether there is such a model, as far as the validator can tell."""
+    models = settings.models
+    return all(is_known_model(link, models.own_providers) for link in models.chain(model))
+
+
+def _models_of_base(base: DescribedBase, settings: Settings) -> Iterator[str | None]:
+    yield getattr(base.node, "embedding_model", None) or settings.rag_embedding_model
+    yield getattr(base.node, "reranker_model", None) or settings.rag_reranker_model
 
 
 def _models(agent: Agent, settings: Settings) -> Iterator[Requirement]:

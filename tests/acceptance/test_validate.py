@@ -125,3 +125,38 @@ def test_the_schema_is_printed_or_written(sleipnir: Sleipnir) -> None:
 
 def _lines(text: str) -> list[str]:
     return text.splitlines()
+
+
+def test_a_missing_key_is_a_line_and_no_error(tmp_path: Path) -> None:
+    sleipnir = Sleipnir(tmp_path, OPENAI_API_KEY="")
+    sleipnir.write(
+        "keyed",
+        """
+        start: r
+        nodes:
+          r: {type: rag, documents: [d], embedding_model: "openai:text-embedding-3-small",
+              chunk_size: 100, chunk_overlap: 0, state_updates: {x: "{{output}}"}, next: a}
+          a: {type: llm, model: "openai:gpt-4o", prompt: "{{x}}", next: z}
+          z: {type: end}
+        """,
+        {"d": "text"},
+    )
+    needed = [
+        f"openai:{name} has no key: set OPENAI_API_KEY"
+        for name in ("gpt-4o", "text-embedding-3-small")
+    ]
+
+    told = sleipnir("validate", "keyed", "--strict")
+
+    assert told.returncode == 0
+    assert f"models that cannot be called from here: {'; '.join(needed)}\n" in told.stderr
+    assert sleipnir.json("validate", "keyed")["uncallable"] == needed
+    keyed = sleipnir("validate", "keyed", OPENAI_API_KEY="sk-only-for-this-test")
+    assert "cannot be called" not in keyed.stderr
+
+
+def test_a_directory_of_that_name_is_suggested(tmp_path: Path) -> None:
+    sleipnir = Sleipnir(tmp_path)
+    (sleipnir.project / "mine").mkdir()
+
+    assert "no agent named 'mine'; did you mean './mine'?" in sleipnir("validate", "mine").stderr

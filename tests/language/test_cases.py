@@ -41,6 +41,8 @@ CASES = [
     for file in sorted((HERE / "cases").glob("*.yaml"))
     for case in yaml.safe_load(file.read_text(encoding="utf-8"))
 ]
+# Found only when a run is submitted, with other agents beside this one.
+OF_SUBMISSIONS = {"W607"}
 FINDINGS = [code for codes in CODES.values() for code in codes if code[0] in "EW"]
 
 
@@ -74,7 +76,7 @@ def test_graphs_come_back_from_their_bundles(cases: list[Any], tmp_path: Path) -
     assert compared > len(cases) / 2
 
 
-@pytest.mark.parametrize("code", FINDINGS)
+@pytest.mark.parametrize("code", sorted({*FINDINGS} - OF_SUBMISSIONS))
 def test_every_code_has_a_case_that_raises_it(code: str) -> None:
     expected = [line for param in CASES for line in param.values[0]["finds"]]
 

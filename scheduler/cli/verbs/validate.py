@@ -11,6 +11,7 @@ import click
 
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 from sleipnir.scheduler.cli.arguments import complete_agents
 from sleipnir.scheduler.cli.connect import search_of, settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
@@ -22,11 +23,13 @@ with lazy_imports():
     from sleipnir.graphs.document import loader
     from sleipnir.graphs.validator import unasked as unasked_tools
     from sleipnir.scheduler import preparation
+    from sleipnir.scheduler.doctor import agent_needs
 
 if TYPE_CHECKING:
     from sleipnir.graphs.document.finding import Finding
     from sleipnir.graphs.validator import Resources
     from sleipnir.graphs.validator.unasked import Unasked
+    from sleipnir.scheduler.config.settings import Settings
 
 
 @click.command
@@ -38,20 +41,23 @@ if TYPE_CHECKING:
 def validate(options: Options, agents: tuple[str, ...], strict: bool) -> ExitCode:
     """Check each AGENT and print every error and warning with its location.
 
-    Exits with 3 if there are errors. Also names the nodes that may use guarded tools without
-    confirmation, as graph agents do unless `run --ask` or `auto_confirm` requires it.
+    Exits with 3 if there are errors. Also names models that cannot be called from here, for want of
+    a key, and nodes that may use guarded tools without confirmation, as graph agents do unless
+    `run --ask` or `auto_confirm` requires it.
     """
     settings = settings_of(options)
     resources = preparation.resources_of(settings, search_of(options))
-    checked = [_check(agent, resources, asks=not settings.auto_confirm) for agent in agents]
-    findings = [finding for found, _ in checked for finding in found]
-    unasked = [node for _, nodes in checked for node in nodes]
+    checked = [_check(agent, resources, settings) for agent in agents]
+    findings = [finding for each in checked for finding in each.findings]
+    unasked = [node for each in checked for node in each.unasked]
+    uncallable = list(dict.fromkeys(why for each in checked for why in each.uncallable))
     valid = not any(strict or finding.severity == "error" for finding in findings)
     if options.json:
         document = {
             "valid": valid,
             "findings": [finding.to_json() for finding in findings],
             "unasked": [node.to_json() for node in unasked],
+            "uncallable": uncallable,
         }
         click.echo(json.dumps(document, ensure_ascii=False))
     else:
@@ -60,19 +66,29 @@ def validate(options: Options, agents: tuple[str, ...], strict: bool) -> ExitCod
             click.echo(str(finding))
         if unasked:
             options.say(_told(unasked))
+        if uncallable:
+            options.say(f"models that cannot be called from here: {'; '.join(uncallable)}")
         options.say(_verdict(shown))
     return ExitCode.SUCCEEDED if valid else ExitCode.INVALID
 
 
-def _check(
-    reference: str, resources: Resources, *, asks: bool
-) -> tuple[tuple[Finding, ...], tuple[Unasked, ...]]:
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """What there is to say about one agent."""
+
+    findings: tuple[Finding, ...]
+    unasked: tuple[Unasked, ...] = ()
+    uncallable: Sequence[str] = ()  # why models cannot be called; other machines may have keys
+
+
+def _check(reference: str, resources: Resources, settings: Settings) -> _Checked:
     try:
         agent = loader.load_agent(resources.search.find(reference), os.environ)
         findings = validator.validate(agent, resources)
     except InvalidAgent as error:  # the agent cannot be read at all
-        return error.findings, ()
-    return findings, () if asks else unasked_tools.unasked(agent, resources)
+        return _Checked(error.findings)
+    unasked = () if not settings.auto_confirm else unasked_tools.unasked(agent, resources)
+    return _Checked(findings, unasked, agent_needs.uncallable_models(agent, settings))
 
 
 def _told(unasked: Sequence[Unasked]) -> str:
