@@ -81,7 +81,7 @@ def to_page_svg(
     width, height = size_of(picture)
     view = " ".join(map(px, (left - MARGIN, top - MARGIN, width, height)))
     parts = [
-        f'<svg class="graph" viewBox="{view}" width="{px(width)}" '
+        f'<svg class="graph" viewBox="{view}" data-whole="{view}" width="{px(width)}" '
         f'height="{px(height)}" role="group" aria-label={_quoted(title)}>',
         '<defs><marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="9" '
         'markerHeight="9" markerUnits="userSpaceOnUse" orient="auto">'

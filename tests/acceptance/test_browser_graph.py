@@ -75,7 +75,9 @@ def long_run(engine: Engine, length: int = LENGTH) -> str:
     ]
     engine.redis.rpush(run_key("history", run_id), *map(json.dumps, history))
     fields = {"step": length + 1, "frontier": f"n{length}", "started": at, "status": "running"}
-    engine.redis.hset(run_key("run", run_id), mapping=fields)
+    # One call each: tokens, and a cost in units of 10^-10 $.
+    spent = {f"spent:n{step - 1} x": f"1 5 1 1 0 {step * 10**7} 0" for step in range(1, length + 1)}
+    engine.redis.hset(run_key("run", run_id), mapping=fields | spent)
     return run_id
 
 
@@ -120,7 +122,7 @@ def test_a_large_drawing_is_moved_searched_coloured_and_played(
     assert view(page)[3] < whole[3]
 
     page.get_by_label("Show").select_option("cost")
-    assert node.and_(page.locator('[data-node="n69"]')).locator(".now").text_content() == "$0.0700"
+    assert node.and_(page.locator('[data-node="n69"]')).locator(".now").text_content() == "$0.070"
     heat = "id => document.querySelector(`[data-node=${id}]`).style.getPropertyValue('--heat')"
     assert [page.evaluate(heat, each) for each in ("n69", "n0", "z")] == ["60%", "1%", "0%"]
     page.get_by_label("Show").select_option("state")
@@ -168,7 +170,7 @@ def test_a_failure_is_found_and_a_question_answered_with_keys_alone(
     page.wait_for_url(f"**/runs/{failed}*")
     page.get_by_text("no such printer").first.wait_for()
     press("f")
-    page.wait_for_url("**node=print")
+    page.wait_for_url("**/graph?node=print")
     press("g", "i")
     page.wait_for_url("**/inbox")
     press("j", "x")
@@ -206,4 +208,67 @@ def test_focus_and_what_is_entered_outlast_what_happens(engine: Engine, person: 
     page.wait_for_selector("h1 .state-succeeded")
     page.wait_for_selector('.graph .is-done[data-node="z"]')
     assert page.evaluate("document.activeElement.known") is True
+    assert person.complaints.all == []
+
+
+SHAPE = """
+start: fork
+nodes:
+  fork: {type: script, script: go.sh, next: [left, right]}
+  left: {type: script, script: go.sh, state_updates: {}, next: z}
+  right: {type: script, script: go.sh, state_updates: {}, next: z}
+  z: {type: end}
+"""
+FOCUSED = "document.activeElement.dataset.node ?? document.activeElement.textContent"
+
+
+def test_a_drawing_is_one_stop_of_the_tab_key(engine: Engine, person: Person) -> None:
+    run_id = engine.finish(SHAPE, {"go.sh": "echo '{}'"}).run_id
+    page = person.open(f"/runs/{run_id}/graph")
+    page.wait_for_selector('.graph a[tabindex="0"]')
+    press = page.keyboard.press
+
+    stops = page.locator('.graph a[tabindex="0"]')
+    assert (stops.count(), stops.get_attribute("data-node")) == (1, "fork")
+    stops.focus()
+    press("ArrowDown")
+    one = page.evaluate(FOCUSED)
+    press("ArrowRight" if one == "left" else "ArrowLeft")
+    other = page.evaluate(FOCUSED)
+    press("ArrowDown")
+    last = page.evaluate(FOCUSED)
+    press("ArrowDown")
+
+    assert ({one, other}, last, page.evaluate(FOCUSED)) == ({"left", "right"}, "z", "z")
+    assert stops.get_attribute("data-node") == "z"
+    press("Enter")
+    page.locator(".panel h2:focus", has_text="z").wait_for()
+    assert page.url.endswith("?node=z")
+    press("Escape")
+    assert page.evaluate("document.activeElement.matches('a.node.is-chosen')")
+    page.go_back()
+    page.get_by_text("Choose a node.").wait_for()
+    assert person.complaints.all == []
+
+
+def test_steps_are_shown_in_place(engine: Engine, person: Person) -> None:
+    page = person.open(f"/runs/{long_run(engine)}/graph")
+    page.locator(".minimap").wait_for()
+    page.evaluate("window.isSamePage = true")
+    done = page.locator(".graph a.is-done")
+
+    slider = page.get_by_role("slider", name="Step")
+    slider.fill("7")
+    page.get_by_text("after step 7 of 70").wait_for()
+    here = page.url, done.count(), page.locator("[data-tool=shown]").text_content()
+    slider.blur()
+    page.keyboard.press("]")
+    page.get_by_text("after step 8 of 70").wait_for()
+    slider.fill("70")
+    page.locator(".steps span", has_text="now").wait_for()
+
+    assert here[0].endswith("?step=7")
+    assert here[1:] == (7, "7 / 70")
+    assert "step=" not in page.url
+    assert page.evaluate("window.isSamePage") is True
     assert person.complaints.all == []

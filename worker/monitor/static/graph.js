@@ -184,6 +184,61 @@ function follow() {
   if (active !== null) bring(active);
 }
 
+// ---- other steps and nodes are shown in place
+
+// The last step is shown as it is now.
+function setStep(step) {
+  const query = params();
+  if (step < Number(frame.dataset.steps)) query.set("step", step);
+  else query.delete("step");
+  history.replaceState(null, "", `?${query}`);
+}
+
+let wanted = null;
+let isStepping = false;
+async function showStep(step) {
+  wanted = step;
+  if (isStepping) return;
+  isStepping = true;
+  while (wanted !== null) {
+    setStep(wanted);
+    wanted = null;
+    await look().catch(() => {});
+  }
+  isStepping = false;
+}
+
+function refreshStep() {
+  const [slider, shown] = [tool("step"), params().get("step")];
+  slider.max = frame.dataset.steps;
+  if (wanted === null) slider.value = shown ?? slider.max;
+  tool("shown").textContent = shown === null ? tool("shown").dataset.now : `${shown} / ${slider.max}`;
+}
+
+const panel = () => document.querySelector(".panel");
+
+async function openHere(link, url) {
+  const isNode = link.matches("a.node");
+  history.pushState(null, "", url);
+  await look().catch(() => location.reload());
+  if (isNode && link === document.activeElement) panel().querySelector("h2")?.focus();
+}
+
+function listenToLinks() {
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("[data-part] a[href]");
+    if (link === null || event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    const url = new URL(link.getAttribute("href"), location.href);
+    if (url.origin + url.pathname !== location.origin + location.pathname || url.hash) return;
+    event.preventDefault();
+    openHere(link, url);
+  });
+  window.addEventListener("popstate", () => look().catch(() => {}));
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && panel().contains(document.activeElement)) frame.querySelector("a.is-chosen")?.focus();
+  });
+}
+
 let playing = null;
 async function play() {
   const button = tool("play");
@@ -198,10 +253,7 @@ async function play() {
   const shown = params().get("step");
   let step = shown === null || Number(shown) >= last ? 0 : Number(shown);
   for (; playing === mine; step += 1) {
-    const query = params();
-    if (step < last) query.set("step", step);
-    else query.delete("step");
-    history.replaceState(null, "", `?${query}`);
+    setStep(step);
     const began = performance.now();
     await look().catch(stop);
     if (step >= last) return stop();
@@ -216,6 +268,7 @@ function addTools() {
   const acts = { in: () => zoom(1.25), out: () => zoom(0.8), fit, play };
   for (const [name, act] of Object.entries(acts)) tool(name).addEventListener("click", act);
   tool("play").hidden = Number(frame.dataset.steps) === 0;
+  tool("step").addEventListener("input", () => showStep(Number(tool("step").value)));
   tool("follow").checked = localStorage.getItem("sleipnir-follow") === "yes";
   tool("follow").addEventListener("change", () => {
     localStorage.setItem("sleipnir-follow", tool("follow").checked ? "yes" : "no");
@@ -227,6 +280,9 @@ function addTools() {
 
 // The drawing was replaced or recoloured: show the same part of it as before.
 function refresh() {
+  const [x, y, width, height] = drawing().dataset.whole.split(" ").map(Number);
+  whole = { x, y, width, height };
+  refreshStep();
   frame.classList.add("is-movable");
   frame.style.height = `${Math.min(whole.height, 0.75 * innerHeight)}px`;
   heat();
@@ -236,14 +292,14 @@ function refresh() {
 }
 
 if (frame !== null && drawing() !== null) {
-  const box = drawing().viewBox.baseVal;
-  whole = { x: box.x, y: box.y, width: box.width, height: box.height };
-  view = { x: box.x, y: box.y, scale: 1 };
+  view = { x: 0, y: 0, scale: 1 };
   addTools();
   refresh();
   fit();
   const first = frame.querySelector("a.is-chosen, a.is-running, a.is-waiting") ?? nodes()[0];
   if (view.scale < 0.4) bring(first, 0.8); // else too small to be read
   listen();
-  mark.addEventListener("fresh", refresh);
+  listenToLinks();
+  // Its part of the page may say why there is no drawing any more.
+  mark.addEventListener("fresh", () => frame.isConnected && refresh());
 }

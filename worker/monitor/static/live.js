@@ -69,9 +69,11 @@ function replaceRows(fresh) {
 // The page as it is now, or as its address says by now.
 export async function look() {
   looking = null;
-  const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+  const asked = location.href;
+  const answer = await fetch(asked, { headers: { Accept: "text/html" } });
   if (!answer.ok) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (location.href !== asked) return; // a later look shows the address as it is by now
   dress(fresh);
   replaceParts(fresh);
   replaceRows(fresh);
