@@ -118,6 +118,12 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "a normal agent is not done after its last turn",
             "raise `agent_max_turns`",
         ),
+        "R604": Code(
+            "a normal agent does not get on: in 25 turns in a row no call succeeded with a new "
+            "result",
+            "the message has the last call; mend the tool or the instructions, then `sleipnir "
+            "retry`, or raise `agent_max_stuck_turns`",
+        ),
     },
     "file": {
         "E001": Code("the directory holds a `graph.yaml` and a `config.yaml`", "keep one"),

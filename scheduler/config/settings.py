@@ -119,6 +119,12 @@ class Settings:
     agent_max_turns: int = _setting(
         0, ge=0, description="turns after which a run of a normal agent fails; 0: no limit"
     )
+    agent_max_stuck_turns: int = _setting(
+        25,
+        ge=0,
+        description="turns in a row without a call that succeeds with a new result after which a "
+        "run of a normal agent fails; 0: no limit",
+    )
     models: ModelSettings = _setting(
         ModelSettings(),
         description="aliases, keys, limits, prices and budgets of models; JSON in the environment",

@@ -6,7 +6,7 @@ and the results of its calls are in the visit's transcript, as those of an `llm`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from sleipnir.scheduler.agents.memory import (
     turn_key,
 )
 from sleipnir.scheduler.agents.notebook import Notebook
+from sleipnir.scheduler.agents.progress import standstill, with_notices
 from sleipnir.scheduler.runs.events import Continued
 from sleipnir.worker.agents.builtin.agents import agent_tools
 from sleipnir.worker.agents.builtin.escalations import open_escalations, told
@@ -60,8 +61,8 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
     """Execute the next turn of the conversation.
 
     Raises:
-        NodeFailed: R601 for the model, R602 for the instructions, R603 after too many turns, R020
-            for the documents.
+        NodeFailed: R601 for the model, R602 for the instructions, R603 after too many turns, R604
+            after too many that achieved nothing, R020 for the documents.
     """
     calls, notebook = _model_calls(visit), Notebook.of(visit.state, visit.run_id)
     conversation = conversation_of(visit.state)
@@ -77,9 +78,8 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
             outcome = _stop(visit, calls, notebook, skills, conversation, added, reply)
         else:
             _require_another_turn(visit, calls)
-            refused = repeated(bounds_at(visit.context.depth), before, reply)
             finish_last = partial(_told, visit, notebook, calls)
-            added += carry_out(calls, toolset, reply, refused, finish_last)
+            added += _carried_out(visit, calls, toolset, before, reply, finish_last)
             writes = _writes(visit, added, notebook)
             outcome = Wrote(writes, visit.node.targets, usage=calls.usage)
     except ModelCallFailed as error:
@@ -93,6 +93,31 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
     if before:
         return outcome
     return _with_opening(visit, calls, toolset, outcome)
+
+
+def _carried_out(
+    visit: Visit[TurnNode],
+    calls: ModelCalls,
+    toolset: Toolset,
+    before: Sequence[Message],
+    reply: Reply,
+    finish_last: Callable[[Any], Any],
+) -> list[Message]:
+    """Carry out the calls of a reply; return its message and their results.
+
+    Raises:
+        NodeFailed: R604, if this is the last of too many turns that achieved nothing.
+    """
+    refused = repeated(bounds_at(visit.context.depth), before, reply)
+    added = carry_out(calls, toolset, reply, refused, finish_last)
+    most = visit.limits.stuck_turns
+    if most == 0:
+        return added
+    stuck = standstill([*before, *added], most)
+    if stuck is not None:
+        reason = f"{stuck.turns} turns in a row achieved nothing (agent_max_stuck_turns)"
+        raise NodeFailed("R604", f"{reason}; the last call: {visit.mask(stuck.last)}", calls.usage)
+    return with_notices(before, added, most)
 
 
 def _with_opening(

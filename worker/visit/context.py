@@ -44,6 +44,7 @@ class VisitLimits:
     retry_base_s: float = 0.5  # first pause before a model call is retried; it doubles
     retry_max_s: float = 30.0
     agent_turns: int = 0  # turns of a normal agent's run; 0: unlimited
+    stuck_turns: int = 25  # those of them in a row that achieve nothing; 0: unlimited
     compression_tokens: int = 4_000  # size of a session above which it is compressed; 0: never
     # For normal agents that name neither a model nor these parameters.
     temperature: float | None = None
@@ -67,6 +68,7 @@ class VisitLimits:
             retry_base_s=settings.retry_base_s,
             retry_max_s=settings.retry_max_s,
             agent_turns=settings.agent_max_turns,
+            stuck_turns=settings.agent_max_stuck_turns,
             compression_tokens=settings.compression_threshold,
             temperature=settings.temperature,
             top_p=settings.top_p,

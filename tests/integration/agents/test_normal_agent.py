@@ -147,7 +147,9 @@ def test_a_call_without_a_result_is_done(engine: Engine, server: ModelServer) ->
     assert "not a JSON object" in json.loads(unreadable)["tool_call_error"]
 
 
-def test_of_calls_with_one_id_the_last_counts(engine: Engine, server: ModelServer) -> None:
+def test_different_calls_with_one_id_are_all_carried_out(
+    engine: Engine, server: ModelServer
+) -> None:
     reply = calls(("add", {"a": 1, "b": 1}), ("add", {"a": 2, "b": 2}))
     same = [{**call, "id": "one"} for call in reply.calls]
     server.script.add(type(reply)(calls=same), says("I see."))
@@ -155,8 +157,8 @@ def test_of_calls_with_one_id_the_last_counts(engine: Engine, server: ModelServe
     engine.submit_normal(CONFIG, {"tools.py": TOOLS})
     engine.drive()
 
-    assert results(server) == ["4"]
-    assert len(messages(server)[2]["tool_calls"]) == 1
+    assert results(server) == ["2", "4"]
+    assert [call["id"] for call in messages(server)[2]["tool_calls"]] == ["one", "call_0"]
 
 
 def test_the_prompt_says_who_and_where(
@@ -459,6 +461,29 @@ def test_turns_have_a_limit_if_one_is_set(engine: Engine, server: ModelServer) -
     assert failure.code == "R603"
     assert "agent_max_turns" in failure.message
     assert engine.queries.steps(run_id) == 1
+
+
+def test_a_model_that_does_not_get_on_is_stopped_and_may_be_retried(
+    engine: Engine, server: ModelServer
+) -> None:
+    engine.configure(agent_max_stuck_turns=4)
+    server.script.add(
+        calls(("add", {"a": 1, "b": 1})),
+        *(calls((name, {"n": n})) for n, name in enumerate(("gone", "lost", "gone", "lost"))),
+    )
+
+    run_id = engine.submit_normal(CONFIG, {"tools.py": TOOLS})
+    engine.drive()
+
+    failure = engine.failure(run_id)
+    assert failure.code == "R604"
+    assert "4 turns in a row achieved nothing (agent_max_stuck_turns)" in failure.message
+    assert "there is no tool 'lost'" in failure.message
+    server.script.add(calls(("add", {"a": 2, "b": 2})), says("4."))
+    engine.client.retry(run_id)
+    engine.drive()
+    assert engine.run(run_id).output == "4."
+    assert len(server.requests) == 7
 
 
 def test_being_told_to_go_on_takes_a_turn_like_any_other(
