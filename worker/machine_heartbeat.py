@@ -6,7 +6,6 @@ import logging
 import os
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from secrets import token_hex
 from time import monotonic
 
 from sleipnir.scheduler.config.settings import Settings
@@ -31,7 +30,7 @@ def announce(machines: Machines, settings: Settings, leases: Leases, *, with_que
     Args:
         with_queue: whether this worker takes such runs.
     """
-    started, installed, incarnation = monotonic(), _version(), token_hex(4)
+    started, installed = monotonic(), _version()
 
     def state() -> WorkerState:
         taken_at, taken = leases.latest()
@@ -43,7 +42,7 @@ def announce(machines: Machines, settings: Settings, leases: Leases, *, with_que
             taken=taken,
             idle_s=round(monotonic() - (taken_at or started), 1),
             memory_bytes=_memory_bytes(),
-            incarnation=incarnation,
+            incarnation=leases.worker_id,
             version=installed,
         )
 

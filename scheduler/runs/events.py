@@ -151,6 +151,18 @@ class VisitDelayed:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerLost:
+    """A worker stopped renewing its lease of a visit, which is published again.
+
+    Written by lua/visits/redeliver_visit.lua; `worker` is the last part of the worker's name.
+    """
+
+    kind: ClassVar[str] = "lost"
+    node: str
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
 class Continued:
     """A model stopped with open items on its todo list, and was told to continue."""
 
@@ -275,6 +287,7 @@ Event: TypeAlias = (
     | ToolCalled
     | RetryScheduled
     | VisitDelayed
+    | WorkerLost
     | Continued
     | ChildrenDropped
     | ChildStarted

@@ -27,6 +27,7 @@ from sleipnir.scheduler.runs.events import (
     ToolPrinted,
     UnknownEvent,
     VisitDelayed,
+    WorkerLost,
 )
 from sleipnir.scheduler.runs.failures import with_failures
 from sleipnir.scheduler.runs.model import Status
@@ -73,6 +74,8 @@ def _lines(event: Event) -> Iterator[str]:  # noqa: C901 - one short case a kind
         case VisitDelayed():
             until = " for a person" if event.for_person else f" {event.delay_s:.1f}s"
             yield f"  waiting{'' if event.for_build else until}: {event.reason}"
+        case WorkerLost(node, worker):
+            yield f"{node}: worker {worker} was lost; another one takes over"
         case Continued(_, number, most, still_open):
             yield f"  auto-continue {number}/{most}, {still_open} open"
         case ChildrenDropped(_, ids):

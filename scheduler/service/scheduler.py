@@ -20,6 +20,7 @@ from sleipnir.scheduler.service.sweeps import SWEEPS, Tick
 from sleipnir.scheduler.service.sweeps.bundles import BundleSweep
 from sleipnir.scheduler.service.sweeps.knowledge import KnowledgeSweep
 from sleipnir.scheduler.service.sweeps.stranded import StrandedSweep
+from sleipnir.scheduler.service.sweeps.workers import LostWorkersSweep
 from sleipnir.scheduler.store.connection import is_transient
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.run_store import RunStore
@@ -58,6 +59,7 @@ class Scheduler:
         self._bundles = BundleSweep(store)
         self._knowledge = KnowledgeSweep(store)
         self._stranded = StrandedSweep(store, monotonic)
+        self._lost_workers = LostWorkersSweep(store, monotonic)
 
     def start(self) -> None:
         """Start sweeping in the background."""
@@ -90,6 +92,7 @@ class Scheduler:
             self._bundles.run_if_due()
             self._knowledge.run_if_due()
             self._stranded.run_if_due(list(due))
+            self._lost_workers.run_if_due()
         return any(len(members) == _BATCH for members in due.values())
 
     def _sweep(self) -> dict[str, list[str]]:

@@ -111,7 +111,7 @@ Shared:
                                        the last three expire after the retention time
     sleipnir:audit             stream  what people did to runs; the newest 100,000 actions
     sleipnir:machine:<name>    string  that machine has a live worker; expires in seconds
-    sleipnir:worker:<name>     hash    a worker process: slots, visits, memory; expires in seconds
+    sleipnir:worker:<name>     hash    a worker process: slots, visits, memory; expires in a day
     sleipnir:probe             string  written to test that writes work; expires at once
     sleipnir:workers           set     their names; expires in a day
     sleipnir                   list    the queue, if the broker is this Redis: its first lane;

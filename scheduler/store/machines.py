@@ -13,7 +13,10 @@ from sleipnir.scheduler.store.keys import WORKERS, machine_key, worker_key
 
 # Several heartbeat intervals.
 EXPIRES_S = 20
-_NAMES_EXPIRE_S = 86_400
+# How long a worker is remembered that fell silent without having ended.
+_KEPT_S = 86_400
+_MOST_LOST = 50
+_NOTED = "noted"  # set once it is in the audit log that the worker was lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +54,15 @@ class Machines:
         fields: dict[Any, Any] = {
             name: "" if value is None else str(value) for name, value in asdict(worker).items()
         }
+        key = worker_key(worker.name)
         with self._redis.pipeline(transaction=False) as pipe:
             if with_queue:
                 pipe.set(machine_key(worker.machine), "1", ex=EXPIRES_S)
-            pipe.hset(worker_key(worker.name), mapping=fields)
-            pipe.expire(worker_key(worker.name), EXPIRES_S)
+            pipe.hset(key, mapping=fields)
+            pipe.hdel(key, _NOTED)
+            pipe.expire(key, _KEPT_S)
             pipe.sadd(WORKERS, worker.name)
-            pipe.expire(WORKERS, _NAMES_EXPIRE_S)
+            pipe.expire(WORKERS, _KEPT_S)
             pipe.execute()
 
     def leave(self, name: str) -> None:
@@ -72,7 +77,20 @@ class Machines:
         return sum(worker.slots for worker in self.workers())
 
     def workers(self) -> list[WorkerState]:
-        """Return the live workers, sorted by machine, and remove the names of dead ones."""
+        """Return the live workers, sorted by machine."""
+        return [worker for worker in self._all() if worker.silent_s < EXPIRES_S]
+
+    def lost(self) -> list[WorkerState]:
+        """Return the workers that fell silent within a day without having ended, latest first."""
+        silent = [worker for worker in self._all() if worker.silent_s >= EXPIRES_S]
+        return sorted(silent, key=lambda worker: worker.silent_s)[:_MOST_LOST]
+
+    def note_lost(self, name: str) -> bool:
+        """Return whether this is the first to note that a worker was lost."""
+        return bool(self._redis.hsetnx(worker_key(name), _NOTED, "1"))
+
+    def _all(self) -> list[WorkerState]:
+        """Return the workers that are remembered, and remove the names of others."""
         names = sorted(map(str, self._redis.smembers(WORKERS)))
         with self._redis.pipeline(transaction=False) as pipe:
             for name in names:
@@ -93,7 +111,7 @@ class Machines:
                 memory_bytes=int(fields["memory_bytes"]),
                 incarnation=fields.get("incarnation", ""),
                 version=fields.get("version") or None,
-                silent_s=max(0.0, EXPIRES_S - left_ms / 1000),
+                silent_s=max(0.0, _KEPT_S - left_ms / 1000),
             )
             for fields, left_ms in found.values()
             if fields

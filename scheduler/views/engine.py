@@ -34,11 +34,15 @@ MOST_PINNED = 500
 def fleet_document(client: Client) -> Document:
     """Return workers, queues and schedulers: `workers` as they report themselves, `queues` by name.
 
+    `lost` are the workers that fell silent within a day without having ended, as of their last
+    heartbeat.
+
     `deserted` are machines without a worker that open runs are pinned to, of the newest 500.
     `queued` counts the messages of all queues, `unowned` the partitions without a scheduler;
     `timer_lag_s` is the delay of the most overdue timer.
     """
-    workers = Machines(client.store.client).workers()
+    known = Machines(client.store.client)
+    workers, lost = known.workers(), known.lost()
     machines = {worker.machine for worker in workers}
     deserted = sorted(pinned_machines(client.queries).keys() - machines)
     state = client.queries.engine_state(
@@ -46,6 +50,7 @@ def fleet_document(client: Client) -> Document:
     )
     return {
         "workers": [{**asdict(worker), "name": worker.name} for worker in workers],
+        "lost": [{**asdict(worker), "name": worker.name} for worker in lost],
         "slots": sum(worker.slots for worker in workers),
         "busy": sum(worker.busy for worker in workers),
         "last_taken_s": min((worker.idle_s for worker in workers), default=None),

@@ -127,6 +127,7 @@ class Topics:
         lengths = {name: queue["length"] for name, queue in fleet["queues"].items()}
         return {
             "workers": workers,
+            "lost": [each["name"] for each in fleet["lost"]],
             "queues": lengths,
             "unowned": fleet["unowned"],
             "deserted": fleet["deserted"],

@@ -29,7 +29,7 @@ class Leases:
         self._interval_s = interval_s
         self._held: dict[str, tuple[Lease, Cancellation]] = {}
         self._changed = threading.Condition()
-        self._worker_id = secrets.token_hex(4)
+        self.worker_id = secrets.token_hex(4)
         self._counter = itertools.count(1)
         self._taken = 0
         self._taken_at: float | None = None
@@ -38,7 +38,7 @@ class Leases:
 
     def new_token(self) -> str:
         """Return a token that no other delivery has, on any machine."""
-        return f"{self._worker_id}.{next(self._counter):x}"
+        return f"{self.worker_id}.{next(self._counter):x}"
 
     @contextmanager
     def holding(self, lease: Lease) -> Iterator[Cancellation]:

@@ -30,6 +30,7 @@ from sleipnir.scheduler.runs.events import (
     ToolPrinted,
     UnknownEvent,
     VisitDelayed,
+    WorkerLost,
     from_json,
     to_json,
 )
@@ -52,6 +53,7 @@ EVENTS: list[Event] = [
     ToolCalled("a", "t", 3, None),
     RetryScheduled("a", 2, 3, 0.5, "429"),
     VisitDelayed("a", 0.5, "its turn has not come"),
+    WorkerLost("a", "1a2b3c4d"),
     ReplyCut("draft", 4096),
     Continued("coder", 1, 10, 2),
     ChildrenDropped("boss", ("agent_h_1",)),

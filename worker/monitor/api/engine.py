@@ -80,6 +80,7 @@ class RedisMemoryDocument(AnswerDocument):
 
 class FleetDocument(AnswerDocument):
     workers: list[WorkerDocument]
+    lost: list[WorkerDocument] = Field(description="silent without having ended, for a day")
     slots: int
     busy: int
     last_taken_s: float | None

@@ -21,6 +21,11 @@ if lost_worker and v.tries >= tonumber(max_deliveries) then
       .. "proved that the node caused it: check why workers exit", node_of(visit), v.tries)}))
   return reply('given_up')
 end
+if lost_worker then
+  -- A token begins with the id of its worker.
+  narrate(run_id, cjson.encode({kind = 'lost', node = node_of(visit),
+    worker = string.match(v.token, '^[^.]*')}))
+end
 local label = label_of(run_id, visit, agent)
 local pause = republish_ms
 if v.status == 'ready' then

@@ -21,6 +21,7 @@ from sleipnir.scheduler.runs.events import (
     ToolPrinted,
     UnknownEvent,
     VisitDelayed,
+    WorkerLost,
 )
 from sleipnir.scheduler.runs.narration import render
 
@@ -93,6 +94,7 @@ def test_dropped_routes_and_warnings_are_shown() -> None:
             VisitDelayed("a", 600.0, "openai is paused", for_person=True),
             "▸   waiting for a person: openai is paused",
         ),
+        (WorkerLost("a", "1a2b3c4d"), "▸ a: worker 1a2b3c4d was lost; another one takes over"),
         (ToolPrinted("a", "t", "half done"), "▸     half done"),
         (ToolCalled("a", "t", 12, None), "▸   tool t: 12ms"),
         (ToolCalled("a", "t", 12, "no such file"), "▸   tool t: failed: no such file"),
