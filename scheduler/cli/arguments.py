@@ -14,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from sleipnir.graphs.files import MIB
-from sleipnir.graphs.state import decode
+from sleipnir.graphs.state import decode, encode
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.directories import config_dir, data_dir
 from sleipnir.scheduler.errors import SleipnirError
@@ -129,7 +129,7 @@ def changes_option(help_text: str) -> Callable[..., Any]:
         callback=pairs,
         metavar="KEY=VALUE",
         multiple=True,
-        help=f"{help_text}; VALUE is JSON if it parses.",
+        help=f"{help_text}; VALUE is JSON if it parses; a number like 1.10 stays a text.",
     )
 
 
@@ -195,15 +195,20 @@ def piped_text() -> str:
     if len(text) > _PIPED_LIMIT_CHARS:
         limit = _PIPED_LIMIT_CHARS // MIB
         raise click.UsageError(f"standard input is larger than {limit} MiB")
-    return text
+    return text.removeprefix("\ufeff")
 
 
 def json_or_text(text: str) -> Any:
-    """Return a text parsed as JSON, or else the text itself."""
+    """Return a text parsed as JSON, or else the text itself.
+
+    A number that is not written as JSON would write it, as the version 1.10, is a text.
+    """
     try:
-        return decode(text)
+        value = decode(text)
     except ValueError:
         return text
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return text if is_number and encode(value) != text.strip() else value
 
 
 def _agent_names(flagged: tuple[str, ...]) -> Iterator[str]:

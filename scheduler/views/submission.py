@@ -124,7 +124,8 @@ def submit_run(client: Client, wanted: WantedRun, by: str) -> AcceptedRun:
     )
     session = client.session_for(prepared, request)
     run_id = new_run_id_in(session) if wanted.key is None else _id_of(by, wanted.key, session)
-    if wanted.key is not None and _is_stored(client, run_id):
+    if wanted.key is not None and (run := _stored(client, run_id)) is not None:
+        _require_same(client, run, wanted)
         return AcceptedRun(run_id, is_new=False)
     client.submit(prepared, replace(request, run_id=run_id))
     return AcceptedRun(run_id, is_new=True)
@@ -137,12 +138,40 @@ def _id_of(by: str, key: str, session: Session | None) -> str:
     return digest if session is None else new_run_id_in(session)[:2] + digest[2:]
 
 
-def _is_stored(client: Client, run_id: str) -> bool:
+def _stored(client: Client, run_id: str) -> Run | None:
     try:
-        client.queries.run(run_id)
+        return client.queries.run(run_id)
     except RunNotFound:
-        return False
-    return True
+        return None
+
+
+def _require_same(client: Client, run: Run, wanted: WantedRun) -> None:
+    """Check that a key is used again for the same submission.
+
+    Raises:
+        SubmissionRefused: it is another one.
+    """
+    try:
+        before = wanted_of(client, run)
+    except BundleError:
+        return  # nothing to compare with
+    seeds = next(iter(client.queries.checkpoints(run.run_id))).writes
+    given = {"initial_prompt": wanted.prompt, **wanted.state}
+    is_same = (
+        all(seeds.get(key) == value for key, value in given.items())
+        # What is the agent's own is not in there, whether or not it was given.
+        and before.state.keys() <= wanted.state.keys()
+        and before.agent == wanted.agent
+        and before.variables == wanted.variables
+        and before.answers == wanted.answers
+        and before.labels == wanted.labels
+        and before.workdir == (wanted.workdir or None)
+    )
+    if not is_same:
+        raise SubmissionRefused(
+            f"the key '{printable(wanted.key or '')}' was used for run {run.run_id}, which is "
+            "another submission: use a new key"
+        )
 
 
 def _directory(text: str | None) -> Path | None:

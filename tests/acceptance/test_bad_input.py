@@ -217,6 +217,12 @@ def test_standard_input_that_is_no_text_is_refused(sleipnir: Sleipnir) -> None:
     assert done.stderr.startswith(b"error: standard input is not UTF-8 text")
 
 
+def test_a_byte_order_mark_is_no_part_of_a_prompt(sleipnir: Sleipnir) -> None:
+    done = sleipnir("run", "copy", "-", stdin="\ufeffhello")
+
+    assert (done.returncode, done.stdout) == (0, "hello\n")
+
+
 def test_a_prompt_of_a_megabyte_comes_back(sleipnir: Sleipnir) -> None:
     prompt = "0123456789abcde\n" * 2**16
 

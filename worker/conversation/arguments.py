@@ -11,16 +11,20 @@ from sleipnir.worker.llm.client import ToolCall
 def parse_arguments(call: ToolCall) -> dict[str, Any]:
     """Parse the call's arguments: a JSON object, or a string that holds one.
 
+    Some models write `null` or `[]` if they give none.
+
     Raises:
         ValueError: they are neither.
     """
-    value: Any = call.arguments.strip() or "{}"
+    value: Any = call.arguments
     for _ in range(2):
         if isinstance(value, str):
             try:
-                value = decode(value)
+                value = decode(value.strip() or "{}")
             except ValueError as error:
                 raise ValueError(f"its arguments are not valid JSON: {error}") from None
+    if value is None or value == []:
+        return {}
     if not isinstance(value, dict):
         raise ValueError("its arguments are not a JSON object")
     return value

@@ -140,7 +140,7 @@ def _command(visit: Visit[ScriptNode]) -> list[str]:
 
 
 def _object_from(visit: Visit[ScriptNode], finished: Finished) -> dict[str, Any]:
-    text = finished.stdout.decode(errors="replace").strip()
+    text = finished.stdout.decode(errors="replace").removeprefix("\ufeff").strip()
     if not text:
         raise ScriptFailed("produced no output")
     try:

@@ -27,7 +27,8 @@ class SubmitBody(CheckedModel):
         None,
         min_length=1,
         max_length=200,
-        description="idempotency key: the same key returns the same run",
+        description="idempotency key: the same key returns the same run; another submission "
+        "with it is refused",
     )
 
 

@@ -14,7 +14,8 @@ DONE = "DONE"  # stands for an empty result
 
 def value_of(written: bytes, limit_bytes: int, secrets: Sequence[str]) -> Any:
     """Return the result as a JSON value, whatever the tool wrote."""
-    text = without_escapes(decoded(written, limit_bytes, len(written) > limit_bytes))
+    said = decoded(written, limit_bytes, len(written) > limit_bytes)
+    text = without_escapes(said.removeprefix("\ufeff"))
     if not text.strip():
         return DONE
     try:

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -152,6 +153,44 @@ def test_programs_submit_once_for_a_key(engine: Engine, site: ServedSite) -> Non
     }
     assert "promt" in refused["a field that is not known"].json["error"]["message"]
     assert len(engine.newest_runs()) == 3
+
+
+@pytest.mark.usefixtures("greeter")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"prompt": "y"},
+        {"state": {"names": ["Bo"]}},
+        {"vars": {"token": SECRET, "tone": "cold"}},
+        {"labels": {}},
+        {"workdir": "/tmp"},
+    ],
+)
+def test_a_key_stands_for_one_submission(
+    engine: Engine, site: ServedSite, change: dict[str, Any]
+) -> None:
+    given = {"vars": {"token": SECRET}, "prompt": "x", "labels": {"team": "a"}, "key": "order-1"}
+    first = submit(site, **given)
+
+    refused = submit(site, **{**given, **change})
+
+    assert (first.status, refused.status) == (201, 422)
+    message = refused.json["error"]["message"]
+    assert f"the key 'order-1' was used for run {first.json['run_id']}" in message
+    assert len(engine.newest_runs()) == 1
+    assert submit(site, **given).json == first.json
+
+
+def test_a_key_of_a_normal_agent_stands_for_one_prompt(engine: Engine, site: ServedSite) -> None:
+    directory = engine.write("greeter", GRAPH, FILES).parent / "talker"
+    directory.mkdir()
+    (directory / "config.yaml").write_text("name: talker\nmodel: openai:m\ninstructions: Talk.\n")
+
+    statuses = [
+        submit(site, agent="talker", prompt=prompt, key="k").status for prompt in ("x", "x", "y")
+    ]
+
+    assert statuses == [201, 200, 422]
 
 
 @pytest.mark.usefixtures("greeter")

@@ -105,6 +105,10 @@ def test_a_null_next_is_none(engine: Engine) -> None:
     assert finish(engine, """echo '{"_next": null, "k": 1}'""").output == "1"
 
 
+def test_a_byte_order_mark_before_the_output_is_skipped(engine: Engine) -> None:
+    assert state_after(engine, r"""printf '\357\273\277{"k": 1}\n'""")["k"] == 1
+
+
 def test_updates_win_over_what_was_printed(engine: Engine) -> None:
     graph = GRAPH.replace("next: z", 'next: z, state_updates: {k: "{{k}}{{k}}", j: "{{k}}"}')
 

@@ -81,6 +81,38 @@ async def run(a: str):
     assert bundle.value(bundle.tool(source, "demo.py"), {"a": "x"}) == {"a": "x"}
 
 
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        ("yield from (1, 2)", [1, 2]),
+        ("return {3, 1, 2}", [1, 2, 3]),
+        ("return frozenset({'b', 1})", ["b", 1]),
+        ("return (1, (2,))", [1, [2]]),
+        ("return map(str, [1])", ["1"]),
+        ("return {'a': {2, 1}, 'b': (n for n in 'xy')}", {"a": [1, 2], "b": ["x", "y"]}),
+    ],
+)
+def test_collections_are_lists(bundle: ToolBundle, body: str, value: Any) -> None:
+    assert bundle.value(bundle.tool(python(body), "demo.py")) == value
+
+
+def test_an_async_generator_is_a_list(bundle: ToolBundle) -> None:
+    source = '''
+async def run():
+    """Yields."""
+    yield "a"
+    yield "b"
+'''
+
+    assert bundle.value(bundle.tool(source, "demo.py")) == ["a", "b"]
+
+
+def test_a_byte_order_mark_is_no_part_of_a_result(bundle: ToolBundle) -> None:
+    body = "open(__import__('os').environ['LLM_OUTPUT'], 'w').write('\\ufeff{\"k\": 1}')"
+
+    assert bundle.value(bundle.tool(python(body), "demo.py")) == {"k": 1}
+
+
 def test_a_function_may_write_the_result_itself(bundle: ToolBundle) -> None:
     body = "open(__import__('os').environ['LLM_OUTPUT'], 'w').write('{\"k\": 1}')"
 

@@ -22,7 +22,7 @@ def main() -> None:
         arguments = json.load(data)
     try:
         function = getattr(loaded(file), name)
-        result = finished(function(**without_gaps(function, arguments)))
+        result = plain(finished(function(**without_gaps(function, arguments))))
     except Exception as error:
         import traceback
 
@@ -64,6 +64,8 @@ def without_gaps(function: Any, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def finished(result: Any) -> Any:
     """Return the result, once it is awaited if need be."""
+    if hasattr(result, "__aiter__"):
+        result = collected(result)
     if not hasattr(result, "__await__"):
         return result
     import asyncio
@@ -74,11 +76,31 @@ def finished(result: Any) -> Any:
     return asyncio.run(wait())
 
 
+async def collected(generator: Any) -> list[Any]:
+    return [each async for each in generator]
+
+
+def plain(value: Any) -> Any:
+    """Return a collection that JSON does not know as a list; a set in order, if it has one."""
+    if isinstance(value, (set, frozenset)):
+        try:
+            return sorted(value)
+        except TypeError:
+            return sorted(value, key=repr)
+    return list(value) if isinstance(value, tuple) or hasattr(value, "__next__") else value
+
+
 def text_of(result: object) -> str:
     """Return what is written for the engine to read."""
     if isinstance(result, (bool, int, float, dict, list)):
-        return json.dumps(result, ensure_ascii=False, default=str)
+        return json.dumps(result, ensure_ascii=False, default=as_json)
     return str(result)
+
+
+def as_json(value: object) -> object:
+    """Return what stands for a value inside a result."""
+    made = plain(value)
+    return made if isinstance(made, list) else str(value)
 
 
 main()
