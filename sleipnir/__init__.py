@@ -1,6 +1,7 @@
 """Sleipnir: a distributed orchestrator for graph agents. These are the names that programs use.
 
     from sleipnir import AsyncClient, Client, Request, SleipnirError
+    from sleipnir import RetryRequest, RunFilter, Status
 
 `graphs`, `scheduler` and `worker` are the folders of those names in the source tree.
 `sleipnir.tool` is what tools written in Python import; the engine provides it to them.
@@ -17,16 +18,31 @@ if TYPE_CHECKING:
     from sleipnir.graphs.functions.lib.sleipnir import tool
     from sleipnir.scheduler.async_client import AsyncClient
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.runs.model import Status
     from sleipnir.scheduler.runs.submit import Request
+    from sleipnir.scheduler.second_chances.retry import RetryRequest
+    from sleipnir.scheduler.store.queries.filters import RunFilter
 
-__all__ = ["AsyncClient", "Client", "Request", "SleipnirError", "tool"]
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "Request",
+    "RetryRequest",
+    "RunFilter",
+    "SleipnirError",
+    "Status",
+    "tool",
+]
 
 # Imported when first used: a command that needs none of them starts without them.
 _HOMES: Final[Mapping[str, tuple[str, str | None]]] = {
     "AsyncClient": ("sleipnir.scheduler.async_client", "AsyncClient"),
     "Client": ("sleipnir.scheduler.client", "Client"),
     "Request": ("sleipnir.scheduler.runs.submit", "Request"),
+    "RetryRequest": ("sleipnir.scheduler.second_chances.retry", "RetryRequest"),
+    "RunFilter": ("sleipnir.scheduler.store.queries.filters", "RunFilter"),
     "SleipnirError": ("sleipnir.errors", "SleipnirError"),
+    "Status": ("sleipnir.scheduler.runs.model", "Status"),
     "tool": ("sleipnir.graphs.functions.lib.sleipnir.tool", None),
 }
 
