@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -45,13 +46,20 @@ def sleipnir(shared_engine: Sleipnir) -> Sleipnir:
     return shared_engine
 
 
+def told_of_run(told: str) -> str:
+    """What `run` says, without where it found the agent."""
+    where, _, of_run = told.partition("\n")
+    assert where.startswith("agent ")
+    return of_run
+
+
 def test_watching_later_tells_the_same(sleipnir: Sleipnir) -> None:
     ran = sleipnir("run", "question", "--answer", "ask=it")
     run_id = sleipnir.json("ps", "--agent", "question", "--limit", "1")["run_id"]
 
     watched = sleipnir("watch", run_id)
 
-    assert watched.stderr == ran.stderr
+    assert watched.stderr == told_of_run(ran.stderr)
     assert (watched.returncode, watched.stdout) == (0, "heard it\n")
 
 
@@ -64,7 +72,7 @@ def test_a_replay_tells_what_has_happened_so_far(sleipnir: Sleipnir) -> None:
     again = sleipnir("watch", over, "--replay", "--speed", "1000")
     so_far = sleipnir("watch", waiting, "--replay", "--speed", "1000")
 
-    assert (again.returncode, again.stderr) == (ran.returncode, ran.stderr)
+    assert (again.returncode, again.stderr) == (ran.returncode, told_of_run(ran.stderr))
     assert "▸ ask waiting: What?" in so_far.stderr.splitlines()
     assert so_far.returncode == asked.returncode
     sleipnir("cancel", waiting)
@@ -117,3 +125,13 @@ def test_a_child_is_silent_but_for_its_failure(sleipnir: Sleipnir) -> None:
     assert re.match(r"▸   agent broken: run \w{16} failed in ", told[-2])
     assert "R001 at fail" in told[-2]
     assert "R015 at child" in told[-1]
+
+
+def test_a_list_of_open_runs_says_that_no_engine_runs(tmp_path: Path) -> None:
+    sleipnir = Sleipnir(tmp_path)
+    sleipnir.write("echo", "start: z\nnodes:\n  z: {type: end}\n")
+    run_id = sleipnir("submit", "echo").stdout.strip()
+
+    listed = sleipnir("ps")
+
+    assert f"no engine is running; start one with `sleipnir watch {run_id}`" in listed.stderr

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.connect import open_client
+from sleipnir.scheduler.cli.connect import open_client, say_who_goes_on
 from sleipnir.scheduler.cli.many.filters import (
     agents_option,
     batch_option,
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 _LIMIT = 20
 _REFRESH_S = 1.0
+# Lines of a terminal for the table's head and what stands below it.
+_AROUND = 6
+_NEED_WORKERS = ("queued", "running")
 
 _PARAMETERS = (
     status_option(),
@@ -68,11 +72,15 @@ def ps(options: Options, watch: bool, **flags: Any) -> None:
     if flags["children"] and flags["tree"]:
         raise click.UsageError("--tree shows child runs below their parents; leave out --all")
     with open_client(options, workers=False) as client:
-        _print(client, options, flags)
-        while watch:
+        limit = flags["limit"]
+        while True:
+            if watch:
+                flags["limit"] = min(limit, max(1, get_terminal_size().lines - _AROUND))
+            _print(client, options, flags)
+            if not watch:
+                return
             pause(_REFRESH_S)
             click.clear()
-            _print(client, options, flags)
 
 
 def _print(client: Client, options: Options, flags: Mapping[str, Any]) -> None:
@@ -87,6 +95,9 @@ def _print(client: Client, options: Options, flags: Mapping[str, Any]) -> None:
     elif found:
         for line in run_table.lines_of(found):
             click.echo(line)
+        going_on = next((run["run_id"] for run in found if run["status"] in _NEED_WORKERS), None)
+        if going_on is not None and not options.json:
+            say_who_goes_on(client, options, going_on)
     if found or page["next"] is not None:
         below = paging.PageLine("ps", _named(flags, wanted), "run", "runs")
         options.say(below.of(page, len(found)))
