@@ -21,11 +21,12 @@ from sleipnir.scheduler.cli.formatting import (
 from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.runs.events import RunEnded, VisitDelayed
 from sleipnir.scheduler.runs.failures import NodeFailure
-from sleipnir.scheduler.runs.history import NodeTimes, node_times
+from sleipnir.scheduler.runs.history import NodeTimes
 from sleipnir.scheduler.runs.model import Failure, Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views.documents import directory_of, elapsed_s, left_out, origin, place_of
 from sleipnir.scheduler.views.runs import MOST_CHILDREN
+from sleipnir.scheduler.views.timeline import times_of_nodes
 from sleipnir.scheduler.views.waits import waits_of
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def lines_of(client: Client, run: Run) -> Iterator[str]:
     records = client.queries
     yield from page(
         run,
-        node_times(records.history(run.run_id)),
+        times_of_nodes(client, run),
         node_types(client, run),
         children_of(client, run, MOST_CHILDREN),
         client.open_questions(run.run_id),

@@ -6,16 +6,22 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from sleipnir.graphs.dataflow import declared_writes, templates
+from sleipnir.graphs.dataflow import STATE_UPDATES, declared_writes, state_reads, templates
 from sleipnir.graphs.drawing.outline import Arrow, Outline, Route, including, with_progress
 from sleipnir.graphs.schema import Graph, Node, ScriptNode
 from sleipnir.records import dataclass
+from sleipnir.scheduler.runs.history import NodeTimes
 from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run, Usage
 from sleipnir.scheduler.runs.routes import RouteFinder
 from sleipnir.scheduler.runs.spending import spent_by_node, unattributed
 from sleipnir.scheduler.store.keys import visit_id
 from sleipnir.scheduler.views.documents import Document, excerpt
 from sleipnir.scheduler.views.run import logs_document
+from sleipnir.scheduler.views.timeline import (
+    find_unfinished,
+    last_step_rows,
+    unfinished_times,
+)
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
@@ -49,6 +55,13 @@ class _Tally:
         self.usage += Usage(*timing["usage"]) if "usage" in timing else NO_USAGE
         self.items += int(timing.get("branch", {}).get("visits", 0))
 
+    def add_times(self, times: NodeTimes) -> None:
+        self.visits += times.visits
+        self.failed += times.failed
+        self.ms += times.total_ms
+        self.wait_ms += times.wait_ms
+        self.parked_ms += times.parked_ms
+
 
 def graph_document(
     client: Client, run: Run, outline: Outline, *, step: int | None = None
@@ -76,6 +89,9 @@ def graph_document(
         raise IndexError(f"step {step} does not exist; the last one is {last and last.step}")
     states = _states(client, run, tallies, last, is_past=step is not None)
     items = {} if step is not None else _items(client, run, outline)
+    if step is None:
+        for times in unfinished_times(client, run):
+            tallies.setdefault(times.node, _Tally()).add_times(times)
     if step is None and not unattributed(run):
         _spend(tallies, run)
     outline = including(outline, sorted(chosen))
@@ -201,7 +217,8 @@ def node_document(
 ) -> Document:
     """Return a node's definition, its newest visits up to a step, and the last one of them.
 
-    `visit` has what its step wrote, and its log; null if the node has not been visited.
+    `visit` has what its step wrote, and its log; null if no visit is committed. `unfinished` is the
+    visit that is under way, or that the run ended in, with the values that its templates read.
 
     Args:
         mask: hides secrets in JSON; called before texts are cut, which could leave a part of one.
@@ -212,6 +229,8 @@ def node_document(
         for checkpoint in client.queries.checkpoints(run.run_id)
         if _is_visited(checkpoint, node_id) and (step is None or checkpoint.step <= step)
     ][-_NEWEST_VISITS:]
+    steps = client.queries.steps(run.run_id)
+    is_now = steps < run.step and step in (None, steps)
     return {
         "id": node_id,
         "description": node.description,
@@ -223,6 +242,30 @@ def node_document(
         "script": node.script if isinstance(node, ScriptNode) else None,
         "visits": [checkpoint.step for checkpoint in visits],
         "visit": _visit_document(client, run, node, node_id, visits[-1], mask) if visits else None,
+        "unfinished": _unfinished_document(client, run, node, node_id, mask) if is_now else None,
+    }
+
+
+def _unfinished_document(
+    client: Client, run: Run, node: Node, node_id: str, mask: Callable[[Any], Any]
+) -> Document | None:
+    """Return the visit that is not committed; None if the node has not begun."""
+    row = find_unfinished(last_step_rows(client, run), node_id)
+    if row is None:
+        return None
+    attempts = [pause["attempt"] for pause in row["pauses"] if pause["attempt"] is not None]
+    failure = run.failure if run.failure is not None and run.failure.node == node_id else None
+    keys = sorted({each.key for each in state_reads(node) if each.field[0] != STATE_UPDATES})
+    values = client.queries.state_values(run.run_id, keys[:_MOST_KEYS]) if keys else {}
+    logs = logs_document(client, run, node=node_id, step=run.step, limit=_MOST_LOG_ENTRIES)
+    return {
+        **row,
+        "attempts": max(attempts, default=1),
+        "error": None if failure is None else failure.to_json(),
+        "input": [
+            {"key": key, **excerpt(mask(value), _MOST_OF_VALUE)} for key, value in values.items()
+        ],
+        "log": excerpt(mask("\n".join(each["text"] for each in logs["entries"])), _MOST_OF_TEXT),
     }
 
 

@@ -1,22 +1,28 @@
-"""Documents of single questions: the form to answer one, and its answer."""
+"""Documents of single questions: the form to answer one, what led to it, and its answer."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.dataflow import STATE_UPDATES, state_reads
 from sleipnir.graphs.schema import ApprovalNode, Graph, Node
+from sleipnir.scheduler.agents.memory import PROMPT, turn_key
 from sleipnir.scheduler.runs.events import QuestionAnswered
 from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
+from sleipnir.scheduler.store.keys import parse_visit_id
 from sleipnir.scheduler.views.documents import Document, excerpt, question_document
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
 
 _MOST_OF_VALUE = 10_000  # characters
+# Of the conversation before a question: the newest turns that are read, and messages shown of them.
+_TURNS = 8
+_MESSAGES = 12
+_MOST_OF_TEXT = 4_000  # characters
 
 
 def find_question(client: Client, question_id: str) -> Question | None:
@@ -58,6 +64,58 @@ def _read_document(
     keys = {each.key for each in state_reads(node) if each.field[0] != STATE_UPDATES}
     values = client.queries.state_values(run_id, sorted(keys)) if keys else {}
     return [{"key": key, **excerpt(mask(values[key]), _MOST_OF_VALUE)} for key in values]
+
+
+def context_document(client: Client, question: Question, mask: Callable[[Any], Any]) -> Document:
+    """Return what the run was asked, and the newest messages before a model's question.
+
+    Args:
+        mask: hides secrets in JSON; called before texts are cut, which could leave a part of one.
+    """
+    run = client.queries.run(question.run_id)
+    prompt = client.queries.state_values(run.run_id, [PROMPT])[PROMPT]
+    messages: list[Mapping[str, Any]] = []
+    if run.context.converses:
+        step, _, _ = parse_visit_id(question.visit)
+        keys = [turn_key(turn) for turn in range(max(1, step - _TURNS), step)]
+        turns = client.queries.state_values(run.run_id, keys) if keys else {}
+        messages = [message for turn in turns.values() if turn for message in turn]
+    messages += _of_attempt(client.queries.turns(run.run_id, question.visit))
+    told = [message for message in messages if message["role"] != "system"]
+    return {
+        "prompt": excerpt(mask(prompt), _MOST_OF_TEXT) if isinstance(prompt, str) else None,
+        "left_out": max(0, len(told) - _MESSAGES),
+        "messages": [_message_document(mask(message)) for message in told[-_MESSAGES:]],
+    }
+
+
+def _of_attempt(entries: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the messages of the open visit's attempt, as far as they are recorded."""
+    messages: list[Mapping[str, Any]] = []
+    for entry in entries:
+        if "attempt" in entry:
+            messages.clear()
+        elif "reply" in entry:
+            messages.append(entry["reply"])
+        elif "result" in entry and entry["turn"]:
+            messages.append({"role": "tool", "content": entry["result"]})
+    return messages
+
+
+def _message_document(message: Mapping[str, Any]) -> Document:
+    content = message.get("content")
+    return {
+        "role": message["role"],
+        **excerpt("" if content is None else content, _MOST_OF_TEXT),
+        "calls": list(_calls_of(message)),
+    }
+
+
+def _calls_of(message: Mapping[str, Any]) -> Iterator[str]:
+    for call in message.get("tool_calls") or ():
+        arguments = call["function"]["arguments"]
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        yield f"{call['function']['name']} {text[:_MOST_OF_TEXT]}"
 
 
 def answered_document(client: Client, run: Run, place: str) -> Document | None:

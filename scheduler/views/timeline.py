@@ -1,8 +1,9 @@
-"""The timeline of a run's visits: those of its checkpoints, and of the step under way."""
+"""The times of a run's visits and nodes: those of its checkpoints, and of the step under way."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.scheduler.runs.events import (
@@ -12,7 +13,9 @@ from sleipnir.scheduler.runs.events import (
     StepCommitted,
     VisitDelayed,
 )
-from sleipnir.scheduler.runs.model import Checkpoint, Run
+from sleipnir.scheduler.runs.history import NodeTimes, node_times
+from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run
+from sleipnir.scheduler.runs.spending import NOTHING_SPENT, spent_by_node, unattributed
 from sleipnir.scheduler.runs.step import StepVisit
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views.documents import Document
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 _EVENTS = 500
 _MOST_PAUSES = 50  # the newest ones of a visit
 _MOST_OF_REASON = 200
+# States of visits that have not begun.
+_NOT_BEGUN = ("queued", "untouched")
 
 
 def timeline_document(client: Client, run: Run, *, start: int = 0, limit: int) -> Document:
@@ -44,7 +49,7 @@ def timeline_document(client: Client, run: Run, *, start: int = 0, limit: int) -
         rows += _rows_of(checkpoint)
         committed = checkpoint.step
     if following is None and committed < run.step and run.started_at is not None:
-        rows += _rows_of_last_step(client, run)
+        rows += last_step_rows(client, run)
     now_ms = client.queries.now_ms()
     return {
         "rows": rows,
@@ -84,8 +89,8 @@ def _took(timing: Mapping[str, Any]) -> int:
     return int(timing.get("ms", 0))
 
 
-def _rows_of_last_step(client: Client, run: Run) -> Iterator[Document]:
-    """Yield the visits of the step that is under way, or was when the run ended."""
+def last_step_rows(client: Client, run: Run) -> Iterator[Document]:
+    """Yield the visits of the step that is under way, or was when the run ended, as rows."""
     step = client.queries.last_step(run)
     pauses = _pauses(client.queries.latest(run.run_id, None, _EVENTS), run.step)
     for visit in step.visits:
@@ -147,3 +152,50 @@ def _pauses(newest: Iterable[NarrationEntry], step: int) -> dict[str, list[Docum
                 }
             )
     return pauses
+
+
+# ---- nodes
+
+
+def times_of_nodes(client: Client, run: Run) -> list[NodeTimes]:
+    """Return a row per node that has begun, in the order of their first visits."""
+    history = client.queries.history(run.run_id)
+    rows = {row.node: row for row in node_times(history)}
+    order = dict.fromkeys(_visited(history))
+    for row in unfinished_times(client, run):
+        rows[row.node] = rows[row.node] + row if row.node in rows else row
+        order[row.node] = None
+    if unattributed(run):  # counted by an earlier version, by committed visits only
+        return [rows[node] for node in order]
+    spent = spent_by_node(run)
+    return [replace(rows[node], usage=spent.get(node, NOTHING_SPENT).usage) for node in order]
+
+
+def unfinished_times(client: Client, run: Run) -> Iterator[NodeTimes]:
+    """Yield the visits of the step under way, or of the one that the run ended in; no usage."""
+    if run.started_at is None or client.queries.steps(run.run_id) >= run.step:
+        return
+    end_ms = run.ended_at or client.queries.now_ms()
+    for row in last_step_rows(client, run):
+        if row["state"] in _NOT_BEGUN:
+            continue
+        ms = end_ms - row["began_ms"] if row["took_ms"] is None else row["took_ms"]
+        parked_ms = row["parked_ms"]
+        if row["parked_since_ms"] is not None:
+            parked_ms += end_ms - row["parked_since_ms"]
+        failed = int(row["state"] in ("failed", "timed_out"))
+        yield NodeTimes(row["node"], 1, ms, ms, NO_USAGE, failed, row["waited_ms"], parked_ms)
+
+
+def find_unfinished(rows: Iterable[Document], node: str) -> Document | None:
+    """Return a node's visit among the rows of a step; None if it has not begun."""
+    found = (row for row in rows if row["node"] == node and row["state"] not in _NOT_BEGUN)
+    return next(found, None)
+
+
+def _visited(history: Iterable[Checkpoint]) -> Iterator[str]:
+    for checkpoint in history:
+        for node, timing in checkpoint.nodes.items():
+            yield node
+            if "branch" in timing:
+                yield timing["branch"]["id"]

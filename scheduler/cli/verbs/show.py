@@ -14,8 +14,7 @@ from sleipnir.scheduler.cli.options import Options, common_options
 
 with lazy_imports():
     from sleipnir.scheduler.cli import run_page, run_result
-    from sleipnir.scheduler.runs import history
-    from sleipnir.scheduler.views import documents, waits
+    from sleipnir.scheduler.views import documents, timeline, waits
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
@@ -44,12 +43,11 @@ def show(options: Options, run_id: str, map_node: str | None) -> None:
 
 
 def _document(client: Client, run: Run) -> documents.Document:
-    records = client.queries
     waits_for = waits.waits_of(client, [run]).get(run.run_id)
     questions = client.open_questions(run.run_id)
     return documents.show_document(
         {**run_result.document_of(client, run, questions), "waits_for": waits_for},
-        history.node_times(records.history(run.run_id)),
+        timeline.times_of_nodes(client, run),
         run_page.node_types(client, run),
         run_page.children_of(client, run, _MOST_CHILDREN_IN_JSON),
     )

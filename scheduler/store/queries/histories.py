@@ -175,6 +175,13 @@ class HistoryQueries(Queries):
         total, result = self._redis.hmget(key, "total", f"result:{index}")
         return total is not None, result
 
+    def turns(self, run_id: str, visit: str) -> list[dict[str, Any]]:
+        """Return what is recorded of an open visit's conversation (conversation/transcript.py)."""
+        return [
+            json.loads(text)
+            for text in self._redis.lrange(run_key("turns", f"{run_id} {visit}"), 0, -1)
+        ]
+
     def transcripts(self, run_id: str) -> list[dict[str, Any]]:
         """Return conversations with models: of the newest visits and the newest failed attempts.
 

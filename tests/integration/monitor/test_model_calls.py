@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -11,9 +12,13 @@ from sleipnir.scheduler.cli.app import cli
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.scheduler.runs.spending import sum_of
 from sleipnir.scheduler.store.keys import run_key
+from sleipnir.scheduler.store.queries.lists import ChildRows
+from sleipnir.scheduler.views.documents import show_document
+from sleipnir.scheduler.views.timeline import times_of_nodes
 from tests.support.conversations import converses
-from tests.support.engine import Engine
+from tests.support.engine import Clock, Engine
 from tests.support.invariants import assert_consistent
+from tests.support.knowledge import BY_WORDS, PETS
 from tests.support.model_server import ModelServer, calls, fails, says
 from tests.support.redis_server import RedisServer
 from tests.support.site import ServedSite
@@ -218,3 +223,117 @@ def test_what_earlier_versions_counted_is_told_apart(
         ("ask", 10),
         (None, 5),
     ]
+
+
+RETRYING = """
+model: openai:a
+settings: {tolerate_failures: false}
+initial_state: {topic: rain}
+start: first
+nodes:
+  first: {type: llm, prompt: "Begin.", max_attempts: 1, next: second}
+  second: {type: llm, prompt: "Tell of {{topic}}.", max_attempts: 2, next: z}
+  z: {type: end}
+"""
+
+
+def test_the_panel_of_a_failed_node_says_what_it_did_and_spent(
+    engine: Engine, site: ServedSite, server: ModelServer, clock: Clock
+) -> None:
+    engine.configure(**PRICES)
+    server.when("Begin", says("begun"))
+    server.when("rain", says("", prompt_tokens=40), fails(500, "out of order"))
+    run_id = engine.submit(RETRYING)
+    engine.drive()
+    clock.move(60)
+    engine.tick()
+    engine.drive()
+    run = engine.run(run_id)
+    base = f"/runs/{run.run_id}"
+
+    nodes = {node["id"]: node for node in site.ask(f"/api/v1{base}/graph").json["nodes"]}
+    panel = site.ask(base).text.partition('aria-label="Node"')[2].partition("</aside>")[0]
+    (row,) = [row for row in shown(engine, run_id)["nodes"] if row["id"] == "second"]
+
+    assert run.status == "failed"
+    failed = nodes["second"]
+    assert (failed["state"], failed["visits"], failed["failed"]) == ("failed", 1, 1)
+    assert (failed["total_s"], failed["parked_s"]) == (60.0, 60.0)
+    assert (failed["usage"]["prompt_tokens"], failed["usage"]["cost_usd"]) == (40, 55e-6)
+    assert "2 attempts, began" in panel
+    assert "R014" in panel
+    assert "out of order" in panel
+    assert "<summary>Input topic</summary>" in panel
+    assert "rain" in panel
+    assert (row["visits"], row["failed"], row["total_s"]) == (1, 1, 60.0)
+    assert row["usage"] == failed["usage"]
+
+
+def test_show_lists_nodes_in_the_order_of_their_visits_with_the_one_that_failed(
+    engine: Engine, server: ModelServer
+) -> None:
+    graph = """
+    settings: {tolerate_failures: false}
+    start: zebra
+    nodes:
+      zebra: {type: script, script: run.sh, next: ant}
+      ant: {type: script, script: route.sh, next: z}
+      z: {type: end}
+    """
+    files = {"run.sh": "echo '{}'", "route.sh": 'echo \'{"_next": "nowhere"}\''}
+
+    run = engine.finish(graph, files)
+
+    assert run.failure is not None
+    assert run.failure.code == "R003"
+    nodes = shown(engine, run.run_id)["nodes"]
+    assert [(row["id"], row["visits"], row["failed"]) for row in nodes] == [
+        ("zebra", 1, 0),
+        ("ant", 1, 1),
+    ]
+
+
+def shown(engine: Engine, run_id: str) -> Any:
+    """Return what `sleipnir show --json` prints of a run."""
+    run = engine.run(run_id)
+    times = times_of_nodes(engine.client, run)
+    return show_document({}, times, {}, ChildRows((), {}, 0))
+
+
+def test_a_node_that_waits_for_its_knowledge_base_is_parked_meanwhile(
+    engine: Engine, clock: Clock
+) -> None:
+    run_id = engine.submit(BY_WORDS, PETS, prompt="cats")
+    assert engine.work_once()
+    while engine.work_once():  # the build, as a run of its own
+        clock.move(3)
+
+    row, _ = shown(engine, run_id)["nodes"]
+
+    assert (row["id"], row["total_s"] > 10) == ("look_up", True)
+    assert row["parked_s"] == pytest.approx(row["total_s"], abs=1)
+
+
+def test_a_models_question_is_shown_with_the_conversation_before_it(
+    engine: Engine, site: ServedSite, server: ModelServer
+) -> None:
+    tools = 'def look(at: str) -> str:\n    """Looks."""\n    return f"{at} is <red>"\n'
+    config = """
+    model: openai:a
+    instructions: Keep quiet.
+    variables: [{name: pin, description: A secret., secret: true, default: hush-4711}]
+    """
+    server.script.add(
+        calls(("look", {"at": "the door"}), text="Let me look."),
+        calls(("user__ask", {"question": "Paint it?", "options": ["yes", "no"]}), text="Hm."),
+    )
+    run_id = engine.submit_normal(dedent(config), {"tools.py": tools}, prompt="Is hush-4711 red?")
+    engine.drive()
+    (question,) = engine.inbox()
+
+    page = site.ask(f"/inbox/{question.question_id}").text
+
+    assert page.index("Paint it?") < page.index("Is *** red?") < page.index("Let me look.")
+    assert page.index("Let me look.") < page.index("the door is &lt;red&gt;") < page.index("Hm.")
+    assert "Keep quiet." not in page
+    assert f"/runs/{run_id}/model" in page

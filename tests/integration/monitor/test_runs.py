@@ -116,7 +116,7 @@ def test_a_chosen_node_is_shown_with_its_definition_and_what_a_visit_wrote(
     assert "Publish {{initial_prompt}}?" in asks
     assert "It wrote nothing to the state" in asks
     assert HOSTILE not in script + asks + failed
-    assert f'{base}/graph?step=2&amp;node=publish">Graph at that step' in failed
+    assert f'{base}/graph?node=publish">The node in the graph' in failed
     assert f'href="{base}?node=publish">R' in site.ask("/runs").text
     assert "said &lt;" in site.ask(f"{base}/logs?step=1").text
     assert "said &lt;" not in site.ask(f"{base}/logs?step=2").text

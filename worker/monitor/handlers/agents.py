@@ -33,6 +33,8 @@ _SPENT = {"today": "today", "7d": "in the last 7 days", "30d": "in the last 30 d
 # Of the list: the order that a head sorts by, its label, and whether the column has numbers.
 _COLUMNS = (
     ("name", "Agent", False),
+    ("spent", "Spent", True),
+    (None, "Tokens", True),
     (None, "Kind", False),
     (None, "From", False),
     (None, "Description", False),
@@ -41,8 +43,6 @@ _COLUMNS = (
     (None, "Median time", True),
     (None, "95th percentile", True),
     (None, "Mean cost", True),
-    (None, "Tokens spent", True),
-    ("spent", "Spent", True),
 )
 
 

@@ -222,6 +222,9 @@ class QuestionPage(AnswerHandler):
             form = inbox.form_document(self.site.client, question, graph, mask)
             return dict(mask(form))
 
+        def read_context() -> Document:
+            return inbox.context_document(self.site.client, question, mask)
+
         if problem is not None:
             self.set_status(problem.status)
         self.give_page(
@@ -229,6 +232,7 @@ class QuestionPage(AnswerHandler):
             tab="inbox",
             title=f"Question of {run.agent}",
             question=await self.site.call(read),
+            context=await self.site.call(read_context),
             problem=problem,
             given=question.default or "" if given is None else given,
             deadline=None if run.deadline is None else to_rfc3339(run.deadline),
