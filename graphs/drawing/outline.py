@@ -87,12 +87,11 @@ def outline_of(graph: Graph, chosen: Iterable[Route] = ()) -> Outline:
 
 def including(outline: Outline, chosen: Iterable[Route]) -> Outline:
     """Return the outline with arrows for routes that scripts choose, where it has none yet."""
+    wanted = list(chosen)
+    if not wanted:
+        return outline
     known = {(arrow.source, arrow.target) for arrow in outline.arrows if arrow.kind != "each"}
-    more = [
-        Arrow(source, target, "chosen", "_next")
-        for source, target in chosen
-        if (source, target) not in known
-    ]
+    more = [Arrow(*route, "chosen", "_next") for route in wanted if route not in known]
     return replace(outline, arrows=(*outline.arrows, *more)) if more else outline
 
 
