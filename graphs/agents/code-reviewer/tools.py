@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import subprocess
 
-from sleipnir import codebase
+from sleipnir import codebase, git
 
 MAX_DIFF = 400_000  # characters
 
@@ -82,11 +82,4 @@ def _succeeds(*arguments: str) -> bool:
 
 
 def _run(arguments: tuple[str, ...]) -> subprocess.CompletedProcess[bytes]:
-    # From the root of the repository, as paths in diffs are.
-    return subprocess.run(
-        ["git", "-c", "core.quotePath=false", "-c", "diff.relative=false", *arguments],
-        cwd=codebase.root(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-    )
+    return git.look(arguments, codebase.root())

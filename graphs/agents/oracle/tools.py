@@ -56,4 +56,4 @@ def run_analysis(command: str) -> str:
     refusal = read_only.why_not(command)
     if refusal is not None:
         raise SystemExit(f"refused, nothing was run: {refusal}")
-    return codebase.run(command)
+    return codebase.look(command)

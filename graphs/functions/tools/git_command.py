@@ -6,9 +6,12 @@ import os
 import re
 import shlex
 import subprocess
+from pathlib import Path
 
 from sleipnir.programs import argument
 from sleipnir.tool import guard
+
+from sleipnir import git, read_only
 
 # They would do nothing here, as no shell reads them; the model should know.
 REFUSED = re.compile(r"[;&|<>$`()\n]")
@@ -27,15 +30,30 @@ QUIET = {
 def run(command: str) -> str:
     """Run one git command in the working directory and return what it prints.
 
-    No shell reads the command: characters such as `;`, `|`, `$` and `>` are refused outside
-    single quotes.
+    A command that only looks runs no program that the repository names. No shell reads the
+    command: characters such as `;`, `|`, `$` and `>` are refused outside single quotes.
 
     Args:
         command: The command, such as `git status --short` or `commit -m 'Fix the door'`.
     """
     arguments = _arguments(argument(command))
     guard(f"run this command?\ngit {shlex.join(arguments)}")
-    ended = subprocess.run(
+    ended = _look(arguments) if read_only.only_looks(arguments) else _run(arguments)
+    text = ended.stdout.decode("utf-8", errors="replace")
+    if ended.returncode != 0:
+        print(text, end="")
+        raise SystemExit(f"git ended with exit status {ended.returncode}")
+    return text
+
+
+def _look(arguments: list) -> subprocess.CompletedProcess:
+    ended = git.look(arguments, Path.cwd())
+    ended.stdout += ended.stderr
+    return ended
+
+
+def _run(arguments: list) -> subprocess.CompletedProcess:
+    return subprocess.run(
         ["git", "--no-pager", *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -43,11 +61,6 @@ def run(command: str) -> str:
         env={"GIT_SSH_COMMAND": "ssh -oBatchMode=yes", **os.environ, **QUIET},
         check=False,
     )
-    text = ended.stdout.decode("utf-8", errors="replace")
-    if ended.returncode != 0:
-        print(text, end="")
-        raise SystemExit(f"git ended with exit status {ended.returncode}")
-    return text
 
 
 def _arguments(command: str) -> list:

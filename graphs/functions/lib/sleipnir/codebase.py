@@ -13,7 +13,7 @@ import threading
 from itertools import islice
 from pathlib import Path
 
-from . import files, project
+from . import files, git, project
 from .programs import argument
 
 MAX_ENTRIES = 200
@@ -162,11 +162,22 @@ def inside(path: str) -> Path:
     return target
 
 
-def run(command: str) -> str:
-    """Run a command line in the project with bash, and tell how it ended."""
+def look(command: str) -> str:
+    """Run a command line that only reads, as `run` does; git runs no program of the project."""
+    return run(command, f"{git.shell_function()}\n", git.environment(root()))
+
+
+def run(command: str, before: str = "", environment: dict[str, str] | None = None) -> str:
+    """Run a command line in the project with bash, and tell how it ended.
+
+    Args:
+        before: more for bash, which is not shown.
+        environment: of the command; None: the tool's own.
+    """
     process = subprocess.Popen(
-        ["bash", "--noprofile", "--norc", "-o", "pipefail", "-c", argument(command)],
+        ["bash", "--noprofile", "--norc", "-o", "pipefail", "-c", before + argument(command)],
         cwd=root(),
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

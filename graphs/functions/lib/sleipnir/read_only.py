@@ -57,7 +57,7 @@ _GIT = (
     "status",
 )
 # Options that write or start a program, in any abbreviation that git accepts.
-_GIT_REFUSED = r"--(ou|op|ext|text)|-[^-]*O"
+_GIT_REFUSED = r"--(ou|op|ext|text|sub|ignore-su|recurse)|-[^-]*O"
 _WILDCARD = "\0"
 # Tokens that a shell would not interpret in any other way.
 _TOKEN = re.compile(
@@ -73,6 +73,11 @@ def why_not(command: str) -> str | None:
     except ValueError as error:
         return str(error)
     return next(filter(None, map(_why_not_program, programs)), None)
+
+
+def only_looks(arguments: Sequence[str]) -> bool:
+    """Return whether a git command, given by its arguments, only reads."""
+    return _why_not_program(["git", *arguments]) is None
 
 
 def _programs(command: str) -> list[list[str]]:
