@@ -183,7 +183,8 @@ def node_times(history: Iterable[Checkpoint]) -> list[NodeTimes]:
             add(NodeTimes(node, 1, ms, ms, _usage(timing), failed, waited, parked, cut))
             if branch := timing.get("branch"):
                 visits, total_ms, max_ms = branch["visits"], branch["ms"], branch["max_ms"]
-                add(NodeTimes(branch["id"], visits, total_ms, max_ms, _usage(branch)))
+                usage, cut = _usage(branch), branch.get("cut", 0)
+                add(NodeTimes(branch["id"], visits, total_ms, max_ms, usage, cut=cut))
     return sorted(rows.values(), key=lambda row: (-row.total_ms, row.node))
 
 

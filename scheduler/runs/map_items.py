@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -20,6 +21,9 @@ _REASONS = 100
 _REASON_CHARACTERS = 500
 _STATES: Mapping[str, ItemState] = {"d": "done", "f": "failed", "o": "open", "-": "left_out"}
 _LETTERS = {state: letter for letter, state in _STATES.items()}
+
+# How the result of an item ends whose replies were cut off; results may be large: don't parse them.
+_CUT = re.compile(r',"cut":(\d{1,9})\}\Z')
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,12 @@ def _item(index: int, fields: Mapping[str, str]) -> MapItem:
     if not text.startswith('{"error"'):
         return MapItem(index, "done", took, usage, None)
     return MapItem(index, "failed", took, usage, str(json.loads(text)["error"]))
+
+
+def cut_replies(fields: Mapping[str, str]) -> int:
+    """Return how many replies of models were cut off, of all items of a map."""
+    ends = (_CUT.search(text) for name, text in fields.items() if name.startswith("result:"))
+    return sum(int(end[1]) for end in ends if end)
 
 
 def packed(items: Sequence[MapItem]) -> str:

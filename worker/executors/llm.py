@@ -16,13 +16,13 @@ from sleipnir.scheduler.agents.notebook import Notebook
 from sleipnir.worker.agents.skills import Skills
 from sleipnir.worker.agents.texts import skill_section
 from sleipnir.worker.conversation.loop import IterationsExhausted, Parked, converse
-from sleipnir.worker.conversation.retries import is_transient, pause_s
 from sleipnir.worker.conversation.structured_output import ExtractionFailed, extract, schema_hint
 from sleipnir.worker.conversation.tool_set import NO_TOOLS, Toolset
 from sleipnir.worker.executors.updates import update_state
 from sleipnir.worker.llm.caller import MustWait
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import Message, ModelCallFailed
+from sleipnir.worker.llm.retries import is_repeatable, pause_s
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Deferred, Outcome, Postponed, Wrote
 
@@ -124,7 +124,8 @@ def _answer(
         bounds = bounds_at(visit.context.depth) if visit.node.refuse_repeated_calls else None
         texts = converse(calls, messages, toolset, visit.node.max_iterations, skills, bounds)
     except ModelCallFailed as error:
-        raise _LlmFailed(error.message, error.may_pass, error.retry_after_s or 0.0) from error
+        delay_s = error.retry_after_s or 0.0
+        raise _LlmFailed(error.message, is_repeatable(error), delay_s) from error
     except IterationsExhausted as error:
         raise _LlmFailed(str(error)) from error
     texts = [text for text in texts if text.strip()]
@@ -152,11 +153,7 @@ def _within_limit(calls: ModelCalls, delay_s: float) -> float:
 
 
 def _may_try_again(visit: Visit[LlmNode], failure: _LlmFailed) -> bool:
-    return (
-        failure.repeatable
-        and visit.attempt < visit.graph.attempts_of(visit.node)
-        and is_transient(failure.reason)
-    )
+    return failure.repeatable and visit.attempt < visit.graph.attempts_of(visit.node)
 
 
 def _tolerated(visit: Visit[LlmNode], calls: ModelCalls, reason: str) -> Wrote:

@@ -41,13 +41,13 @@ from sleipnir.worker.agents.texts import continuation
 from sleipnir.worker.conversation.cut_replies import is_told
 from sleipnir.worker.conversation.loop import Parked, carry_out
 from sleipnir.worker.conversation.repeated_calls import repeated
-from sleipnir.worker.conversation.retries import is_transient, pause_s
 from sleipnir.worker.conversation.tool_set import Toolset
 from sleipnir.worker.executors.missing_knowledge import outcome_without
 from sleipnir.worker.knowledge.errors import KnowledgeFailed
 from sleipnir.worker.llm.caller import MustWait
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import Message, ModelCallFailed, Reply
+from sleipnir.worker.llm.retries import is_repeatable, pause_s
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Deferred, Ended, Outcome, Postponed, Wrote
 
@@ -264,7 +264,7 @@ def _after_failure(
     reason = visit.mask(failure.message)
     if failure.kind == "too_long":
         raise NodeFailed("R601", too_long(visit, reason), calls.usage)
-    if not (failure.may_pass and visit.attempt < visit.node.max_attempts and is_transient(reason)):
+    if not (is_repeatable(failure) and visit.attempt < visit.node.max_attempts):
         raise NodeFailed("R601", f"the model call failed: {reason}", calls.usage)
     delay_s = max(pause_s(visit.attempt, visit.limits), failure.retry_after_s or 0.0)
     return Postponed(delay_s, reason, calls.usage)

@@ -18,6 +18,7 @@ from sleipnir.worker.llm.caller import Caller, MustWait
 from sleipnir.worker.llm.client import Embedded, ModelCallFailed
 from sleipnir.worker.llm.limits.gate import Gate
 from sleipnir.worker.llm.models import Models
+from sleipnir.worker.llm.retries import is_repeatable
 
 
 @dataclass(slots=True)
@@ -56,7 +57,7 @@ class ModelsByHand:
             except BatchFailed as failed:
                 failures += 1
                 limit = self.store.settings.embeddings_retry_limit
-                if failures >= limit or not failed.failure.may_pass:
+                if failures >= limit or not is_repeatable(failed.failure):
                     raise KnowledgeFailed(
                         f"embedding with {model} failed: {failed.failure.message}"
                     ) from failed

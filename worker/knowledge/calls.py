@@ -13,6 +13,7 @@ from sleipnir.worker.knowledge.errors import KnowledgeFailed, NotYet
 from sleipnir.worker.knowledge.ledger import CallLog, caller_of
 from sleipnir.worker.llm.caller import Caller, MustWait
 from sleipnir.worker.llm.client import Embedded
+from sleipnir.worker.llm.retries import is_repeatable
 
 with lazy_imports():
     from sleipnir.worker.knowledge import embedding
@@ -78,7 +79,7 @@ class EmbeddingCalls:
         """Return what follows a failed batch: another attempt after a pause, or failure."""
         reason = f"embedding with {self._model} failed: {failed.failure.message}"
         count = self._kept.count_failure(f"{self._visit.idempotency_key}:{failed.batch}")
-        if count >= self._attempts or not failed.failure.may_pass:
+        if count >= self._attempts or not is_repeatable(failed.failure):
             return KnowledgeFailed(reason)
         return NotYet(max(2.0 ** (count - 1), failed.failure.retry_after_s or 0.0), reason)
 

@@ -72,9 +72,12 @@ def test_a_batch_that_fails_is_tried_again_after_a_rest(
     assert asked.count("a aaaaaaaaa") == asked.count("f fffffffff") == 1
 
 
-def test_a_model_that_goes_on_failing_fails_the_run(engine: Engine, server: ModelServer) -> None:
+@pytest.mark.parametrize(("status", "attempts"), [(400, 1), (502, 2)])
+def test_a_model_that_goes_on_failing_fails_the_run(
+    engine: Engine, server: ModelServer, status: int, attempts: int
+) -> None:
     server.script._rules.clear()
-    server.when(lambda _request: True, fails(400, "no such thing"))
+    server.when(lambda _request: True, fails(status, "no such thing"))
 
     run = finish(engine, "dddd")
 
@@ -83,6 +86,7 @@ def test_a_model_that_goes_on_failing_fails_the_run(engine: Engine, server: Mode
     assert "embedding with openai:text-embedding-3-small failed" in failure.message
     assert "item [" not in failure.message
     assert "no such thing" in failure.message
+    assert texts_asked(server).count("a aaaaaaaaa") == attempts
 
 
 @pytest.mark.parametrize(

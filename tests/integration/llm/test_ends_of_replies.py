@@ -57,6 +57,25 @@ def test_a_text_that_is_cut_off_is_kept_and_says_so(engine: Engine, server: Mode
     assert cut(engine, run) == {"ask": 1, "done": 0}
 
 
+def test_cut_replies_of_a_map_count_for_its_branch(engine: Engine, server: ModelServer) -> None:
+    server.when("a", says("whole"))
+    server.when(lambda _: True, CUT)
+    graph = """
+model: openai:m
+initial_state: {list: [a, b, c]}
+start: each
+nodes:
+  each: {type: map, over: "{{list}}", as: x, branch: ask, collect_into: all, next: done}
+  ask: {type: llm, prompt: "{{x}}"}
+  done: {type: end, output: "{{all}}"}
+"""
+
+    run = engine.finish(graph)
+
+    assert json.loads(run.output or "") == ["whole", CUT.text, CUT.text]
+    assert cut(engine, run) == {"each": 0, "ask": 2, "done": 0}
+
+
 def test_what_is_cut_off_is_kept_by_no_cache(engine: Engine, server: ModelServer) -> None:
     server.script.add(CUT, says("The price is 1234."))
     finish(engine, "cache: true")

@@ -10,7 +10,7 @@ from sleipnir.graphs.schema import BaseNode, MapNode, ScriptNode
 from sleipnir.graphs.state import Snapshot, encode, same_json
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures, of_items, of_node
-from sleipnir.scheduler.runs.map_items import items_of, packed
+from sleipnir.scheduler.runs.map_items import cut_replies, items_of, packed
 from sleipnir.scheduler.runs.model import NO_USAGE, Failure, Usage
 from sleipnir.scheduler.runs.plan import Branch
 from sleipnir.worker.delivery.delivery import Delivery
@@ -156,5 +156,6 @@ def _branch_timing(node: MapNode, fields: Mapping[str, str]) -> dict[str, Any]:
         "ms": int(fields["total_ms"]),
         "max_ms": int(float(fields["max_ms"])),
         "usage": usage.to_list(),
+        "cut": cut_replies(fields),
         "items": packed(items_of(fields)),
     }

@@ -25,6 +25,8 @@ def finish(delivery: Delivery, outcome: Wrote | Failed) -> None:
     failed = "error" in result
     if failed:
         result["item"] = visit.state[map_node.item_name]
+    if cut := visit.services.exchanges.cut:
+        result["cut"] = cut  # last, see scheduler/runs/map_items.py
     event = ItemCommitted(
         map_id,
         index,

@@ -46,7 +46,7 @@ class Pieces:
         self._lists[0].append(piece)
         delta = piece.choices[0].delta if piece.choices else None
         for call in getattr(delta, "tool_calls", None) or ():
-            self.calls.add(call.model_dump(exclude_none=True))
+            self.calls.add(call.model_dump(exclude_none=True, warnings=False))
         self._taken_bytes += sum(len(text.encode(errors="replace")) for text in _texts(delta))
         self._fresh += 1
         if self._fresh == _JOINED:

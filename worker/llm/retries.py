@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from sleipnir.worker.llm.client import ModelCallFailed
 from sleipnir.worker.visit.context import VisitLimits
 
 # Phrases, in lower case, that mark a failure as transient.
@@ -32,6 +33,11 @@ def is_transient(reason: str) -> bool:
         return True
     reason = reason.lower()
     return any(words in reason for words in TRANSIENT)
+
+
+def is_repeatable(failure: ModelCallFailed) -> bool:
+    """Return whether another attempt may help."""
+    return failure.may_pass and is_transient(failure.message)
 
 
 def pause_s(attempt: int, limits: VisitLimits) -> float:
