@@ -69,7 +69,7 @@ def test_a_knowledge_base_from_its_build_to_its_end(own_project: Sleipnir) -> No
     ran = sleipnir("run", "pets", "which dog barks?")
     assert ran.stdout == "[Source: ./dogs.md]\nDogs bark in the park.\n"
     assert "W601" in ran.stderr
-    assert "W604" in ran.stderr
+    assert "W604" not in ran.stderr  # the graph itself says so
 
     removed = sleipnir("kb", "rm", "pets")
     assert removed.returncode == 0
