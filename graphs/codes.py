@@ -106,6 +106,11 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "an internal error, or the run's files are gone",
             "look at the worker's log, and report it",
         ),
+        "R025": Code(
+            "a budget does not allow a model call",
+            "raise the budget that the message names, then `sleipnir retry` continues at that "
+            "node; a higher `batch --budget` continues such lines",
+        ),
         "R601": Code(
             "a model call of a normal agent failed, four times if the failure is transient",
             "the message has the reason; `sleipnir retry` continues after the last turn",

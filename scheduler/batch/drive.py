@@ -13,6 +13,7 @@ from functools import partial
 from time import monotonic
 
 from sleipnir.scheduler.batch.attempts import last_attempts
+from sleipnir.scheduler.batch.budget import BatchBudget
 from sleipnir.scheduler.batch.finished import FinishedLine, InInputOrder
 from sleipnir.scheduler.batch.identity import run_id_of
 from sleipnir.scheduler.batch.ledger import Item, Ledger
@@ -25,7 +26,7 @@ from sleipnir.scheduler.batch.retries import Retries
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.errors import BudgetUsedUp
 from sleipnir.scheduler.preparation import PreparedAgent
-from sleipnir.scheduler.runs.model import Status
+from sleipnir.scheduler.runs.model import Run, Status
 from sleipnir.scheduler.store.queries.narration import CompletionFeed
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
 
@@ -63,14 +64,18 @@ class Batch:
         self._reconciled = 0  # number of the last line whose runs were looked up
         self._in_order = InInputOrder(ledger, client.queries)
         self._ready: deque[Callable[[], None]] = deque()  # each starts or continues a run
-        self._retries = Retries(client, agent, self.progress)
+        self._retries = Retries(client, agent, self.progress, options.budget_usd)
         self._lines = LineStates(
-            ledger, self.progress, client.queries, self._retries, ordered=options.ordered
+            ledger, self.progress, client.queries, self._note_end, ordered=options.ordered
         )
         self._poll_at = 0.0
         self._unkept: list[str] = []  # submitted runs that may not be on disk yet
         self._keep_at = 0.0
-        self._limits = RateLimiter(client.store.client, client.store.clock).queries
+        limiter = RateLimiter(
+            client.store.client, client.store.clock, kept_s=client.store.settings.retention_s
+        )
+        self._limits = limiter.queries
+        self._budget = BatchBudget(limiter, client.queries, options.name, options.budget_usd)
 
     # ---- for callers
 
@@ -94,6 +99,7 @@ class Batch:
             NotKept: some runs may be lost.
         """
         self._announce()
+        self._budget.paces = False  # calls are still refused beyond it
         for _ in self._start_more():
             pass
         self._keep()
@@ -131,15 +137,17 @@ class Batch:
             self._client.store.batches.announce(
                 self._options.name, self._agent.name, len(self._ledger)
             )
+            self._budget.begin()
 
     def _start_more(self) -> Iterator[FinishedLine]:
         """Submit while there is room; yield lines found finished meanwhile."""
         while self.progress.in_flight < self._options.max_in_flight:
             self._keep_if_due()
             if self._ready:
+                if not self._may_start():
+                    return
                 start = self._ready.popleft()
-                # Over budget, only runs that are already going are followed.
-                if not self._over_budget():
+                if not self.progress.over_budget:
                     start()
                 yield from self._lines.finish(self._retries.take_refused())
             elif page := self._ledger.page("todo", self._reconciled):
@@ -149,11 +157,12 @@ class Batch:
             else:
                 return
 
-    def _over_budget(self) -> bool:
-        budget = self._options.budget_usd
-        spent = max(self.progress.known_cost_usd, self.progress.spent.known_usd)
-        if budget is not None and spent >= budget:
-            self.progress.over_budget = True
+    def _may_start(self) -> bool:
+        """Return whether to go on with lines that are ready; over budget, to leave them out."""
+        if self.progress.over_budget or self._budget.has_room(self.progress):
+            return True
+        # Once nothing runs, nothing of the budget will be left over.
+        self.progress.over_budget = self.progress.in_flight == 0
         return self.progress.over_budget
 
     def _submit(self, item: Item, attempt: int) -> None:
@@ -162,6 +171,7 @@ class Batch:
             request_of(item.content, self._options.defaults),
             run_id=run_id,
             batch=self._options.name,
+            batch_budget_usd=self._options.budget_usd,
             item=item.item,
         )
         try:
@@ -174,6 +184,10 @@ class Batch:
     def _retry(self, item: Item, run_id: str) -> None:
         if self._retries.go_on(item, run_id):
             self._started(item, run_id)
+
+    def _note_end(self, run: Run) -> None:
+        self._retries.note_end(run)
+        self._budget.note_end(run)
 
     def _started(self, item: Item, run_id: str) -> None:
         self._unkept.append(run_id)
@@ -193,8 +207,12 @@ class Batch:
         """Find the existing runs of lines, and decide what to do with each line."""
         over: list[Item] = []
         attempts = last_attempts(self._client.queries, self._options.name, self._agent.name, page)
-        for item, (attempt, summary) in zip(page, attempts, strict=True):
-            run_id = run_id_of(self._options.name, item.item, attempt)
+        run_ids = [
+            run_id_of(self._options.name, item.item, attempt)
+            for item, (attempt, _) in zip(page, attempts, strict=True)
+        ]
+        stopped = self._budget.stopped(run_ids)
+        for item, run_id, (attempt, summary) in zip(page, run_ids, attempts, strict=True):
             said = item.reported
             if summary is None and (said is None or self._is_wanted_again(said.outcome)):
                 self._ready.append(partial(self._submit, item, attempt))
@@ -204,6 +222,8 @@ class Batch:
                 self._lines.follow(item, run_id, waits=summary.status == Status.WAITING)
             elif self._is_wanted_again(outcome_of(summary.status, summary.failed_nodes)):
                 self._start_again(item, run_id, attempt)
+            elif run_id in stopped:
+                self._ready.append(partial(self._retry, item, run_id))
             elif said is not None and (said.run_id, said.tries) == (run_id, summary.tries):
                 self._lines.keep(item)
             else:

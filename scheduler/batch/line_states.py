@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from sleipnir.scheduler.batch.finished import FinishedLine, read_runs
 from sleipnir.scheduler.batch.ledger import Item, Ledger
 from sleipnir.scheduler.batch.options import Progress
 from sleipnir.scheduler.batch.reported import Reported, outcome_of
-from sleipnir.scheduler.batch.retries import Retries
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.store.queries import RunQueries
 
@@ -21,14 +20,14 @@ class LineStates:
         ledger: Ledger,
         progress: Progress,
         records: RunQueries,
-        retries: Retries,
+        on_end: Callable[[Run], None],
         *,
         ordered: bool,
     ) -> None:
         self._ledger = ledger
         self._progress = progress
         self._records = records
-        self._retries = retries
+        self._on_end = on_end
         self._ordered = ordered
 
     def start(self, item: Item, run_id: str) -> None:
@@ -77,7 +76,7 @@ class LineStates:
             reported = Reported(run.run_id, run.tries, outcome, run.usage)
             self._ledger.report(item.number, "over" if self._ordered else "reported", reported)
             self._progress.count(reported)
-            self._retries.note_end(run)
+            self._on_end(run)
             yield finished
 
     def _uncount(self, item: Item) -> None:

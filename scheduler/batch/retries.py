@@ -12,15 +12,19 @@ from sleipnir.scheduler.errors import ActionRefused, BudgetUsedUp, RunNotFound, 
 from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.runs.reasons import reason_of
+from sleipnir.scheduler.second_chances.retry import RetryRequest, retry_run
 
 
 class Retries:
     """Retries runs of a batch with the current version of its agent."""
 
-    def __init__(self, client: Client, agent: PreparedAgent, progress: Progress) -> None:
+    def __init__(
+        self, client: Client, agent: PreparedAgent, progress: Progress, budget_usd: float | None
+    ) -> None:
         self._client = client
         self._agent = agent
         self._progress = progress
+        self._budget_usd = budget_usd  # of the batch
         self._refused: list[Item] = []  # cannot be retried, to be reported as they are
         self._reasons: dict[str, str] = {}  # why runs had failed, by run
 
@@ -33,7 +37,8 @@ class Retries:
         try:
             run = self._client.queries.run(run_id)
             step = self._first_failed_step(run)
-            self._client.retry(run_id, step, agent=self._agent, keep=False)
+            request = RetryRequest(step, agent=self._agent, batch_budget_usd=self._budget_usd)
+            retry_run(self._client, run, request)
         except BudgetUsedUp:
             self._progress.over_budget = True
             return False

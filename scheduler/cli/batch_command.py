@@ -32,6 +32,7 @@ from sleipnir.scheduler.batch.versions import AgentVersions
 from sleipnir.scheduler.cli.arguments import json_or_text
 from sleipnir.scheduler.cli.asking.knowledge import questions_here
 from sleipnir.scheduler.cli.batches.agent_change import require_same_agent
+from sleipnir.scheduler.cli.batches.budget import require_prices
 from sleipnir.scheduler.cli.batches.input import STDIN, InputFile, load
 from sleipnir.scheduler.cli.connect import say_what_is_left, settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
@@ -102,6 +103,8 @@ def run_batch(client: Client, options: Options, call: Call, processes: int) -> i
         choose = None if call.source == STDIN else questions_here(client.store.settings)
         prepared = client.prepare(call.agent, call.workdir, choose)
         try:
+            if call.budget is not None and call.replay is None:
+                require_prices(prepared, client)
             versions = AgentVersions(client.store.bundles)
             return _Start(options, call, client, prepared, ledger, processes, versions)()
         finally:

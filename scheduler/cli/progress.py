@@ -183,7 +183,10 @@ def final_lines(
     yield f"batch {name}: {', '.join((*parts, *_spent(progress)))}"
     yield from _reasons(list(reasons))
     if progress.over_budget:
-        yield f"the budget is spent: {progress.left:,} lines were not started; raise it"
+        yield (
+            f"the budget is spent: {progress.left:,} lines were not started; the same command with "
+            "a higher --budget goes on with them"
+        )
     if progress.waiting:
         waiting = progress.waiting
         wait, them = ("1 run waits", "it") if waiting == 1 else (f"{waiting} runs wait", "them")

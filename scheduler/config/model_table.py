@@ -43,6 +43,28 @@ def lacks_functions(settings: ModelSettings, model: str) -> bool:
     return _all_within(_lacking().functions, settings, model)
 
 
+def is_priced(settings: ModelSettings, model: str) -> bool:
+    """Return whether a model's price is known: configured, or in the table."""
+    provider, _, name = model.partition(":")
+    if model in settings.prices:
+        return True
+    if provider in settings.own_providers:
+        return False
+    names = (name, f"{provider}/{name}", entry_key(provider, name)[1])
+    return any(each in _priced() for each in names)
+
+
+@cache
+def _priced() -> frozenset[str]:
+    """Return the names of all models with a price for tokens."""
+    return frozenset(
+        name
+        for name, entry in read_entries().items()
+        if entry.get("input_cost_per_token") is not None
+        and entry.get("output_cost_per_token") is not None
+    )
+
+
 def embedding_input_tokens(settings: ModelSettings, model: str) -> int | None:
     """Return the input limit of an embedding model in tokens; None if unknown."""
     provider, _, name = model.partition(":")

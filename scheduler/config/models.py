@@ -86,6 +86,9 @@ class ModelSettings(_Section):
     budgets: Budgets = Budgets()
     # Assumed for reservations if a model's own limit is unknown.
     max_output_tokens: value_types.AtLeastOne = 4096
+    # A call is made with a shorter reply than the model's longest one if a budget has room for at
+    # least so many tokens.
+    min_reply_tokens: value_types.AtLeastOne = 1024
     # How long a call may wait for a provider that is unreachable, throttling or out of quota before
     # it fails.
     max_wait_s: value_types.Seconds = 0.0

@@ -55,11 +55,13 @@ def budget_excess(name: str, budget: Budget, spent: str, reservation: Reservatio
     if budget.tokens is not None:
         limits.append(f"{budget.tokens} tokens")
     most = f"{dollars(reservation.worst_usd)} and " if budget.usd is not None else ""
+    raising = f"sleipnir limits --set {budget.scope}.usd=… (or .tokens=…)"
+    if budget.is_own:
+        raising = "batch --budget"
     return (
         f"budget '{name}' does not allow this model call: its limit is {' and '.join(limits)}, "
         f"spent: {_spent(spent)}, and it may take up to {most}{reservation.worst_tokens} "
-        f"tokens; raise it with: sleipnir limits --set {budget.scope}.usd=… (or .tokens=…)"
-        + (_OF_ONE_RUN if budget.scope == "run" else "")
+        f"tokens; raise it with: {raising}" + (_OF_ONE_RUN if budget.scope == "run" else "")
     )
 
 

@@ -11,6 +11,16 @@ from sleipnir.scheduler.limits.rules import Budget, Limit, Scope
 
 
 @dataclass(frozen=True, slots=True)
+class ReplyCost:
+    """What the longest reply to a call is made of, should a budget have no room for it."""
+
+    prompt_tokens: int
+    least_tokens: int  # a shorter limit makes no sense
+    prompt_usd: float = 0.0
+    usd_per_token: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Reservation:
     """What a call reserves before it is made."""
 
@@ -22,6 +32,7 @@ class Reservation:
     tokens: int = 0  # expected usage
     worst_tokens: int = 0  # maximum usage
     worst_usd: float = 0.0
+    reply: ReplyCost | None = None  # None: it has no reply that could be limited
     max_wait_s: float = 0.0
     next_model: bool = False  # another model follows, so do not wait long
 
@@ -32,6 +43,8 @@ class Grant:
 
     reservation: Reservation
     budgets: tuple[str, ...] = ()
+    reply_tokens: int | None = None  # what a budget limits the reply to
+    limited_by: str = ""  # that budget
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from sleipnir.scheduler.limits.rules import (
     Limit,
     Rules,
     Scope,
+    batch_budget,
 )
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.limit_queries import LimitQueries
@@ -161,7 +162,9 @@ class _LimitReader:
         shown |= dict.fromkeys(self._queries.budget_names()[:_MOST_BUDGETS])
         for name in shown:
             own_usd = self._queries.own_budget_usd(name) if ":" in name else None
-            if own_usd is not None:
+            if own_usd is not None and name.startswith("batch:"):
+                yield self._budget(name, batch_budget(own_usd), "batch --budget")
+            elif own_usd is not None:
                 yield self._budget(name, self._rules.own_budget(own_usd), "retry --budget")
             elif (budget := bounded.get(scope_of(name))) is not None:
                 yield self._budget(name, budget, self._origin(budget))

@@ -53,6 +53,7 @@ class Budget:
     usd: float | None = None
     tokens: int | None = None
     on_excess: str = "fail"
+    is_own: bool = False  # of one batch: Redis may have another amount, for runs that go on
 
     def __bool__(self) -> bool:
         return self.usd is not None or self.tokens is not None
@@ -95,9 +96,14 @@ class Rules:
         """Return the budget of a scope, possibly without any bounds."""
         return Budget(scope, **self._values(scope, BUDGET_SETTINGS))
 
-    def budgets_with(self, run_usd: float) -> tuple[Budget, ...]:
-        """Return all budgets for a run with one of its own."""
-        return self.own_budget(run_usd), *(each for each in self.budgets if each.scope != "run")
+    def budgets_with(self, run_usd: float | None, batch_usd: float | None) -> tuple[Budget, ...]:
+        """Return all budgets for a run if it, or its batch, has one of its own."""
+        own: dict[Scope, Budget] = {}
+        if run_usd is not None:
+            own["run"] = self.own_budget(run_usd)
+        if batch_usd is not None:
+            own["batch"] = batch_budget(batch_usd)
+        return (*own.values(), *(each for each in self.budgets if each.scope not in own))
 
     def own_budget(self, usd: float) -> Budget:
         """Return a run's own budget, which replaces the general one for runs."""
@@ -123,6 +129,11 @@ class Rules:
             if text is not None:
                 values[setting] = _read(name, setting, text)
         return values
+
+
+def batch_budget(usd: float) -> Budget:
+    """Return a batch's own budget, which replaces the general one for batches."""
+    return Budget("batch", usd=usd, is_own=True)
 
 
 def names_of(model: str) -> tuple[str, str]:

@@ -106,6 +106,16 @@ class ReplyCut:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplyLimited:
+    """A model was asked for a shorter reply, as a budget has no room for its longest one."""
+
+    kind: ClassVar[str] = "limited"
+    node: str
+    tokens: int
+    budget: str  # run, batch, day
+
+
+@dataclass(frozen=True, slots=True)
 class ToolPrinted:
     """A running tool printed a line."""
 
@@ -283,6 +293,7 @@ Event: TypeAlias = (
     | StepCommitted
     | ModelCalled
     | ReplyCut
+    | ReplyLimited
     | ToolPrinted
     | ToolCalled
     | RetryScheduled

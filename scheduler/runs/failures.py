@@ -19,6 +19,8 @@ from sleipnir.records import dataclass
 KEPT_FAILURES = 100
 # Per message; the node's log has the rest.
 MESSAGE_BYTES = 2_000
+# What no node, map or parent tolerates.
+BUDGET_REFUSES = "R025"
 # The beginning of a traceback's frame. After the frames, only the exception is not indented.
 _FRAME = re.compile(r'^  File ".*", line \d+', re.MULTILINE)
 # Node.js says its version after an uncaught error.
@@ -111,6 +113,11 @@ def read_failure(text: str) -> NodeFailure:
 def in_order(failures: Iterable[NodeFailure]) -> list[NodeFailure]:
     """Return failures oldest first; within a step, in merge order."""
     return sorted(failures, key=lambda each: (each.step, each.node, each.index or 0))
+
+
+def is_of_budget(code: str, message: str) -> bool:
+    """Return whether a budget refused a call, possibly one of a child run, which is quoted."""
+    return code == BUDGET_REFUSES or (code == "R015" and f"{BUDGET_REFUSES}:" in message)
 
 
 def cause_first(text: str) -> str:

@@ -189,6 +189,7 @@ class RunContext:
     live_tools: bool = False  # whether it calls tools even if the recording has their results
     streamed: bool = False  # replies of models are streamed as they are generated
     budget_usd: float | None = None  # own budget of the root and its children
+    batch_budget_usd: float | None = None  # own budget of its batch when it was submitted
     # Bundle digests of all agents the graph may spawn, as `ChildAgents` writes them.
     agents: Mapping[str, str] = field(default_factory=dict)
     # Why other such agents cannot be started, likewise.

@@ -15,6 +15,7 @@ from sleipnir.scheduler.runs.events import (
     QuestionAnswered,
     QuestionAsked,
     ReplyCut,
+    ReplyLimited,
     RetryScheduled,
     RunEnded,
     RunForked,
@@ -63,6 +64,8 @@ def _lines(event: Event) -> Iterator[str]:  # noqa: C901 - one short case a kind
         case ModelCalled(_, model, tools, source):
             known = f" ({source})" if source else ""
             yield f"  llm call: model={model} tools={','.join(tools) or '<none>'}{known}"
+        case ReplyLimited(_, tokens, budget):
+            yield f"  reply limited to {tokens} tokens by budget {budget}"
         case ReplyCut(_, tokens):
             yield "  reply cut off" + (f" after {tokens} tokens" if tokens else "")
         case ToolPrinted():

@@ -60,6 +60,7 @@ class Request:
     timeout_s: float | None = None  # may lower the graph's limit, not raise it
     run_id: str | None = None  # makes the submission idempotent, if given
     batch: str | None = None
+    batch_budget_usd: float | None = None  # own budget of the batch
     item: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)  # names and values to find it by
     # For normal agents: the session to continue; None: the one named by the agent or the settings,
@@ -223,6 +224,7 @@ def _context(
     return RunContext(
         root=run_id,
         batch=request.batch,
+        batch_budget_usd=request.batch_budget_usd,
         workdir=request.workdir,
         machine=request.machine,
         # Graphs decide themselves what they do; models must be confirmed unless told otherwise.

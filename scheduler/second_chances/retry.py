@@ -54,6 +54,7 @@ class RetryRequest:
     budget_usd: float | None = None  # for all tries together; None: unchanged
     streamed: bool | None = None  # stream replies of models; None: unchanged
     machine: str | None = None  # whose workers take it; `any`: of every one; None: unchanged
+    batch_budget_usd: float | None = None  # own budget of its batch; None: unchanged
 
     @property
     def reaches_children(self) -> bool:
@@ -201,6 +202,8 @@ def _other_agent(run: Run, chosen: ChosenAgent, request: RetryRequest) -> OtherA
         context = replace(context, streamed=request.streamed)
     if request.budget_usd is not None:
         context = replace(context, budget_usd=request.budget_usd)
+    if request.batch_budget_usd is not None:
+        context = replace(context, batch_budget_usd=request.batch_budget_usd)
     if context == run.context and chosen.digest == run.digest:
         return None
     return OtherAgent(run.run_id, chosen.digest, context)

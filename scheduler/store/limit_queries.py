@@ -21,6 +21,8 @@ PAUSES = f"{PARTITION}:pauses"
 AHEAD = f"{PARTITION}:ahead"
 PEOPLE = f"{PARTITION}:people"
 
+# A batch's limit in billionths of a dollar, if it has none any more.
+UNLIMITED = 2**53
 NANO = 1_000_000_000  # budgets are counted in billionths of a dollar
 _MINUTE_MS = 60_000
 
@@ -77,8 +79,11 @@ class LimitQueries:
         return [name for name in itertools.chain(*names) if name.startswith(("run:", "batch:"))]
 
     def own_budget_usd(self, budget: str) -> float | None:
-        """Return a run's own budget (`run:ID`) in dollars; None if the general one applies."""
+        """Return a run's or batch's own budget in dollars; None if the general one applies."""
         scope, _, run_id = budget.partition(":")
+        if scope == "batch":
+            (limit,) = self.budget_fields(budget, "limit")
+            return limit / NANO if 0 < limit < UNLIMITED else None
         context = self._redis.hget(run_key("run", run_id), "context") if scope == "run" else None
         return RunContext.from_json(context).budget_usd if context else None
 

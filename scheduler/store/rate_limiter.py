@@ -11,6 +11,7 @@ import json
 import math
 import secrets
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import redis
@@ -21,6 +22,7 @@ from sleipnir.scheduler.limits.records import (
     Grant,
     Notices,
     ProviderFailure,
+    ReplyCost,
     Reservation,
     Used,
 )
@@ -32,6 +34,7 @@ from sleipnir.scheduler.store.limit_queries import (
     PARTITION,
     PAUSES,
     SETTINGS,
+    UNLIMITED,
     LimitQueries,
 )
 from sleipnir.scheduler.store.transitions import Scripts
@@ -72,7 +75,7 @@ class RateLimiter:
             self._begin_day_budget(found.name)
         match found.verdict:
             case "go":
-                return Grant(reservation, tuple(json.loads(found.detail) or ()))
+                return _grant(reservation, found)
             case "wait":
                 return Delay(int(found.delay_ms) / 1000, found.name, found.why, found.detail)
             case _:
@@ -160,6 +163,31 @@ class RateLimiter:
             pipe.pexpire(f"{PARTITION}:budgets", self._kept_ms)
             pipe.execute()
 
+    def begin_batch_budget(self, batch: str, usd: float, used: Used) -> float:
+        """Set a batch's own budget, also for its runs that go on; return what is spent of it.
+
+        Args:
+            used: what its runs have used, which was not counted without a budget.
+        """
+        name = f"batch:{batch}"
+        (cost,) = self.queries.budget_fields(name, "cost")
+        fields = {"limit": _nano(usd)}
+        if _nano(used.usd) > cost:
+            cost = fields["cost"] = _nano(used.usd)
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.hset(f"{PARTITION}:budget:{name}", mapping=fields)
+            pipe.pexpire(f"{PARTITION}:budget:{name}", self._kept_ms)
+            pipe.zadd(f"{PARTITION}:budgets", {name: self.queries.now_ms()})
+            pipe.pexpire(f"{PARTITION}:budgets", self._kept_ms)
+            pipe.execute()
+        return cost / NANO
+
+    def lift_batch_budget(self, batch: str) -> None:
+        """Let runs of a batch that were submitted with a budget of the batch go on without it."""
+        key = f"{PARTITION}:budget:batch:{batch}"
+        if self._redis.hexists(key, "limit"):
+            self._redis.hset(key, "limit", UNLIMITED)
+
     def wake(self, name: str, limit: int) -> list[str]:
         """Let the first calls that wait for this name try again now; return them in order."""
         return list(self._call("wake_calls", name, limit).calls)
@@ -171,7 +199,7 @@ class RateLimiter:
         return self._scripts.transition(name)(PARTITION, *arguments, clock=clock)
 
     def _spec(self, reservation: Reservation) -> dict[str, Any]:
-        return {
+        spec = {
             "names": reservation.names,
             "runs": reservation.runs,
             "limits": [_limit(limit) for limit in reservation.limits],
@@ -179,16 +207,43 @@ class RateLimiter:
             "tokens": reservation.tokens,
             "worst_tokens": reservation.worst_tokens,
             "cost": _nano(reservation.worst_usd),
+            "reply": _reply(reservation.reply),
             "max_wait_ms": int(reservation.max_wait_s * 1000),
             "next_model": reservation.next_model,
             "lease_ms": self._lease_ms,
             "kept_ms": self._kept_ms,
         }
+        return {name: value for name, value in spec.items() if value is not None}
 
 
 def set_clock_ahead(client: redis.Redis, by_ms: int) -> None:
     """Compensate for Redis' clock having been set back by `by_ms`, so that no call waits longer."""
     client.incrby(AHEAD, by_ms)
+
+
+def _grant(reservation: Reservation, found: Any) -> Grant:
+    """Return an admitted call; the limiter may have reserved less than was asked for."""
+    reserved, reply_tokens = json.loads(found.detail), int(found.delay_ms)
+    budgets = tuple(reserved["budgets"] or ())
+    if not reply_tokens:
+        return Grant(reservation, budgets)
+    limited = replace(
+        reservation,
+        worst_usd=reserved["cost"] / NANO,
+        worst_tokens=int(reserved["worst_tokens"]),
+    )
+    return Grant(limited, budgets, reply_tokens, found.name)
+
+
+def _reply(reply: ReplyCost | None) -> dict[str, float] | None:
+    if reply is None:
+        return None
+    return {
+        "prompt_tokens": reply.prompt_tokens,
+        "least_tokens": reply.least_tokens,
+        "prompt_cost": reply.prompt_usd * NANO,
+        "token_cost": reply.usd_per_token * NANO,
+    }
 
 
 def _holdings(grant: Grant) -> list[str]:
@@ -201,7 +256,7 @@ def _holdings(grant: Grant) -> list[str]:
 
 
 def _nano(usd: float) -> int:
-    return math.ceil(usd * NANO)
+    return math.ceil(round(usd * NANO, 3))  # 1e-9 is not exactly a billionth
 
 
 def _limit(limit: Limit) -> dict[str, Any]:
@@ -221,6 +276,7 @@ def _budget(owner: str, budget: Budget) -> dict[str, Any]:
         "cost": None if budget.usd is None else _nano(budget.usd),
         "tokens": budget.tokens,
         "on_excess": budget.on_excess,
+        "own": budget.is_own or None,
     }
     return {name: value for name, value in values.items() if value is not None}
 

@@ -214,6 +214,31 @@ def test_a_changed_agent_is_noticed(sleipnir: Sleipnir, tmp_path: Path) -> None:
     assert {line["redone"] for line in after} == {0}
 
 
+def test_a_budget_needs_the_price_of_every_model(sleipnir: Sleipnir, tmp_path: Path) -> None:
+    graph = """
+model: openai:gpt-4o-mini
+start: a
+nodes:
+  a: {type: llm, prompt: "{{initial_prompt}}", next: b}
+  b: {type: agent, agent: homemade, prompt: x, next: z}
+  z: {type: end}
+"""
+    child = """
+start: a
+nodes:
+  a: {type: llm, prompt: "{{initial_prompt}}", model: openai:home-made, next: z}
+  z: {type: end}
+"""
+    sleipnir.write("homemade", child)
+    sleipnir.write("priced", graph)
+
+    refused = sleipnir("batch", "priced", write(tmp_path, "in.txt", "one"), "--budget", "1")
+
+    assert refused.returncode == 2
+    assert "that of openai:home-made is not known" in refused.stderr
+    assert "models.prices" in refused.stderr
+
+
 def test_an_interrupted_batch_goes_on(sleipnir: Sleipnir, tmp_path: Path) -> None:
     gate, results = tmp_path / "gate", tmp_path / "results.jsonl"
     file = write(tmp_path, "in.txt", "one", str(gate))

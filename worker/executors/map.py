@@ -9,7 +9,7 @@ from sleipnir.graphs.errors import MissingReference, NodeFailed
 from sleipnir.graphs.reducers import json_type
 from sleipnir.graphs.schema import AgentNode, BuildNode, LlmNode, MapNode, RagNode, ScriptNode
 from sleipnir.graphs.template import evaluate_strict
-from sleipnir.scheduler.runs.failures import KEPT_FAILURES
+from sleipnir.scheduler.runs.failures import BUDGET_REFUSES, KEPT_FAILURES
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Mapped, Outcome, Wrote
 
@@ -70,7 +70,8 @@ def _collect(visit: Visit[MapNode], fields: dict[str, str]) -> Wrote:
         count += 1
         if len(failed) < KEPT_FAILURES:
             failed.append((index, result["error"]))
-        if node.on_error == "fail":
+        # What a budget does not allow is no opinion of the map.
+        if node.on_error == "fail" or result["code"] == BUDGET_REFUSES:
             raise NodeFailed(result["code"], _first_failure(visit, index, result["error"]))
         if node.on_error == "collect":
             results.append({"error": result["error"], "item": result["item"]})

@@ -8,12 +8,14 @@ from contextvars import copy_context
 
 import numpy as np
 
+from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.knowledge.address import content_hash
 from sleipnir.records import dataclass
+from sleipnir.scheduler.runs.failures import BUDGET_REFUSES
 from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
 from sleipnir.worker.knowledge.errors import KnowledgeFailed
 from sleipnir.worker.knowledge.vectors import Matrix, VectorsUnusable, normalised
-from sleipnir.worker.llm.client import Embedded, ModelCallFailed
+from sleipnir.worker.llm.client import BudgetRefused, Embedded, ModelCallFailed
 
 BATCH_SIZE = 64
 _SIDE_BY_SIDE = 4
@@ -93,6 +95,8 @@ class Embedder:
         try:
             texts = [by_digest[digest] for digest in digests]
             embedded = self.ask(texts)
+        except BudgetRefused as refusal:
+            raise NodeFailed(BUDGET_REFUSES, refusal.message) from refusal
         except ModelCallFailed as failure:
             raise BatchFailed(digests[0], failure) from failure
         if len(embedded.vectors) != len(digests):

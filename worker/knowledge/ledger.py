@@ -84,6 +84,7 @@ def caller_of(visit: Visit[Any], call: str) -> Caller:
         root=visit.context.root or visit.run_id,
         batch=visit.context.batch,
         budget_usd=visit.context.budget_usd,
+        batch_budget_usd=visit.context.batch_budget_usd,
         node=visit.node_id,
         key=f"{visit.idempotency_key}:{call}",
         recorded=visit.context.recorded,

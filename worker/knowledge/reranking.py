@@ -6,12 +6,14 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.knowledge.address import content_hash
 from sleipnir.records import dataclass
+from sleipnir.scheduler.runs.failures import BUDGET_REFUSES
 from sleipnir.worker.knowledge.errors import KnowledgeFailed, NotYet
 from sleipnir.worker.knowledge.ledger import CallLog, caller_of
 from sleipnir.worker.llm.caller import MustWait
-from sleipnir.worker.llm.client import ModelCallFailed
+from sleipnir.worker.llm.client import BudgetRefused, ModelCallFailed
 
 if TYPE_CHECKING:
     from sleipnir.worker.llm.models import Models
@@ -48,6 +50,8 @@ class RerankCalls:
             reranked = self.models.rerank(self.model, query, texts, top_n, caller, limit_s)
         except MustWait as wait:
             raise NotYet(wait.delay_s, wait.reason, for_person=wait.for_person) from wait
+        except BudgetRefused as refusal:
+            raise NodeFailed(BUDGET_REFUSES, refusal.message) from refusal
         except ModelCallFailed as failure:
             raise rerank_failed(self.model, failure) from failure
         self.ledger.add({_CALL: call, "order": list(reranked.order)}, reranked.usage)

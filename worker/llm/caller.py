@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 
 from sleipnir.records import dataclass
 from sleipnir.worker.llm.client import Listener
 from sleipnir.worker.visit.cancellation import Cancellation
+
+
+def _nobody_listens(_tokens: int, _budget: str) -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +27,14 @@ class Caller:
     attempt: int = 1  # of the node
     cache_s: float | None = None  # how long replies to equal requests are cached; None: not at all
     budget_usd: float | None = None  # of the root run; None: the default for all runs
+    batch_budget_usd: float | None = None  # of its batch; None: the default for all batches
     recorded: bool = False  # whether the run's calls are recorded
     replay: str | None = None  # digest of the recording that replies instead of a model
     secrets: tuple[str, ...] = ()  # values that recordings must not contain
     # Receives the reply while it is streamed, for people who watch; None: nobody does.
     listener: Listener | None = field(default=None, compare=False)
+    # Called with the tokens that a budget limits the reply to, and its name.
+    on_limited: Callable[[int, str], object] = field(default=_nobody_listens, compare=False)
     # Aborts the call when the run is over.
     cancellation: Cancellation | None = field(default=None, compare=False)
 

@@ -7,14 +7,17 @@ from dataclasses import field
 from time import monotonic
 from typing import Any
 
+from sleipnir.graphs.errors import NodeFailed
 from sleipnir.records import dataclass
 from sleipnir.scheduler.limits.money import dollars
-from sleipnir.scheduler.runs.events import ModelCalled, ReplyCut
+from sleipnir.scheduler.runs.events import ModelCalled, ReplyCut, ReplyLimited
+from sleipnir.scheduler.runs.failures import BUDGET_REFUSES
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.conversation.token_stream import TokenStream
 from sleipnir.worker.conversation.transcript import Transcript
 from sleipnir.worker.llm.caller import Caller
 from sleipnir.worker.llm.client import (
+    BudgetRefused,
     CutOff,
     Declaration,
     Message,
@@ -147,6 +150,8 @@ class ModelCalls:
                 reply = visit.services.models.ask(request, caller, left)
         except ModelCallFailed as failure:
             visit.services.exchanges.add_failed(request, failure, monotonic() - began)
+            if isinstance(failure, BudgetRefused):
+                raise NodeFailed(BUDGET_REFUSES, failure.message, self.usage) from failure
             raise
         visit.services.exchanges.add(request, reply, monotonic() - began)
         if reply.text:
@@ -172,6 +177,10 @@ class ModelCalls:
             ModelCalled(self.visit.node_id, request.model, names, source)
         )
 
+    def _narrate_limited(self, tokens: int, budget: str) -> None:
+        limited = ReplyLimited(self.visit.node_id, tokens, budget.partition(":")[0])
+        self.visit.services.narration.narrate(limited)
+
     def _caller(self, key: str, *, streamed: bool = True) -> Caller:
         visit = self.visit
         wishes = (getattr(visit.node, "cache", None), visit.graph.cache)
@@ -180,6 +189,7 @@ class ModelCalls:
             root=visit.context.root or visit.run_id,
             batch=visit.context.batch,
             budget_usd=visit.context.budget_usd,
+            batch_budget_usd=visit.context.batch_budget_usd,
             node=visit.node_id,
             key=f"{visit.idempotency_key}:{visit.attempt}:{key}",
             attempt=visit.attempt,
@@ -188,6 +198,7 @@ class ModelCalls:
             replay=visit.context.replay,
             secrets=visit.secrets,
             listener=self._listener() if streamed else None,
+            on_limited=self._narrate_limited,
             cancellation=visit.cancelled,
         )
 

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TypeAlias
 
 from sleipnir.worker.llm.caller import MustWait
-from sleipnir.worker.llm.client import ModelCallFailed, NotCalled, Reply
+from sleipnir.worker.llm.client import BudgetRefused, ModelCallFailed, NotCalled, Reply
 
 logger = logging.getLogger(__name__)
 
@@ -64,10 +64,16 @@ def _together(failures: dict[str, ModelCallFailed]) -> ModelCallFailed:
     text = "; ".join(f"{model}: {failure}" for model, failure in failures.items())
     kinds = {failure.kind for failure in failures.values()}
     statuses = {failure.status for failure in failures.values()}
-    uncalled = all(isinstance(failure, NotCalled) for failure in failures.values())
-    return (NotCalled if uncalled else ModelCallFailed)(
+    return _kind_of(failures)(
         text,
         kinds.pop() if len(kinds) == 1 else "other",
         status=statuses.pop() if len(statuses) == 1 else None,
         retry_after_s=retry_after_s,
     )
+
+
+def _kind_of(failures: dict[str, ModelCallFailed]) -> type[ModelCallFailed]:
+    if any(isinstance(failure, BudgetRefused) for failure in failures.values()):
+        return BudgetRefused
+    uncalled = all(isinstance(failure, NotCalled) for failure in failures.values())
+    return NotCalled if uncalled else ModelCallFailed

@@ -187,6 +187,10 @@ class NotCalled(ModelCallFailed):
     """No provider was asked: a budget, a pause or a missing key prevented it."""
 
 
+class BudgetRefused(NotCalled):
+    """A budget does not allow the call; no node tolerates that."""
+
+
 class ReplyTooLarge(ModelCallFailed):
     """A reply was abandoned while it was still arriving, as it was too large."""
 

@@ -198,6 +198,9 @@ class Models:
         request = replace(request, model=model)
         endpoint = self._endpoints.of(model)
         permit = self._gate.reserve(request, caller, next_model=next_model)
+        if (tokens := permit.grant.reply_tokens) is not None:
+            request = replace(request, max_tokens=tokens)
+            caller.on_limited(tokens, permit.grant.limited_by)
         began = monotonic()
         try:
             reply = complete(

@@ -97,7 +97,7 @@ _PARAMETERS = (
         "--budget",
         type=PositiveNumber(),
         metavar="USD",
-        help="Start no more runs once the batch has cost this much.",
+        help="What the batch may cost at most, over all starts; every model needs a price.",
     ),
     click.option(
         "--detach", is_flag=True, help="Submit all lines, print the batch's name and exit."

@@ -25,6 +25,7 @@ from sleipnir.scheduler.runs.model import NO_USAGE, Status
 from sleipnir.scheduler.runs.submit import Request
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
+from tests.support.model_server import ModelServer, says
 
 SHOUT = """
 start: shout
@@ -345,15 +346,86 @@ def test_an_answered_run_is_reported_by_the_next_start(
     assert again.progress.waiting == 1
 
 
-def test_a_spent_budget_starts_no_more_runs(
-    engine: Engine, start: Start, shout: PreparedAgent
-) -> None:
-    started = start(shout, "a", "b", "c", budget_usd=1.0)
-    started.progress.known_cost_usd = 1.0  # of an earlier start
+PAID_CALL = """
+start: ask
+nodes:
+  ask: {type: llm, prompt: "{{initial_prompt}}", model: "openai:gpt-4o-mini", max_tokens: 10,
+        next: end}
+  end: {type: end, output: done}
+"""
+# Of one call, which uses 10 tokens of the prompt and 5 of the reply.
+PRICES = {"openai:gpt-4o-mini": {"prompt": 1000.0, "completion": 2000.0}}
+COST_USD = 0.02
 
-    assert list(started.results()) == []
-    assert (started.progress.over_budget, started.progress.left) == (True, 3)
+
+@pytest.fixture
+def paid(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[PreparedAgent]:
+    with ModelServer() as server:
+        server.when(lambda _request: True, says("fine"))
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-only-for-this-test")
+        engine.configure(models={"prices": PRICES})
+        engine.write("paid", PAID_CALL)
+        yield engine.client.prepare("paid")
+
+
+def test_a_batch_spends_no_more_than_its_budget_and_goes_on_with_a_higher_one(
+    engine: Engine, start: Start, paid: PreparedAgent
+) -> None:
+    lines = [f"{number}" for number in range(40)]
+    first = start(paid, *lines, budget_usd=25 * COST_USD)
+    done = list(first.results())
+    spent, _ = first.batch._limits.spent("batch:words")
+
+    second = start(paid, *lines, budget_usd=60 * COST_USD)
+    rest = list(second.results())
+
+    assert first.widest <= 10
+    assert 0.8 * 25 * COST_USD <= spent <= 25 * COST_USD
+    assert first.progress.left + first.progress.failed == 40 - first.progress.good > 0
+    assert len(done) < 40
+    assert (second.progress.good, second.progress.over_budget) == (40, False)
+    assert len(rest) == 40
+    assert first.batch._limits.spent("batch:words")[0] == pytest.approx(40 * COST_USD)
+
+
+def test_few_lines_run_before_their_cost_is_known(
+    engine: Engine, start: Start, paid: PreparedAgent
+) -> None:
+    started = start(paid, *"abcdefghijklmnopqrst", budget_usd=100.0, max_in_flight=20)
+
+    list(started.results())
+
+    assert started.progress.good == 20
+    assert started.widest == 8
+
+
+def test_a_spent_budget_starts_no_more_runs(
+    engine: Engine, start: Start, paid: PreparedAgent
+) -> None:
+    list(start(paid, "a").results())
+
+    started = start(paid, "a", "b", "c", budget_usd=COST_USD / 2)
+
+    assert [item for item, *_ in started.results()] == ["a"]
+    assert (started.progress.over_budget, started.progress.left) == (True, 2)
     assert engine.queued() == []
+
+
+def test_a_line_that_the_budget_refused_fails_and_goes_on_with_a_higher_one(
+    engine: Engine, start: Start, paid: PreparedAgent
+) -> None:
+    first = start(paid, "a", budget_usd=COST_USD / 2)
+    refused = list(first.results())
+    why = engine.failure(run_id_of("words", "a", 1))
+
+    second = start(paid, "a", budget_usd=20 * COST_USD)
+
+    assert [status for _, status, _ in refused] == ["failed"]
+    assert why.code == "R025"
+    assert "batch --budget" in why.message
+    assert list(second.results()) == [("a", "succeeded", "done")]
+    assert engine.run(run_id_of("words", "a", 1)).tries == 2
 
 
 def test_a_run_that_redis_lost_is_submitted_anew(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import redis
 
-from sleipnir.scheduler.limits.records import Delay, Denied, Grant, Used
-from sleipnir.scheduler.limits.rules import Budget
+from sleipnir.scheduler.limits.records import Delay, Denied, Grant, ReplyCost, Reservation, Used
+from sleipnir.scheduler.limits.rules import Budget, batch_budget
 from sleipnir.scheduler.store.clock import RedisClock
 from sleipnir.scheduler.store.connection import connect
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
@@ -89,6 +89,77 @@ def test_parallel_calls_never_reserve_more_than_there_is(
 
     assert spent <= 1.0
     assert limiters[0].queries.spent("day")[0] == pytest.approx(spent)
+
+
+OWN = ("batch:b", batch_budget(1.0))
+# A reply of up to 16,000 tokens, which costs up to 1.6 USD, after a prompt of 0.1 USD.
+LONG = ReplyCost(1_000, 1_024, prompt_usd=0.1, usd_per_token=0.0001)
+
+
+def long_reply(number: int, *budgets: tuple[str, Budget]) -> Reservation:
+    return budgeted(number, *budgets, worst_usd=1.7, worst_tokens=17_000, reply=LONG)
+
+
+def test_a_reply_is_limited_to_what_a_budget_has_room_for(limiter: RateLimiter) -> None:
+    first = granted(limiter.reserve(long_reply(1, DAY, OWN)))
+    limiter.release(first, Used(tokens=2_000, usd=0.7))
+    second = granted(limiter.reserve(long_reply(2, OWN)))
+    limiter.release(second, Used(tokens=1_100, usd=0.15))
+
+    refused = limiter.reserve(long_reply(3, OWN))
+
+    assert (first.reply_tokens, first.limited_by) == (9_000, "day")
+    assert (second.reply_tokens, second.limited_by) == (2_000, "batch:b")
+    assert isinstance(refused, Denied)  # there is room for 500 tokens only
+    held = limiter.queries.budget_fields("batch:b", "held_cost", "held_tokens")
+    assert held == [0, 0]
+
+
+def test_room_that_others_have_reserved_limits_no_reply(limiter: RateLimiter, clock: Clock) -> None:
+    first = granted(limiter.reserve(long_reply(1, OWN)))
+
+    second = waits(limiter.reserve(long_reply(2, OWN)))
+    limiter.release(first, Used(tokens=10, usd=0.01))
+    clock.move(second.delay_s)
+
+    assert second.why == "held"
+    assert granted(limiter.reserve(long_reply(2, OWN))).reply_tokens == 8_900
+
+
+def test_a_batch_has_the_budget_of_its_last_start(limiter: RateLimiter) -> None:
+    limiter.begin_batch_budget("b", 0.2, Used(usd=0.15))
+    refused = limiter.reserve(budgeted(1, OWN, worst_usd=0.1))
+    spent = limiter.begin_batch_budget("b", 0.3, Used(usd=0.05))
+    call = granted(limiter.reserve(budgeted(1, OWN, worst_usd=0.1)))
+    limiter.release(call, Used(usd=0.1))
+    limiter.lift_batch_budget("b")
+
+    assert isinstance(refused, Denied)
+    assert spent == pytest.approx(0.15)
+    assert isinstance(limiter.reserve(budgeted(2, OWN, worst_usd=5.0)), Grant)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_racing_calls_with_long_replies_spend_no_more_than_there_is(
+    redis_server: RedisServer, redis_client: redis.Redis, seed: int
+) -> None:
+    random = Random(seed)
+    limiters = [RateLimiter(connect(redis_server.url)) for _ in range(4)]
+    plans = [(number, random.random()) for number in range(60)]
+
+    def spend(plan: tuple[int, float]) -> float:
+        number, share = plan
+        verdict = limiters[number % 4].reserve(long_reply(number, OWN))
+        if not isinstance(verdict, Grant):
+            return 0.0
+        usd = share * verdict.reservation.worst_usd
+        limiters[number % 4].release(verdict, Used(usd=usd))
+        return usd
+
+    with ThreadPoolExecutor(8) as threads:
+        spent = sum(threads.map(spend, plans))
+
+    assert 0 < spent <= 1.0
 
 
 def test_one_call_delivered_twice_reserves_once(limiter: RateLimiter) -> None:

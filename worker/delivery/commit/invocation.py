@@ -7,6 +7,7 @@ from typing import Any
 from sleipnir.graphs.schema import MapNode, ScriptNode
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.events import ItemCommitted
+from sleipnir.scheduler.runs.failures import BUDGET_REFUSES, is_of_budget
 from sleipnir.scheduler.store.keys import parse_visit_id
 from sleipnir.worker.delivery.commit.branch import counted_usage
 from sleipnir.worker.delivery.delivery import Delivery
@@ -58,7 +59,8 @@ def discard(delivery: Delivery) -> None:
 def _result(map_node: MapNode, visit: Visit[Any], outcome: Wrote | Failed) -> dict[str, Any]:
     """Return `{"value": …}`, or the error if there is none."""
     if isinstance(outcome, Failed):
-        return {"error": outcome.message, "code": "R011"}
+        of_budget = is_of_budget(outcome.code, outcome.message)
+        return {"error": outcome.message, "code": BUDGET_REFUSES if of_budget else "R011"}
     key = map_node.output_key
     if key in (visit.node.state_updates or {}):
         return {"value": outcome.writes[key]}

@@ -22,6 +22,7 @@ from sleipnir.scheduler.limits.records import (
     Grant,
     Notices,
     ProviderFailure,
+    ReplyCost,
     Reservation,
     Used,
     call_of,
@@ -35,7 +36,7 @@ from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.rate_limiter import LEASE_S, RateLimiter
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.llm.caller import Caller, MustWait
-from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest, NotCalled
+from sleipnir.worker.llm.client import BudgetRefused, ModelCallFailed, ModelRequest, NotCalled
 from sleipnir.worker.llm.limits.estimate import ReplyLengths, prompt_tokens
 from sleipnir.worker.llm.provider.pricing import Pricing
 from sleipnir.worker.llm.provider.provider_failures import provider_failure_of
@@ -137,7 +138,7 @@ class Gate:
                 raise MustWait(verdict.delay_s, why, for_person=verdict.for_person)
             case Denied(name, "budget", spent):
                 budget = next(budget for owner, budget in reservation.budgets if owner == name)
-                raise NotCalled(budget_excess(name, budget, spent, reservation))
+                raise BudgetRefused(budget_excess(name, budget, spent, reservation))
             case Denied(name, _, why):
                 raise NotCalled(f"{name} is paused: {why}")
         permit = Permit(self, verdict, request.model, _counted=True)
@@ -161,6 +162,7 @@ class Gate:
             tokens=prompt + self._expected_reply(request),
             worst_tokens=worst,
             worst_usd=self._worst_usd(request.model, prompt, worst - prompt, budgets),
+            reply=self._reply(request, prompt, worst - prompt, budgets) if worst else None,
             max_wait_s=0.0 if next_model else self._max_wait_s(caller),
             next_model=next_model,
         )
@@ -171,8 +173,8 @@ class Gate:
 
     def _budgets(self, caller: Caller) -> tuple[tuple[str, Budget], ...]:
         budgets = self._rules.budgets
-        if caller.budget_usd is not None:
-            budgets = self._rules.budgets_with(caller.budget_usd)
+        if caller.budget_usd is not None or caller.batch_budget_usd is not None:
+            budgets = self._rules.budgets_with(caller.budget_usd, caller.batch_budget_usd)
         owned = ((owner_of(each.scope, caller.root, caller.batch), each) for each in budgets)
         return tuple((owner, budget) for owner, budget in owned if owner is not None)
 
@@ -193,11 +195,24 @@ class Gate:
             return 0.0
         price = self._pricing.price_of(model)
         if price is None:
-            raise NotCalled(
+            raise BudgetRefused(
                 f"the budget '{bounded[0]}' is in USD, and the price of {model} is not known: "
                 f"set it in models.prices of config.yaml, or bound tokens instead"
             )
         return (prompt * price.prompt + completion * price.completion) / 1e6
+
+    def _reply(
+        self,
+        request: ModelRequest,
+        prompt: int,
+        longest: int,
+        budgets: tuple[tuple[str, Budget], ...],
+    ) -> ReplyCost | None:
+        least = min(self._settings.min_reply_tokens, longest)
+        if not any(budget.usd is not None for _, budget in budgets):
+            return ReplyCost(prompt, least)
+        prompt_usd = self._worst_usd(request.model, prompt, 0, budgets)
+        return ReplyCost(prompt, least, prompt_usd, self._worst_usd(request.model, 0, 1, budgets))
 
     def _is_paused(self, reservation: Reservation) -> bool:
         # Without a max wait, a call waits only for a pause that a person ordered.

@@ -180,11 +180,11 @@ local function release_lost(name)
 end
 
 local function read_budget(name)
-  local cost, tokens, held_cost, held_tokens, granted, begun = unpack(redis.call('HMGET',
-    id('budget', name), 'cost', 'tokens', 'held_cost', 'held_tokens', 'granted', 'begun'))
+  local cost, tokens, held_cost, held_tokens, granted, begun, limit = unpack(redis.call('HMGET',
+    id('budget', name), 'cost', 'tokens', 'held_cost', 'held_tokens', 'granted', 'begun', 'limit'))
   return {
     cost = tonumber(cost or '') or 0, tokens = tonumber(tokens or '') or 0,
     held_cost = tonumber(held_cost or '') or 0, held_tokens = tonumber(held_tokens or '') or 0,
-    granted = tonumber(granted or '') or 0, begun = begun,
+    granted = tonumber(granted or '') or 0, begun = begun, limit = tonumber(limit or '') or nil,
   }
 end

@@ -7,6 +7,8 @@
 --      verdict: done | wait, if the call failed and its max wait has not ended
 --      woken: calls whose turn it is now, to be woken
 local did = cjson.decode(spec)
+-- Calls that wait for a budget, of which any may find room; each wakes others in turn.
+local WOKEN_AT_ONCE = 2
 
 -- ---- repeated because the answer was lost: return the same one
 local answered = redis.call('GET', id('released', did.id))
@@ -40,8 +42,22 @@ for _, name in ipairs(did.budgets) do
   write('PEXPIRE', spent, did.kept_ms)
 end
 
--- ---- its slots
 local woken = {}
+local function wake(list, calls)
+  for _, other in ipairs(calls) do
+    write('ZADD', list, now_ms, other)
+    write('HSET', id('call', other), 'at', now_ms)
+    woken[#woken + 1] = other
+  end
+end
+
+-- ---- calls that wait for what it had reserved
+for _, name in ipairs(did.budgets) do
+  local list = id('waiting', string.match(name, '^day:') and 'day' or name)
+  wake(list, redis.call('ZRANGEBYSCORE', list, '(' .. now_ms, '+inf', 'LIMIT', 0, WOKEN_AT_ONCE))
+end
+
+-- ---- its slots
 for _, limit in ipairs(did.limits) do
   if limit.concurrency then
     local state, queue = id('state', limit.name), id('queue', limit.name)
@@ -53,11 +69,7 @@ for _, limit in ipairs(did.limits) do
     local free = free_places(limit, call) - due(limit.name)
     if free > 0 then
       local waiting = redis.call('ZRANGEBYSCORE', queue, '(' .. now_ms, '+inf', 'LIMIT', 0, free)
-      for _, other in ipairs(waiting) do
-        write('ZADD', queue, now_ms, other)
-        write('HSET', id('call', other), 'at', now_ms)
-        woken[#woken + 1] = other
-      end
+      wake(queue, waiting)
     end
   end
 end

@@ -6,7 +6,9 @@
 -- OK   verdict delay_ms name why detail
 --      verdict: go | wait | refused | begin, if the day's budget has to be started first
 --      why: requests | tokens | concurrency | pause | command | budget | held
---      detail: the reason of a pause; what is spent of a budget, JSON; for `go` its budgets, JSON
+--      detail: the reason of a pause; what is spent of a budget, JSON; for `go` what is reserved, JSON
+--      for `go`, delay_ms is the number of tokens that the reply is limited to, or 0, and name the
+--      budget that limits it
 local reservation = cjson.decode(spec)
 local mine = read_call(call)
 local max_wait_ms = reservation.max_wait_ms
@@ -106,6 +108,36 @@ for _, limit in ipairs(reservation.limits) do
 end
 
 -- ---- budgets
+local function usd_limit(budget, has)
+  return budget.own and has.limit or budget.cost
+end
+
+-- A reply that would be too long for what is left of a budget is limited to what fits. What other
+-- calls have reserved does not count: it is waited for.
+local limited, limited_by = 0, ''
+local reply = reservation.reply
+if reply then
+  local fit = reservation.worst_tokens - reply.prompt_tokens
+  local least = math.min(reply.least_tokens, fit)
+  for _, budget in ipairs(reservation.budgets) do
+    if budget.on_excess ~= 'stop' then
+      local has = read_budget(budget_id(budget))
+      local more, usd = 1 + has.granted, usd_limit(budget, has)
+      local left = budget.tokens and budget.tokens * more - has.tokens - reply.prompt_tokens or fit
+      if usd and reply.token_cost > 0 then
+        local left_cost = usd * more - has.cost - reply.prompt_cost
+        left = math.min(left, math.floor(left_cost / reply.token_cost))
+      end
+      if left < fit then fit, limited_by = left, budget.id end
+    end
+  end
+  if limited_by ~= '' and fit >= least then
+    limited = fit
+    reservation.worst_tokens = reply.prompt_tokens + fit
+    reservation.cost = math.ceil(reply.prompt_cost + fit * reply.token_cost)
+  end
+end
+
 local hold = string.format('%s|%.0f|%.0f', call, reservation.cost, reservation.worst_tokens)
 local budgets = {}
 for _, budget in ipairs(reservation.budgets) do
@@ -117,8 +149,8 @@ for _, budget in ipairs(reservation.budgets) do
     if budget.id == 'day' and not has.begun then
       return {'OK', {}, 'begin', 0, name, 'budget', ''}
     end
-    local more = 1 + has.granted
-    local over = budget.cost and has.cost + reservation.cost > budget.cost * more
+    local more, usd = 1 + has.granted, usd_limit(budget, has)
+    local over = usd and has.cost + reservation.cost > usd * more
       or budget.tokens and has.tokens + reservation.worst_tokens > budget.tokens * more
     local detail = cjson.encode(has)
     if over and budget.on_excess == 'fail' then
@@ -131,7 +163,7 @@ for _, budget in ipairs(reservation.budgets) do
       local at = next_in(budget.id, line_of(mine, 'budget'), from, APART_MS)
       return wait('waiting', budget.id, 'budget', at, detail, true)
     elseif budget.on_excess ~= 'stop'
-      and (budget.cost and has.cost + has.held_cost + reservation.cost > budget.cost * more
+      and (usd and has.cost + has.held_cost + reservation.cost > usd * more
         or budget.tokens
           and has.tokens + has.held_tokens + reservation.worst_tokens > budget.tokens * more) then
       -- Part of what running calls have reserved may be left over.
@@ -182,4 +214,5 @@ if mine.since then
   write('PEXPIRE', id('call', call), DAY_MS)
 end
 write('HDEL', partition .. ':people', unpack(reservation.runs))
-return {'OK', {}, 'go', 0, '', '', cjson.encode(budgets)}
+return {'OK', {}, 'go', limited, limited_by, '', cjson.encode({
+  budgets = budgets, cost = reservation.cost, worst_tokens = reservation.worst_tokens})}

@@ -1,0 +1,64 @@
+"""The models that an agent calls, and those of them whose price is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sleipnir.graphs.bundles import archive
+from sleipnir.graphs.bundles.packed import packed_agent
+from sleipnir.graphs.errors import GraphError
+from sleipnir.graphs.normal_agent import is_normal
+from sleipnir.graphs.schema import AgentNode, Graph, LlmNode
+from sleipnir.scheduler.config.model_table import is_priced
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.preparation import PreparedAgent
+from sleipnir.scheduler.store.bundles import Bundles
+from sleipnir.scheduler.temporary import OwnDirectory
+
+
+def unpriced_models(agent: PreparedAgent, bundles: Bundles, settings: Settings) -> list[str]:
+    """Return the models of unknown price that an agent, or one that its nodes run, may call."""
+    models = dict.fromkeys(
+        model
+        for graph in _graphs(agent, bundles)
+        for name in _named(graph)
+        if (wanted := name or settings.model)
+        for model in settings.models.chain(wanted)
+    )
+    return [model for model in models if not is_priced(settings.models, model)]
+
+
+def _named(graph: Graph) -> Iterator[str | None]:
+    """Yield the models that a graph names; None is the engine's default."""
+    if is_normal(graph):
+        yield graph.model
+    for _, node in graph.nodes_of(LlmNode):
+        yield node.model or graph.model
+    if any(node.output_schema is not None for _, node in graph.nodes_of(AgentNode)):
+        yield graph.model
+
+
+def _graphs(agent: PreparedAgent, bundles: Bundles) -> Iterator[Graph]:
+    seen, found = {agent.digest}, [agent.graph]
+    while found:
+        graph = found.pop()
+        yield graph
+        for _, node in graph.nodes_of(AgentNode):
+            digest = agent.agents.get(node.agent)
+            if digest is None or digest in seen:
+                continue
+            seen.add(digest)
+            child = _graph_in(bundles.get(digest), digest)
+            if child is not None:
+                found.append(child)
+
+
+def _graph_in(data: bytes | None, digest: str) -> Graph | None:
+    if data is None:
+        return None
+    with OwnDirectory() as scratch:
+        archive.unpack(data, digest, scratch.path / "bundle")
+        try:
+            return packed_agent(scratch.path / "bundle")[0]
+        except (GraphError, OSError):
+            return None
