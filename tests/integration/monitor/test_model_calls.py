@@ -337,3 +337,23 @@ def test_a_models_question_is_shown_with_the_conversation_before_it(
     assert page.index("Let me look.") < page.index("the door is &lt;red&gt;") < page.index("Hm.")
     assert "Keep quiet." not in page
     assert f"/runs/{run_id}/model" in page
+
+
+def test_a_run_keeps_a_bounded_number_of_sums_and_counts_the_rest_together(
+    engine: Engine, site: ServedSite, server: ModelServer
+) -> None:
+    server.when("Tag", says("x", prompt_tokens=7))
+    server.when("Sum", says("all", prompt_tokens=3))
+    run_id = engine.submit(MAP, state={"words": ["a", "b"]})
+    assert engine.work_once()
+    assert engine.work_once()
+    engine.redis.hset(run_key("run", run_id), "sums", 1_000)
+    engine.drive()
+
+    rows = [
+        (row["node"], row["calls"], row["usage"]["prompt_tokens"])
+        for row in model_calls(site, run_id)["sums"]
+    ]
+
+    assert rows == [(None, 1, 3), ("tag", 2, 14)]
+    assert_consistent(engine.redis, runs=1)

@@ -483,7 +483,8 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "purge_run": (ended, lambda e: e.store.runs.purge(RUN, DIGEST)),
     "append_logs": (started, lambda e: e.store.runs.append_logs(RUN, ["x" * 99] * 3)),
     "fold_history": (started, lambda e: e.store.visits._fold_history(RUN)),
-    "reserve_call": (lambda e: None, lambda e: limiter(e).reserve(CALL)),
+    "begin_day_budget": (lambda e: None, lambda e: begin_day(e)),
+    "reserve_call": (lambda e: begin_day(e), lambda e: limiter(e).reserve(CALL)),
     "release_call": (
         lambda e: limiter(e).reserve(CALL),
         lambda e: limiter(e).release(Grant(CALL, ("day",)), Used(9, 0.5, 1.0)),
@@ -555,6 +556,11 @@ WRITING = re.compile(r"\b(write\w*|in_pieces|push|pop|remove\w*|tell)\(|\badd\('
 DAY = ("day", Budget("day", usd=9.0, tokens=99))
 CALL = reservation(1, Limit("p:m", 5, 100, 1), budgets=(DAY,), tokens=10)
 THROTTLED = ProviderFailure("throttled", "p:m", "HTTP 429", 1.0, 60.0)
+
+
+def begin_day(engine: Engine) -> None:
+    found = limiter(engine)
+    found._begin_day_budget(found.queries.budget_id("day"))
 
 
 def limiter(engine: Engine) -> RateLimiter:

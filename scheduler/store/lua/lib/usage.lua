@@ -15,47 +15,68 @@ local KEPT_DAYS = 35
 -- The most sums of one run; further nodes and models are counted together, under no name.
 local MOST_SUMS = 1000
 
-local function count_usage(run, call)
-  write('HINCRBY', run, 'prompt_tokens', call.prompt)
-  write('HINCRBY', run, 'completion_tokens', call.completion)
-  if call.cached ~= '0' then
-    write('HINCRBY', run, 'cached_tokens', call.cached)
-  end
-  if call.cost == '-' then
-    write('HSET', run, 'unpriced', '1')
-  else
-    write('HINCRBYFLOAT', run, 'cost', call.cost)
-  end
-end
-
--- Add a call to a sum, given as the text that it was before, or false.
-local function add_to_sum(target, field, before, call)
+-- Return a sum, given as a text or false for none, with a call added.
+local function sum_with(before, call)
   local calls, ms, prompt, completion, cached, cost, unpriced =
     string.match(before or '0 0 0 0 0 0 0', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
-  local price = tonumber(call.cost)
-  local sum = string.format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f', calls + call.calls, ms + call.ms,
+  return string.format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f', calls + call.calls, ms + call.ms,
     prompt + call.prompt, completion + call.completion, cached + call.cached,
-    cost + math.floor((price or 0) * 1e10 + 0.5), unpriced + (price and 0 or 1))
-  local undone_by = before and {'HSET', target, field, before} or {'HDEL', target, field}
-  write_undone_by(undone_by, 'HSET', target, field, sum)
+    cost + call.cost_units, unpriced + call.unpriced)
 end
 
-local function count_by_node(run, node, call)
-  local field = 'spent:' .. node .. ' ' .. call.model
-  local before, sums = unpack(redis.call('HMGET', run, field, 'sums'))
-  if not before and tonumber(sums or 0) >= MOST_SUMS then
-    field = 'spent: '
-    before = redis.call('HGET', run, field)
-  elseif not before then
-    write('HINCRBY', run, 'sums', 1)
+-- Set fields of a run's record whose values, false for none, are known.
+local function set_known(run, fields)
+  local given, replaced, added = {}, {'HSET', run}, {'HDEL', run}
+  for _, field in ipairs(fields) do
+    local name, before, value = unpack(field)
+    given[#given + 1], given[#given + 2] = name, value
+    if before then
+      replaced[#replaced + 1], replaced[#replaced + 2] = name, before
+    else
+      added[#added + 1] = name
+    end
   end
-  add_to_sum(run, field, before, call)
+  undo[#undo + 1] = added[3] and added
+  write_undone_by(replaced[3] and replaced, 'HSET', run, unpack(given))
+end
+
+-- Count a call in a run that has not ended. Return whether it was counted, its parent and agent.
+local function count_in_run(run_id, node, call)
+  local run, name = key('run', run_id), 'spent:' .. node .. ' ' .. call.model
+  local status, parent, agent, prompt, completion, cached, cost, unpriced, sums, before =
+    unpack(redis.call('HMGET', run, 'status', 'parent', 'agent', 'prompt_tokens',
+      'completion_tokens', 'cached_tokens', 'cost', 'unpriced', 'sums', name))
+  if is_over(status) then return false, parent, agent end
+  local fields = {
+    {'prompt_tokens', prompt, string.format('%.0f', (prompt or 0) + call.prompt)},
+    {'completion_tokens', completion, string.format('%.0f', (completion or 0) + call.completion)},
+  }
+  if call.cached ~= '0' then
+    fields[3] = {'cached_tokens', cached, string.format('%.0f', (cached or 0) + call.cached)}
+  end
+  if call.unpriced == 1 then
+    fields[#fields + 1] = {'unpriced', unpriced, '1'}
+  end
+  if not before and tonumber(sums or 0) >= MOST_SUMS then
+    name = 'spent: '
+    before = redis.call('HGET', run, name)
+  elseif not before then
+    fields[#fields + 1] = {'sums', sums, (sums or 0) + 1}
+  end
+  fields[#fields + 1] = {name, before, sum_with(before, call)}
+  set_known(run, fields)
+  if call.unpriced == 0 then
+    local undone_by = cost and {'HSET', run, 'cost', cost} or {'HDEL', run, 'cost'}
+    write_undone_by(undone_by, 'HINCRBYFLOAT', run, 'cost', call.cost)
+  end
+  return true, parent, agent
 end
 
 local function count_by_day(agent, call)
   local target = partition .. ':spent:' .. math.floor(now_ms / DAY_MS)
   local before = redis.call('HGET', target, agent)
-  add_to_sum(target, agent, before, call)
+  local undone_by = before and {'HSET', target, agent, before} or {'HDEL', target, agent}
+  write_undone_by(undone_by, 'HSET', target, agent, sum_with(before, call))
   if not before then
     write('PEXPIRE', target, KEPT_DAYS * DAY_MS)
   end
@@ -73,22 +94,22 @@ local function count_call(run_id, usage)
   local prompt, completion, cost, cached, ms, node, model =
     string.match(usage, '^(%d+) (%d+) (%S+) (%d+) ?(%d*) ?(%S*) ?(.*)$')
   local call = {
-    prompt = prompt, completion = completion, cost = cost, cached = cached, model = model,
-    ms = tonumber(ms) or 0, calls = node == '' and 0 or 1,
+    prompt = prompt, completion = completion, cached = cached, cost = cost, model = model,
+    cost_units = cost == '-' and 0 or math.floor(cost * 1e10 + 0.5),
+    unpriced = cost == '-' and 1 or 0, ms = tonumber(ms) or 0, calls = node == '' and 0 or 1,
   }
-  local is_counted, agent = true, ''
+  local counts, root_agent = true, ''
   while run_id do
-    local run = key('run', run_id)
-    local status, parent, of = unpack(redis.call('HMGET', run, 'status', 'parent', 'agent'))
-    is_counted = is_counted and not is_over(status)
-    if is_counted then
-      count_usage(run, call)
-      count_by_node(run, node, call)
+    local parent, agent
+    if counts then
+      counts, parent, agent = count_in_run(run_id, node, call)
+    else
+      parent, agent = unpack(redis.call('HMGET', key('run', run_id), 'parent', 'agent'))
     end
-    agent = of or agent
+    root_agent = agent or root_agent
     local above, visit = string.match(parent or '', '^(%S+) (%S+)$')
-    node = is_counted and above and starter_of(above, visit)
+    node = counts and above and starter_of(above, visit)
     run_id = above
   end
-  count_by_day(agent, call)
+  count_by_day(root_agent, call)
 end
