@@ -263,11 +263,13 @@ def typical_document(rows: Sequence[RunRow], now_ms: int) -> Document:
     ended = [run for run in rows if run.is_final and run.created_at >= now_ms - _WEEK_MS]
     took = [elapsed_s(run, now_ms) for run in ended]
     costs = [run.usage.cost_usd for run in ended if run.usage.cost_usd is not None]
+    steps = [run.step for run in ended]
     failed = sum(run.status in (Status.FAILED, Status.TIMED_OUT) for run in ended)
     return {
         "runs": len(ended),
         "failed": failed,
         "elapsed_s": {name: percentile(took, share) for name, share in _SHARES.items()},
+        "steps": {name: percentile(steps, share) for name, share in _SHARES.items()},
         "cost_usd": {name: percentile(costs, share) for name, share in _SHARES.items()},
     }
 

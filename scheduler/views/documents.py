@@ -118,6 +118,7 @@ def row_document(run: RunRow, *, now_ms: int, waits_for: str | None = None) -> D
         "usage": run.usage.to_json(),
         "failed_nodes": run.failed_nodes,
         "try": run.tries,
+        "step": run.step,
     }
 
 

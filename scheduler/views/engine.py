@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from sleipnir.scheduler.runs.model import FINAL, Status
+from sleipnir.scheduler.runs.reasons import cause_of
 from sleipnir.scheduler.store.keys import QUEUE, machine_queue
 from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.store.queries.engine import QueueState
@@ -16,17 +18,22 @@ from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.limits import limits_document
 from sleipnir.scheduler.views.questions import inbox_page
 from sleipnir.scheduler.views.runs import runs_overview
+from sleipnir.scheduler.views.typical_runs import mark_unusual, unusual_runs
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.config.settings import Settings
     from sleipnir.scheduler.store.queries import RunQueries
     from sleipnir.scheduler.views.hours import HourlyRuns
+    from sleipnir.scheduler.views.typical_runs import TypicalRuns
 
 _DAY_MS = 86_400_000
 _QUESTIONS = 5
 _RUNS = 10
 _BATCHES = 5
+_UNUSUAL = 5
+# The newest failures that are grouped.
+_FAILURES = 50
 # Open runs whose machines are looked at.
 MOST_PINNED = 500
 
@@ -90,27 +97,40 @@ def pinned_machines(queries: RunQueries) -> Counter[str]:
     return Counter(row.machine for row in rows if row.machine)
 
 
-def overview_document(client: Client, hourly: HourlyRuns) -> Document:
+def overview_document(client: Client, hourly: HourlyRuns, typical: TypicalRuns) -> Document:
     """Return an overview: a short form of everything.
 
-    `running` are the oldest open runs; `created_by_hour` root runs of each hour of the last day,
-    the hour that is under way last.
+    `running` are the oldest open runs, `unusual` those that cost or repeat too much; `failures` are
+    the newest of the last day, one of each kind, with their number in `alike`; `created_by_hour`
+    root runs of each hour of the last day, the hour that is under way last.
     """
     queries = client.queries
     now_ms = queries.now_ms()
     badly = frozenset({Status.FAILED, Status.TIMED_OUT})
     today = RunFilter(statuses=badly, since_ms=now_ms - _DAY_MS)
     running = RunFilter(statuses=frozenset(Status) - FINAL, oldest_first=True)
-    failures = runs_overview(client, today, limit=_RUNS)
+    failures = mark_unusual(runs_overview(client, today, limit=_FAILURES), typical)
+    open_runs = mark_unusual(runs_overview(client, running, limit=_RUNS), typical)
     hours = hourly.last_day()
     return {
         "fleet": fleet_document(client),
         "questions": inbox_page(queries, limit=_QUESTIONS)["questions"],
-        "running": runs_overview(client, running, limit=_RUNS)["runs"],
-        "failures": failures["runs"],
+        "running": open_runs["runs"],
+        "unusual": unusual_runs(client, typical, _UNUSUAL),
+        "failures": _by_cause(failures["runs"])[:_RUNS],
         "failed_today": failures["total"],
         "created_today": sum(hours),
         "created_by_hour": hours,
         "batches": batches_overview(client, limit=_BATCHES)["batches"],
         "spent_today": limits_document(client)["today"],
     }
+
+
+def _by_cause(runs: Sequence[Document]) -> list[Document]:
+    """Return the first run of each agent and cause, with the number of all in `alike`."""
+    groups: dict[tuple[str, str | None], list[Document]] = {}
+    for run in runs:
+        error = run["error"]
+        cause = error and cause_of(error["code"], error["node"], error["message"])
+        groups.setdefault((run["agent"], cause), []).append(run)
+    return [{**group[0], "alike": len(group)} for group in groups.values()]

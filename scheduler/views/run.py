@@ -314,8 +314,8 @@ def _plain(timing: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _log_document(number: int, entry: Mapping[str, Any]) -> Document:
-    at = {"at": to_rfc3339(entry["at"])} if "at" in entry else {"at": None}
-    return {"number": number, **entry, **at}
+    at = to_rfc3339(entry["at"]) if "at" in entry else None
+    return {"number": number, "try": 1, "attempt": 1, **entry, "at": at}
 
 
 def _instant(ms: int | None) -> str | None:

@@ -1,4 +1,4 @@
-"""A cache of agents' typical durations and costs, which many pages show beside runs."""
+"""What is usual for an agent's runs, cached as many pages show it; and open runs that exceed it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,27 @@ from collections import OrderedDict
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from sleipnir.scheduler.limits.money import dollars
+from sleipnir.scheduler.runs.model import FINAL, Status
+from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views import agents
-from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.documents import Document, row_document
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
 
 _KEPT_S = 60.0
 _MOST_AGENTS = 200
+# So many times what 95 % of its agent's runs stay below.
+_TIMES = 3
+# Fewer ended runs do not tell what is usual.
+_LEAST_RUNS = 5
+# Fewer steps are never unusual; as many always are, if nothing is known of the agent.
+_FEW_STEPS = 50
+_MANY_STEPS = 1_000
+# Open runs that are looked at, the oldest first.
+_LOOKED_AT = 200
+_OPEN = frozenset(Status) - FINAL
 
 
 class TypicalRuns:
@@ -34,3 +47,33 @@ class TypicalRuns:
         while len(self._kept) > _MOST_AGENTS:
             self._kept.popitem(last=False)
         return found
+
+
+def mark_unusual(document: Document, typical: TypicalRuns) -> Document:
+    """Return a list of runs with `unusual` for each: a sentence, or null."""
+    runs = [{**run, "unusual": _excess(run, typical)} for run in document["runs"]]
+    return {**document, "runs": runs}
+
+
+def unusual_runs(client: Client, typical: TypicalRuns, limit: int) -> list[Document]:
+    """Return the unusual ones of the oldest open runs, the dearest first."""
+    wanted = RunFilter(statuses=_OPEN, oldest_first=True)
+    rows, now_ms = client.queries.list_runs(wanted, _LOOKED_AT).entries, client.queries.now_ms()
+    documents = [row_document(row, now_ms=now_ms) for row in rows]
+    marked = [run for run in mark_unusual({"runs": documents}, typical)["runs"] if run["unusual"]]
+    return sorted(marked, key=lambda run: -(run["usage"]["cost_usd"] or 0))[:limit]
+
+
+def _excess(run: Document, typical: TypicalRuns) -> str | None:
+    cost, steps = run["usage"]["cost_usd"] or 0.0, run["step"]
+    if run["status"] not in _OPEN or (not cost and steps < _FEW_STEPS):
+        return None
+    usual = typical.of(run["agent"])
+    if usual["runs"] < _LEAST_RUNS:
+        return f"{steps:,} steps" if steps >= _MANY_STEPS else None
+    most_cost, most_steps = usual["cost_usd"]["p95"] or 0.0, usual["steps"]["p95"]
+    if most_cost and cost > _TIMES * most_cost:
+        return f"cost {dollars(cost)}; 95 % of such runs cost less than {dollars(most_cost)}"
+    if steps >= _FEW_STEPS and steps > _TIMES * most_steps:
+        return f"{steps:,} steps; 95 % of such runs take at most {most_steps:,}"
+    return None

@@ -14,6 +14,7 @@ from tornado.escape import xhtml_escape
 from sleipnir.graphs.drawing.outline import TIMES
 from sleipnir.records import dataclass
 from sleipnir.scheduler.store.clock import to_rfc3339
+from sleipnir.worker.tools.sanitize import without_escapes
 
 NONE: Final = "\N{EN DASH}"
 
@@ -183,6 +184,7 @@ NAMES: Final[Mapping[str, Callable[..., Any]]] = {
     "rfc3339": to_rfc3339,
     "first_line": first_line,
     "visible": visible,
+    "without_escapes": without_escapes,
     "isolated": isolated,
     "money": money,
     "whole": whole,

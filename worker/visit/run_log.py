@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from threading import Lock
+from typing import TypeAlias
 
 from sleipnir.graphs.state import encode
 
@@ -64,6 +65,16 @@ def head_and_tail(text: str, limit_bytes: int) -> str:
     return f"{head}\n[{len(encoded) - 2 * half:,} bytes left out]\n{tail}"
 
 
-def log_entry(step: int, node: str, index: int | None, stream: str, text: str) -> str:
-    """Return an entry of the run's log as JSON text."""
-    return encode({"step": step, "node": node, "index": index, "stream": stream, "text": text})
+Place: TypeAlias = tuple[int, str, int | None]  # step, node, and the item of a map
+
+
+def log_entry(place: Place, stream: str, text: str, *, run_try: int = 1, attempt: int = 1) -> str:
+    """Return an entry of the run's log as JSON text.
+
+    Args:
+        run_try: the try of the run; `attempt`: of the node. First ones are not written down.
+    """
+    step, node, index = place
+    fields = {"step": step, "node": node, "index": index, "stream": stream, "text": text}
+    numbers = {"try": run_try, "attempt": attempt}
+    return encode(fields | {name: number for name, number in numbers.items() if number > 1})

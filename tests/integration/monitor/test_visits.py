@@ -213,6 +213,31 @@ def test_ten_thousand_items_are_a_small_drawing() -> None:
     assert len(drawn) < 3_000
 
 
+def test_logs_have_times_and_tell_tries_apart(engine: Engine, site: ServedSite) -> None:
+    graph = """
+    settings: {tolerate_failures: false}
+    start: a
+    nodes:
+      a: {type: script, script: a.sh, max_attempts: 2, retry_delay_s: 1, next: z}
+      z: {type: end}
+    """
+    run = engine.finish(graph, {"a.sh": "printf '\\033[32mgreen\\033[0m\\n' >&2; exit 3"})
+    engine.clock.move(60)
+    engine.tick()
+    engine.drive()
+    page = site.ask(f"/runs/{run.run_id}/logs").text
+    file = site.ask(f"/runs/{run.run_id}/logs?download=1").text
+    entries = site.ask(f"/api/v1/runs/{run.run_id}/logs").json["entries"]
+
+    printed = [each for each in entries if "green" in each["text"]]
+    assert {each["attempt"] for each in printed} == {1, 2}
+    assert all(each["at"] for each in entries)
+    assert page.count("<time datetime=") >= len(entries)
+    assert ", attempt 2" in page
+    assert "x1b" not in page + file
+    assert "stderr, attempt 2: green" in file
+
+
 def test_parts_of_a_run_are_filtered_and_downloaded(engine: Engine, site: ServedSite) -> None:
     graph = """
     initial_state: {text: ""}

@@ -73,7 +73,8 @@ def failure_code(node: BaseNode) -> str:
 
 def _log_failure(delivery: Delivery, text: str) -> None:
     visit = delivery.visit
-    entry = log_entry(visit.step, visit.node_id, None, "failure", text)
+    place = visit.step, visit.node_id, None
+    entry = log_entry(place, "failure", text, run_try=delivery.begun.run_try, attempt=visit.attempt)
     delivery.services.store.runs.append_logs(visit.run_id, [entry])
 
 

@@ -26,10 +26,9 @@ def _taken(delivery: Delivery) -> Iterator[Queued]:
         yield runs.narrating(visit.run_id, event)
     found, dropped = visit.services.run_log.take()
     if found:
-        entries = [
-            log_entry(visit.step, visit.node_id, visit.item_index, stream, text)
-            for stream, text in found
-        ]
+        place = visit.step, visit.node_id, visit.item_index
+        numbers = {"run_try": delivery.begun.run_try, "attempt": visit.attempt}
+        entries = [log_entry(place, stream, text, **numbers) for stream, text in found]
         yield runs.appending_logs(visit.run_id, entries, dropped)
     yield from _transcript(delivery)
 

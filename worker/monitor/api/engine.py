@@ -14,6 +14,7 @@ from sleipnir.worker.monitor.api.records import (
     BatchDocument,
     FileChangeDocument,
     ListedRunDocument,
+    MarkedRunDocument,
     PageDocument,
     SearchedDocument,
     TypicalDocument,
@@ -103,11 +104,16 @@ class LimitsDocument(AnswerDocument):
     today: BudgetLine = Field(description="the day (UTC), with or without a budget")
 
 
+class FailedRunDocument(ListedRunDocument):
+    alike: int = Field(description="how many of the newest 50 failed like it, itself included")
+
+
 class NowDocument(AnswerDocument):
     fleet: FleetDocument
     questions: list[AgedQuestionDocument]
     running: list[ListedRunDocument]
-    failures: list[ListedRunDocument]
+    unusual: list[MarkedRunDocument] = Field(description="open runs that cost or repeat too much")
+    failures: list[FailedRunDocument] = Field(description="the newest one of each kind")
     failed_today: int | None
     created_today: int
     created_by_hour: list[int] = Field(description="of the last 24 hours, the current one last")

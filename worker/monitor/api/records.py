@@ -72,12 +72,19 @@ class RunRowDocument(AnswerDocument):
     created_at: str
     age_s: float
     elapsed_s: float = Field(description="of all its tries")
+    step: int = Field(description="the current super-step")
     usage: UsageDocument
     failed_nodes: int
     number: int = Field(alias="try")
 
 
-class ListedRunDocument(RunRowDocument):
+class MarkedRunDocument(RunRowDocument):
+    unusual: str | None = Field(
+        description="how it exceeds what is usual for its agent, while it is open"
+    )
+
+
+class ListedRunDocument(MarkedRunDocument):
     error: FailureDocument | None
     child_runs: int
     prompt: str = Field(description="its beginning; empty if it is very long")
@@ -136,4 +143,5 @@ class TypicalDocument(AnswerDocument):
     runs: int
     failed: int
     elapsed_s: dict[str, float | None]
+    steps: dict[str, float | None]
     cost_usd: dict[str, float | None]

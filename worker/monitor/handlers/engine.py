@@ -47,7 +47,7 @@ class NowHandler(DocumentHandler):
 
     async def get(self) -> None:
         site = self.site
-        document = await site.call(engine.overview_document, site.client, site.hourly)
+        document = await site.call(engine.overview_document, site.client, site.hourly, site.typical)
         hours = columns_svg(document["created_by_hour"], "runs created by hour")
         self.give(document, hours=hours, topics="inbox,runs,fleet")
 

@@ -29,6 +29,7 @@ from sleipnir.worker.monitor.drawings import Drawing, DrawingNotReady
 from sleipnir.worker.monitor.handlers.run_parts import RunHandler
 from sleipnir.worker.monitor.masked import masked
 from sleipnir.worker.monitor.problems import Problem, Refused
+from sleipnir.worker.tools.sanitize import without_escapes
 
 # Texts are compared word by word from this length on, and shown up to that one, characters.
 _SHORT = 80
@@ -134,7 +135,10 @@ class RunPage(RunHandler):
         """Answer with the log, or with a value of the state, as a file."""
         if tab == "logs":
             logs = await self.logs(of)
-            texts = [f"{_origin(each)}: {each['text'].rstrip()}\n" for each in logs["entries"]]
+            texts = [
+                f"{_origin(each)}: {without_escapes(each['text']).rstrip()}\n"
+                for each in logs["entries"]
+            ]
         else:
             state = await self.state(of)
             texts = [formats.pretty(each["value"]) for each in state["keys"]]
@@ -259,7 +263,8 @@ class RunPage(RunHandler):
 def _origin(entry: Document) -> str:
     """Return what printed a log entry."""
     index = "" if entry["index"] is None else f"[{entry['index']}]"
-    return f"{entry['step']} {entry['node']}{index} {entry['stream']}"
+    attempt = "" if entry["attempt"] == 1 else f", attempt {entry['attempt']}"
+    return f"{entry['at'] or '-'} {entry['step']} {entry['node']}{index} {entry['stream']}{attempt}"
 
 
 def _levels(children: Iterable[Document], depth: int = 0) -> Iterator[tuple[int, Document]]:

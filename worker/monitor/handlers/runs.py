@@ -10,6 +10,7 @@ from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.runs import runs_overview
+from sleipnir.scheduler.views.typical_runs import mark_unusual
 from sleipnir.worker.monitor.conditions import RunConditions, number_of
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.masked import masked_texts
@@ -32,7 +33,8 @@ class RunsHandler(MonitorHandler):
             limit=self.number_argument("limit", _LIMIT, _MOST),
             cursor=self.text_argument("cursor"),
         )
-        return masked_texts(found)
+        marked = await self.site.call(mark_unusual, found, self.site.typical)
+        return masked_texts(marked)
 
     @property
     def conditions(self) -> RunConditions:

@@ -8,7 +8,7 @@ const SAY_MS = 10_000; // between two that are read out
 // Tells `fresh` whenever the page shows something new.
 export const mark = new EventTarget();
 const topics = document.body.dataset.topics.split(",").filter(Boolean);
-let title = document.title;
+let title = document.title.replace(/^\(\d[\d,]*\) /, ""); // without the count of the inbox
 let questions = 0;
 const dot = document.querySelector("[data-live]");
 let looking = null;
