@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sleipnir.worker.monitor.formats import NONE
 from tests.support.engine import Engine
 from tests.support.site import ServedSite
 
@@ -83,3 +84,21 @@ def test_secrets_of_either_run_are_not_shown(engine: Engine, site: ServedSite) -
     shown = [site.ask(f"{path}?a={a}&b={b}").text for path in ("/compare", "/api/v1/compare")]
 
     assert [text for text in shown if any(secret in text for secret in secrets)] == []
+
+
+def test_the_errors_of_compared_runs_are_side_by_side(engine: Engine, site: ServedSite) -> None:
+    graph = """
+    settings: {tolerate_failures: false}
+    start: work
+    nodes:
+      work: {type: script, script: work.sh, next: z}
+      z: {type: end}
+    """
+    good = engine.finish(graph, {"work.sh": "echo '{}'"})
+    bad = engine.finish(graph, {"work.sh": "echo '<broken>' >&2; exit 3"})
+
+    page = site.ask(f"/compare?a={good.run_id}&b={bad.run_id}").text
+
+    row = page.partition('<th scope="row">Error</th>')[2].partition("</tr>")[0]
+    assert row.startswith(f"<td>{NONE}</td><td>R013 at work: ")
+    assert "&lt;broken&gt;" in row
