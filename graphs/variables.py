@@ -11,6 +11,8 @@ from sleipnir.graphs.schema import Graph
 from sleipnir.graphs.state import encode
 
 VARIABLE_PREFIX = "LLM_AGENT_VAR_"  # of the environment variables that hold the values
+# That of the variable by which an agent lets guarded tools run without a person's consent.
+AUTO_CONFIRM = f"{VARIABLE_PREFIX}AUTO_CONFIRM"
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 

@@ -16,7 +16,14 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.errors import StillRunning, TransitionRefused
 from sleipnir.scheduler.preparation import PreparedAgent
-from sleipnir.scheduler.runs.answers import accepted, chosen, none_open
+from sleipnir.scheduler.runs.answers import (
+    accepted,
+    chosen,
+    none_open,
+    require_named,
+    run_of_question,
+    with_id,
+)
 from sleipnir.scheduler.runs.events import NarrationEntry, QuestionAnswered
 from sleipnir.scheduler.runs.model import Failure, Question, Run
 from sleipnir.scheduler.runs.submit import Request
@@ -187,8 +194,14 @@ class AsyncClient:
         wait_ms = max(_SHORTEST_LOOK_MS, int(_LOOK_MS / max(1.0, store.crowd)))
         return await store.look(news_of(run_id, after, wait_ms, is_open=is_open))
 
-    async def open_question(self, run_id: str, node: str | None = None) -> Question:
+    async def open_question(
+        self, run_id: str, node: str | None = None, *, question_id: str | None = None
+    ) -> Question:
         """Return the open question of a run or its children, as `Client.open_question` does."""
+        if question_id is not None:
+            _, store = await self._opened()
+            asked = await store.read(questions_of(run_of_question(question_id)))
+            return with_id(run_id, asked, question_id)
         question = chosen(run_id, await self.open_questions(run_id), node)
         if question is None:
             raise none_open(await self.run(run_id), node)
@@ -202,10 +215,13 @@ class AsyncClient:
 
     # ---- steer
 
-    async def answer(self, run_id: str, text: str, node: str | None = None) -> Question:
+    async def answer(
+        self, run_id: str, text: str, node: str | None = None, *, question_id: str | None = None
+    ) -> Question:
         """Answer the open question of a run or its children, as `Client.answer` does."""
         client, store = await self._opened()
-        question = await self.open_question(run_id, node)
+        question = await self.open_question(run_id, node, question_id=question_id)
+        require_named(question, question_id)
         text = accepted(question, text, client.store.settings.value_limit_bytes)
         given = client.store.parking.to_answer(
             question.run_id,

@@ -99,13 +99,21 @@ class Following:
                 raise StillRunning(run_id, timeout_s or 0.0)
             after = news.entries[-1].event_id if news.entries else after
 
-    def open_question(self: HasStore, run_id: str, node: str | None = None) -> Question:
+    def open_question(
+        self: HasStore, run_id: str, node: str | None = None, *, question_id: str | None = None
+    ) -> Question:
         """Return the open question of a run, or of its child runs if it has none itself.
+
+        Args:
+            question_id: the id of the question, of the run or of any run below it.
 
         Raises:
             RunNotFound: there is no run of that id.
             AnswerRefused: there is none, or several and `node` does not single one out.
         """
+        if question_id is not None:
+            asking = answers.run_of_question(question_id)
+            return answers.with_id(run_id, self.queries.questions(asking), question_id)
         question = answers.chosen(run_id, self.open_questions(run_id), node)
         if question is None:
             raise answers.none_open(self.queries.run(run_id), node)

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.knowledge_pointers import KnowledgeNotes
 
 # Most clients only read runs.
@@ -83,6 +84,8 @@ class Preparing:
         Raises:
             SubmissionRefused, SessionInUse: it would not be accepted.
         """
+        if request.guarded and request.confirmed:
+            raise SubmissionRefused("--ask and --yes contradict each other: give one of them")
         warnings = tuple(
             f"{finding.code}{f' [{finding.node}]' if finding.node else ''} {finding.message}"
             for finding in findings.folded(agent.warnings)

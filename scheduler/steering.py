@@ -25,11 +25,13 @@ ANY_MACHINE = "any"
 class CanSteer(HasStore, Protocol):
     """What this part needs of the rest of a client."""
 
-    def open_question(self, run_id: str, node: str | None = None) -> Question: ...
+    def open_question(
+        self, run_id: str, node: str | None = None, *, question_id: str | None = None
+    ) -> Question: ...
 
     def answer_question(
         self, question: Question, text: str, *, by: str | None = None, via: str | None = None
-    ) -> None: ...
+    ) -> str: ...
 
 
 class Steering:
@@ -41,19 +43,23 @@ class Steering:
         text: str,
         node: str | None = None,
         *,
+        question_id: str | None = None,
         by: str | None = None,
         via: str | None = None,
     ) -> Question:
         """Answer the open question of a run or its children, that of `node` if there are several.
 
         Args:
+            question_id: the question to answer and no other; required to consent to a guarded call.
             by: who answers; `via`: through what (cli, page, api), for the run's narration.
 
         Raises:
-            AnswerRefused: there is no such open question, it was answered meanwhile, or the text is
-                invalid (AnswerInvalid), which leaves it open.
+            AnswerRefused: there is no such open question, it was answered meanwhile, it asks for
+                consent and `question_id` is missing, or the text is invalid (AnswerInvalid), which
+                leaves it open.
         """
-        question = self.open_question(run_id, node)
+        question = self.open_question(run_id, node, question_id=question_id)
+        answers.require_named(question, question_id)
         self.answer_question(question, text, by=by, via=via)
         return question
 
@@ -64,12 +70,13 @@ class Steering:
         *,
         by: str | None = None,
         via: str | None = None,
-    ) -> None:
-        """Answer exactly this question; raises as `answer`."""
+    ) -> str:
+        """Answer exactly this question; return the text that its run gets. Raises as `answer`."""
         text = answers.accepted(question, text, self.store.settings.value_limit_bytes)
         event = events.QuestionAnswered(question.node, by, via)
         visit, call = question.visit, question.call
         self.store.parking.answer(question.run_id, visit, text, call=call, event=event)
+        return text
 
     def move(self: HasStore, run_id: str, machine: str | None) -> None:
         """Pin a run, open or ended, and its child runs to another machine; None: to none.

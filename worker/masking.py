@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from sleipnir.scheduler.config.secrets import hidden, lines_too
 
@@ -51,6 +52,17 @@ def masker(secrets: Iterable[str] = ()) -> Callable[[str], str]:
         return "".join(_KEY_SHAPES.sub(_MASK, piece) for piece in _pieces(text))
 
     return masked
+
+
+def mask_json(value: Any, mask: Callable[[str], str]) -> Any:
+    """Apply a `mask` to all texts in JSON of any depth, names of fields included."""
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, dict):
+        return {mask(key): mask_json(each, mask) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [mask_json(each, mask) for each in value]
+    return value
 
 
 def _known(secrets: Iterable[str]) -> list[str]:

@@ -19,6 +19,10 @@ FUNCTIONS: tuple[str, ...] = tuple(
 # Per question with its options: a root's model is shown all open ones at once.
 LARGEST_BYTES = 64 * 1024
 TOO_LARGE = f"the question and its options are larger than {LARGEST_BYTES // 1024} KiB"
+TOO_LARGE_CALL = (
+    f"the call and its question are larger than {LARGEST_BYTES // 1024} KiB, more than a person "
+    "can be shown"
+)
 
 _GUIDANCE = (
     "No person is available. Decide by a sensible default and go on, or stop and say what you "

@@ -7,13 +7,15 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from sleipnir.scheduler.cli.asking.answering import give
 from sleipnir.scheduler.cli.connect import lacking_process
 from sleipnir.scheduler.cli.narration.narrator import Narrator
-from sleipnir.scheduler.cli.prompts import ask
+from sleipnir.scheduler.cli.prompts import ask, call_lines
 from sleipnir.scheduler.cli.terminal import Withdrawn, show
 from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.errors import AnswerRefused
 from sleipnir.scheduler.periodic import pause
+from sleipnir.scheduler.runs.answers import how_to_answer
 from sleipnir.scheduler.runs.events import (
     ChildStarted,
     Event,
@@ -189,7 +191,7 @@ class Attachment:
 
         try:
             text = ask(question, is_open)
-            self._client.answer(question.run_id, text, question.place)
+            give(self._client, question, text)
         except (EOFError, KeyboardInterrupt):
             # Waiting costs nothing: leave it as it is; a later Ctrl-C cancels.
             self._asks = False
@@ -253,9 +255,11 @@ def explain(options: Options, question: Question) -> None:
     """Say what a run waits for, and how to answer."""
     text = printable(question.text).replace("\n", "\n  ")
     options.say(f"run {question.run_id} waits for an answer at '{question.node}': {text}")
+    for line in call_lines(question):
+        options.say(f"  {line}")
     if question.options:
         choices = ", ".join(" ".join(option.split()) for option in question.options)
         options.say(f"  options: {printable(choices)}")
     if question.default:
         options.say(f"  default: {printable(question.default)}")
-    options.say(f"answer it with: sleipnir answer {question.run_id} TEXT --node {question.place}")
+    options.say(f"answer it with: {how_to_answer(question)}")

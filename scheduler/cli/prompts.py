@@ -9,6 +9,7 @@ from functools import partial
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.terminal import read_line, show
+from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.runs.answers import satisfies
 from sleipnir.scheduler.runs.consent import consent
 from sleipnir.scheduler.runs.model import Question
@@ -27,6 +28,7 @@ def ask(question: Question, is_open: Callable[[], bool] = lambda: True) -> str:
         EOFError: the person pressed Ctrl-D.
         Withdrawn: `is_open`, which is polled, said that no answer is needed any more.
     """
+    show("".join(f"  {line}\n" for line in call_lines(question)))
     show(f"? {question.text}\n")
     read = partial(read_line, is_open)
     if question.kind == "input":
@@ -50,6 +52,12 @@ def ask(question: Question, is_open: Callable[[], bool] = lambda: True) -> str:
     return ask_for_choice(options, show, read)
 
 
+def call_lines(question: Question) -> list[str]:
+    """Return the guarded call that a question is about, in full; nothing for other questions."""
+    call = question.guarded_call
+    return [] if call is None else ["call:", *printable(call.to_text()).split("\n")]
+
+
 def ask_for_text(question: Question, echo: Echo, read: ReadLine) -> str:
     """Ask for a line that the question's validation accepts; an empty one means the default."""
     prompt = f"[default: {question.default}] > " if question.default else "> "
@@ -61,11 +69,11 @@ def ask_for_text(question: Question, echo: Echo, read: ReadLine) -> str:
         echo(f"  {len(text)} characters; it must satisfy {question.validation}\n")
 
 
-def ask_for_consent(echo: Echo, read: ReadLine) -> str:
-    """Ask for `yes` or `no`, in any spelling; an empty line means yes."""
+def ask_for_consent(echo: Echo, read: ReadLine, default: str = "no") -> str:
+    """Ask for `yes` or `no`, in any spelling; an empty line means the default."""
     while True:
-        echo("[Y/n] > ")
-        agreed = consent(read())
+        echo("[y/N] > " if default == "no" else "[Y/n] > ")
+        agreed = consent(read().strip() or default)
         if agreed is not None:
             return agreed
         echo("  yes or no?\n")

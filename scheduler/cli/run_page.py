@@ -18,7 +18,9 @@ from sleipnir.scheduler.cli.formatting import (
     place_of_failure,
     tokens,
 )
+from sleipnir.scheduler.cli.prompts import call_lines
 from sleipnir.scheduler.cli.terminal_output import printable
+from sleipnir.scheduler.runs.answers import how_to_answer
 from sleipnir.scheduler.runs.events import RunEnded, VisitDelayed
 from sleipnir.scheduler.runs.failures import NodeFailure
 from sleipnir.scheduler.runs.history import NodeTimes
@@ -94,7 +96,8 @@ def page(
         yield f"{question.node} of run {question.run_id} asks: {printable(question.text)}"
         if question.options:
             yield f"  options: {printable(', '.join(question.options))}"
-        yield f"  answer it with: sleipnir answer {question.run_id} TEXT --node {question.place}"
+        yield from (f"  {line}" for line in call_lines(question))
+        yield f"  answer it with: {how_to_answer(question)}"
     if run.output is not None:
         yield ""
         yield printable(run.output.removesuffix("\n"))

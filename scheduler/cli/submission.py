@@ -112,7 +112,7 @@ REQUEST_OPTIONS = (
         "--yes",
         "confirmed",
         is_flag=True,
-        help="Run tools of a normal agent without asking for confirmation.",
+        help="Run guarded tools without asking for confirmation.",
     ),
 )
 _PARAMETERS = (
@@ -126,7 +126,9 @@ _PARAMETERS = (
     ),
     click.option("--headless", is_flag=True, help="Run without a person to ask."),
     click.option(
-        "--ask", is_flag=True, help="Ask before a tool that requires confirmation is called."
+        "--ask",
+        is_flag=True,
+        help="Ask before a guarded tool is called, whatever the agent's `auto_confirm` says.",
     ),
 )
 

@@ -285,7 +285,8 @@ class Settings:
     )
     auto_confirm: bool = _setting(
         True,
-        description="guarded tools of graphs run without confirmation; false: a person is asked",
+        description="guarded tools of graphs run without confirmation; false: as if every run "
+        "had `--ask`",
     )
     rag_embedding_model: str | None = _setting(
         None,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sleipnir.graphs.document.finding import printable
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import AnswerInvalid, AnswerRefused
-from sleipnir.scheduler.runs.consent import consent
+from sleipnir.scheduler.runs.consent import MOST_LISTED, consent
 from sleipnir.scheduler.runs.model import Question, Run
 
 # Needed only to validate an answer.
@@ -16,6 +18,8 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     from sleipnir.graphs.expression import Condition
+
+_RUN_ID = re.compile("[0-9a-f]{16}")
 
 
 def chosen(run_id: str, questions: Sequence[Question], node: str | None) -> Question | None:
@@ -30,6 +34,61 @@ def chosen(run_id: str, questions: Sequence[Question], node: str | None) -> Ques
     if len(matching) > 1:
         raise AnswerRefused(_which_question(run_id, matching))
     return matching[0] if matching else None
+
+
+def run_of_question(question_id: str) -> str:
+    """Return the id of the run that asks a question.
+
+    Raises:
+        AnswerRefused: this is not the id of a question.
+    """
+    run_id, slash, _ = question_id.partition("/")
+    if not (slash and _RUN_ID.fullmatch(run_id)):
+        raise AnswerRefused(
+            f"'{printable(question_id)}' is not the id of a question, such as RUN/STEP/NODE; "
+            "see: sleipnir inbox --json"
+        )
+    return run_id
+
+
+def with_id(run_id: str, questions: Sequence[Question], question_id: str) -> Question:
+    """Return the open question with an id, if it is one of a run or of its child runs.
+
+    Raises:
+        AnswerRefused: it is not, or no longer open.
+    """
+    for question in questions:
+        if question.question_id == question_id:
+            if run_id in (question.run_id, question.root_run_id):
+                return question
+            raise AnswerRefused(
+                f"question {question_id} is one of run {question.root_run_id}, not of {run_id}"
+            )
+    raise AnswerRefused(
+        f"question {question_id} is not open: it was answered or withdrawn, or never asked"
+    )
+
+
+def require_named(question: Question, question_id: str | None) -> None:
+    """Check that consent to a guarded call names the question, and so the call, it is meant for.
+
+    Raises:
+        AnswerRefused: it does not.
+    """
+    if question.is_guard and question.question_id != question_id:
+        call = question.guarded_call
+        about = "" if call is None else f":\n{call.to_text(MOST_LISTED)}\n"
+        raise AnswerRefused(
+            f"consent to a guarded call must name its question{about or '; '}"
+            f"answer it with: {how_to_answer(question)}"
+        )
+
+
+def how_to_answer(question: Question) -> str:
+    """Return the command that answers a question."""
+    if question.is_guard:
+        return f"sleipnir answer {question.run_id} --question {question.question_id} yes"
+    return f"sleipnir answer {question.run_id} TEXT --node {question.place}"
 
 
 def none_open(run: Run, node: str | None) -> AnswerRefused:

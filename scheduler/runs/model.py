@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sleipnir.graphs.state import Snapshot
 from sleipnir.records import dataclass
+from sleipnir.scheduler.runs.consent import GUARD, call_text, is_auto_confirming
 from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures
 from sleipnir.scheduler.store.keys import parse_visit_id, place_of
 
@@ -178,6 +179,8 @@ class RunContext:
     variables: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()  # names of variables whose values are masked
     guarded: bool = False  # whether guarded tools ask a person
+    # If they do, whether they do so in spite of what its agent's `auto_confirm` says.
+    asks_always: bool = False
     headless: bool = False  # there is no person to ask
     # Values given at submission, which child runs see too.
     submitted_vars: Mapping[str, str] = field(default_factory=dict)
@@ -203,6 +206,13 @@ class RunContext:
     session: str | None = None  # of a normal agent: the session that the run continues
     # The agent's directory on the submitting machine, or SHIPPED.
     agent_path: str | None = None
+
+    @property
+    def auto_confirms(self) -> bool:
+        """Whether guarded tools run without a person's consent."""
+        if not self.guarded:
+            return True
+        return not self.asks_always and is_auto_confirming(self.variables)
 
     @property
     def is_unattended(self) -> bool:
@@ -319,6 +329,21 @@ PLACE = "place"
 
 
 @dataclass(frozen=True, slots=True)
+class GuardedCall:
+    """The call of a function that must not go ahead without a person's consent."""
+
+    function: str
+    arguments: Mapping[str, Any]  # secrets masked
+
+    def to_json(self) -> dict[str, Any]:
+        return {"function": self.function, "arguments": dict(self.arguments)}
+
+    def to_text(self, most: int | None = None) -> str:
+        """Return it as people read it, at most the first `most` characters."""
+        return call_text(self.function, self.arguments, most)
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """A question of a visit to a person."""
 
@@ -337,6 +362,17 @@ class Question:
     call: str = QUESTION  # the call id of its wait
     allowed_s: float | None = None  # after that the visit goes on without; None: never
     order: int = 0  # among questions asked at the same instant
+    guarded_call: GuardedCall | None = None  # what the person is to consent to
+
+    @property
+    def is_of_node(self) -> bool:
+        """Whether its visit asks no other question at the same time."""
+        return self.call == QUESTION or self.call.startswith(GUARD)
+
+    @property
+    def is_guard(self) -> bool:
+        """Whether the answer is a person's consent to a guarded call."""
+        return self.kind == "confirm" and self.is_of_node
 
     @property
     def asked(self) -> tuple[int, int, str]:
@@ -352,7 +388,7 @@ class Question:
     @property
     def place(self) -> str:
         """Where its run asks: a node, a map item as `MAP/INDEX`, or a model's call."""
-        return place_of(self.visit) if self.call == QUESTION else self.call
+        return place_of(self.visit) if self.is_of_node else self.call
 
     def is_asked_by(self, node: str) -> bool:
         """Return whether `node` names its place, its node, or the map that invokes its node."""

@@ -49,8 +49,10 @@ class Request:
     answers: Mapping[str, list[str]] = field(default_factory=dict)  # prepared answers by node
     workdir: str | None = None
     machine: str | None = None  # the only machine whose workers may take the run
-    guarded: bool = False  # whether guarded tools ask a person
-    confirmed: bool = False  # guarded tools of a normal agent need no confirmation
+    # Whether guarded tools ask a person, whatever the agent says; or run without asking. Neither:
+    # those of a normal agent ask unless its `auto_confirm` says otherwise, those of a graph do not.
+    guarded: bool = False
+    confirmed: bool = False
     headless: bool = False  # there is no person to ask
     strict: bool = False  # failures that the graph would tolerate end the run
     recorded: bool = False  # record its model and tool calls
@@ -228,7 +230,8 @@ def _context(
         workdir=request.workdir,
         machine=request.machine,
         # Graphs decide themselves what they do; models must be confirmed unless told otherwise.
-        guarded=not request.confirmed if is_normal(graph) else request.guarded,
+        guarded=not request.confirmed and (is_normal(graph) or request.guarded),
+        asks_always=request.guarded and not request.confirmed,
         headless=request.headless,
         strict=request.strict,
         recorded=request.recorded,
@@ -366,6 +369,8 @@ def child_run(
             # Unneeded entries would be stored and read with each of many children.
             **({} if may_spawn(graph) else _without_agents(parent)),
             converses=is_normal(graph),
+            # Nobody widens their rights by a child: its `auto_confirm` counts if theirs does.
+            asks_always=not parent.auto_confirms,
             handle=handle,
             supervised=parent.supervised or (parent.depth == 0 and parent.converses),
             model=model or parent.model,

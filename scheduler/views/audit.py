@@ -56,4 +56,5 @@ def _answer_document(entry: AuditEntry) -> Document:
         "by": entry.act.who,
         "via": entry.act.via,
         "waited_s": entry.act.waited_s,
+        "call": entry.act.call,
     }

@@ -169,6 +169,7 @@ def question_document(question: Question) -> Document:
         "options": list(question.options),
         "default": question.default,
         "validation": question.validation,
+        "guarded_call": None if question.guarded_call is None else question.guarded_call.to_json(),
         "asked_at": to_rfc3339(question.asked_at),
     }
 

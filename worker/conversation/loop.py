@@ -6,6 +6,7 @@ another worker takes over, or that was parked on a question, continues where it 
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,9 +16,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from sleipnir.graphs.state import encode
-from sleipnir.scheduler.agents.asking import TOO_LARGE, is_too_large
+from sleipnir.scheduler.agents.asking import TOO_LARGE_CALL, is_too_large
 from sleipnir.scheduler.agents.loop_check import Bounds
+from sleipnir.scheduler.runs.consent import guard_id
 from sleipnir.scheduler.runs.events import ToolCalled
+from sleipnir.scheduler.runs.model import QUESTION, GuardedCall
 from sleipnir.worker.conversation import cut_replies
 from sleipnir.worker.conversation.arguments import parse_arguments
 from sleipnir.worker.conversation.repeated_calls import repeated
@@ -31,8 +34,10 @@ from sleipnir.worker.conversation.tool_set import (
     Toolset,
     Waits,
 )
+from sleipnir.worker.conversation.transcript import Consent
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import Message, Reply, ToolCall
+from sleipnir.worker.masking import mask_json
 from sleipnir.worker.tools.call import Completed, NeedsConfirmation
 from sleipnir.worker.visit.outcome import NOT_IN_TIME, Asked, Awaiting, ChildEnd
 
@@ -151,9 +156,7 @@ class _Turn:
         """Yield a tool message for each call, in the order of the calls."""
         if not self._at_once:
             self._transcript.require_recorded()
-        resumed_with = self._visit.resumed_with
-        if resumed_with is not None and "answer" in resumed_with:
-            self._transcript.answer(resumed_with["answer"])
+        self._take_consent()
         left = []
         for call in self._calls:
             known, value = self._transcript.result_of(call.call_id)
@@ -174,6 +177,12 @@ class _Turn:
         *others, (last, value) = results
         yield from (_tool_message(call, each) for call, each in others)
         yield _tool_message(last, self._finish_last(value))
+
+    def _take_consent(self) -> None:
+        """Record a person's answer to the question that the visit has waited for."""
+        guard = self._transcript.open_guard
+        if guard is not None and (arrived := self._visit.arrived.get(guard)) is not None:
+            self._transcript.answer(json.loads(arrived)["answer"] if arrived else NOT_IN_TIME)
 
     def _refusal(self) -> str:
         most = self._visit.limits.calls
@@ -215,23 +224,8 @@ class _Turn:
         for call in calls:
             began = monotonic()
             outcome = self._call(call)
-            if isinstance(outcome, NeedsConfirmation) and is_too_large(outcome.question):
-                outcome = _refused(f"{call.name}: declined, {TOO_LARGE}")
-            elif isinstance(outcome, NeedsConfirmation) and self._visit.context.is_unattended:
-                outcome = _refused(
-                    f"{call.name}: declined, no person is available: {outcome.question}"
-                )
             if isinstance(outcome, NeedsConfirmation):
-                turn = self._transcript.question(call.call_id, outcome.question)
-                raise Parked(
-                    Asked(
-                        "confirm",
-                        outcome.question,
-                        ("yes", "no"),
-                        turn=turn,
-                        allowed_s=self._toolset.consent_within_s,
-                    )
-                )
+                outcome = self._ask_for_consent(call, outcome.question)
             if isinstance(outcome, Waits):
                 wait_id = self._places[call.call_id].wait_id
                 self._awaited.append(replace(outcome.thing, call=wait_id))
@@ -245,6 +239,47 @@ class _Turn:
             except EffectRefused as refused:
                 self._keep(call, refused.value, elapsed_s)
 
+    def _ask_for_consent(self, call: ToolCall, question: str) -> Completed:
+        """Return the refusal of a guarded call that no person can be asked about.
+
+        Raises:
+            Parked: a person is asked.
+        """
+        if self._visit.context.headless:
+            return _refused(f"{call.name}: declined, no person is available: {question}")
+        if is_too_large(question, [call.arguments]):
+            return _refused(f"{call.name}: declined, {TOO_LARGE_CALL}; split it into several calls")
+        arguments = mask_json(parse_arguments(call), self._visit.mask)
+        guard = self._guard_of(call, question)
+        raise Parked(
+            Asked(
+                "confirm",
+                question,
+                ("yes", "no"),
+                turn=self._transcript.question(call.call_id, question, guard),
+                call=guard,
+                allowed_s=self._toolset.consent_within_s,
+                guarded_call=GuardedCall(call.name, arguments),
+            )
+        )
+
+    def _key_of(self, call: ToolCall) -> str:
+        """Return what identifies a call in its run, the same for every try of it."""
+        # Call ids are unique within a reply only.
+        visit = self._visit
+        return f"{visit.idempotency_key}:{visit.attempt}:{self._transcript.turn}:{call.call_id}"
+
+    def _guard_of(self, call: ToolCall, question: str) -> str:
+        return guard_id(self._key_of(call), call.name, call.arguments, question)
+
+    def _consents(self, call: ToolCall) -> Sequence[Consent]:
+        """Return the answers to the questions of exactly this call."""
+        return [
+            each
+            for each in self._transcript.answers_to(call.call_id)
+            if each.guard in (self._guard_of(call, each.question), QUESTION)
+        ]
+
     def _call(self, call: ToolCall, known: Any = None) -> CallOutcome:
         if call.call_id in self._refused:
             return Completed(self._refused[call.call_id])
@@ -255,23 +290,21 @@ class _Turn:
         tool = self._tool(call)
         if tool is None:
             return _refused(f"there is no tool '{call.name}'; use only the tools that are listed")
-        answers = self._transcript.answers_to(call.call_id)
-        for question, answer in answers.items():
+        consents = self._consents(call)
+        for question, answer, _ in consents:
             if answer == NOT_IN_TIME:
                 return _refused(f"{call.name}: declined, nobody answered in time: {question}")
             if answer != "yes":
                 return _refused(f"{call.name}: declined by a person: {question}")
         visit = self._visit
-        # Call ids are unique within a reply only.
-        key = f"{visit.idempotency_key}:{visit.attempt}:{self._transcript.turn}:{call.call_id}"
         left_s = visit.seconds_left(self._timeout_s)
         place = self._places[call.call_id]
         return tool.call(
             ToolInvocation(
                 tool.name,
                 arguments,
-                key,
-                tuple(answers),
+                self._key_of(call),
+                tuple(each.question for each in consents),
                 left_s,
                 place=place.number,
                 known=known,

@@ -136,7 +136,7 @@ class ToolResolver:
             cache=self.cache,
             variables=visit.exported_variables(),
             secrets=visit.secrets,
-            auto_confirm=not visit.context.guarded,
+            auto_confirm=visit.context.auto_confirms,
             cancellation=visit.cancelled,
             narrate=lambda line: narrate(ToolPrinted(visit.node_id, tool, line)),
             log=visit.services.run_log.keep,

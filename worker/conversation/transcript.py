@@ -9,7 +9,9 @@ Entries of a visit, oldest first:
                                                  and `tokens` if it ended before the model was done
     {"turn": n, "call": id, "result": value}     of a call in the n-th reply, from 1; turn 0 is
                                                  for what comes before the first reply
-    {"turn": n, "call": id, "question": text}    a guarded call asked a person, and the visit parked
+    {"turn": n, "call": id, "question": text, "guard": wait}
+                                                 a guarded call asked a person, and the visit
+                                                 parked; "guard" is the call id of that wait
     {"turn": n, "call": id, "answer": text}      the person's answer
     {"noted": {…}, "usage": […]}                 another model was asked meanwhile: see `note`
     {"attempt": n, "usage": […]}                 the attempt failed; a new one follows
@@ -21,11 +23,11 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.events import ToolCalled
-from sleipnir.scheduler.runs.model import NO_USAGE, Usage
+from sleipnir.scheduler.runs.model import NO_USAGE, QUESTION, Usage
 from sleipnir.worker.conversation.tool_set import Recorder
 from sleipnir.worker.llm.client import ModelCallFailed, Reply
 from sleipnir.worker.visit.context import Visit
@@ -42,6 +44,14 @@ class ConversationTooLarge(ModelCallFailed):
         )
 
 
+class Consent(NamedTuple):
+    """A person's answer to the question of a guarded call."""
+
+    question: str
+    answer: str
+    guard: str  # the call id of the wait for it
+
+
 class Transcript:
     """The record of one visit's conversation; thread-safe, as calls of a turn may be concurrent."""
 
@@ -55,8 +65,8 @@ class Transcript:
         self._replies: list[Reply] = []
         self._results: dict[tuple[int, str], Any] = {}
         self._notes: list[Mapping[str, Any]] = []
-        self._asked: tuple[int, str, str] | None = None
-        self._answers: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
+        self._asked: Mapping[str, Any] | None = None  # the entry of the open question
+        self._answers: dict[tuple[int, str], list[Consent]] = defaultdict(list)
         self._turn = 0
         self._unrecorded: Reply | None = None
         for entry in entries:
@@ -149,21 +159,35 @@ class Transcript:
         self._append({"noted": entry, "usage": usage.to_list()}, usage=usage)
         self._notes.append(entry)
 
-    def question(self, call_id: str, text: str) -> dict[str, Any]:
-        """Return the entry of a question about a call of the last reply; parking records it."""
-        return {"turn": self._turn, "call": call_id, "question": text}
+    def question(self, call_id: str, text: str, guard: str) -> dict[str, Any]:
+        """Return the entry of a question about a call of the last reply; parking records it.
+
+        Args:
+            guard: the call id of the wait for its answer.
+        """
+        return {"turn": self._turn, "call": call_id, "question": text, "guard": guard}
+
+    @property
+    def open_guard(self) -> str | None:
+        """The call id of the wait for the open question's answer; None if none is open."""
+        return None if self._asked is None else _guard_of(self._asked)
 
     def answer(self, text: str) -> None:
-        """Record a person's answer to the open question, if there is one."""
-        if self._asked is not None:
-            turn, call_id, question = self._asked
-            self._asked = None
-            self._answers[turn, call_id][question] = text
-            self._append({"turn": turn, "call": call_id, "answer": text})
+        """Record a person's answer to the open question."""
+        assert self._asked is not None
+        entry = {"turn": self._asked["turn"], "call": self._asked["call"], "answer": text}
+        self._take_answer(entry)
+        self._append(entry)
 
-    def answers_to(self, call_id: str) -> Mapping[str, str]:
-        """Return the questions that a call of the last reply has asked, with their answers."""
+    def answers_to(self, call_id: str) -> Sequence[Consent]:
+        """Return the answers to what a call of the last reply has asked, oldest first."""
         return self._answers[self._turn, call_id]
+
+    def _take_answer(self, entry: Mapping[str, Any]) -> None:
+        assert self._asked is not None, "an answer follows its question"
+        answered = Consent(self._asked["question"], entry["answer"], _guard_of(self._asked))
+        self._answers[entry["turn"], entry["call"]].append(answered)
+        self._asked = None
 
     def _append(
         self,
@@ -198,11 +222,13 @@ class Transcript:
         elif "noted" in entry:
             self._notes.append(entry["noted"])
         elif "question" in entry:
-            self._asked = (entry["turn"], entry["call"], entry["question"])
+            self._asked = entry
         else:
-            assert self._asked is not None, "an answer follows its question"
-            self._answers[entry["turn"], entry["call"]][self._asked[2]] = entry["answer"]
-            self._asked = None
+            self._take_answer(entry)
+
+
+def _guard_of(entry: Mapping[str, Any]) -> str:
+    return str(entry.get("guard", QUESTION))  # earlier versions used the same id for all
 
 
 def _size(entry: Mapping[str, Any]) -> int:

@@ -13,6 +13,7 @@ from tornado.escape import xhtml_escape
 
 from sleipnir.graphs.drawing.outline import TIMES
 from sleipnir.records import dataclass
+from sleipnir.scheduler.runs.consent import MOST_LISTED, call_text
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.worker.tools.sanitize import without_escapes
 
@@ -170,6 +171,16 @@ def pretty(value: Any) -> str:
     return visible(json.dumps(value, ensure_ascii=False, indent=2))
 
 
+def call_excerpt(call: Mapping[str, Any]) -> str:
+    """Format a guarded call for a list; what is left out is counted."""
+    return visible(call_text(call["function"], call["arguments"], MOST_LISTED))
+
+
+def call_whole(call: Mapping[str, Any]) -> str:
+    """Format a guarded call in full."""
+    return visible(call_text(call["function"], call["arguments"]))
+
+
 NAMES: Final[Mapping[str, Callable[..., Any]]] = {
     "glyph": glyph,
     "word": word,
@@ -189,5 +200,7 @@ NAMES: Final[Mapping[str, Callable[..., Any]]] = {
     "money": money,
     "whole": whole,
     "pretty": pretty,
+    "call_excerpt": call_excerpt,
+    "call_whole": call_whole,
     "url_path": quote,
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 from sleipnir.graphs.env_file import ENV_FILE, read_env_file
 from sleipnir.graphs.tools.function import Function
 from sleipnir.graphs.tools.shipped import SHIPPED_LIBRARY
-from sleipnir.graphs.variables import environment_name
+from sleipnir.graphs.variables import AUTO_CONFIRM, environment_name
 from sleipnir.worker.sandbox import typescript
 from sleipnir.worker.sandbox.child_process import ALLOW_PRIVATE_ADDRESSES, base_environment
 from sleipnir.worker.tools.context import ToolContext
@@ -18,6 +18,8 @@ WRAPPERS = Path(__file__).with_name("wrappers")
 
 # A setting of the engine, as is `ALLOW_PRIVATE_ADDRESSES`: no agent or tool may set it itself.
 _TOOL_ROOT = "LLM_TOOL_ROOT"
+
+_AUTO_CONFIRM = "AUTO_CONFIRM"
 
 # Linux caps one variable at 128 KiB, and all variables together with argv.
 _INLINE_ARGUMENTS_BYTES = 32 * 1024
@@ -54,8 +56,6 @@ def call_environment(
         environment["LLM_AGENT_NAME"] = context.agent
     if function.language == "typescript":
         environment |= typescript.ENVIRONMENT
-    if context.auto_confirm:
-        environment["AUTO_CONFIRM"] = "true"
     if context.tool_root is not None:
         environment[_TOOL_ROOT] = str(context.tool_root)
     if context.allow_private_addresses:
@@ -65,6 +65,16 @@ def call_environment(
     for variable in declared:
         if variable.default is not None:
             environment.setdefault(variable.name, variable.default)
+    return _with_consent(environment, context)
+
+
+def _with_consent(environment: dict[str, str], context: ToolContext) -> dict[str, str]:
+    """Return the variables, in which only the run says whether guarded functions must ask."""
+    if context.auto_confirm:
+        return {**environment, _AUTO_CONFIRM: "true"}
+    environment.pop(_AUTO_CONFIRM, None)
+    if AUTO_CONFIRM in environment:
+        environment[AUTO_CONFIRM] = ""  # not removed: scripts may require that it is set
     return environment
 
 

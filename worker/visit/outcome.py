@@ -13,7 +13,14 @@ from typing import Any, TypeAlias
 
 from sleipnir.graphs.bundles.archive import Bundle
 from sleipnir.records import dataclass
-from sleipnir.scheduler.runs.model import CHILD, NO_USAGE, PLACE, QUESTION, Usage
+from sleipnir.scheduler.runs.model import (
+    CHILD,
+    NO_USAGE,
+    PLACE,
+    QUESTION,
+    GuardedCall,
+    Usage,
+)
 
 
 class Nothing:
@@ -73,6 +80,7 @@ class Asked:
     # The id of the wait, and the time after which the visit goes on without an answer.
     call: str = QUESTION
     allowed_s: float | None = None
+    guarded_call: GuardedCall | None = None  # what the person is to consent to
 
 
 @dataclass(frozen=True, slots=True)

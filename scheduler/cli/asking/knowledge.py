@@ -90,7 +90,7 @@ def choose_build(
         EOFError: the person pressed Ctrl-D.
     """
     show(f"? the knowledge base '{base.node_id}' of agent '{agent}' is not built; build it now?\n")
-    if ask_for_consent(show, read_line) != "yes":
+    if ask_for_consent(show, read_line, default="yes") != "yes":
         return None
     chosen: dict[str, Any] = {}
     while True:

@@ -21,5 +21,4 @@ def agree(question: str, nobody: str) -> bool:
     if not is_terminal():
         raise click.UsageError(f"no person is available: {nobody}")
     show(f"{question} [y/N] ")
-    text = read_line().strip()
-    return bool(text) and consent(text) == "yes"
+    return consent(read_line()) == "yes"

@@ -14,6 +14,7 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.runs.model import GuardedCall
 
 # Of many runs, only the first ones are named.
 _MOST_NAMED = 10
@@ -27,12 +28,25 @@ def note(
     outcome: str = "done",
     detail: str = "",
     waited_s: float | None = None,
+    call: GuardedCall | None = None,
 ) -> None:
-    """Record an action of this machine's user; a full Redis must not prevent the action."""
+    """Record an action of this machine's user; a full Redis must not prevent the action.
+
+    Args:
+        call: what the user has consented to, or not.
+    """
     more = len(targets) - _MOST_NAMED
     named = " ".join(targets[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
     done = log.Act(
-        user_name(), "operate", "cli", act, named, outcome, detail=detail, waited_s=waited_s
+        user_name(),
+        "operate",
+        "cli",
+        act,
+        named,
+        outcome,
+        detail=detail,
+        waited_s=waited_s,
+        call="" if call is None else call.to_text(),
     )
     with suppress(errors.RedisError):
         log.AuditLog(client.store.client).add(done)

@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sleipnir.scheduler.cli import formatting
+from sleipnir.scheduler.cli.terminal_output import printable
+from sleipnir.scheduler.runs.consent import MOST_LISTED, call_text
 
 _HEAD = ("RUN", "AGENT", "NODE", "AGE", "QUESTION", "OPTIONS")
 
 
 def lines_of(questions: Iterable[Mapping[str, Any]], *, fit: bool = True) -> list[str]:
-    """Return the lines of the table, which fit the terminal, from documents of questions."""
-    return formatting.columns(_HEAD, [_row(question) for question in questions], fit=fit)
+    """Return the lines of the table, which fit the terminal, from documents of questions.
+
+    Guarded calls follow, each with the command that consents to it.
+    """
+    found = list(questions)
+    table = formatting.columns(_HEAD, [_row(question) for question in found], fit=fit)
+    return [*table, *itertools.chain.from_iterable(map(_guarded, found))]
+
+
+def _guarded(question: Mapping[str, Any]) -> Iterator[str]:
+    call, run_id = question["guarded_call"], question["run_id"]
+    if call is None:
+        return
+    text = call_text(call["function"], call["arguments"], MOST_LISTED)
+    yield ""
+    yield f"{run_id} asks for consent to this call of {question['agent']}:"
+    yield from (f"  {line}" for line in printable(text).split("\n"))
+    if len(text) > MOST_LISTED:
+        yield f"  see all of it with: sleipnir show {run_id}"
+    yield f"  consent with: sleipnir answer {run_id} --question {question['question_id']} yes"
 
 
 def _row(question: Mapping[str, Any]) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ with lazy_imports():
     "--yes",
     "confirmed",
     is_flag=True,
-    help="Run tools of a normal agent without asking for confirmation.",
+    help="Run guarded tools without asking for confirmation.",
 )
 @common_options()
 def chat(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.state import encode
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.runs.model import QUESTION, Lease, RunContext
+from sleipnir.scheduler.runs.model import Lease, RunContext
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.transitions import Transitions
 
@@ -30,9 +30,12 @@ class Escalations:
 
     def pending(self, root: str) -> list[Escalation]:
         """Return the open questions of a root's descendants, oldest first."""
-        names = [
-            name.partition(" ") for name in self._redis.zrange(run_key("escalations", root), 0, -1)
-        ]
+        escalations_key = run_key("escalations", root)
+        names = [name.partition(" ") for name in self._redis.zrange(escalations_key, 0, -1)]
+        # Earlier versions listed guards, too, whose names are without a call id.
+        if guards := [" ".join((run_id, name)) for run_id, _, name in names if " " not in name]:
+            self._redis.zrem(escalations_key, *guards)
+        names = [each for each in names if " " in each[2]]
         if not names:
             return []
         with self._redis.pipeline(transaction=False) as pipe:
@@ -87,7 +90,7 @@ def _escalation(run_id: str, name: str, fields: dict[str, Any], context: RunCont
     return escalations.Escalation(
         run_id=run_id,
         visit=visit,
-        call=call or QUESTION,
+        call=call,
         asker=context.handle or run_id,
         agent=fields["agent"],
         node=fields["node"],

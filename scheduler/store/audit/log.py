@@ -35,6 +35,7 @@ class Act:
     address: str = ""
     detail: str = ""
     waited_s: float | None = None  # of an answer: how long its question had been open
+    call: str = ""  # of an answer: the guarded call that it was about
 
 
 @dataclass(frozen=True, slots=True)

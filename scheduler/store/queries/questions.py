@@ -6,7 +6,8 @@ import itertools
 import json
 from collections.abc import Sequence
 
-from sleipnir.scheduler.runs.model import FINAL, QUESTION, Question, Run, RunRow
+from sleipnir.scheduler.runs.consent import GUARD
+from sleipnir.scheduler.runs.model import FINAL, QUESTION, GuardedCall, Question, Run, RunRow
 from sleipnir.scheduler.store.keys import partition_of, run_key
 from sleipnir.scheduler.store.queries.cursors import Position
 from sleipnir.scheduler.store.queries.indexes import (
@@ -123,7 +124,8 @@ class QuestionQueries(IndexQueries):
 
 def _is_of_call(call: str, text: str) -> bool:
     """Return whether a row of `waits` (lua/lib/waiting.lua) is an open one of a model's call."""
-    return call not in _OF_NODES and text.split(" ", 2)[1] == "open"
+    is_of_node = call in _OF_NODES or call.startswith(GUARD)
+    return not is_of_node and text.split(" ", 2)[1] == "open"
 
 
 def questions_of(run_id: str) -> Reads[list[Question]]:
@@ -167,6 +169,8 @@ def _open_children(run_ids: Sequence[str]) -> Reads[list[str]]:
 def _question(run_id: str, name: str, text: str, asked_at: int) -> Question:
     """Return a question; its name is `<visit>`, or `<visit> <call>` if there may be several."""
     fields, (visit, _, call) = json.loads(text), name.partition(" ")
+    if "guarded_call" in fields:
+        fields["guarded_call"] = GuardedCall(**fields["guarded_call"])
     return Question(
         run_id=run_id,
         visit=visit,

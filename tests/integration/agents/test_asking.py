@@ -97,7 +97,7 @@ def test_calls_of_one_reply_wait_side_by_side(engine: Engine, server: ModelServe
     assert results(server) == [
         {"answer": "Ann"},
         {"answer": "42"},
-        {"answer": "yes"},
+        {"answer": "no"},
         {"answers": ["a", "b"]},
     ]
     assert_consistent(engine.redis, runs=1)

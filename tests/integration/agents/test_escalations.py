@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from sleipnir.scheduler.agents.roster import handle
 from sleipnir.scheduler.errors import AnswerRefused
+from sleipnir.scheduler.runs.model import QUESTION
 from sleipnir.scheduler.store.keys import run_key
 from tests.support.conversations import converses, results
 from tests.support.dying import LOST_S, survives
@@ -112,23 +114,61 @@ def test_a_person_may_be_faster(engine: Engine, server: ModelServer) -> None:
     assert_consistent(engine.redis, runs=2)
 
 
-def test_the_root_consents_to_what_a_node_of_a_graph_below_it_does(
-    engine: Engine, server: ModelServer
+@pytest.mark.parametrize("agent", ["worker", "painter"])
+def test_a_model_is_never_asked_for_consent(
+    engine: Engine, server: ModelServer, agent: str
 ) -> None:
-    lead = spawns("Go.", agent="painter")
-    converses(server, "Lead.", lead, collects_all, replies("Yes"), collects_all, DONE)
+    converses(server, "Lead.", spawns("Paint.", agent=agent), collects_all, DONE)
     converses(server, "Paint.", calls(("wipe", {})), says("Painted."))
     engine.write("painter", PAINTER, {"tools.py": TOOLS})
 
-    run_id = submit(engine)
+    run_id = submit(engine, TOOLS)
+    engine.drive()
+    assert engine.run(run_id).status == "waiting"
+    assert engine.redis.exists(run_key("escalations", run_id)) == 0
+    (asked,) = engine.inbox()
+    engine.client.answer(run_id, "yes", question_id=asked.question_id)
     engine.drive()
 
     assert engine.run(run_id).output == "Done."
-    (asked,) = told(server)[1]["pending_escalations"]
-    assert asked["question"] == "[confirm] Really?"
-    assert asked["from_agent_name"] == "painter"
+    assert all("pending_escalations" not in result for result in told(server))
     assert told(server, "Paint.") == [{"output": "wiped"}]
     assert_consistent(engine.redis, runs=2)
+
+
+def test_a_model_s_reply_to_a_guard_that_an_earlier_version_asked_it_about_is_refused(
+    engine: Engine, server: ModelServer
+) -> None:
+    def replies_blindly(_: Request) -> Reply:
+        (asked,) = engine.inbox()
+        place = f"{asked.run_id} {asked.visit} {QUESTION}"
+        escalation = f"esc_{hashlib.sha256(place.encode()).hexdigest()[:8]}"
+        engine.redis.zadd(run_key("escalations", run_id), {place.removesuffix(" question"): 1})
+        return calls(("agent__reply_escalation", {"escalation_id": escalation, "reply": "yes"}))
+
+    ask = calls(("user__input", {"question": "Well?"}))
+    converses(server, "Lead.", spawns("Paint."), ask, replies_blindly, collects_all, DONE)
+    converses(server, "Paint.", calls(("wipe", {})), says("Painted."))
+
+    run_id = submit(engine, TOOLS)
+    engine.drive()
+    engine.client.answer(run_id, "go on", "user__input")
+    engine.drive()
+
+    assert told(server)[2]["status"] == "error"
+    assert "not open" in told(server)[2]["message"]
+    assert [each.guarded_call is not None for each in engine.inbox()] == [True]
+
+
+def test_a_headless_run_declines_for_its_children(engine: Engine, server: ModelServer) -> None:
+    converses(server, "Lead.", spawns("Paint."), collects_all, DONE)
+    converses(server, "Paint.", calls(("wipe", {})), says("Painted."))
+
+    run_id = submit(engine, TOOLS, headless=True)
+    engine.drive()
+
+    assert engine.run(run_id).output == "Done."
+    assert "no person is available" in told(server, "Paint.")[0]["tool_call_error"]
 
 
 def test_nobody_consents_in_time_to_what_a_node_of_a_graph_does(
@@ -204,10 +244,10 @@ def test_the_last_result_of_a_turn_tells_of_what_is_open(
     engine: Engine, server: ModelServer
 ) -> None:
     two = calls(("user__input", {"question": "Well?"}), ("agent__list", {}))
-    converses(server, "Lead.", spawns("Paint."), two, replies("yes, do"), collects_all, DONE)
-    converses(server, "Paint.", calls(("wipe", {})), says("Painted."))
+    converses(server, "Lead.", spawns("Paint."), two, replies("red"), collects_all, DONE)
+    converses(server, "Paint.", calls(COLOUR), says("Painted."))
 
-    run_id = submit(engine, TOOLS)
+    run_id = submit(engine)
     engine.drive()
     assert engine.run(run_id).status == "waiting"
     engine.client.answer(run_id, "go on", "user__input")
@@ -216,10 +256,10 @@ def test_the_last_result_of_a_turn_tells_of_what_is_open(
     assert engine.run(run_id).output == "Done."
     assert told(server)[1] == {"answer": "go on"}
     last = told(server)[2]
-    assert [each["question"] for each in last["pending_escalations"]] == ["[confirm] Really?"]
+    assert [each["question"] for each in last["pending_escalations"]] == ["[ask] Which colour?"]
     assert "agent__reply_escalation" in last["escalation_instruction"]
     assert last["active_count"] == 1
-    assert "declined" in told(server, "Paint.")[0]["tool_call_error"]
+    assert told(server, "Paint.") == [{"answer": "red"}]
 
 
 def test_who_stands_between_is_not_told(engine: Engine, server: ModelServer) -> None:

@@ -7,13 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from sleipnir.scheduler.cli.app import cli
+from sleipnir.scheduler.config.user import user_name
 from sleipnir.scheduler.errors import AnswerRefused
 from sleipnir.scheduler.runs.events import ToolCalled
+from sleipnir.scheduler.runs.model import GuardedCall
+from sleipnir.scheduler.store.audit.log import AuditLog
 from sleipnir.scheduler.store.keys import run_key
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
 from tests.support.model_server import ModelServer, Reply, calls, fails, says
+from tests.support.redis_server import RedisServer
 
 TOOLS = '''
 def add(a: int, b: int) -> int:
@@ -368,30 +374,64 @@ def guarded(engine: Engine, server: ModelServer, **request: Any) -> str:
     return run_id
 
 
+def answer_guard(engine: Engine, run_id: str, text: str) -> None:
+    (question,) = engine.queries.questions(run_id)
+    engine.client.answer(run_id, text, question_id=question.question_id)
+
+
 def test_a_guarded_call_parks_until_a_person_agrees(engine: Engine, server: ModelServer) -> None:
     run_id = guarded(engine, server)
 
     waiting = engine.run(run_id)
     (question,) = engine.queries.questions(run_id)
-    engine.client.answer(run_id, "Y")
+    engine.client.answer(run_id, "Y", question_id=question.question_id)
     engine.drive()
 
     assert waiting.status == "waiting"
     assert (question.kind, question.text) == ("confirm", "Really wipe it?")
+    assert question.guarded_call == GuardedCall("wipe", {"what": "it"})
     assert engine.run(run_id).output == "done"
     assert results(server) == ['{"output":"wiped it"}']
     assert len(server.requests) == 2
     assert_consistent(engine.redis, runs=1)
 
 
-def test_a_person_may_decline(engine: Engine, server: ModelServer) -> None:
+@pytest.mark.parametrize("word", ["no", "N", "", "  "])
+def test_a_person_may_decline(engine: Engine, server: ModelServer, word: str) -> None:
     run_id = guarded(engine, server)
 
-    engine.client.answer(run_id, "no")
+    answer_guard(engine, run_id, word)
     engine.drive()
 
     assert engine.run(run_id).output == "done"
     assert "declined by a person" in results(server)[0]
+
+
+def test_consent_is_for_one_call_and_names_it(engine: Engine, server: ModelServer) -> None:
+    engine.configure(auto_confirm=False)
+    again = calls(("wipe", {"what": "it"}))  # a call like the first is another call all the same
+    server.script.add(again, again, calls(("wipe", {"what": "that"})), says("done"))
+    run_id = submit(engine, "tools: [wipe]")
+    engine.drive()
+    (first,) = engine.queries.questions(run_id)
+    with pytest.raises(AnswerRefused, match=r"(?s)must name.*what: it.*--question"):
+        engine.client.answer(run_id, "yes")
+    with pytest.raises(AnswerRefused, match="must name"):
+        engine.client.answer(run_id, "yes", "ask")
+    engine.client.answer(run_id, "yes", question_id=first.question_id)
+    engine.drive()
+
+    with pytest.raises(AnswerRefused, match="not open"):
+        engine.client.answer(run_id, "yes", question_id=first.question_id)
+    with pytest.raises(AnswerRefused, match="answered or withdrawn"):
+        engine.client.answer_question(first, "yes")
+    answer_guard(engine, run_id, "no")
+    engine.drive()
+    (third,) = engine.queries.questions(run_id)
+
+    assert third.guarded_call == GuardedCall("wipe", {"what": "that"})
+    assert results(server) == ['{"output":"wiped it"}', *results(server)[1:]]
+    assert "declined by a person" in results(server)[1]
 
 
 def test_an_answer_that_is_neither_yes_nor_no_is_refused(
@@ -400,7 +440,22 @@ def test_an_answer_that_is_neither_yes_nor_no_is_refused(
     run_id = guarded(engine, server)
 
     with pytest.raises(AnswerRefused, match="expected yes or no"):
-        engine.client.answer(run_id, "perhaps")
+        answer_guard(engine, run_id, "perhaps")
+
+
+def test_the_audit_log_tells_who_consented_to_what(
+    engine: Engine, server: ModelServer, redis_server: RedisServer
+) -> None:
+    run_id = guarded(engine, server)
+    (question,) = engine.queries.questions(run_id)
+
+    at = ["--redis", redis_server.url, "--question", question.question_id]
+    done = CliRunner().invoke(cli, ["answer", run_id, "y", *at])
+
+    act = AuditLog(engine.redis).newest(1).entries[0].act
+    assert done.exit_code == 0
+    assert (act.act, act.target, act.detail) == ("answer", question.question_id, "yes")
+    assert (act.who, act.via, act.call) == (user_name(), "cli", "wipe\n  what: it")
 
 
 def test_nobody_is_asked_where_nobody_is(engine: Engine, server: ModelServer) -> None:

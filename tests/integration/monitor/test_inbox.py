@@ -9,10 +9,12 @@ import pytest
 from sleipnir.scheduler.errors import AnswerInvalid
 from sleipnir.scheduler.runs.events import QuestionAnswered
 from sleipnir.scheduler.runs.model import Question, Run, Status
+from sleipnir.scheduler.store.audit.log import AuditLog
 from sleipnir.scheduler.views.inbox import answer_of_choices
 from sleipnir.worker.monitor.access import Access
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
+from tests.support.model_server import ModelServer, calls, says
 from tests.support.site import KEY, ServedSite
 
 ACCESS = Access(key=KEY)
@@ -163,6 +165,55 @@ def test_a_run_is_forked_by_the_form_on_its_page(engine: Engine, site: ServedSit
     assert prompts == ["two", "one"]
     acts = site.ask("/api/v1/audit?act=fork").json["acts"]
     assert [(act["via"], act["target"]) for act in acts] == [("page", run.run_id)] * 2
+
+
+GUARDED = """
+start: tidy
+nodes:
+  tidy: {type: llm, model: "openai:m", prompt: Tidy., tools: [wipe], next: z}
+  z: {type: end, output: "{{output}}"}
+"""
+TOOLS = '''
+def wipe(what: str, how: str = "") -> str:
+    """Removes something."""
+    from sleipnir.tool import guard
+
+    guard("Go on?")
+    return "wiped"
+'''
+
+
+def test_a_guarded_call_is_shown_wherever_it_is_answered_and_consent_is_for_it_alone(
+    engine: Engine, site: ServedSite, server: ModelServer
+) -> None:
+    long = "x" * 3_000 + "THE END"
+    more = calls(("wipe", {"what": "more", "how": long}))
+    server.script.add(calls(("wipe", {"what": "<all>"})), more, says("?"))
+    run = engine.finish(GUARDED, {"tools.py": TOOLS}, guarded=True)
+    (first,) = engine.queries.questions(run.run_id)
+    path = f"/inbox/{first.question_id}"
+
+    page_of_run = f"/runs/{run.run_id}"
+    pages = [site.ask(at, headers=COOKIE).text for at in (path, "/now", "/inbox", page_of_run)]
+    listed = site.ask("/api/v1/questions", headers=COOKIE).json["questions"]
+    done = answer(site, path, "yes")
+    engine.drive()
+    again = answer(site, path, "yes")
+    (second,) = engine.queries.questions(run.run_id)
+    whole, *others = [
+        site.ask(at, headers=COOKIE).text
+        for at in (f"/inbox/{second.question_id}", "/now", "/inbox", f"/runs/{run.run_id}")
+    ]
+
+    assert all("wipe\n  what: &lt;all&gt;</pre>" in page for page in pages)
+    assert listed[0]["guarded_call"] == {"function": "wipe", "arguments": {"what": "<all>"}}
+    assert (done[0], again[0]) == (303, 409)
+    assert "THE END" in whole
+    assert all("more characters" in page and "THE END" not in page for page in others)
+    assert all('value="yes"' not in page for page in others)
+    act = AuditLog(engine.redis).newest(9).entries[-1].act
+    assert (act.who, act.via, act.target) == ("operator", "page", first.question_id)
+    assert (act.detail, act.call) == ("yes", "wipe\n  what: <all>")
 
 
 def test_several_options_are_chosen_as_a_list() -> None:

@@ -10,6 +10,7 @@ from sleipnir.graphs.schema import MapNode
 from sleipnir.graphs.state import encode
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.consent import GUARD
 from sleipnir.scheduler.runs.events import (
     ChildStarted,
     QuestionAsked,
@@ -63,18 +64,22 @@ def wait(
     for other in events[:-1]:  # `park` can carry only the last event
         delivery.visit.services.narration.narrate(other)
     event = events[-1] if events else None
+    # Answers of people that the conversation has recorded by now.
+    consents = (call for call in delivery.begun.results if call.startswith(GUARD))
     parking = delivery.services.store.parking
-    parking.park(delivery.lease, waits, mode=mode, used=known, event=event, turn=turn)
+    used = (*known, *consents)
+    parking.park(delivery.lease, waits, mode=mode, used=used, event=event, turn=turn)
 
 
 def _question(delivery: Delivery, asked: Asked, order: int) -> Question:
     visit, begun = delivery.visit, delivery.begun
+    is_of_node = asked.call == QUESTION or asked.guarded_call is not None
     return Question(
         run_id=visit.run_id,
         root_run_id=begun.context.root or visit.run_id,
         agent=visit.graph.name,
         visit=delivery.lease.visit,
-        node=visit.node_id if asked.call == QUESTION else asked.call.partition("/")[0],
+        node=visit.node_id if is_of_node else asked.call.partition("/")[0],
         visit_number=begun.visit_number,
         kind=asked.kind,
         text=visit.mask(asked.text),
@@ -84,6 +89,7 @@ def _question(delivery: Delivery, asked: Asked, order: int) -> Question:
         call=asked.call,
         allowed_s=asked.allowed_s,
         order=order,
+        guarded_call=asked.guarded_call,
     )
 
 

@@ -233,6 +233,7 @@ class NotedActDocument(AnswerDocument):
     address: str
     detail: str
     waited_s: float | None
+    call: str = Field(description="the guarded call that an answer was about")
     run_id: str | None
 
 

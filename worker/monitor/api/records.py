@@ -36,6 +36,11 @@ class RunFailureDocument(FailureDocument):
     caused_by: list[NodeFailureDocument]
 
 
+class GuardedCallDocument(AnswerDocument):
+    function: str
+    arguments: dict[str, Any] = Field(description="with secrets masked")
+
+
 class QuestionDocument(AnswerDocument):
     question_id: str = Field(description="`RUN/VISIT`, as its address has it")
     run_id: str
@@ -48,6 +53,9 @@ class QuestionDocument(AnswerDocument):
     options: list[str]
     default: str | None
     validation: str | None
+    guarded_call: GuardedCallDocument | None = Field(
+        description="what a `confirm` of a guarded call consents to"
+    )
     asked_at: str
 
 

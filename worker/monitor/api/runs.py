@@ -337,6 +337,7 @@ class GivenAnswerDocument(AnswerDocument):
     by: str
     via: str
     waited_s: float | None
+    call: str = Field(description="the guarded call that it was about")
 
 
 class AnswerListDocument(AnswerDocument):

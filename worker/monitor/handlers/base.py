@@ -13,6 +13,7 @@ from tornado import web  # type: ignore[attr-defined]  # no stubs
 
 from sleipnir.scheduler.config.secrets import hidden
 from sleipnir.scheduler.errors import SleipnirError
+from sleipnir.scheduler.runs.model import GuardedCall
 from sleipnir.scheduler.store.audit.log import Act
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.monitor.access import Role, comes_from_elsewhere
@@ -168,7 +169,11 @@ class MonitorHandler(ResponseWriter):
         return "refused", self.site_path
 
     def noting(
-        self, name: str, detail: str = "", waited_s: float | None = None
+        self,
+        name: str,
+        detail: str = "",
+        waited_s: float | None = None,
+        call: GuardedCall | None = None,
     ) -> Callable[[str, str], None]:
         """Return a function that records an act of this visitor, given its target and outcome."""
         assert self.visitor is not None
@@ -183,6 +188,7 @@ class MonitorHandler(ResponseWriter):
             address=self.request.remote_ip or "",
             detail=detail,
             waited_s=waited_s,
+            call="" if call is None else call.to_text(),
         )
 
         def note(target: str, outcome: str) -> None:

@@ -11,6 +11,7 @@ from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import Graph
 from sleipnir.scheduler.cli.tables import questions as question_table
 from sleipnir.scheduler.errors import AnswerInvalid, AnswerRefused, RunNotFound
+from sleipnir.scheduler.runs.answers import accepted
 from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.keys import place_of
@@ -36,7 +37,7 @@ class AnswerHandler(ActingHandler):
         """Answer a question; if it is no longer open, no other one is answered instead."""
         question = await self._open(run_id, visit)
         assert self.visitor is not None
-        text, by = _text_of(question, fields), self.visitor.name
+        text, by = self._text_of(question, fields), self.visitor.name
         via = "api" if self.gives_json else "page"
 
         def give() -> None:
@@ -44,12 +45,27 @@ class AnswerHandler(ActingHandler):
 
         waited_s = await self.site.call(self.site.client.queries.waited_s, question)
         try:
-            await self.act("answer", question.question_id, give, detail=text, waited_s=waited_s)
+            await self.act(
+                "answer",
+                question.question_id,
+                give,
+                detail=text,
+                waited_s=waited_s,
+                call=question.guarded_call,
+            )
         except AnswerInvalid as error:
             raise Refused(Problem(422, "invalid", str(error))) from error
         except AnswerRefused as error:
             raise await self._answered(run_id, visit) from error
         return question
+
+    def _text_of(self, question: Question, fields: Mapping[str, Any]) -> str:
+        """Return the answer as its run will get it; one that is invalid, as it was given."""
+        text = _given_text(question, fields)
+        try:
+            return accepted(question, text, self.site.client.store.settings.value_limit_bytes)
+        except AnswerInvalid:
+            return text
 
     async def _open(self, run_id: str, visit: str) -> Question:
         found = await self.site.call(inbox.find_question, self.site.client, f"{run_id}/{visit}")
@@ -123,12 +139,18 @@ class InboxHandler(AnswerHandler):
             argument=self.text_argument,
             is_first=self.text_argument("cursor") is None,
             is_filtered=is_filtered,
-            is_marked=node is not None,
             alike=alike,
             done=self.text_argument("answered"),
             answered=answered,
             refused=refused,
-            suggestions=sorted({each for one in document["questions"] for each in one["options"]}),
+            suggestions=sorted(
+                {
+                    each
+                    for one in document["questions"]
+                    for each in one["options"]
+                    if not one["guarded_call"]
+                }
+            ),
         )
 
     async def _alike(self) -> list[Document]:
@@ -247,7 +269,7 @@ class QuestionPage(AnswerHandler):
             return None
 
 
-def _text_of(question: Question, fields: Mapping[str, Any]) -> str:
+def _given_text(question: Question, fields: Mapping[str, Any]) -> str:
     if question.kind == "checkbox" and fields["answer"] is None:
         return inbox.answer_of_choices(question, fields["choices"], fields["own"])
     answer = fields["answer"]

@@ -5,7 +5,8 @@
 --   <kind> open <since> <allowed> <detail>   since: ms; allowed: ms until its timer is due, -1: never
 --   <kind> done <result>
 -- Kinds; in parentheses the call ids that graph nodes use:
---   question    a person's answer (question); detail is the root whose model may give it, if any
+--   question    a person's answer (question; `guard-<digest>` for consent to a guarded call); detail
+--               is the root whose model may give it, if any
 --   child       the end of a run, whose id is the detail (child)
 --   map         the end of a map's last invocation (map)
 --   timer       only for its time (timer)

@@ -65,9 +65,9 @@ local function result_of(child_id)
 end
 
 -- The root whose model may answer a child's question, '' if none may; the question needs a time
--- limit.
-local function supervisor_of(run_id, allowed)
-  if allowed < 0 then return '' end
+-- limit. Consent to a guarded call is only ever a person's.
+local function supervisor_of(run_id, call, allowed)
+  if allowed < 0 or string.sub(call, 1, 6) == 'guard-' then return '' end
   local context = cjson.decode(redis.call('HGET', key('run', run_id), 'context') or '{}')
   return context.supervised and context.root or ''
 end
@@ -183,7 +183,7 @@ local function open_row(run_id, visit, v, wait)
     add('ZADD', timers, {now_ms + allowed, wait_timer(run_id, visit, call)})
   end
   if kind == 'question' then
-    local root = supervisor_of(run_id, allowed)
+    local root = supervisor_of(run_id, call, allowed)
     post_question(run_id, visit, call, detail, root)
     detail = root
   end

@@ -27,8 +27,8 @@ def test_choices_are_read_from_a_text(answer: str, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     ("word", "expected"),
     [
-        *((word, "yes") for word in ("", " ", "y", "YES", "True", "1")),
-        *((word, "no") for word in ("n", "No", "FALSE", "0")),
+        *((word, "yes") for word in ("y", "YES", "True", "1")),
+        *((word, "no") for word in ("", " ", "n", "No", "FALSE", "0")),
         ("yes, please", "yes, please"),
     ],
 )

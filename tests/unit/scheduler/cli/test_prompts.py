@@ -72,13 +72,19 @@ def test_a_choice_is_a_number_an_option_or_a_text_of_ones_own(
 
 @pytest.mark.parametrize(
     ("lines", "answer"),
-    [([""], "yes"), (["Y"], "yes"), ([" no "], "no"), (["maybe", "why?", "false"], "no")],
+    [
+        ([""], "no"),
+        (["  "], "no"),
+        (["Y"], "yes"),
+        ([" no "], "no"),
+        (["maybe", "why?", "false"], "no"),
+    ],
 )
 def test_consent_is_given_or_refused_and_nothing_else(lines: list[str], answer: str) -> None:
     person = Person(*lines)
 
     assert ask_for_consent(person.echo, person.read) == answer
-    assert person.shown.count("[Y/n] > ") == len(lines)
+    assert person.shown.count("[y/N] > ") == len(lines)
 
 
 def test_a_text_is_asked_for_until_it_is_valid() -> None:
