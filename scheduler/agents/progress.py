@@ -8,7 +8,9 @@ arguments.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from sleipnir.graphs.state import encode
@@ -20,6 +22,8 @@ _OF_ENGINE = ("agent__", "skill__", "todo__", "user__")
 
 # An equal call may fail so often before the model is told.
 _EQUAL_FAILURES = 3
+# Messages that are searched for earlier calls.
+_SEARCHED = 1_000
 _NOTICE = (
     "You have made this call several times, with this result each time. Repeating it will not help:"
     " do something else, or say what keeps you from going on."
@@ -58,6 +62,8 @@ class Standstill(NamedTuple):
 
 def standstill(messages: Sequence[Message], most: int) -> Standstill | None:
     """Return the last `most` turns of a conversation if none of them achieved anything."""
+    if _is_first_of_its_kind(messages):
+        return None
     turns = _last_turns(messages, 2 * most)
     if len(turns) < most:
         return None
@@ -110,6 +116,23 @@ def _noticed(message: Message) -> Message:
     if "tool_call_error" not in value:
         return message  # an alert says the same
     return {**message, "content": encode({**value, "notice": _NOTICE})}
+
+
+def _is_first_of_its_kind(messages: Sequence[Message]) -> bool:
+    """Return whether the last turn has a call that succeeded and was not made before.
+
+    That is progress, and what nearly every turn has; telling so is cheap.
+    """
+    last = [call for turn in _last_turns(messages, 1) for call in turn if call.failure() is None]
+    if not last:
+        return False
+    counts = Counter(
+        (function["name"], function["arguments"])
+        for message in islice(reversed(messages), _SEARCHED)
+        for call in message.get("tool_calls") or ()
+        if (function := call["function"])
+    )
+    return any(counts[call.name, call.arguments] == 1 for call in last)
 
 
 def _achieves(call: _Made, before: Sequence[_Made]) -> bool:

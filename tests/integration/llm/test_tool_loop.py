@@ -227,17 +227,17 @@ def test_a_conversation_ends_at_its_limit_and_what_it_used_counts(
     assert_consistent(engine.redis, runs=1)
 
 
-def test_of_two_calls_with_one_id_the_last_counts(
+def test_only_an_equal_call_with_the_same_id_is_the_same_call(
     engine: Engine, server: ModelServer, tmp_path: Path
 ) -> None:
-    twice = [{"name": "note", "arguments": {"text": text}, "id": "same"} for text in "ab"]
+    twice = [{"name": "note", "arguments": {"text": text}, "id": "same"} for text in "aba"]
     server.script.add(Reply(calls=twice), says("done"))
 
     submit(engine, "tools: [note]", tmp_path)
     engine.drive()
 
-    assert (tmp_path / "notes.txt").read_text() == "b\n"
-    assert [len(m["tool_calls"]) for m in server.requests[1].messages if "tool_calls" in m] == [1]
+    assert (tmp_path / "notes.txt").read_text() == "a\nb\n"
+    assert [len(m["tool_calls"]) for m in server.requests[1].messages if "tool_calls" in m] == [2]
 
 
 def test_the_last_turn_carries_out_nothing(

@@ -22,6 +22,7 @@ THOUGHTS = "thoughts"
 
 _EVERYWHERE = frozenset({"role", "content", "tool_calls", "name"})
 _OF_CALLS = ("id", "type", "function")
+_SEPARATE = frozenset({SENT_BY, THOUGHTS, *REASONING})
 
 # Some servers refuse a user's message right behind the result of a call, as it is where a turn
 # failed before the model could answer.
@@ -51,7 +52,7 @@ def provider_of(request: ModelRequest) -> str:
     return request.model.partition(":")[0]
 
 
-def messages_for(request: ModelRequest, *, reasoning: bool = True) -> list[dict[str, Any]]:
+def messages_for(request: ModelRequest, *, reasoning: bool = True) -> list[Message]:
     """Return a request's messages as its provider takes them.
 
     Args:
@@ -61,18 +62,20 @@ def messages_for(request: ModelRequest, *, reasoning: bool = True) -> list[dict[
     return list(_messages(request, provider, reasoning=reasoning))
 
 
-def _messages(request: ModelRequest, provider: str, *, reasoning: bool) -> Iterator[dict[str, Any]]:
+def _messages(request: ModelRequest, provider: str, *, reasoning: bool) -> Iterator[Message]:
     before = None
     for message in request.messages:
         role = message["role"]
         if (before, role) == ("tool", "user"):
-            yield dict(_UNANSWERED)
-        yield _said(message, provider, reasoning=reasoning) if role == "assistant" else {**message}
+            yield _UNANSWERED
+        yield _said(message, provider, reasoning=reasoning) if role == "assistant" else message
         before = role
 
 
-def _said(message: Message, provider: str, *, reasoning: bool) -> dict[str, Any]:
+def _said(message: Message, provider: str, *, reasoning: bool) -> Message:
     """Return what a model has said before; strict servers want `content` in any case."""
+    if _SEPARATE.isdisjoint(message):
+        return message if "content" in message else {**message, "content": ""}
     sent_by = message.get(SENT_BY)
     calls = _calls(message)
     sent = {"role": "assistant", "content": "", **message}
