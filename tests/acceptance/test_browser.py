@@ -173,6 +173,19 @@ def test_texts_of_others_stay_texts_on_every_page(
     narrow.context.close()
 
 
+def test_a_page_says_that_its_reader_is_signed_out(
+    engine: Engine, site: ServedSite, person: Person
+) -> None:
+    page = person.open("/runs")
+    page.locator("[data-live]:not([hidden])").wait_for()
+
+    person.context.clear_cookies()
+    engine.finish(GRAPH, FILES)
+
+    page.get_by_role("link", name="Sign in again").wait_for()
+    assert page.locator("[data-live]").is_hidden()
+
+
 class Held:
     """Requests of a page that are held until they may go on."""
 

@@ -71,6 +71,18 @@ def test_the_key_of_the_link_becomes_a_cookie_and_leaves_the_address(site: Serve
     assert "sleipnir monitor --link" in wrong.text
 
 
+def test_the_link_opens_every_page(engine: Engine, site: ServedSite) -> None:
+    deep = site.ask(f"/runs?status=failed&key={KEY}&agent=a", headers={})
+    wrong = site.ask("/runs?key=guessed", headers={})
+    parameter = site.ask("/runs/0123456789abcdef/state?key=guessed", headers=COOKIE)
+
+    assert (deep.status, deep.headers["Location"]) == (302, "/runs?status=failed&agent=a")
+    assert "HttpOnly" in deep.headers["Set-Cookie"]
+    assert (wrong.status, "Set-Cookie" in wrong.headers) == (401, False)
+    assert parameter.status == 404
+    assert site.ask(f"/api/v1/runs?key={KEY}", headers={}).status == 401
+
+
 def test_pages_allow_nothing_but_their_own_files(site: ServedSite) -> None:
     page = site.ask("/runs")
 

@@ -19,11 +19,11 @@ from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.monitor.access import Role, comes_from_elsewhere
 from sleipnir.worker.monitor.api.operations import operation_of
 from sleipnir.worker.monitor.handlers.arguments import TOKEN_FIELD
+from sleipnir.worker.monitor.handlers.link import COOKIE, enter
 from sleipnir.worker.monitor.handlers.responses import ResponseWriter
 from sleipnir.worker.monitor.problems import Problem, Refused, bad_request, problem_of
 from sleipnir.worker.monitor.site import Site, TooOften
 
-COOKIE = "sleipnir_monitor"
 # The same names as Flower's.
 SIGN_IN, SIGN_IN_COOKIE = "/login", "user"
 TOKEN_HEADER = "X-Form-Token"
@@ -87,6 +87,9 @@ class MonitorHandler(ResponseWriter):
         if self.visitor is not None and self.visitor.may.read:
             self.application.server.keep(self.request.connection.stream)
         self._require_rate(method)
+        is_page = self.needs[method] is not None and self.route != "other" and not self.gives_json
+        if method == "GET" and is_page and enter(self):
+            return
         self._require(self.needs[method])
         if method not in _READS:
             self.require_own_page()

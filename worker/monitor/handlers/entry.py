@@ -8,13 +8,11 @@ import mimetypes
 from tornado import web  # type: ignore[attr-defined]  # no stubs
 
 from sleipnir.scheduler.store.connection import require_ready
-from sleipnir.worker.monitor.admission.rates import source_of
 from sleipnir.worker.monitor.api.openapi import openapi_document
-from sleipnir.worker.monitor.handlers.base import COOKIE, MonitorHandler
+from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.problems import Problem, Refused
 from sleipnir.worker.monitor.site import assets, assets_version
 
-_COOKIE_DAYS = 30
 _YEAR_S = 365 * 86_400
 # An event loop with a longer lag cannot serve anyone.
 _MOST_LAG_S = 5.0
@@ -22,34 +20,10 @@ _REDIS_S = 1.0
 
 
 class EntryHandler(MonitorHandler):
-    """The entry page. Credentials in the address are moved to a cookie."""
+    """The entry page."""
 
     def get(self) -> None:
-        key, ticket = self.text_argument("key"), self.text_argument("ticket")
-        if key is None and ticket is None:
-            self.redirect("/now")
-            return
-        if not self.site.access.opens(key, ticket):
-            if wait_s := self.site.failed_sign_ins.take(f"{source_of(self.request.remote_ip)} "):
-                self.refuse_for(wait_s)
-            raise Refused(
-                Problem(
-                    401,
-                    "unauthorized",
-                    "this link is not the monitor's, or was used already",
-                    "`sleipnir monitor --link` prints the link that is good now",
-                )
-            )
-        self.set_cookie(
-            COOKIE,
-            self.site.access.cookie,
-            expires_days=_COOKIE_DAYS,
-            path=self.site.prefix or "/",
-            httponly=True,
-            samesite="Strict",
-            secure=self.request.protocol == "https",
-        )
-        self.redirect("/")
+        self.redirect("/now")
 
 
 class AssetHandler(MonitorHandler):

@@ -10,6 +10,13 @@ function tell(message) {
   for (const port of ports.keys()) port.postMessage(message);
 }
 
+// A stream does not say why it was refused.
+async function tellWhy() {
+  const me = await fetch(new URL("../../api/v1/me", location)).catch(() => null);
+  if (me?.status === 401) tell({ event: "signed-out" });
+  else tell({ event: "away", data: { reason: "The monitor does not answer" } });
+}
+
 function connect() {
   const topics = [...new Set([...ports.values()].flat())].filter((topic) => !over.has(topic));
   const wanted = topics.sort().slice(0, 20).join(",");
@@ -28,7 +35,7 @@ function connect() {
     if (source !== mine) return;
     mine.close();
     source = null;
-    tell({ event: "away", data: { reason: "The monitor does not answer" } });
+    tellWhy();
     failures += 1;
     const wait = Math.min(LONGEST_MS, 1000 * 2 ** failures);
     setTimeout(connect, wait * (0.5 + Math.random() / 2));

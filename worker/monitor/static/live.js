@@ -71,6 +71,7 @@ export async function look() {
   looking = null;
   const asked = location.href;
   const answer = await fetch(asked, { headers: { Accept: "text/html" } });
+  if (answer.status === 401 || answer.redirected) return tellSignedOut();
   if (!answer.ok) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   if (location.href !== asked) return; // a later look shows the address as it is by now
@@ -140,7 +141,19 @@ function tellAway(reason) {
   bar.hidden = reason === null;
 }
 
+// Nothing resumes by itself then.
+function tellSignedOut() {
+  const link = document.createElement("a");
+  link.href = location.href;
+  link.textContent = "Sign in again";
+  bar.replaceChildren("You are no longer signed in: this page is out of date. ", link);
+  document.body.classList.add("is-away");
+  bar.hidden = false;
+  dot.hidden = true;
+}
+
 function receive({ event, data }) {
+  if (event === "signed-out") return tellSignedOut();
   dot.hidden = event === "away";
   tellAway(event === "away" ? data.reason : null);
   if (event === "away" || event === "live") return;
