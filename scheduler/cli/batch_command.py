@@ -372,6 +372,8 @@ def print_status(client: Client, options: Options, name: str) -> int:
     parts = [f"{count:,} {status}" for status, count in counts.items()]
     lines = document["lines"]
     of = "" if lines is None or lines == document["runs"] else f" of {lines:,} lines"
+    if document["removed"]:
+        parts.append(f"{document['removed']:,} removed")
     used = document["usage"]
     spent = f"; {amount(used['total_tokens'])} tokens, {usd(used['cost_usd'])}"
     click.echo(

@@ -92,9 +92,10 @@ Of the limits of model calls, `{limits}:…`, all in one slot; all expire but `s
 Shared:
     sleipnir:bundle:<digest>   string  a packed agent directory; swept when unused
     sleipnir:bundles           zset    digest → last submission that used it, ms
-    sleipnir:batch:<batch>     hash    a batch's `agent` and number of input `lines`; expires after
-                                       twice the retention time. Also the name of the channel that
-                                       announces the batch's runs as they end
+    sleipnir:batch:<batch>     hash    a batch's `agent`, its number of input `lines`, and the sums
+                                       of its removed runs, `removed <field of batchtally>`; expires
+                                       after twice the retention time. Also the name of the channel
+                                       that announces the batch's runs as they end
     sleipnir:cache:<digest>    string  a model's reply, by its request; expires as its node says
     sleipnir:index:<address>   string  hash of a knowledge base's packed index, number of its parts
     sleipnir:index:<address>:<digest>:<n> string  a part of it; all expire, later if something

@@ -10,7 +10,7 @@ from sleipnir.scheduler.runs.reasons import cause_of, fixed_part
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.batches import BatchQueries, BatchRow
 from sleipnir.scheduler.store.queries.filters import RunFilter
-from sleipnir.scheduler.views.documents import Document, ended_document
+from sleipnir.scheduler.views.documents import Document, ended_document, failure_documents
 from sleipnir.scheduler.views.grouping import FailureGroup, OneFailure, grouped
 from sleipnir.scheduler.views.limits import limits_document
 from sleipnir.scheduler.views.pages import page_document
@@ -77,10 +77,11 @@ def progress_document(
     Args:
         read: whether to read when runs ended; without that the rate is not known.
     """
-    total = max(batch["runs"], batch["lines"] or 0)
-    left = total - sum(batch[status] for status in FINAL)
+    total = max(batch["runs"], batch["lines"] or batch["runs"] + batch["removed"])
+    ended = min(total, batch["removed"] + sum(batch[status] for status in FINAL))
+    left = total - ended
     rate = _rate(queries.last_ends(batch["batch"]), now_ms) if read and batch["open"] else None
-    ended, cost = total - left, batch["usage"]["cost_usd"]
+    cost = batch["usage"]["cost_usd"]
     return {
         "total": total,
         "rate_per_minute": rate,
@@ -126,11 +127,23 @@ def batch_report(client: Client, name: str) -> Document | None:
         **progress_document(client.queries, document, client.queries.now_ms()),
         "budget": next((each for each in budgets if each["name"] == f"batch:{name}"), None),
         "errors_of": len(found),
-        "errors": [_group_document(group, failures) for group in groups],
+        "errors": [
+            _group_document(group, failures, _cause(client, failures[group.first][0]))
+            for group in groups
+        ],
     }
 
 
-def _group_document(group: FailureGroup, failures: Sequence[tuple[RunRow, Failure]]) -> Document:
+def _cause(client: Client, row: RunRow) -> Document | None:
+    """Return the first node failure before a run failed; it may have caused that."""
+    (run,) = client.queries.runs([row.run_id]) if row.failed_nodes else (None,)
+    earlier = [] if run is None else failure_documents(client.queries.failures(run))
+    return earlier[0] if earlier else None
+
+
+def _group_document(
+    group: FailureGroup, failures: Sequence[tuple[RunRow, Failure]], cause: Document | None
+) -> Document:
     """Failures of one kind; those of a batch are in the order of their runs, the newest first."""
     (run, why), (oldest, _) = failures[group.first], failures[group.last]
     return {
@@ -140,6 +153,7 @@ def _group_document(group: FailureGroup, failures: Sequence[tuple[RunRow, Failur
         "example": why.message,
         "text": fixed_part(why.message),
         "cause": cause_of(why.code, why.node, why.message),
+        "caused_by": cause,
         "run_id": run.run_id,
         "first_at": to_rfc3339(oldest.ended_at or oldest.created_at),
         "newest_at": to_rfc3339(run.ended_at or run.created_at),
@@ -155,6 +169,7 @@ def batch_document(row: BatchRow, *, now_ms: int) -> Document:
         "lines": row.lines,
         "runs": row.runs,
         **{status: getattr(row, status) for status in STATUSES},
+        "removed": row.removed,
         "usage": {"total_tokens": row.tokens, "cost_usd": row.cost_usd},
         "last_activity": None if active is None else to_rfc3339(active),
         "age_s": None if active is None else (now_ms - active) / 1000,

@@ -265,7 +265,7 @@ def documents() -> dict[str, dict[str, Any]]:
         visits={},
     )
     row = RunRow("r", "ask", Status.WAITING, ("review",), 0, NO_USAGE, None, None, "r", None, {})
-    batch = BatchRow("b", "ask", 1, 0, 1, 0, 0, 0, 0, 0, 0, 0.0)
+    batch = BatchRow("b", "ask", 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0.0)
     of_run = run_document(run, {}, steps=0, now_ms=0)
     times = NodeTimes("draft", 1, 1, 1, NO_USAGE)
     question = Question("r", "r", "ask", "1/q", "q", 1, "input", "?", (), None, None)

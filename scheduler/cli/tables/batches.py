@@ -18,11 +18,13 @@ def lines_of(batches: Iterable[Mapping[str, Any]], *, fit: bool = True) -> list[
 
 def _row(batch: Mapping[str, Any]) -> tuple[str, ...]:
     unsuccessful = sum(batch[status] for status in _UNSUCCESSFUL)
-    total = batch["runs"] if batch["lines"] is None else batch["lines"]
+    runs = batch["runs"] + batch["removed"]
+    total = runs if batch["lines"] is None else batch["lines"]
+    done = min(total, batch["succeeded"] + unsuccessful + batch["removed"])
     return (
         formatting.first_line(batch["batch"]),
         batch["agent"] or "-",
-        f"{batch['succeeded'] + unsuccessful:,}/{total:,}",
+        f"{done:,}/{total:,}",
         formatting.amount(unsuccessful),
         formatting.amount(batch["waiting"]),
         formatting.amount(batch["open"]),

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.runs.model import FINAL
 from sleipnir.scheduler.store.keys import ALL_PARTITIONS, batch_key
 from sleipnir.scheduler.store.queries.cursors import Position, to_cursor
 from sleipnir.scheduler.store.queries.indexes import Page, Span, find_page, position_of
 from sleipnir.scheduler.store.queries.totals import TotalQueries
 
+_REMOVED = (*map(str, sorted(FINAL)), "tokens", "cost", "unpriced")
+_REMOVED_FIELDS = tuple(f"removed {field}" for field in _REMOVED)
 # As in lua/lib/indexes.lua: ends of a batch's runs that each partition keeps, and for how long.
 ENDS_KEPT = 20
 ENDS_KEPT_MS = 3_600_000
@@ -29,7 +32,8 @@ class BatchRow:
     failed: int
     cancelled: int
     timed_out: int
-    tokens: int  # of ended runs, like the cost
+    removed: int  # ended runs that are no longer stored
+    tokens: int  # of ended runs, removed ones included, like the cost
     cost_usd: float | None  # None if any part has no known price
 
     @property
@@ -86,13 +90,13 @@ class BatchQueries(TotalQueries):
         tallies, activities = self.batch_tallies(names), self._last_activities(names)
         with self._redis.pipeline(transaction=False) as pipe:
             for name in names:
-                pipe.hmget(batch_key(name), "agent", "lines")
+                pipe.hmget(batch_key(name), "agent", "lines", *_REMOVED_FIELDS)
             announced = pipe.execute()
         return [
-            _row(name, tally, activities.get(name), agent, lines)
-            if tally or lines is not None
+            _row(name, tally, activities.get(name), agent, lines, _counts(removed))
+            if tally or lines is not None or any(removed)
             else None
-            for name, tally, (agent, lines) in zip(names, tallies, announced, strict=True)
+            for name, tally, (agent, lines, *removed) in zip(names, tallies, announced, strict=True)
         ]
 
     def last_ends(self, batch: str) -> list[int]:
@@ -139,9 +143,19 @@ class BatchQueries(TotalQueries):
         }
 
 
+def _counts(removed: Sequence[str | None]) -> dict[str, int]:
+    return {field: int(count or 0) for field, count in zip(_REMOVED, removed, strict=True)}
+
+
 def _row(
-    name: str, tally: Mapping[str, int], active: int | None, agent: str | None, lines: str | None
+    name: str,
+    tally: Mapping[str, int],
+    active: int | None,
+    agent: str | None,
+    lines: str | None,
+    removed: Mapping[str, int],
 ) -> BatchRow:
+    unpriced = tally.get("unpriced", 0) + removed["unpriced"]
     return BatchRow(
         name=name,
         agent=agent,
@@ -153,6 +167,7 @@ def _row(
         failed=tally.get("failed", 0),
         cancelled=tally.get("cancelled", 0),
         timed_out=tally.get("timed_out", 0),
-        tokens=tally.get("tokens", 0),
-        cost_usd=None if tally.get("unpriced") else tally.get("cost", 0) / 1e9,
+        removed=sum(removed[str(status)] for status in FINAL),
+        tokens=tally.get("tokens", 0) + removed["tokens"],
+        cost_usd=None if unpriced else (tally.get("cost", 0) + removed["cost"]) / 1e9,
     )

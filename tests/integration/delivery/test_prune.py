@@ -12,11 +12,13 @@ from click.testing import CliRunner, Result
 from sleipnir.scheduler import removal
 from sleipnir.scheduler.cli.app import cli
 from sleipnir.scheduler.cli.many import agreement
+from sleipnir.scheduler.cli.tables.batches import lines_of
 from sleipnir.scheduler.errors import RunNotFound
 from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.store.audit.log import AuditLog
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.filters import RunFilter
+from sleipnir.scheduler.views.batches import batch_page, progress_document
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
 from tests.support.redis_server import RedisServer
@@ -166,3 +168,22 @@ def test_what_goes_on_meanwhile_stays_and_what_is_left_is_found_again(
     assert runs.run_ids[3] in left.run_ids
     assert (len(left.run_ids), left.is_whole) == (2, True)
     assert engine.run(runs.run_ids[0]).status not in {Status.FAILED, Status.CANCELLED}
+
+
+def test_a_batch_still_tells_what_its_removed_runs_were(engine: Engine, call: Any) -> None:
+    engine.store.batches.announce("night", "asks", 4)
+    for answer in ("long", "longer", "x"):
+        ends(engine, answer=answer, batch="night")
+    engine.submit_agent("asks", ASKING, batch="night")
+
+    call("--batch", "night", "--status", "succeeded", "--yes")
+    (row,) = engine.queries.batch_rows(["night"])
+    document = batch_page(engine.queries, "night")
+
+    assert row is not None
+    assert document is not None
+    assert (row.runs, row.removed, row.failed) == (2, 2, 1)
+    assert (document["removed"], document["usage"]["cost_usd"]) == (2, 0.0)
+    assert progress_document(engine.queries, document, engine.clock())["total"] == 4
+    assert "3/4" in "\n".join(lines_of([document]))
+    assert_consistent(engine.redis, runs=2)

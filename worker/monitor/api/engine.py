@@ -15,6 +15,7 @@ from sleipnir.worker.monitor.api.records import (
     FileChangeDocument,
     ListedRunDocument,
     MarkedRunDocument,
+    NodeFailureDocument,
     PageDocument,
     SearchedDocument,
     TypicalDocument,
@@ -44,6 +45,9 @@ class BatchErrorDocument(AnswerDocument):
     example: str
     text: str = Field(description="common part of their messages, to search runs by")
     cause: str = Field(description="finds runs that failed alike")
+    caused_by: NodeFailureDocument | None = Field(
+        description="of the example: its first tolerated failure"
+    )
     run_id: str
     first_at: str
     newest_at: str

@@ -131,6 +131,7 @@ class BatchDocument(AnswerDocument):
     cancelled: int
     timed_out: int
     usage: BatchUsageDocument
+    removed: int = Field(description="ended runs that are no longer stored")
     last_activity: str | None
     age_s: float | None
 

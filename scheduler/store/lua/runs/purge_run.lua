@@ -13,6 +13,14 @@ if r.agent and not r.parent then
     kept_ms = retention_ms}), 'PX', retention_ms)
 end
 unlist_run(run_id, r)
+if r.batch and not r.parent then
+  -- Its batch still tells what it was and cost.
+  local record, tally = 'sleipnir:batch:' .. r.batch, 'batchtally:' .. r.batch
+  sum_up(r, 1, function(name, field, n)
+    if name == tally then count_in(record, 'removed ' .. field, n) end
+  end)
+  write_undone_by(nil, 'PEXPIRE', record, string.format('%.0f', 2 * retention_ms))
+end
 local sessions = partition .. ':sessions'
 if r.session and redis.call('HGET', sessions, r.session) == run_id then
   write('HDEL', sessions, r.session)
