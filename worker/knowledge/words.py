@@ -26,6 +26,8 @@ with warnings.catch_warnings():
 COMMON_WORDS: frozenset[str] = STOP_WORDS
 
 _MOST_STEMS = 100_000
+# The rest of a longer word, as in encoded data, does not count.
+_LONGEST_WORD = 200
 
 # Combining marks, as vowels of Indic scripts are, are part of a word.
 _MARKS = "".join(chr(n) for n in range(0x300, 0xAC00) if unicodedata.category(chr(n))[0] == "M")
@@ -70,11 +72,11 @@ def _parts(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _indexed(part: str, is_unspaced: bool) -> tuple[str, ...]:
-    return (*part, *_pairs(part)) if is_unspaced else _stems(part)
+    return (*part, *_pairs(part)) if is_unspaced else _stems(part[:_LONGEST_WORD])
 
 
 def _asked(part: str, is_unspaced: bool) -> tuple[str, ...]:
-    return (_pairs(part) or (part,)) if is_unspaced else _stems(part)
+    return (_pairs(part) or (part,)) if is_unspaced else _stems(part[:_LONGEST_WORD])
 
 
 def _pairs(run: str) -> tuple[str, ...]:

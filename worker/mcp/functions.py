@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from difflib import get_close_matches
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -227,9 +228,7 @@ class _Resolution:
     def _offer_tool(self, server: McpServer, tool: McpTool, name: str) -> None:
         if (server.name, tool.name) in self._direct:
             return
-        name = _legal(name)
-        if name in self._taken:
-            name = _legal(f"{server.name}__{name}")
+        name = self._free_name(server, _legal(name))
         invoke = self._servers.invoke
         self._direct.add((server.name, tool.name))
         self._add(
@@ -241,6 +240,14 @@ class _Resolution:
                 lambda arguments, limit: invoke(server, tool, arguments, limit),
             )
         )
+
+    def _free_name(self, server: McpServer, name: str) -> str:
+        """Return the name, or one like it if it is taken: names differ in what is not legal."""
+        for free in (name, _legal(f"{server.name}__{name}")):
+            if free not in self._taken:
+                return free
+        numbered = (f"{name[: _LONGEST_NAME - 5]}_{number}" for number in count(2))
+        return next(free for free in numbered if free not in self._taken)
 
     def _add(self, function: McpFunction) -> None:
         if function.name not in self._taken:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -261,6 +262,16 @@ def test_a_list_ends_with_a_page_that_brings_nothing_new(
     assert names(resolved) == [*(f"t{n}" for n in range(60)), "last"]
     assert resolved.warnings == ()
     assert (tmp_path / "listed.json.asked").read_text().count("once") == 3
+
+
+def test_tools_whose_names_become_equal_are_all_offered(agent: Agent, tmp_path: Path) -> None:
+    long = "x" * 70
+    tools = ["東京", "大阪", "京都", "奈良", f"{long}1", f"{long}2", f"{long}3"]
+
+    resolved = listing(agent, tmp_path, {"tools": [{"name": name} for name in tools]})
+
+    assert len(set(names(resolved))) == len(tools)
+    assert all(re.fullmatch(r"[\w-]{1,64}", name) for name in names(resolved))
 
 
 def test_pictures_reach_models_as_their_size(agent: Agent, tmp_path: Path) -> None:
