@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sleipnir.scheduler.store.keys import run_key
+from sleipnir.worker.monitor.drawings import Drawings
 from tests.support.browser import Person, chromium
 from tests.support.engine import Engine
 from tests.support.site import ServedSite
@@ -248,6 +249,20 @@ def test_a_drawing_is_one_stop_of_the_tab_key(engine: Engine, person: Person) ->
     assert page.evaluate("document.activeElement.matches('a.node.is-chosen')")
     page.go_back()
     page.get_by_text("Choose a node.").wait_for()
+    assert person.complaints.all == []
+
+
+def test_a_drawing_that_takes_longer_appears_by_itself(
+    engine: Engine, site: ServedSite, person: Person
+) -> None:
+    run_id = engine.finish(SHAPE, {"go.sh": "echo '{}'"}).run_id
+    site.site.drawings = Drawings(engine.client, max_wait_s=0)
+
+    page = person.open(f"/runs/{run_id}/graph")
+    page.get_by_text("There is no drawing: the graph is still being laid out").wait_for()
+    page.locator("svg.graph").wait_for()
+
+    site.site.drawings.close()
     assert person.complaints.all == []
 
 

@@ -34,7 +34,7 @@ _PROCESSES = 2
 _LIMIT_S = 5.0
 _MOST_WAITING = 20
 # A page waits for its drawing up to this long, and is shown without it then.
-_MAX_WAIT_S = 3.0
+_MAX_WAIT_S = 5.0
 # A row shows the first of these states that any of its nodes has.
 _TELLING: Final = (
     *("failed", "timed_out", "waiting", "running", "queued", "staged", "interrupted"),

@@ -207,17 +207,24 @@ class RunPage(RunHandler):
             document = await self.graph(of, step)
         except BundleError as error:
             nothing = dict.fromkeys(("svg", "chosen", "definition"))
-            return {**nothing, "nodes": [], "row": [], "why": str(error), "step": step}
+            return {
+                **nothing,
+                "nodes": [],
+                "row": [],
+                "why": str(error),
+                "step": step,
+                "is_coming": False,
+            }
         chosen = self.text_argument("node") or _worth_a_look(head)
         drawing = await self.site.call(self.site.drawings.of, of)
         drawing = await self.site.call(drawing.including, document["arrows"])
         row = drawing.row_of(chosen) if chosen else ()
         known = chosen if chosen in drawing.graph.nodes else None
-        svg, why = None, None
+        svg, why, is_coming = None, None, False
         try:
             svg = await self._svg(of, drawing, document, row[0] if row else chosen)
         except (DrawingTooLarge, DrawingNotReady) as error:
-            why = str(error)
+            why, is_coming = str(error), isinstance(error, DrawingNotReady)
         return {
             "svg": svg,
             "nodes": document["nodes"],
@@ -226,6 +233,7 @@ class RunPage(RunHandler):
             "row": [each for each in document["nodes"] if each["id"] in row],
             "step": step,
             "why": why,
+            "is_coming": is_coming,
         }
 
     async def _svg(self, of: Run, drawing: Drawing, document: Document, chosen: str | None) -> str:

@@ -6,6 +6,7 @@ const LARGEST = 4;
 const MANY = 60; // nodes; more get a map of the whole
 const DRAG_PX = 4; // less is a click
 const PLAY_MS = 30_000; // at most so long from the first step to the last one
+const AGAIN_MS = 2_000; // until a drawing that is being laid out is asked for again
 const frame = document.querySelector("[data-graph]");
 const drawing = () => frame.querySelector("svg.graph");
 const nodes = () => [...frame.querySelectorAll("a.node")];
@@ -302,4 +303,6 @@ if (frame !== null && drawing() !== null) {
   listenToLinks();
   // Its part of the page may say why there is no drawing any more.
   mark.addEventListener("fresh", () => frame.isConnected && refresh());
+} else if (document.querySelector("[data-again]") !== null) {
+  setTimeout(() => location.reload(), AGAIN_MS);
 }
