@@ -229,6 +229,11 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "a Python or bash script with a syntax error",
             "the line is that of the script; nothing of it was run",
         ),
+        "E219": Code(
+            "a document of a knowledge base that is not built is missing or cannot be read",
+            "the message has each file and the reason; leave out what is not text by naming files "
+            "or patterns (`docs/*.md`)",
+        ),
         "E601": Code(
             "`dynamic_instructions` without a function for them",
             "a function `_instructions` in the tools file",

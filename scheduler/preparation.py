@@ -53,8 +53,8 @@ from sleipnir.scheduler.runs.model import SHIPPED
 with lazy_imports():
     from sleipnir.scheduler import knowledge_documents
 
-# The error that a person at a terminal can resolve.
-_NOT_BUILT = "E208"
+# The errors that a person at a terminal can resolve.
+_NOT_BUILT, _UNREADABLE = "E208", "E219"
 _DESCRIPTION_CHARACTERS = 200  # of an agent, as shown to models
 
 
@@ -272,9 +272,12 @@ class Preparation:
             InvalidAgent: there are errors.
         """
         findings = validate(agent, self._resources)
-        if self._choose is not None and _error_codes(findings) <= {_NOT_BUILT}:
+        can_be_asked = {_NOT_BUILT, _UNREADABLE}
+        if self._choose is not None and _error_codes(findings) <= can_be_asked:
             self._choices.update(choices_for(agent, self._settings, self._choose))
             findings = validate(agent, self._resources) if self._choices else findings
+        if self._choose is not None:  # it asks whether to leave them out
+            findings = tuple(each for each in findings if each.code != _UNREADABLE)
         if _error_codes(findings):
             raise InvalidAgent(findings)
         return findings
@@ -344,6 +347,7 @@ def resources_of(
         rag_template=settings.rag_template,
         rag_reranker_model=settings.rag_reranker_model,
         rag_absolute_paths=settings.rag_absolute_paths,
+        document_bytes=settings.rag_document_max_bytes,
         document_loaders=loader_names(settings.document_loaders),
         has_local_model=find_spec("wordllama") is not None,
         knowledge_directory=data_dir() / "kb",

@@ -42,6 +42,7 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     files.programs_can_be_parsed,
     files.environment_files_can_be_read,
     knowledge.documents_stay_inside,
+    knowledge.documents_can_be_read,
     knowledge.knowledge_is_there,
     knowledge.models_are_there,
     knowledge.knowledge_is_as_it_was_built,

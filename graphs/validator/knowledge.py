@@ -1,11 +1,11 @@
-"""Rules about knowledge bases: E207, E208, E211, E217, E609, W004, W601, W604, W605."""
+"""Rules about knowledge bases: E207, E208, E211, E217, E219, E609, W004, W601, W604, W605."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.finding import Finding, printable
 from sleipnir.graphs.document.loader import Agent
 from sleipnir.graphs.knowledge.bases import bases_of
 from sleipnir.graphs.knowledge.build_settings import (
@@ -30,6 +30,7 @@ from sleipnir.graphs.knowledge.sources import classify, may_read
 from sleipnir.graphs.models import is_known_model
 from sleipnir.graphs.schema import RagNode
 from sleipnir.graphs.validator.context import Context
+from sleipnir.graphs.validator.documents import LocalDocuments
 from sleipnir.graphs.validator.resources import Resources
 from sleipnir.records import dataclass
 
@@ -42,6 +43,12 @@ def documents_stay_inside(context: Context) -> Iterator[Finding]:
     """E207: local documents belong to the agent, unless a setting of the engine allows others."""
     for base in _bases_of_graph(context):
         yield from _documents_stay_inside(base)
+
+
+def documents_can_be_read(context: Context) -> Iterator[Finding]:
+    """E219: what an unbuilt knowledge base is to be built from."""
+    for base in _bases_of_graph(context):
+        yield from _documents_can_be_read(base)
 
 
 def knowledge_is_there(context: Context) -> Iterator[Finding]:
@@ -85,10 +92,11 @@ def retrieved_text_is_kept(context: Context) -> Iterator[Finding]:
 
 
 def findings_of_normal(agent: Agent, resources: Resources) -> Iterator[Finding]:
-    """E207, E211, E609, W601, W604, W605 for the documents of a `config.yaml`."""
+    """E207, E211, E219, E609, W601, W604, W605 for the documents of a `config.yaml`."""
     for described in bases_of(agent):
         base = _Base(agent, resources, described.node_id, described.documents, None, ())
         yield from _documents_stay_inside(base)
+        yield from _documents_can_be_read(base)
         yield from _models_are_there(base)
         if missing := lacking(resources.rag_template or DEFAULT):
             message = f"rag_template, a setting of the engine, lacks {' and '.join(missing)}"
@@ -205,6 +213,23 @@ def _documents_stay_inside(base: _Base) -> Iterator[Finding]:
         if not allowed:
             message = f"document '{document}' lies outside the agent directory"
             yield base.finding("E207", message, "documents", index)
+
+
+def _documents_can_be_read(base: _Base) -> Iterator[Finding]:
+    resources, directory = base.resources, base.agent.directory
+    limit, loaders = resources.document_bytes, resources.document_loaders
+    if limit is None or base.why_unusable() is not None or base.pointer() is not None:
+        return
+    absolute = resources.rag_absolute_paths
+    documents = LocalDocuments(directory, loaders, limit, absolute=absolute)
+    for index, document in enumerate(base.documents):
+        entry = classify(document, loaders)
+        if not may_read(directory, entry, allow_absolute=absolute):
+            continue  # E207 says so
+        if why := documents.problem(entry):
+            message = printable(f"document '{document}': {why}")
+            hint = "leave it out of `documents`, or have a loader convert it (document_loaders)"
+            yield base.finding("E219", message, "documents", index, hint=hint)
 
 
 def _models_are_there(base: _Base) -> Iterator[Finding]:

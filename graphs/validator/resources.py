@@ -35,6 +35,8 @@ class Resources:
     rag_template: str | None = None
     rag_reranker_model: str | None = None
     rag_absolute_paths: bool = False
+    # Largest document of a knowledge base; None: documents are not read.
+    document_bytes: int | None = None
     # Whether the embedding model of the extra `local` is installed.
     has_local_model: bool = True
     # Names of the commands that load documents; each is an extension and a prefix of paths.

@@ -112,15 +112,22 @@ def test_by_words_alone_where_nothing_is_found_the_message_is_as_it_was(
     assert "./docs/empty.md" in built[0]
 
 
-def test_documents_that_cannot_be_read_fail_the_run(engine: Engine) -> None:
+def test_documents_that_cannot_be_read_are_refused_before_anything_runs(engine: Engine) -> None:
     engine.configure(rag_embedding_model="none")
 
-    run_id = engine.submit_normal(CONFIG, prompt="who barks?")
+    with pytest.raises(InvalidAgent, match="E219 document 'docs': no file matches"):
+        engine.submit_normal(CONFIG, prompt="who barks?")
+
+
+def test_documents_without_text_fail_the_run(engine: Engine) -> None:
+    engine.configure(rag_embedding_model="none")
+
+    run_id = engine.submit_normal(CONFIG, {"docs/blank.md": " "}, prompt="who barks?")
     engine.drive()
 
     failure = engine.failure(run_id)
     assert failure.code == "R020"
-    assert "agent 'talker': documents cannot be read: docs" in failure.message
+    assert "agent 'talker': no document" in failure.message
 
 
 def test_unless_somebody_says_how_to_build_them_it_goes_on_without(

@@ -159,22 +159,27 @@ def test_a_branch_of_a_map_gives_what_it_found(engine: Engine) -> None:
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        ({}, "docs: no file matches"),
-        ({"docs/a.md": "  \n"}, "no document"),
+        ({}, "'docs': no file matches"),
         ({"docs/a.md": "nul \0 byte"}, "./docs/a.md: it is not text"),
-        ({**DOCS, "docs/.x": ""}, ""),
     ],
 )
-def test_documents_that_cannot_be_read_fail_the_run_by_name(
+def test_documents_that_cannot_be_read_are_refused_before_anything_runs(
     engine: Engine, files: dict[str, str], words: str
 ) -> None:
-    if not words:
-        assert state_of(engine, "cats", files)["sources"]
-        return
-    message = message_of(engine, files)
+    with pytest.raises(InvalidAgent, match=f"E219 .*{words}"):
+        engine.submit(GRAPH, files, prompt="cats")
 
-    assert message.startswith("agent 'tested', rag node 'look_up': ")
-    assert words in message
+    assert engine.newest_runs() == []
+
+
+def test_documents_without_text_fail_the_run(engine: Engine) -> None:
+    message = message_of(engine, {"docs/a.md": "  \n"})
+
+    assert message.startswith("agent 'tested', rag node 'look_up': no document")
+
+
+def test_hidden_files_are_no_documents(engine: Engine) -> None:
+    assert state_of(engine, "cats", {**DOCS, "docs/.x": ""})["sources"]
 
 
 def test_a_binary_file_and_one_that_is_too_large_are_told_together(engine: Engine) -> None:
@@ -182,10 +187,11 @@ def test_a_binary_file_and_one_that_is_too_large_are_told_together(engine: Engin
     directory = engine.write("tested", GRAPH, DOCS)
     (directory / "docs" / "image.png").write_bytes(b"\x89PNG\xff\xfe")
 
-    message = message_of(engine, {"docs/long.md": "x" * 31})
+    with pytest.raises(InvalidAgent) as refused:
+        engine.submit(GRAPH, {"docs/long.md": "x" * 31}, prompt="cats")
 
-    assert "./docs/image.png: it is not text in UTF-8" in message
-    assert "./docs/long.md: it is larger than" in message
+    assert "./docs/image.png: it is not text in UTF-8" in str(refused.value)
+    assert "./docs/long.md: it is larger than" in str(refused.value)
 
 
 def test_a_knowledge_base_over_its_limit_is_an_error(engine: Engine) -> None:
