@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from sleipnir.graphs.state import decode, encode
+from sleipnir.scheduler.runs.answers import nearest_option
 from sleipnir.scheduler.runs.consent import consent
 
 AskKind: TypeAlias = Literal["ask", "confirm", "input", "checkbox"]
@@ -41,7 +42,7 @@ def answered(kind: AskKind, options: Sequence[str], answer: str) -> dict[str, An
         return {"answers": chosen(options, answer)}
     if kind == "confirm":
         return {"answer": consent(answer) or answer}
-    return {"answer": answer}
+    return {"answer": nearest_option(options, answer) if kind == "ask" else answer}
 
 
 def chosen(options: Sequence[str], answer: str) -> list[str]:
@@ -52,9 +53,10 @@ def chosen(options: Sequence[str], answer: str) -> list[str]:
     found = _json_array(answer)
     if found is not None:
         return found
-    if answer in options:
-        return [answer]
-    parts = [part.strip() for part in answer.split(",")]
+    choice = nearest_option(options, answer)
+    if choice in options:
+        return [choice]
+    parts = [nearest_option(options, part) for part in answer.split(",")]
     return parts if all(part in options for part in parts) else [answer]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sleipnir.scheduler.cli.asking.answering import give
 from sleipnir.scheduler.cli.connect import lacking_process
 from sleipnir.scheduler.cli.narration.narrator import Narrator
-from sleipnir.scheduler.cli.prompts import ask, call_lines
+from sleipnir.scheduler.cli.prompts import ask, call_lines, ignore_early
 from sleipnir.scheduler.cli.terminal import Withdrawn, show
 from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.errors import AnswerRefused
@@ -48,6 +48,7 @@ class Attachment:
         stays: whether to stay attached while the run waits for a person.
         streams: whether to show model output from now on, if the run is streamed.
         narrator: shows the events; None: as `run` does.
+        take_early: gets what was typed before a question was on the screen, which is no answer.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Attachment:
         stays: bool,
         streams: bool = False,
         narrator: Narrator | None = None,
+        take_early: Callable[[str], None] = ignore_early,
     ) -> None:
         # Runs survive outages of Redis, so watching them should, too.
         told = partial(options.say, "Redis is not available; retrying (Ctrl-C exits)")
@@ -70,6 +72,7 @@ class Attachment:
         self._options = options
         self._asks = asks
         self._stays = stays
+        self._take_early = take_early
         # The last event read, of the run and its children.
         self._positions = {run_id: "0"}
         self._over: dict[str, str] = {}  # the same for ended child runs
@@ -190,7 +193,7 @@ class Attachment:
             return question in self._records.questions(question.run_id)
 
         try:
-            text = ask(question, is_open)
+            text = ask(question, is_open, self._take_early)
             give(self._client, question, text)
         except (EOFError, KeyboardInterrupt):
             # Waiting costs nothing: leave it as it is; a later Ctrl-C cancels.

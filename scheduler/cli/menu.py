@@ -1,4 +1,8 @@
-"""A terminal menu, navigated with the arrow keys."""
+"""A terminal menu: options are chosen with the arrow keys, by number, or by typing.
+
+What is typed is shown below the options, and is what Enter sends: a number or an option means that
+option, anything else is an answer of one's own. With nothing typed, Enter takes the marked line.
+"""
 
 from __future__ import annotations
 
@@ -6,129 +10,193 @@ import os
 import select
 import shutil
 import sys
-import termios
-import tty
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import click
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.cli.formatting import first_line
-from sleipnir.scheduler.cli.terminal import read_input
-from sleipnir.scheduler.cli.terminal_output import control, shortened, style
+from sleipnir.scheduler.cli.terminal import keys_unbuffered, read_input
+from sleipnir.scheduler.cli.terminal_output import control, printable, shortened, style
+from sleipnir.scheduler.runs.answers import nearest_option
 
 OTHER = "another answer …"
 
 _LEAST_ROWS = 3
+_PROMPT = "> "
 _UP = ("\x1b[A", "\x1bOA")
 _DOWN = ("\x1b[B", "\x1bOB")
 _ENTER = ("\r", "\n")
+_DELETE = ("\x7f", "\x08")
+_DELETE_ALL = "\x15"
 _TICK = " "
 _END_OF_FILE = "\x04"
 # An escape sequence arrives at once, unlike keys typed after the Escape key.
 _SEQUENCE_S = 0.05
 
 
-def choose(options: Sequence[str], is_open: Callable[[], bool]) -> str | None:
-    """Let the person pick an option; return None for an answer of their own.
+@dataclass(frozen=True, slots=True)
+class Choosing:
+    """What a person has chosen, ticked and typed so far."""
+
+    options: tuple[str, ...]
+    marked: int = 0  # the line at which Enter is pressed; the last one is `OTHER`
+    typed: str = ""
+    ticked: frozenset[int] | None = None  # None: one option is chosen
+
+    @property
+    def count(self) -> int:
+        """The number of lines."""
+        return len(self.options) + 1
+
+    def after(self, key: str) -> Choosing:
+        """Return the selection after a key."""
+        if key in _UP or key in _DOWN:
+            step = -1 if key in _UP else 1
+            return replace(self, marked=(self.marked + step) % self.count, typed="")
+        if key in _DELETE:
+            return self._with(self.typed[:-1])
+        if key == _DELETE_ALL:
+            return self._with("")
+        if key == _TICK and self.ticked is not None and self._ticks_now():
+            ticked = self.ticked ^ ({self.marked} - {len(self.options)})
+            return replace(self, ticked=ticked, typed="")
+        return self._with(self.typed + key) if key.isprintable() else self
+
+    def answer(self) -> str | list[str] | None:
+        """Return what Enter sends: an option, several, or a text; None: ask for a text."""
+        if not self.typed.strip() and self.marked == len(self.options):
+            return None
+        if self.ticked is not None:
+            if not self.typed.strip():
+                return [option for n, option in enumerate(self.options) if n in self.ticked]
+            return typed_choices(self.options, self.typed)
+        if not self.typed.strip():
+            return self.options[self.marked]
+        if self.typed.strip() == str(self.count):
+            return None
+        return typed_choice(self.options, self.typed)
+
+    def _with(self, typed: str) -> Choosing:
+        """Return the selection with another text, and the line marked that it means."""
+        choice = typed_choice(self.options, typed)
+        if typed.strip() == str(self.count):
+            marked = len(self.options)
+        else:
+            marked = self.options.index(choice) if choice in self.options else self.marked
+        return replace(self, typed=typed, marked=marked)
+
+    def _ticks_now(self) -> bool:
+        """Whether a space ticks the marked line; otherwise it is part of a text."""
+        text = self.typed.strip()
+        return not text or (text.isdecimal() and 1 <= int(text) <= self.count)
+
+
+def typed_choice(options: Sequence[str], text: str) -> str:
+    """Return the option that a typed text means, by its number or as it is written, or the text."""
+    choice = nearest_option(options, text)
+    number = text.strip()
+    if choice not in options and number.isdecimal() and 1 <= int(number) <= len(options):
+        return options[int(number) - 1]
+    return choice
+
+
+def typed_choices(options: Sequence[str], text: str) -> list[str] | str:
+    """Return the options that a text means, separated by commas, or the text if it is no list."""
+    choices = [typed_choice(options, part) for part in text.split(",") if part.strip()]
+    return choices if all(choice in options for choice in choices) else text.strip()
+
+
+def choose(
+    options: Sequence[str], is_open: Callable[[], bool], *, above: int = 1, several: bool = False
+) -> str | list[str] | None:
+    """Let the person choose; return an option, a text, or None to be asked for a text.
+
+    Args:
+        above: rows of the screen that the question takes, which stays visible if possible.
+        several: whether options are ticked with the space bar, and a list is returned.
 
     Raises:
         EOFError: the person pressed Ctrl-D.
         Withdrawn: `is_open` turned false.
     """
-    chosen = _enter_at([*options, OTHER], is_open)
-    return None if chosen == len(options) else options[chosen]
+    selection = Choosing(tuple(options), ticked=frozenset() if several else None)
+    rows = _rows(selection.count, above)
+    with keys_unbuffered():
+        try:
+            _draw(selection, rows)
+            while (key := _read_key(is_open)) not in _ENTER:
+                if key == _END_OF_FILE:
+                    raise EOFError
+                selection = selection.after(key)
+                control(f"\r\x1b[{len(rows)}A")
+                rows = window(rows, selection.marked)
+                _draw(selection, rows)
+        finally:
+            control("\n")
+    return selection.answer()
 
 
-def choose_several(options: Sequence[str], is_open: Callable[[], bool]) -> list[str] | None:
-    """Let the person tick options with the space bar; return None for an answer of their own.
-
-    Raises:
-        EOFError, Withdrawn: as `choose`.
-    """
-    ticked: set[int] = set()
-    chosen = _enter_at([*options, OTHER], is_open, ticked)
-    if chosen == len(options):
-        return None
-    return [option for place, option in enumerate(options) if place in ticked]
+def _rows(count: int, above: int) -> range:
+    """Return the range of lines shown first: all, if they fit below the question."""
+    left = shutil.get_terminal_size().lines - above - 2
+    return range(min(count, max(_LEAST_ROWS, left)))
 
 
-def _enter_at(
-    entries: Sequence[str], is_open: Callable[[], bool], ticked: set[int] | None = None
-) -> int:
-    """Return the index of the entry at which Enter is pressed.
-
-    Args:
-        ticked: the ticked entries; None: no ticking. The last entry cannot be ticked.
-    """
-    chosen, rows = 0, _rows(len(entries))
-    with _keys_unbuffered():
-        _draw(entries, chosen, rows, ticked)
-        while (key := _read_key(is_open)) not in _ENTER:
-            if key == _END_OF_FILE:
-                raise EOFError
-            if key == _TICK and ticked is not None and chosen < len(entries) - 1:
-                ticked ^= {chosen}
-            chosen = moved(chosen, key, len(entries))
-            control(f"\x1b[{len(rows)}A")
-            rows = window(rows, chosen)
-            _draw(entries, chosen, rows, ticked)
-    return chosen
-
-
-def moved(chosen: int, key: str, count: int) -> int:
-    """Return the position after a key: arrows wrap around, a digit jumps to that entry."""
-    if key in _UP:
-        return (chosen - 1) % count
-    if key in _DOWN:
-        return (chosen + 1) % count
-    if key.isdecimal() and 1 <= int(key) <= count:
-        return int(key) - 1
-    return chosen
-
-
-def _rows(count: int) -> range:
-    """Return the range of entries shown first: all, if they fit below the question."""
-    return range(min(count, max(_LEAST_ROWS, shutil.get_terminal_size().lines - 2)))
-
-
-def window(rows: range, chosen: int) -> range:
-    """Return the shown range, moved just enough to contain the chosen entry."""
-    move = min(0, chosen - rows.start) + max(0, chosen - rows[-1])
+def window(rows: range, marked: int) -> range:
+    """Return the shown range, moved just enough to contain the marked line."""
+    move = min(0, marked - rows.start) + max(0, marked - rows[-1])
     return range(rows.start + move, rows.stop + move)
 
 
-def _draw(entries: Sequence[str], chosen: int, rows: range, ticked: set[int] | None) -> None:
+def _draw(selection: Choosing, rows: range) -> None:
+    """Draw the lines, and below them what is typed, where the cursor stays."""
     width = shutil.get_terminal_size().columns
-    for place in rows:
+    entries = [*selection.options, OTHER]
+    sent = selection.answer() if selection.typed.strip() else None
+    for n in rows:
         # Arrows at the edges mean that there is more.
-        more = "↑" if place == rows[0] > 0 else "↓" if place == rows[-1] < len(entries) - 1 else " "
-        mark = "➤" if place == chosen else more
-        box = "" if ticked is None or place == len(entries) - 1 else _box(place in ticked)
-        line = f"{mark} {place + 1}) {box}{first_line(entries[place], width)}"
+        more = "↑" if n == rows[0] > 0 else "↓" if n == rows[-1] < len(entries) - 1 else " "
+        is_sent = n == selection.marked and (
+            not selection.typed.strip() or sent is None or entries[n] == sent
+        )
+        box = "" if selection.ticked is None or n == len(entries) - 1 else _box(n, selection.ticked)
+        line = f"{'➤' if is_sent else more} {n + 1}) {box}{first_line(entries[n], width)}"
         control("\r\x1b[K")
-        click.echo(style(shortened(line, width - 1), err=True, bold=place == chosen), err=True)
+        click.echo(style(shortened(line, width - 1), err=True, bold=is_sent), err=True)
+    control("\r\x1b[K")
+    line = printable(selection.typed)[-(width - len(_PROMPT) - 1) :]
+    click.echo(f"{_PROMPT}{line}", err=True, nl=False)
 
 
-def _box(is_ticked: bool) -> str:
-    return "[x] " if is_ticked else "[ ] "
-
-
-@contextmanager
-def _keys_unbuffered() -> Iterator[None]:
-    """Read keys unbuffered and without echo; Ctrl-C still works."""
-    before = termios.tcgetattr(sys.stdin)
-    try:
-        tty.setcbreak(sys.stdin)
-        yield
-    finally:
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+def _box(n: int, ticked: frozenset[int]) -> str:
+    return "[x] " if n in ticked else "[ ] "
 
 
 def _read_key(is_open: Callable[[], bool]) -> str:
-    """Read one key: an escape sequence for an arrow, Ctrl-D for the end of input."""
-    terminal = sys.stdin.fileno()
+    """Read one key: a character or an escape sequence; Ctrl-D at the end of input."""
     key = read_input(1, is_open)
-    if key == b"\x1b" and select.select([terminal], [], [], _SEQUENCE_S)[0]:
-        key += os.read(terminal, 2)
+    if key == b"\x1b":
+        key += _rest_of_sequence()
+    elif key and key[0] >= 0xC0:  # a character of several bytes
+        left = 1 + (key[0] >= 0xE0) + (key[0] >= 0xF0)
+        while left and (more := _at_once()):
+            key, left = key + more, left - 1
     return key.decode(errors="replace") or _END_OF_FILE
+
+
+def _rest_of_sequence() -> bytes:
+    """Read the rest of an escape sequence, so that none of it counts as typed."""
+    rest = _at_once()
+    while rest.startswith(b"[") and (len(rest) == 1 or not 0x40 <= rest[-1] <= 0x7E):
+        if not (more := _at_once()):
+            break
+        rest += more
+    return rest + _at_once() if rest == b"O" else rest
+
+
+def _at_once() -> bytes:
+    """Read a byte that belongs to the one before."""
+    terminal = sys.stdin.fileno()
+    return os.read(terminal, 1) if select.select([terminal], [], [], _SEQUENCE_S)[0] else b""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.terminal import read_line, show
+from sleipnir.scheduler.cli.terminal import read_line, rows_of, show, typed_so_far
 from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.runs.answers import satisfies
 from sleipnir.scheduler.runs.consent import consent
@@ -21,13 +21,27 @@ Echo = Callable[[str], None]
 ReadLine = Callable[[], str]
 
 
-def ask(question: Question, is_open: Callable[[], bool] = lambda: True) -> str:
+def ignore_early(_: str) -> None:
+    """Say that what was typed before a question does not answer it."""
+    show("  what was typed before this question does not answer it\n")
+
+
+def ask(
+    question: Question,
+    is_open: Callable[[], bool] = lambda: True,
+    take_early: Callable[[str], None] = ignore_early,
+) -> str:
     """Ask the person at the terminal, and return the answer.
+
+    Args:
+        take_early: gets what was typed before the question was on the screen.
 
     Raises:
         EOFError: the person pressed Ctrl-D.
         Withdrawn: `is_open`, which is polled, said that no answer is needed any more.
     """
+    if early := typed_so_far():
+        take_early(early)
     show("".join(f"  {line}\n" for line in call_lines(question)))
     show(f"? {question.text}\n")
     read = partial(read_line, is_open)
@@ -35,21 +49,22 @@ def ask(question: Question, is_open: Callable[[], bool] = lambda: True) -> str:
         return ask_for_text(question, show, read)
     if question.kind == "confirm":
         return ask_for_consent(show, read)
-    options, has_menu = question.options, os.environ.get("TERM", "dumb") != "dumb"
-    if question.kind == "checkbox" and not (options and has_menu):
-        return ask_for_several(options, show, read)
-    if question.kind == "checkbox":
+    if question.options and os.environ.get("TERM", "dumb") != "dumb":
+        return _ask_by_menu(question, is_open) or ask_for_choice((), show, read)
+    if question.kind == "checkbox" and question.options:
+        return ask_for_several(question.options, show, read)
+    return ask_for_choice(question.options, show, read)
+
+
+def _ask_by_menu(question: Question, is_open: Callable[[], bool]) -> str | None:
+    """Ask with a menu; return None if the person wants to write an answer."""
+    several = question.kind == "checkbox"
+    rows = rows_of(f"? {question.text}")
+    if several:
         show("  space selects, Enter answers\n")
-        ticked = menu.choose_several(options, is_open)
-        if ticked is not None:
-            return json.dumps(ticked, ensure_ascii=False)
-        return ask_for_choice((), show, read)
-    if options and has_menu:
-        chosen = menu.choose(options, is_open)
-        if chosen is not None:
-            return chosen
-        options = ()
-    return ask_for_choice(options, show, read)
+        rows += 1
+    chosen = menu.choose(question.options, is_open, above=rows, several=several)
+    return json.dumps(chosen, ensure_ascii=False) if isinstance(chosen, list) else chosen
 
 
 def call_lines(question: Question) -> list[str]:
@@ -85,11 +100,10 @@ def ask_for_choice(options: Sequence[str], echo: Echo, read: ReadLine) -> str:
         echo(f"  {number}) {option}\n")
     if options:
         echo("  enter a number, or your own answer\n")
-    numbered = {str(number): option for number, option in enumerate(options, 1)}
     while True:
         echo("> ")
         if text := read():
-            return text if text in options else numbered.get(text, text)
+            return menu.typed_choice(options, text)
 
 
 def ask_for_several(options: Sequence[str], echo: Echo, read: ReadLine) -> str:
@@ -97,9 +111,5 @@ def ask_for_several(options: Sequence[str], echo: Echo, read: ReadLine) -> str:
     for number, option in enumerate(options, 1):
         echo(f"  {number}) {option}\n")
     echo("  enter numbers separated by commas, nothing for none, or your own answer\n> ")
-    text = read()
-    numbered = {str(number): option for number, option in enumerate(options, 1)}
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if all(part in numbered or part in options for part in parts):
-        return json.dumps([numbered.get(part, part) for part in parts], ensure_ascii=False)
-    return text
+    chosen = menu.typed_choices(options, read())
+    return json.dumps(chosen, ensure_ascii=False) if isinstance(chosen, list) else chosen

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import sys
-from collections.abc import Callable
+import termios
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import click
 
-from sleipnir.scheduler.cli.terminal_output import printable
+from sleipnir.scheduler.cli.terminal_output import printable, width_of
 
 # How often to check a question that may be answered elsewhere meanwhile.
 _LOOK_S = 1.0
@@ -27,6 +31,32 @@ def is_terminal() -> bool:
 def show(text: str) -> None:
     """Print to the terminal without adding a line end."""
     click.echo(printable(text), err=True, nl=False)
+
+
+@contextmanager
+def keys_unbuffered() -> Iterator[None]:
+    """Read keys unbuffered and without echo; Ctrl-C still works."""
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        tty.setcbreak(sys.stdin, termios.TCSANOW)  # what was typed before is not lost
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def typed_so_far() -> str:
+    """Return what was typed and not read yet, complete lines or not."""
+    terminal, typed = sys.stdin.fileno(), b""
+    with keys_unbuffered():
+        while select.select([terminal], [], [], 0)[0] and (more := os.read(terminal, 4096)):
+            typed += more
+    return typed.decode(errors="replace").replace("\r", "\n")
+
+
+def rows_of(text: str) -> int:
+    """Return the rows of the screen that a text takes."""
+    width = max(1, shutil.get_terminal_size().columns)
+    return sum(max(1, -(-width_of(line) // width)) for line in printable(text).split("\n"))
 
 
 def read_line(is_open: Callable[[], bool] = lambda: True) -> str:

@@ -126,12 +126,29 @@ def accepted(question: Question, text: str, limit_bytes: int) -> str:
         if agreed is None:
             raise AnswerInvalid(f"'{text}' is not a valid answer: expected yes or no")
         return agreed
+    if question.kind in ("approval", "ask"):
+        return nearest_option(question.options, text)
     if not satisfies(question, text):
         raise AnswerInvalid(
             f"the answer has {len(text)} characters, which does not satisfy "
             f"{question.validation}; the question stays open"
         )
     return text
+
+
+def nearest_option(options: Sequence[str], text: str) -> str:
+    """Return the option that an answer means, or the answer without the blanks around it.
+
+    It means the option that it equals, or else the only one that it equals but for case and the
+    blanks around it.
+    """
+    if text in options:
+        return text
+    plain = text.strip()
+    if plain in options:
+        return plain
+    near = {option for option in options if option.strip().casefold() == plain.casefold()}
+    return near.pop() if len(near) == 1 else plain
 
 
 def satisfies(question: Question, text: str) -> bool:

@@ -181,6 +181,44 @@ def test_each_message_to_a_graph_is_a_run_of_its_own(sleipnir: Sleipnir) -> None
     assert terminal.end() == (0, "shipped it\n")
 
 
+SHIPPER = """
+start: approve
+nodes:
+  approve:
+    type: approval
+    question: "Ship {{initial_prompt}}?"
+    options: ["yes", "no"]
+    routes: {"yes": shipped, "no": refused}
+    on_other: refused
+  shipped: {type: end, output: shipped}
+  refused: {type: end, output: refused}
+"""
+
+
+def test_a_message_typed_before_a_question_is_a_message_and_no_answer(sleipnir: Sleipnir) -> None:
+    sleipnir.write("shipper", SHIPPER)
+    terminal = sleipnir.on_terminal("chat", "shipper")
+    terminal.wait_for(READY)
+    terminal.type("it" + ENTER)
+    terminal.type("that" + ENTER + "and th")
+    terminal.wait_for("? Ship it?")
+    terminal.wait_for("another answer")
+    terminal.type("no" + ENTER)
+    terminal.wait_for("> that")
+    terminal.wait_for("? Ship that?")
+    terminal.wait_for("another answer")
+    terminal.type("no" + ENTER)
+    terminal.wait_for("and th")
+    terminal.type("is" + ENTER)
+    terminal.wait_for("? Ship and this?")
+    terminal.wait_for("another answer")
+    terminal.type("no" + ENTER)
+    terminal.wait_for(READY)
+    terminal.type(CTRL_D)
+
+    assert terminal.end() == (0, "refused\n" * 3)
+
+
 def test_the_documents_of_an_answer_are_named(sleipnir: Sleipnir) -> None:
     directory = sleipnir.project / "agents" / "reader"
     directory.mkdir()

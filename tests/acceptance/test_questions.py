@@ -95,6 +95,7 @@ def test_a_parked_runs_document_holds_its_question(sleipnir: Sleipnir) -> None:
         "options": ["yes", "no"],
         "default": None,
         "validation": None,
+        "guarded_call": None,
         "asked_at": document["question"]["asked_at"],
     }
 
@@ -184,6 +185,31 @@ def test_a_question_is_asked_on_a_terminal(sleipnir: Sleipnir) -> None:
     terminal.type("\n")
 
     assert terminal.end() == (0, "shipped as R1\n")
+
+
+@pytest.mark.parametrize(
+    ("typed", "output"), [("no", "refused"), (" No ", "refused"), ("nö", "told: nö")]
+)
+def test_what_is_typed_at_a_menu_is_what_is_sent(
+    sleipnir: Sleipnir, typed: str, output: str
+) -> None:
+    terminal = sleipnir.on_terminal("run", "release", "it", TERM="xterm")
+
+    terminal.wait_for("another answer")
+    terminal.type(typed + ENTER)
+
+    assert terminal.end() == (0, f"{output}\n")
+
+
+def test_what_was_typed_before_a_question_does_not_answer_it(sleipnir: Sleipnir) -> None:
+    terminal = sleipnir.on_terminal("run", "release", "it", TERM="xterm")
+
+    terminal.type(f"{ENTER}{ENTER}no{ENTER}par")
+    terminal.wait_for("does not answer it")
+    terminal.wait_for("another answer")
+    terminal.type(f"no{ENTER}")
+
+    assert terminal.end() == (0, "refused\n")
 
 
 def test_a_terminal_without_a_cursor_gets_numbers(sleipnir: Sleipnir) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from sleipnir.graphs.schema import ApprovalNode
+from sleipnir.scheduler.runs.answers import nearest_option
 from sleipnir.worker.executors.updates import require_rendered, update_state
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Asked, Outcome, Wrote
 
 
 def run_approval(visit: Visit[ApprovalNode]) -> Outcome:
-    """Ask the question; with the answer, unaltered, choose the route.
+    """Ask the question; with the answer choose the route.
 
     Raises:
         NodeFailed: R001, if the question refers to something that is not in the state.
@@ -21,7 +22,7 @@ def run_approval(visit: Visit[ApprovalNode]) -> Outcome:
     text = require_rendered(node.question, "question", visit)
     if visit.resumed_with is None:
         return Asked("approval", text, tuple(dict.fromkeys(node.options)))
-    choice = visit.resumed_with["answer"]
+    choice = nearest_option(node.options, visit.resumed_with["answer"])
     writes: dict[str, Any] = {}
     update_state(visit, writes, {"choice": choice})
     return Wrote(writes, (node.routes.get(choice, node.on_other),))

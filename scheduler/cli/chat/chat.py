@@ -91,6 +91,7 @@ class Chat:
         self._clears_todos = False
         self._stays = True
         self._code = ExitCode.SUCCEEDED
+        self._early = ""  # what was typed while an answer was awaited
 
     def stay(self, read: Reader) -> ExitCode:
         """Read and send messages until the end of the input, or until a question is left open."""
@@ -100,7 +101,7 @@ class Chat:
                 self._follow(self._left.run_id)
             while self._stays:
                 try:
-                    message = read()
+                    message = self._next_early() or read(self._take_rest())
                 except KeyboardInterrupt:  # the line is discarded
                     self._options.say("Ctrl-D leaves")
                     continue
@@ -112,6 +113,24 @@ class Chat:
             return ExitCode.SUCCEEDED if is_terminal() and not is_open else self._code
         finally:
             self._forget_temporary()
+
+    def _next_early(self) -> str | None:
+        """Return the next line that was typed early; as a message it is shown again."""
+        line, end, rest = self._early.partition("\n")
+        if not end:
+            return None
+        self._early = rest
+        if line.strip():
+            self._show([f"> {line}"])
+        return line or self._next_early()
+
+    def _take_rest(self) -> str:
+        """Return what was typed early of the next message, which is not complete."""
+        rest, self._early = self._early, ""
+        return rest
+
+    def _keep_early(self, typed: str) -> None:
+        self._early += "".join(char for char in typed if char == "\n" or char.isprintable())
 
     # ---- beginning and end
 
@@ -211,6 +230,7 @@ class Chat:
             stays=False,
             streams=self._options.streams_replies if narrator is None else narrator.streams,
             narrator=narrator or Narrator(self._options),
+            take_early=self._keep_early,
         )
         try:
             begin()

@@ -21,8 +21,9 @@ with lazy_imports():
 if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyPressEvent
 
-# Returns the next message, or None at the end of the input; Ctrl-C raises KeyboardInterrupt.
-Reader: TypeAlias = Callable[[], str | None]
+# Given what was typed of it already, returns the next message, or None at the end of the input;
+# Ctrl-C raises KeyboardInterrupt.
+Reader: TypeAlias = Callable[[str], str | None]
 
 _PROMPT = "> "
 _FOR_ITS_OWNER = 0o600
@@ -37,15 +38,15 @@ def reader_for(agent: str) -> Reader:
     return _Editor(data_dir() / "chat" / agent)
 
 
-def _from_pipe() -> str | None:
+def _from_pipe(_: str) -> str | None:
     line = sys.stdin.readline()
     return line.rstrip("\n") if line else None
 
 
-def _from_plain_terminal() -> str | None:
-    show(_PROMPT)
+def _from_plain_terminal(begun: str) -> str | None:
+    show(f"{_PROMPT}{begun}")
     try:
-        return read_line()
+        return begun + read_line()
     except EOFError:
         return None
 
@@ -69,9 +70,9 @@ class _Editor:
             output=output,
         )
 
-    def __call__(self) -> str | None:
+    def __call__(self, begun: str) -> str | None:
         try:
-            return self._session.prompt()
+            return self._session.prompt(default=begun)
         except EOFError:
             return None
 

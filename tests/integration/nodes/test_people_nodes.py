@@ -67,17 +67,24 @@ def test_an_approval_posts_its_rendered_question(engine: Engine) -> None:
     [
         ("yes please", "yes: yes please"),
         ("no", "no: no"),
-        ("Yes please", "other: Yes please"),
-        (" no\n", "other:  no\n"),
+        ("Yes please", "yes: yes please"),
+        (" no\n", "no: no"),
+        (" nope \r\n", "other: nope"),
         ("1", "other: 1"),
         ("", "other: "),
         ("{{what}}", "other: {{what}}"),
     ],
 )
-def test_an_answer_is_taken_as_it_is_and_picks_the_route(
+def test_an_answer_picks_the_route_of_the_option_it_is_like(
     engine: Engine, answer: str, output: str
 ) -> None:
     assert answered(engine, APPROVAL, answer, state={"what": "it"}).output == output
+
+
+def test_an_answer_given_ahead_is_the_option_it_is_like(engine: Engine) -> None:
+    run = engine.finish(APPROVAL, state={"what": "it"}, answers={"a": ["YES PLEASE\n"]})
+
+    assert run.output == "yes: yes please"
 
 
 def test_a_route_without_an_option_is_still_a_route(engine: Engine) -> None:

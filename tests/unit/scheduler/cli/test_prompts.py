@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sleipnir.scheduler.cli.menu import moved, window
+from sleipnir.scheduler.cli.menu import Choosing, window
 from sleipnir.scheduler.cli.prompts import (
     ask_for_choice,
     ask_for_consent,
@@ -107,12 +107,68 @@ def test_an_empty_text_without_a_default_is_an_answer() -> None:
     assert ask_for_text(a_question(), lambda _: None, Person("").read) == ""
 
 
+UP, DOWN, DELETE = "\x1b[A", "\x1b[B", "\x7f"
+FORTY = tuple(f"option{n}" for n in range(1, 41))
+
+
 @pytest.mark.parametrize(
-    ("key", "place"),
-    [("\x1b[A", 2), ("\x1bOA", 2), ("\x1b[B", 1), ("3", 2), ("4", 0), ("0", 0), ("x", 0)],
+    ("options", "keys", "answer"),
+    [
+        (("publish", "drop"), "", "publish"),
+        (("publish", "drop"), [UP], None),
+        (("publish", "drop"), ["\x1bOA", UP], "drop"),
+        (("publish", "drop"), [DOWN, "\x1b[3~"], "drop"),
+        (("publish", "drop"), "drop", "drop"),
+        (("publish", "drop"), " DROP ", "drop"),
+        (("publish", "drop"), "dro", "dro"),
+        (("publish", "drop"), ["d", DELETE], "publish"),
+        (("publish", "drop"), ["x", "y", "\x15"], "publish"),
+        (("publish", "drop"), ["x", DOWN], "drop"),
+        (("publish", "drop"), "2", "drop"),
+        (("publish", "drop"), "3", None),
+        (("publish", "drop"), "4", "4"),
+        (("publish", "drop"), "0", "0"),
+        (("publish", "drop"), "not yet, 2 days", "not yet, 2 days"),
+        (FORTY, "37", "option37"),
+        (("10", "2"), "2", "2"),
+        (("Yes", "yes"), "yes", "yes"),
+        (("Yes", "yes"), "YES", "YES"),
+        ((" é ", "é é"), "É", " é "),
+    ],
 )
-def test_keys_move_through_three_entries_from_the_first(key: str, place: int) -> None:
-    assert moved(0, key, 3) == place
+def test_what_is_typed_is_what_is_sent(
+    options: tuple[str, ...], keys: Sequence[str], answer: str | None
+) -> None:
+    selection = Choosing(options)
+
+    for key in keys:
+        selection = selection.after(key)
+
+    assert selection.answer() == answer
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        ("", []),
+        ([" ", DOWN, " "], ["tea", "milk"]),
+        (["2", " ", " "], []),
+        (["2", " "], ["milk"]),
+        ([UP, " "], None),
+        ("3,1", ["rum", "tea"]),
+        ("Milk, tea", ["milk", "tea"]),
+        ("some water", "some water"),
+    ],
+)
+def test_several_options_are_ticked_or_typed(
+    keys: Sequence[str], answer: list[str] | str | None
+) -> None:
+    selection = Choosing(("tea", "milk", "rum"), ticked=frozenset())
+
+    for key in keys:
+        selection = selection.after(key)
+
+    assert selection.answer() == answer
 
 
 @pytest.mark.parametrize(
