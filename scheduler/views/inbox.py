@@ -57,6 +57,12 @@ def form_document(
     }
 
 
+def route_of(question: Question, graph: Graph | None, answer: str) -> str | None:
+    """Return the node that an answer leads to, if its node has routes."""
+    node = graph.nodes.get(question.node) if graph is not None else None
+    return node.routes.get(answer, node.on_other) if isinstance(node, ApprovalNode) else None
+
+
 def _read_document(
     client: Client, run_id: str, node: Node, mask: Callable[[Any], Any]
 ) -> list[Document]:

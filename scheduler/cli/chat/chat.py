@@ -23,6 +23,7 @@ from sleipnir.scheduler.cli.asking.instructions import with_instructions
 from sleipnir.scheduler.cli.attach import Attachment, explain
 from sleipnir.scheduler.cli.chat.commands import UnknownCommand, help_lines, is_command, obey
 from sleipnir.scheduler.cli.chat.narrator import ChatNarrator
+from sleipnir.scheduler.cli.chat.reader import EarlyInput
 from sleipnir.scheduler.cli.connect import say_run_goes_on
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.formatting import cost, first_line, tokens
@@ -91,7 +92,7 @@ class Chat:
         self._clears_todos = False
         self._stays = True
         self._code = ExitCode.SUCCEEDED
-        self._early = ""  # what was typed while an answer was awaited
+        self._early = EarlyInput()
 
     def stay(self, read: Reader) -> ExitCode:
         """Read and send messages until the end of the input, or until a question is left open."""
@@ -101,7 +102,7 @@ class Chat:
                 self._follow(self._left.run_id)
             while self._stays:
                 try:
-                    message = self._next_early() or read(self._take_rest())
+                    message = self._early.next_message(read)
                 except KeyboardInterrupt:  # the line is discarded
                     self._options.say("Ctrl-D leaves")
                     continue
@@ -113,24 +114,6 @@ class Chat:
             return ExitCode.SUCCEEDED if is_terminal() and not is_open else self._code
         finally:
             self._forget_temporary()
-
-    def _next_early(self) -> str | None:
-        """Return the next line that was typed early; as a message it is shown again."""
-        line, end, rest = self._early.partition("\n")
-        if not end:
-            return None
-        self._early = rest
-        if line.strip():
-            self._show([f"> {line}"])
-        return line or self._next_early()
-
-    def _take_rest(self) -> str:
-        """Return what was typed early of the next message, which is not complete."""
-        rest, self._early = self._early, ""
-        return rest
-
-    def _keep_early(self, typed: str) -> None:
-        self._early += "".join(char for char in typed if char == "\n" or char.isprintable())
 
     # ---- beginning and end
 
@@ -230,7 +213,7 @@ class Chat:
             stays=False,
             streams=self._options.streams_replies if narrator is None else narrator.streams,
             narrator=narrator or Narrator(self._options),
-            take_early=self._keep_early,
+            take_early=self._early.keep,
         )
         try:
             begin()

@@ -29,6 +29,27 @@ _PROMPT = "> "
 _FOR_ITS_OWNER = 0o600
 
 
+class EarlyInput:
+    """What was typed before a question was on the screen: messages, and the beginning of one."""
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    def keep(self, typed: str) -> None:
+        """Add what was typed, but for keys that are no text."""
+        self._text += "".join(char for char in typed if char == "\n" or char.isprintable())
+
+    def next_message(self, read: Reader) -> str | None:
+        """Return the next message: one that was typed early, or what is read now."""
+        while "\n" in self._text:
+            line, _, self._text = self._text.partition("\n")
+            if line.strip():
+                show(f"{_PROMPT}{line}\n")
+                return line
+        begun, self._text = self._text, ""
+        return read(begun)
+
+
 def reader_for(agent: str) -> Reader:
     """Return the reader of messages to an agent for this terminal or pipe."""
     if not is_terminal():

@@ -207,10 +207,20 @@ def test_many_questions_are_answered_alike(engine: Engine, site: ServedSite) -> 
     engine.client.answer(late, "7")
     questions = [("question", f"{run_id}/1/ask") for run_id in (*asked[:2], late)]
 
-    done = site.ask("/inbox", "POST", form=[*questions, ("answer", "12")])
+    asking = site.ask("/inbox", "POST", form=[*questions, ("answer", "12")])
+    untouched = [len(engine.queries.questions(run_id)) for run_id in asked]
+    shown = [
+        ("question", each) for each in re.findall(r'name="question" value="(.*?)"', asking.text)
+    ]
+    new = engine.finish(GRAPH, FILES).run_id
+    done = site.ask("/inbox", "POST", form=[*shown, ("answer", "12"), ("confirmed", "1")])
 
+    assert untouched == [1, 1, 1]
+    assert "Answer 2 questions?" in asking.text
+    assert f"{late}/1/ask: this question was answered" in asking.text
+    assert shown == questions[:2]
+    assert len(engine.queries.questions(new)) == 1
     assert "2 answered." in done.text
-    assert f"{late}/1/ask: this question was answered" in done.text
     assert [len(engine.queries.questions(run_id)) for run_id in asked] == [0, 0, 1]
     acts = site.ask("/api/v1/audit").json["acts"]
     assert len([act for act in acts if act["outcome"] == "done"]) == 2
@@ -226,12 +236,12 @@ def test_what_is_asked_alike_is_answered_at_once_and_answers_are_listed(
 
     inbox = site.ask("/inbox").text
     group = site.ask(alike).text
-    questions = re.findall(r'name="question" value="([^"]+)" aria-label="Select" checked', group)
-    done = site.ask(
-        alike, "POST", form=[*(("question", each) for each in questions), ("answer", "<7>")]
-    )
+    questions = re.findall(r'name="question" value="([^"]+)" aria-label="Select">', group)
+    form = [*(("question", each) for each in questions), ("answer", "<7>"), ("confirmed", "1")]
+    done = site.ask(alike, "POST", form=form)
 
     assert "ask asks 3 times" in inbox
+    assert "checked" not in group
     assert f'href="{alike}"' in inbox.replace("&amp;", "&")
     assert sorted(questions) == sorted(f"{run_id}/1/ask" for run_id in asked)
     assert "3 answered." in done.text

@@ -67,6 +67,14 @@ class AnswerHandler(ActingHandler):
         except AnswerInvalid:
             return text
 
+    async def _graph(self, run: Run) -> Graph | None:
+        if run.context.converses:
+            return None
+        try:
+            return (await self.site.call(self.site.drawings.of, run)).graph
+        except BundleError:
+            return None
+
     async def _open(self, run_id: str, visit: str) -> Question:
         found = await self.site.call(inbox.find_question, self.site.client, f"{run_id}/{visit}")
         if found is None:
@@ -89,19 +97,69 @@ class InboxHandler(AnswerHandler):
     """Open questions, oldest first; those selected get the same answer."""
 
     async def post(self) -> None:
+        """Say what an answer to the selected questions will do; give it once that is confirmed."""
         marked = list(dict.fromkeys(self.get_body_arguments("question", strip=False)))[:_MOST]
         text = self.get_body_argument("answer", "", strip=False)
         if not marked:
             raise bad_request("select the questions to answer")
+        if not self.get_body_argument("confirmed", ""):
+            await self._ask(marked, text)
+            return
         answered, refused = 0, []
         for question_id in marked:
-            run_id, _, visit = question_id.partition("/")
             try:
-                await self.answer(run_id, visit, {"answer": text})
+                await self.answer(*(await self._one_of_many(question_id)), {"answer": text})
                 answered += 1
             except (Refused, RunNotFound) as error:
                 refused.append(f"{question_id}: {problem_of(error).message}")
         await self._show(answered, refused)
+
+    async def _one_of_many(self, question_id: str) -> tuple[str, str]:
+        """Return run and visit of a question that may be answered together with others."""
+        run_id, _, visit = question_id.partition("/")
+        if (await self._open(run_id, visit)).is_guard:
+            raise Refused(Problem(422, "invalid", "consent to a call is given on its own page"))
+        return run_id, visit
+
+    async def _ask(self, marked: Sequence[str], text: str) -> None:
+        """Show which questions would get which answer, and where that leads."""
+        groups: dict[tuple[str, str, str], Document] = {}
+        valid, refused = [], []
+        for question_id in marked:
+            try:
+                run_id, visit = await self._one_of_many(question_id)
+                question = await self._open(run_id, visit)
+                given = _given_text(question, {"answer": text})
+                limit_bytes = self.site.client.store.settings.value_limit_bytes
+                answer = accepted(question, given, limit_bytes)
+            except (Refused, RunNotFound, AnswerInvalid) as error:
+                refused.append(f"{question_id}: {problem_of(error).message}")
+                continue
+            valid.append(question_id)
+            run = await self.site.call(self.site.client.queries.run, run_id)
+            to = inbox.route_of(question, await self._graph(run), answer)
+            group = groups.setdefault(
+                (question.agent, question.node, to or ""),
+                {
+                    "agent": question.agent,
+                    "node": question.node,
+                    "example": masked(question.text, run),
+                    "answer": answer,
+                    "options": question.options,
+                    "to": to,
+                    "count": 0,
+                },
+            )
+            group["count"] += 1
+        self.give_page(
+            "inbox_confirm.html",
+            tab="inbox",
+            title="Answer questions",
+            groups=list(groups.values()),
+            question_ids=valid,
+            refused=refused,
+            text=text,
+        )
 
     async def get(self) -> None:
         await self._show()
@@ -259,14 +317,6 @@ class QuestionPage(AnswerHandler):
             given=question.default or "" if given is None else given,
             deadline=None if run.deadline is None else to_rfc3339(run.deadline),
         )
-
-    async def _graph(self, run: Run) -> Graph | None:
-        if run.context.converses:
-            return None
-        try:
-            return (await self.site.call(self.site.drawings.of, run)).graph
-        except BundleError:
-            return None
 
 
 def _given_text(question: Question, fields: Mapping[str, Any]) -> str:
