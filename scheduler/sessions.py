@@ -16,6 +16,7 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.agents.sessions import Session
+    from sleipnir.scheduler.embedded.acceptances import Acceptances
     from sleipnir.scheduler.preparation import PreparedAgent
     from sleipnir.scheduler.runs.submit import Request
 
@@ -25,6 +26,7 @@ class SessionClient(Protocol):
 
     store: RunStore
     queries: RunQueries
+    acceptances: Acceptances | None
 
     def session(self, agent: str, name: str) -> Session: ...
 
@@ -36,7 +38,8 @@ class Sessions:
         """Return the session that a run of an agent continues; None for none.
 
         Raises:
-            SubmissionRefused: the agent cannot have sessions, or the name is invalid.
+            SubmissionRefused: the agent cannot have sessions, the name is invalid, or the session
+                is somebody else's.
         """
         if request.session == sessions.TEMPORARY:
             return None
@@ -55,7 +58,10 @@ class Sessions:
         name = request.session or config.agent_session or self.store.settings.agent_session
         if name is None or name == sessions.TEMPORARY:
             return None
-        return self.session(agent.name, name)
+        found = self.session(agent.name, name)
+        if self.acceptances is None:  # the embedded engine has no other users
+            sessions.require_owner(found, request.user)
+        return found
 
     def session(self: SessionClient, agent: str, name: str) -> Session:
         """Return a session as it is now; without a run if it does not exist yet.

@@ -36,6 +36,11 @@ class Session:
         """The name it is stored under."""
         return place_of_session(self.agent, self.name)
 
+    @property
+    def owner(self) -> str:
+        """The user who began it by a command; empty if nobody did, or that is no longer known."""
+        return self.run.context.user if self.run is not None else ""
+
     def seeds(self, *, without_todos: bool) -> dict[str, Any]:
         """Return the first state of the next run, besides the user's message."""
         seeds = carried_over(self.state or {})
@@ -65,6 +70,20 @@ class Session:
 
 def place_of_session(agent: str, name: str) -> str:
     return f"{agent}/{name}"
+
+
+def require_owner(session: Session, user: str) -> None:
+    """Check that a session is not continued by somebody else.
+
+    Raises:
+        SubmissionRefused: it was begun by another user.
+    """
+    if session.owner and user and session.owner != user:
+        raise SubmissionRefused(
+            f"session '{session.name}' of '{session.agent}' belongs to "
+            f"{printable(session.owner)}, and you are {printable(user)}: choose another "
+            "name; if both are you, set SLEIPNIR_USER to the same on both machines"
+        )
 
 
 def require_session_name(name: str) -> None:

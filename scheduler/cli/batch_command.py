@@ -177,6 +177,7 @@ class _Start:
             recorded=self.call.record is not None,
             replay=stored_recording(self.client, self.call.replay),
             session=TEMPORARY,
+            user=self.client.store.settings.identity,
         )
 
     def _name(self, intake: Intake) -> str:

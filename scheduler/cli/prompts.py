@@ -42,6 +42,8 @@ def ask(
     """
     if early := typed_so_far():
         take_early(early)
+    if question.user:
+        show(f"  run {question.run_id} of {question.user}\n")
     show("".join(f"  {line}\n" for line in call_lines(question)))
     show(f"? {question.text}\n")
     read = partial(read_line, is_open)

@@ -41,6 +41,7 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     from sleipnir.graphs.schema import Variable
+    from sleipnir.scheduler.agents.sessions import Session
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.knowledge_plans import ChooseBuild
     from sleipnir.scheduler.preparation import PreparedAgent
@@ -159,11 +160,11 @@ class Submission:
         Raises:
             SubmissionRefused: the agent cannot have such a session.
         """
-        return submit.new_run_id_in(client.session_for(prepared, self._about_session))
+        return submit.new_run_id_in(self._session(client, prepared))
 
-    @property
-    def _about_session(self) -> Request:
-        return submit.Request(session=self.session)
+    def _session(self, client: Client, prepared: PreparedAgent) -> Session | None:
+        user = client.store.settings.identity
+        return client.session_for(prepared, submit.Request(session=self.session, user=user))
 
     def submit(
         self,
@@ -197,7 +198,7 @@ class Submission:
         client.submit(prepared, request)
 
     def _variables(self, client: Client, prepared: PreparedAgent) -> dict[str, str]:
-        session = client.session_for(prepared, self._about_session)
+        session = self._session(client, prepared)
         if session is not None and session.run is not None:  # a session keeps its variables
             return dict(self.variables)
         return variable_values(
@@ -230,6 +231,7 @@ class Submission:
             live_tools=live_tools(self.tools, self.replay),
             run_id=run_id,
             session=self.session,
+            user=client.store.settings.identity,
         )
 
 

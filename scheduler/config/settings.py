@@ -23,6 +23,7 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.config.directories import config_dir
 from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.config.secrets import Secrets
+from sleipnir.scheduler.config.user import user_name
 from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable, SettingInvalid, WrongValue
 from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S
 
@@ -130,6 +131,11 @@ class Settings:
         description="aliases, keys, limits, prices and budgets of models; JSON in the environment",
     )
 
+    user: str | None = _setting(
+        None,
+        description="who you are among those that share a Redis: in the audit log, and for "
+        "sessions and chats, which are yours alone; unset: login name@machine",
+    )
     machine: str | None = _setting(
         None, description="name of this machine among those that share a Redis; unset: host name"
     )
@@ -344,6 +350,11 @@ class Settings:
     def machine_name(self) -> str:
         """The name by which runs are pinned to this machine."""
         return self.machine or gethostname()
+
+    @property
+    def identity(self) -> str:
+        """Who acts here; login names alone mean different people on different machines."""
+        return self.user or f"{user_name()}@{self.machine_name}"
 
     @property
     def secrets(self) -> Secrets:

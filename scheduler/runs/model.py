@@ -204,6 +204,7 @@ class RunContext:
     # What prompts may say about the submitting machine, by name; empty if no prompt can.
     facts: Mapping[str, str] = field(default_factory=dict)
     session: str | None = None  # of a normal agent: the session that the run continues
+    user: str = ""  # who has submitted the root by a command; its session is theirs
     # The agent's directory on the submitting machine, or SHIPPED.
     agent_path: str | None = None
 
@@ -363,6 +364,7 @@ class Question:
     allowed_s: float | None = None  # after that the visit goes on without; None: never
     order: int = 0  # among questions asked at the same instant
     guarded_call: GuardedCall | None = None  # what the person is to consent to
+    user: str = ""  # who has submitted the root, if known
 
     @property
     def is_of_node(self) -> bool:

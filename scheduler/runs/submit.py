@@ -68,6 +68,9 @@ class Request:
     # For normal agents: the session to continue; None: the one named by the agent or the settings,
     # if any; `temp`: none. Runs of a batch have none.
     session: str | None = None
+    # Who submits, as the setting `user` has it; only they continue its session. Empty: a program
+    # that keeps its users apart itself.
+    user: str = ""
     without_todos: bool = False  # empty the session's todo list first
     # The result of a normal agent's `_instructions`, if called already; None: a worker calls it.
     instructions: str | None = None
@@ -247,6 +250,7 @@ def _context(
         converses=is_normal(graph),
         facts=dict(facts),
         session=None if session is None else session.name,
+        user=request.user or (session.owner if session is not None else ""),
     )
 
 

@@ -238,6 +238,8 @@ def _text_of(question: Question) -> str:
         fields["order"] = question.order
     if question.allowed_s is not None:
         fields["allowed_s"] = question.allowed_s
+    if question.user:
+        fields["user"] = question.user
     if question.guarded_call is not None:
         fields["guarded_call"] = question.guarded_call.to_json()
     return encode(fields)

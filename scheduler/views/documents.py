@@ -170,6 +170,7 @@ def question_document(question: Question) -> Document:
         "default": question.default,
         "validation": question.validation,
         "guarded_call": None if question.guarded_call is None else question.guarded_call.to_json(),
+        "user": question.user or None,
         "asked_at": to_rfc3339(question.asked_at),
     }
 

@@ -96,6 +96,7 @@ def test_a_parked_runs_document_holds_its_question(sleipnir: Sleipnir) -> None:
         "default": None,
         "validation": None,
         "guarded_call": None,
+        "user": document["question"]["user"],
         "asked_at": document["question"]["asked_at"],
     }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sleipnir.scheduler.cli.many import audit
-from sleipnir.scheduler.config.user import user_name
 from sleipnir.scheduler.runs.model import Question
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ def give(client: Client, question: Question, text: str) -> None:
     Raises:
         AnswerRefused: it is not open any more, or the text is invalid (AnswerInvalid).
     """
-    text = client.answer_question(question, text, by=user_name(), via="cli")
+    text = client.answer_question(question, text, by=client.store.settings.identity, via="cli")
     audit.note(
         client,
         "answer",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -32,6 +31,7 @@ from sleipnir.scheduler.cli.submission import variable_values
 from sleipnir.scheduler.cli.terminal import is_terminal
 from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.config.machine_facts import machine_facts
+from sleipnir.scheduler.config.user import user_name
 from sleipnir.scheduler.errors import EngineUnreachable, SleipnirError, Terminated
 from sleipnir.scheduler.runs.labels import LONGEST_VALUE
 from sleipnir.scheduler.runs.model import NO_USAGE, Run, Status
@@ -80,7 +80,9 @@ class Chat:
         self.agent = prepared.name
         self._starters = prepared.graph.conversation_starters
         self._config = config_of(prepared.graph)
-        named = client.session_for(prepared, Request(session=wishes.session))
+        named = client.session_for(
+            prepared, Request(session=wishes.session, user=client.store.settings.identity)
+        )
         self._left = self._run_of(named) if named is not None else self._left_open()
         self._session = None if named is None else named.name
         if self._config is not None and self._session is None:
@@ -147,13 +149,19 @@ class Chat:
         """
         if not is_terminal():
             return None
-        wanted = RunFilter(
-            statuses=frozenset({Status.WAITING}),
-            agents=(self.agent,),
-            labels=((_LABEL, _user()),),
-        )
-        found = self._client.queries.list_runs(wanted, 1).entries
-        return self._client.run(found[0].run_id) if found else None
+        users = [self._client.store.settings.identity]
+        if self._client.acceptances is not None:
+            # Earlier versions noted login names only. The embedded engine has no other users.
+            users.append(user_name())
+        for user in users:
+            wanted = RunFilter(
+                statuses=frozenset({Status.WAITING}),
+                agents=(self.agent,),
+                labels=((_LABEL, _label_of(user)),),
+            )
+            if found := self._client.queries.list_runs(wanted, 1).entries:
+                return self._client.run(found[0].run_id)
+        return None
 
     def _forget_temporary(self) -> None:
         if self._session is not None and self._session.startswith(_TEMPORARY):
@@ -192,7 +200,8 @@ class Chat:
             machine=self._client.machine_with_files(),
             confirmed=self._wishes.confirmed,
             streamed=self._options.streams_replies,
-            labels={_LABEL: _user()},
+            labels={_LABEL: _label_of(self._client.store.settings.identity)},
+            user=self._client.store.settings.identity,
         )
         # Ctrl-C must be able to cancel a run even before we know that it was accepted.
         self._follow(run_id, begin=partial(self._submit, prepared, request))
@@ -302,10 +311,5 @@ class Chat:
             click.echo(printable(line), err=True)
 
 
-def _user() -> str:
-    """Return the user's name for the label."""
-    try:
-        name = getpass.getuser()
-    except (OSError, KeyError):  # the user id has no name
-        name = "somebody"
-    return printable(name)[:LONGEST_VALUE]
+def _label_of(user: str) -> str:
+    return printable(user)[:LONGEST_VALUE]

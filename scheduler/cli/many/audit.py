@@ -6,7 +6,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.config.user import user_name
 
 with lazy_imports():
     from sleipnir.scheduler.store import errors
@@ -38,7 +37,7 @@ def note(
     more = len(targets) - _MOST_NAMED
     named = " ".join(targets[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
     done = log.Act(
-        user_name(),
+        client.store.settings.identity,
         "operate",
         "cli",
         act,

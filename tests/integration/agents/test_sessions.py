@@ -339,3 +339,42 @@ def test_a_conversation_that_outgrows_the_model_s_context_says_so(
     assert "no longer fits the model's context: HTTP 400" in failure.message
     assert advice in failure.message
     assert len(server.requests) == 1
+
+
+def test_a_session_is_its_user_s_and_a_login_name_is_not_a_user(
+    engine: Engine, server: ModelServer
+) -> None:
+    server.script.add(*[says("Hello.")] * 3)
+    engine.submit_normal(CONFIG, session="ada", user="ann@desk")
+    engine.drive()
+
+    with pytest.raises(SubmissionRefused, match=r"belongs to ann@desk, and you are ann@lap"):
+        engine.client.submit("talker", Request(session="ada", user="ann@lap"))
+    engine.client.submit("talker", Request(session="ada", user="ann@desk"))
+    engine.drive()
+    run_id = engine.client.submit("talker", Request(session="ada"))  # a program of all users
+    engine.drive()
+
+    assert engine.run(run_id).output == "Hello."
+
+
+def test_a_session_without_a_user_is_continued_by_anybody(
+    engine: Engine, server: ModelServer
+) -> None:
+    server.script.add(*[says("Hello.")] * 2)
+    engine.submit_normal(CONFIG, session="ada")
+    engine.drive()
+
+    run_id = engine.client.submit("talker", Request(session="ada", user="ann@lap"))
+    engine.drive()
+
+    assert engine.run(run_id).output == "Hello."
+
+
+def test_a_question_tells_whose_run_asks(engine: Engine, server: ModelServer) -> None:
+    server.script.add(calls(("user__input", {"question": "Well?"})))
+
+    engine.submit_normal(CONFIG, user="ann@desk")
+    engine.drive()
+
+    assert [question.user for question in engine.inbox()] == ["ann@desk"]

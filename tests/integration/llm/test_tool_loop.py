@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 from sleipnir.scheduler.cli.app import cli
-from sleipnir.scheduler.config.user import user_name
 from sleipnir.scheduler.errors import AnswerRefused
 from sleipnir.scheduler.runs.events import ToolCalled
 from sleipnir.scheduler.runs.model import GuardedCall
@@ -450,12 +449,12 @@ def test_the_audit_log_tells_who_consented_to_what(
     (question,) = engine.queries.questions(run_id)
 
     at = ["--redis", redis_server.url, "--question", question.question_id]
-    done = CliRunner().invoke(cli, ["answer", run_id, "y", *at])
+    done = CliRunner().invoke(cli, ["answer", run_id, "y", *at], env={"SLEIPNIR_USER": "ann@desk"})
 
     act = AuditLog(engine.redis).newest(1).entries[0].act
     assert done.exit_code == 0
     assert (act.act, act.target, act.detail) == ("answer", question.question_id, "yes")
-    assert (act.who, act.via, act.call) == (user_name(), "cli", "wipe\n  what: it")
+    assert (act.who, act.via, act.call) == ("ann@desk", "cli", "wipe\n  what: it")
 
 
 def test_nobody_is_asked_where_nobody_is(engine: Engine, server: ModelServer) -> None:

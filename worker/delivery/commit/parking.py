@@ -90,6 +90,7 @@ def _question(delivery: Delivery, asked: Asked, order: int) -> Question:
         allowed_s=asked.allowed_s,
         order=order,
         guarded_call=asked.guarded_call,
+        user=begun.context.user,
     )
 
 

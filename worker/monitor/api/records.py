@@ -56,6 +56,7 @@ class QuestionDocument(AnswerDocument):
     guarded_call: GuardedCallDocument | None = Field(
         description="what a `confirm` of a guarded call consents to"
     )
+    user: str | None = Field(description="who submitted the run by a command")
     asked_at: str
 
 

@@ -12,6 +12,7 @@ import pytest
 from sleipnir.scheduler.config.checking import checked
 from sleipnir.scheduler.config.directories import config_dir, data_dir
 from sleipnir.scheduler.config.settings import FIELDS, Settings, load_settings
+from sleipnir.scheduler.config.user import user_name
 from sleipnir.scheduler.errors import SettingInvalid
 
 
@@ -216,3 +217,14 @@ def test_aliases_in_the_environment_are_json(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setenv("SLEIPNIR_MAPPING_MCP_SERVERS", text)
         with pytest.raises(SettingInvalid, match="SLEIPNIR_MAPPING_MCP_SERVERS"):
             load_settings()
+
+
+def test_who_one_is_is_a_login_on_a_machine_unless_configured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SLEIPNIR_MACHINE", "desk")
+    login = load_settings().values.identity
+    monkeypatch.setenv("SLEIPNIR_USER", "ann")
+
+    assert login == f"{user_name()}@desk"
+    assert load_settings().values.identity == "ann"
