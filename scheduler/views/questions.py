@@ -43,9 +43,12 @@ def inbox_page(
     )
     now_ms = queries.now_ms()
     deadlines = queries.deadlines([question.run_id for question in page.entries])
+    origins = queries.origins(sorted({question.root_run_id for question in page.entries}))
     documents = [
         {
             **question_document(question),
+            "batch": origins[question.root_run_id][0],
+            "item": origins[question.root_run_id][1],
             "age_s": (now_ms - question.asked_at) / 1000,
             **_deadline_document(deadline, now_ms),
         }

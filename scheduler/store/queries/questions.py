@@ -114,12 +114,17 @@ class QuestionQueries(IndexQueries):
             for entry, (run_id, _, visit), text in zip(entries, names, texts, strict=True)
         ]
 
+    def origins(self, run_ids: Sequence[str]) -> dict[str, tuple[str | None, str | None]]:
+        """Return batch and item of runs, by run id."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.hmget(run_key("run", run_id), "batch", "item")
+            found = pipe.execute()
+        return {run_id: (batch, item) for run_id, (batch, item) in zip(run_ids, found, strict=True)}
+
     def _batches_of_roots(self, questions: Sequence[Question | None]) -> dict[str, str | None]:
         roots = sorted({question.root_run_id for question in questions if question is not None})
-        with self._redis.pipeline(transaction=False) as pipe:
-            for root in roots:
-                pipe.hget(run_key("run", root), "batch")
-            return dict(zip(roots, pipe.execute(), strict=True))
+        return {run_id: batch for run_id, (batch, _) in self.origins(roots).items()}
 
 
 def _is_of_call(call: str, text: str) -> bool:

@@ -61,6 +61,8 @@ class QuestionDocument(AnswerDocument):
 
 
 class AgedQuestionDocument(QuestionDocument):
+    batch: str | None = Field(description="of the root run")
+    item: str | None = Field(description="of the batch")
     age_s: float
     deadline: str | None = Field(description="when its run times out without an answer")
     left_s: float | None
