@@ -263,7 +263,9 @@ def submission_parameters(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def say_origin(options: Options, prepared: PreparedAgent) -> None:
-    """Say which directory an agent came from."""
+    """Say which directory an agent came from, which JSON documents say themselves."""
+    if options.json:
+        return
     directory = documents.directory_of(prepared.name, prepared.path) or ""
     options.say(f"agent {prepared.name}: {printable(documents.origin(directory))}")
 
@@ -273,9 +275,9 @@ def submit_only(options: Options, submission: Submission) -> ExitCode:
     with open_client(options, workers=False) as client:
         choose = submission.choose_build(client)
         prepared = client.prepare(submission.agent, submission.workdir, choose)
-        say_origin(options, prepared)
         run_id = submission.new_run_id(client, prepared)
         submission.submit(client, prepared, run_id, attached=False)
+        say_origin(options, prepared)
         if options.json:
             run_result.print_json(run_result.document_of(client, client.queries.run(run_id), ()))
         else:

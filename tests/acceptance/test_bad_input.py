@@ -148,7 +148,7 @@ def test_only_files_of_the_agent_are_packed(tmp_path: Path, make: Any, why: str)
     done = sleipnir("submit", "odd")
 
     assert (done.returncode, done.stdout) == (3, "")
-    assert_says(done.stderr, f"error: cannot pack 'agents/odd/odd': {why}")
+    assert_says(done.stderr, f"error: agent 'odd': cannot pack 'agents/odd/odd': {why}")
 
 
 def test_a_damaged_bundle_fails_the_run(tmp_path: Path) -> None:

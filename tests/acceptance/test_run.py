@@ -138,6 +138,7 @@ def test_json_holds_everything_about_the_run(sleipnir: Sleipnir) -> None:
     assert document == {
         "run_id": document["run_id"],
         "agent": "greeter",
+        "directory": str(sleipnir.project / "agents" / "greeter"),
         "status": "succeeded",
         "output": "friendly hello Ada",
         "error": None,

@@ -64,7 +64,6 @@ def run(
     with open_client(options, workers=True) as client:
         choose = submission.choose_build(client)
         prepared = client.prepare(submission.agent, submission.workdir, choose)
-        say_origin(options, prepared)
         run_id = submission.new_run_id(client, prepared)
         asks = is_terminal() and not submission.headless
         streams = options.streams_replies if stream is None else stream and not options.quiet
@@ -81,6 +80,7 @@ def run(
                 recorded=record is not None,
                 streamed=streams,
             )
+            say_origin(options, prepared)
             found = attachment.follow()
         except KeyboardInterrupt:
             return run_result.cancelled(client, attachment, options)
