@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from sleipnir.graphs.errors import MissingVariables
-from sleipnir.graphs.normal_agent import NormalAgent
-from sleipnir.graphs.schema import Graph
 from sleipnir.graphs.state import encode
+
+if TYPE_CHECKING:
+    from sleipnir.graphs.normal_agent import NormalAgent
+    from sleipnir.graphs.schema import Graph
 
 VARIABLE_PREFIX = "LLM_AGENT_VAR_"  # of the environment variables that hold the values
 # That of the variable by which an agent lets guarded tools run without a person's consent.

@@ -13,7 +13,7 @@ from typing import Any
 _SHORTEST_RUN = 1_024
 # In a field that may hold a medium: names and digests are shorter.
 _SHORTEST_FIELD = 65
-_BASE64 = re.compile(r"[A-Za-z0-9+/_\s-]+={0,2}\s*")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_\s-]++(?:=[=\s]*)?")
 # Each alternative begins where a run of these characters begins, so that searching is linear.
 _LINE = r"[A-Za-z0-9+/]{60,80}(?:\r?\n|\\r\\n|\\n)"
 _ENCODED = re.compile(

@@ -155,7 +155,7 @@ def test_of_many_schedulers_one_moves_what_waits(
 
     assert deadline(engine, parked) == due + HOUR_S * 1000
     assert len(caplog.messages) == 1
-    assert "the clock of Redis was set: moved all limits" in caplog.text
+    assert "the clock of Redis was set: moved all time limits" in caplog.text
     assert "+3600 s" in caplog.text
 
 

@@ -17,8 +17,8 @@ local function withdraw(visit, label, published)
     return write('ZREM', base .. ':turns', text)
   end
   local target = list_of(base, lane)
-  if redis.call('LREM', target, -1, text) > 0 then
-    undo[#undo + 1] = {'RPUSH', target, text}
+  if redis.call('LPOS', target, text) then
+    write_undone_by({'RPUSH', target, text}, 'LREM', target, -1, text)
   end
 end
 

@@ -90,6 +90,7 @@ def test_a_row_says_where_a_run_is() -> None:
         "agent": "a",
         "status": "running",
         "node": "b, c",
+        "step": 0,
         "waits_for": None,
         "batch": None,
         "item": None,
