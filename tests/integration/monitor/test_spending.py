@@ -167,5 +167,6 @@ def test_a_budget_that_is_set_at_noon_starts_with_what_was_spent_today(
 
     assert (before.spent_tokens, before.left_tokens) == (900, 50)
     assert (after.spent_tokens, after.spent_usd) == (960, pytest.approx(960e-6))
-    assert refused.failed_nodes == 1
+    assert refused.failure is not None
+    assert refused.failure.code == "R025"
     assert [agent[1] for agent in spent(site)] == [960]
