@@ -105,7 +105,7 @@ def test_a_normal_agent_is_run_and_shown(sleipnir: Sleipnir) -> None:
 def test_what_it_is_to_be_asked_about_waits(sleipnir: Sleipnir) -> None:
     waits = sleipnir.json("run", "adder", "wipe it")
     run_id = waits["run_id"]
-    answered = sleipnir("answer", run_id, "yes")
+    answered = sleipnir("answer", run_id, "--question", waits["question"]["question_id"], "yes")
     watched = sleipnir("watch", run_id)
     unasked = sleipnir("run", "adder", "wipe it", "--yes")
 

@@ -36,7 +36,8 @@ class Shipped:
 
     def answer(self, run_id: str, text: str, node: str | None = None) -> Run:
         """Answer a run's question, and drive it on."""
-        self.client.answer(run_id, text, node)
+        asked = self.client.open_question(run_id, node)
+        self.client.answer_question(asked, text)
         return self.go_on(run_id)
 
     def go_on(self, run_id: str, *, newest_first: bool = False) -> Run:

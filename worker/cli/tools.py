@@ -20,7 +20,7 @@ from sleipnir.scheduler.cli.arguments import complete_agents, pairs, piped_text
 from sleipnir.scheduler.cli.connect import search_of, settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
-from sleipnir.scheduler.cli.terminal import is_terminal, read_line, show
+from sleipnir.scheduler.cli.terminal import is_terminal, read_line, show, typed_so_far
 from sleipnir.scheduler.cli.terminal_output import printable
 
 with lazy_imports():
@@ -237,6 +237,8 @@ def _consents(question: str) -> bool:
     """Ask the person at the terminal for consent."""
     if not is_terminal():
         raise _Unanswered(question)
+    if early := typed_so_far():
+        prompts.ignore_early(early)
     show(f"? {question}\n")
     return prompts.ask_for_consent(show, read_line) == "yes"
 

@@ -70,11 +70,14 @@ def test_consent_to_another_question_is_none(bundle: ToolBundle, asking: Functio
     assert asked == NeedsConfirmation(QUESTION)
 
 
-@pytest.mark.parametrize("context", [{"auto_confirm": True}, {"variables": {"auto_confirm": "1"}}])
-def test_nobody_is_asked_where_all_is_confirmed(
-    bundle: ToolBundle, asking: Function, context: dict[str, object]
-) -> None:
-    assert done(bundle.call(asking, {"question": QUESTION}, **context))
+def test_nobody_is_asked_where_all_is_confirmed(bundle: ToolBundle, asking: Function) -> None:
+    assert done(bundle.call(asking, {"question": QUESTION}, auto_confirm=True))
+
+
+def test_an_agent_s_variable_alone_confirms_nothing(bundle: ToolBundle, asking: Function) -> None:
+    asked = bundle.call(asking, {"question": QUESTION}, variables={"auto_confirm": "1"})
+
+    assert asked == NeedsConfirmation(QUESTION)
 
 
 def test_a_question_shows_no_secret_and_can_still_be_answered(
