@@ -220,5 +220,5 @@ def test_an_agent_over_the_limit_of_a_bundle_is_refused(sleipnir: Sleipnir) -> N
     done = sleipnir("run", "heavy", SLEIPNIR_BUNDLE_LIMIT_BYTES=str(64 * 1024))
 
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.startswith("error: the agent takes more than 0.0625 MiB packed")
+    assert done.stderr.startswith("error: agent 'heavy': it takes more than 0.0625 MiB packed")
     assert "'agents/heavy/heap'" in done.stderr

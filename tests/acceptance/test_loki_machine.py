@@ -112,6 +112,7 @@ def test_its_agents_are_valid_and_there_is_nothing_to_warn_of(loki_machine: Slei
             "valid": True,
             "findings": [],
             "unasked": [{"node": "order", "tools": ["clear_bed", "fs_write"]}],
+            "uncallable": [],
         }
     ]
 

@@ -191,7 +191,7 @@ def test_a_batch_of_a_normal_agent(sleipnir: Sleipnir) -> None:
     assert [result["output"] for result in results] == ["Wiped."] * 3
     assert (results[2]["id"], results[2]["usage"]["prompt_tokens"]) == ("c", 20)
     assert refused.returncode == 2
-    assert "normal agent, which has none" in refused.stderr
+    assert "normal agent, which has no initial state" in refused.stderr
 
 
 def test_a_run_goes_on_as_another(sleipnir: Sleipnir) -> None:
@@ -218,5 +218,5 @@ def test_a_normal_agent_is_listed_and_checked(sleipnir: Sleipnir) -> None:
     assert "What is 2 + 3, Ann?" in shown
     assert valid.returncode == 0
     assert (seeded.returncode, drawn.returncode, unknown.returncode) == (2, 2, 2)
-    assert "normal agent, which has none" in seeded.stderr
+    assert "normal agent, which has no initial state" in seeded.stderr
     assert "no variable 'whom'" in unknown.stderr

@@ -67,9 +67,9 @@ def risky() -> str:
 
 @pytest.fixture
 def sleipnir(tmp_path: Path) -> Sleipnir:
-    """The command where an agent `demo` has tools; a Redis that does not exist is configured."""
+    """The command where an agent `helper` has tools; a Redis that does not exist is configured."""
     command = Sleipnir(tmp_path, TONE="gentle", SLEIPNIR_REDIS_URL="redis://127.0.0.1:1/0")
-    command.write("demo", GRAPH, {"tools.py": TOOLS})
+    command.write("helper", GRAPH, {"tools.py": TOOLS})
     return command
 
 
@@ -77,17 +77,17 @@ def sleipnir(tmp_path: Path) -> Sleipnir:
 
 
 def test_functions_are_listed_with_their_parameters_and_places(sleipnir: Sleipnir) -> None:
-    done = sleipnir("tools", "demo")
+    done = sleipnir("tools", "helper")
 
     assert done.returncode == 0
     assert "get_current_time()\n  " in done.stdout
     assert (
-        "greet(name*: string, times: integer)\n  Greet somebody.\n  agents/demo/tools.py:6\n"
+        "greet(name*: string, times: integer)\n  Greet somebody.\n  agents/helper/tools.py:6\n"
     ) in done.stdout
 
 
 def test_json_is_what_models_are_told(sleipnir: Sleipnir) -> None:
-    declared = {d["function"]["name"]: d for d in sleipnir.json("tools", "demo")}
+    declared = {d["function"]["name"]: d for d in sleipnir.json("tools", "helper")}
 
     assert list(declared) == ["get_current_time", "greet", "explode", "linger", "risky"]
     assert declared["greet"] == {
@@ -133,7 +133,7 @@ def test_global_tools_need_no_agent(sleipnir: Sleipnir) -> None:
 def test_a_call_is_made_as_in_a_run(sleipnir: Sleipnir, tmp_path: Path) -> None:
     arguments = ("--arg", "name=5", "--arg", "times=2", "--workdir", str(tmp_path))
 
-    done = sleipnir("tools", "demo", "greet", *arguments, "--json")
+    done = sleipnir("tools", "helper", "greet", *arguments, "--json")
 
     assert (done.returncode, done.stderr) == (0, "thinking\n")
     assert json.loads(done.stdout) == {
@@ -148,14 +148,14 @@ def test_a_call_is_made_as_in_a_run(sleipnir: Sleipnir, tmp_path: Path) -> None:
 def test_variables_can_be_given(sleipnir: Sleipnir) -> None:
     arguments = ("greet", "--arg", "name=Ann", "--var", "tone=harsh")
 
-    done = sleipnir("tools", "demo", *arguments)
+    done = sleipnir("tools", "helper", *arguments)
 
     assert '"tone": "harsh",\n' in done.stdout
-    assert sleipnir("tools", "demo", *arguments, "--var", "x=1").returncode == 2
+    assert sleipnir("tools", "helper", *arguments, "--var", "x=1").returncode == 2
 
 
 def test_a_failure_is_one_message_and_exit_code_1(sleipnir: Sleipnir) -> None:
-    done = sleipnir("tools", "demo", "explode")
+    done = sleipnir("tools", "helper", "explode")
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "all was well\nerror: explode: exit code 7\n"
@@ -172,7 +172,7 @@ def test_a_failure_is_one_message_and_exit_code_1(sleipnir: Sleipnir) -> None:
 def test_a_wrong_call_is_a_usage_error(
     sleipnir: Sleipnir, arguments: tuple[str, ...], complaint: str
 ) -> None:
-    done = sleipnir("tools", "demo", *arguments)
+    done = sleipnir("tools", "helper", *arguments)
 
     assert done.returncode == 2
     assert complaint in done.stderr
@@ -198,7 +198,7 @@ def test_whoever_ends_the_command_ends_the_function(
     sleipnir: Sleipnir, tmp_path: Path, number: signal.Signals
 ) -> None:
     noted = tmp_path / "pid"
-    calling = sleipnir.start("tools", "demo", "linger", "--arg", f"note={noted}")
+    calling = sleipnir.start("tools", "helper", "linger", "--arg", f"note={noted}")
     wait_until(lambda: noted.exists() and noted.read_text(), "the function runs", 30)
 
     calling.send_signal(number)
@@ -212,7 +212,7 @@ def test_whoever_ends_the_command_ends_the_function(
 
 
 def test_a_guarded_function_asks_on_the_terminal(sleipnir: Sleipnir) -> None:
-    terminal = sleipnir.on_terminal("tools", "demo", "risky")
+    terminal = sleipnir.on_terminal("tools", "helper", "risky")
     terminal.wait_for("Is that fine?")
     terminal.type("yes\n")
 
@@ -220,7 +220,7 @@ def test_a_guarded_function_asks_on_the_terminal(sleipnir: Sleipnir) -> None:
 
 
 def test_no_at_the_terminal_declines(sleipnir: Sleipnir) -> None:
-    terminal = sleipnir.on_terminal("tools", "demo", "risky")
+    terminal = sleipnir.on_terminal("tools", "helper", "risky")
     terminal.wait_for("Is that fine?")
     terminal.type("no\n")
     terminal.wait_for("error: risky: declined")
@@ -229,8 +229,8 @@ def test_no_at_the_terminal_declines(sleipnir: Sleipnir) -> None:
 
 
 def test_without_a_terminal_only_yes_goes_ahead(sleipnir: Sleipnir) -> None:
-    declined = sleipnir("tools", "demo", "risky")
-    granted = sleipnir("tools", "demo", "risky", "--yes")
+    declined = sleipnir("tools", "helper", "risky")
+    granted = sleipnir("tools", "helper", "risky", "--yes")
 
     assert (declined.returncode, declined.stdout) == (4, "")
     assert "risky asks: Is that fine?" in declined.stderr

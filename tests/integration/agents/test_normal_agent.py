@@ -282,7 +282,7 @@ def test_a_guarded_tool_waits_for_a_person(engine: Engine, server: ModelServer) 
     (question,) = engine.inbox()
     assert (question.kind, question.node, question.agent) == ("confirm", "talker", "talker")
     assert engine.run(run_id).status == "waiting"
-    engine.client.answer(run_id, "yes")
+    engine.client.answer_question(question, "yes")
     engine.drive()
 
     assert engine.run(run_id).output == "Wiped."
@@ -602,7 +602,7 @@ def test_an_override_that_cannot_be_read_is_an_error(
 def test_what_a_submission_is_refused_for(engine: Engine) -> None:
     with pytest.raises(InvalidAgent, match="E212"):
         engine.submit_normal("instructions: Help.")
-    with pytest.raises(SubmissionRefused, match="normal agent, which has none"):
+    with pytest.raises(SubmissionRefused, match="normal agent, which has no initial state"):
         engine.submit_normal(CONFIG, state={"a": 1})
     with pytest.raises(SubmissionRefused, match="declares no variable 'b'"):
         engine.submit_normal(CONFIG, variables={"b": "1"})

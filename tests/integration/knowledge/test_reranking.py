@@ -167,8 +167,8 @@ def test_limits_and_budgets_hold(engine: Engine, server: ModelServer) -> None:
 
     engine.configure(models={"budgets": {"run": {"tokens": 10}}})
     failure = engine.failure(engine.finish(GRAPH, DOCS, prompt="cats").run_id)
-    assert "rerank with openai:ranks failed" in failure.message
-    assert "budget" in failure.message
+    assert (failure.code, failure.node) == ("R025", "look_up")
+    assert "budget 'run:" in failure.message
     assert len(asked(server)) == 2
 
 

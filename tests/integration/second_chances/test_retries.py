@@ -551,7 +551,8 @@ def test_a_conversation_that_broke_off_goes_on(engine: Engine, server: ModelServ
     engine.client.retry(run_id)
     require_consistent(engine)
     engine.drive()
-    engine.client.answer(run_id, "yes")
+    (question,) = engine.inbox()
+    engine.client.answer_question(question, "yes")
     engine.drive()
 
     assert engine.run(run_id).output == "gone"
