@@ -114,5 +114,5 @@ def test_what_a_budget_refuses_is_not_recorded(
     run_id = submit(engine, tmp_path, recorded=True)
 
     assert server.requests == []
-    assert engine.run(run_id).failed_nodes == 1
+    assert engine.failure(run_id).code == "R025"
     assert engine.client.recordings.recorded(run_id).entries == ()

@@ -42,7 +42,8 @@ def test_a_search_ends_in_time_however_slow_redis_is(
 
     page = indexes.find_page("runs", merged, 50, store.choose)
 
-    assert page.entries == ["100000"]
+    assert page.entries[0] == "100000"
+    assert len(page.entries) < 50
     assert not page.searched.complete
     assert page.next is not None
     assert store.now_s <= 1.1 * indexes.MOST_SECONDS
