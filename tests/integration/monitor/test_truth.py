@@ -114,6 +114,7 @@ class TruthAndViews(RuleBasedStateMachine):
         self.engine, self.server, self.site, self.url = engine, server, site, redis_url
         self.names: dict[str, str] = {}  # by root run: its prompt
         self.agents: dict[str, str] = {}  # by prompt: its agent; those of removed runs too
+        self.removed: list[tuple[str | None, str]] = []  # their batches and prompts
         self.made = 0
 
     # ---- what happens
@@ -164,7 +165,7 @@ class TruthAndViews(RuleBasedStateMachine):
         run = self.engine.run(data.draw(st.sampled_from(self.ended())))
         children = [child.run_id for child in self.stored().values() if child.parent]
         self.engine.store.runs.purge(run.run_id, run.digest)
-        del self.names[run.run_id]
+        self.removed.append((run.batch, self.names.pop(run.run_id)))
         self.engine.tick()
         assert not {run.run_id} & set(self.stored()), children
 
@@ -234,7 +235,10 @@ class TruthAndViews(RuleBasedStateMachine):
             assert batch["waiting"] == counts["waiting"]
             assert batch["open"] == counts["queued"] + counts["running"]
             assert batch["runs"] == len(members)
-            calls = sum(bill.of(self.names[run.run_id]) for run in of_ended)
+            removed = [prompt for of, prompt in self.removed if of == name]
+            assert batch["removed"] == len(removed)
+            billed = [*removed, *(self.names[run.run_id] for run in of_ended)]
+            calls = sum(map(bill.of, billed))
             assert batch["usage"]["total_tokens"] == calls * CALL_TOKENS
             assert batch["usage"]["cost_usd"] == pytest.approx(calls * CALL_USD)
             assert self.ask(f"batches/{quoted(name)}")["runs"] == len(members)
