@@ -15,6 +15,7 @@ import redis
 from sleipnir.scheduler.store.connection import connect
 from sleipnir.worker.llm.client import Endpoint, prepare
 from sleipnir.worker.llm.provider.transport import shared_transport
+from sleipnir.worker.masking import known_secrets
 from tests.support.engine import Clock, Engine
 from tests.support.keys import leaked_keys
 from tests.support.model_server import ModelServer
@@ -33,6 +34,12 @@ sys.dont_write_bytecode = False
 # The caller may ignore these signals, as `nohup` does, and processes of tests would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(autouse=True)
+def _own_environment() -> None:
+    """Tests set variables, which a process that runs visits reads once."""
+    known_secrets.cache_clear()
 
 
 @pytest.fixture(scope="session")

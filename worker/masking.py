@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from sleipnir.scheduler.config.secrets import hidden, lines_too
@@ -23,6 +24,8 @@ _MASK = "***"
 # A match holds the interpreter, so other threads would wait: match at most this many characters at
 # once.
 _PIECE = 65_536
+# Visits of one agent have the same secrets.
+_KNOWN_TUPLES = 128
 _BETWEEN_KEYS = re.compile(r"[^\w-]")
 
 
@@ -35,7 +38,7 @@ def secrets_among(environment: Mapping[str, str]) -> Iterator[str]:
 
 def mask_values(text: str, secrets: Iterable[str] = ()) -> str:
     """Mask the given secrets, those resolved here, and the worker's own keys."""
-    return _without(hidden(text), _known(secrets))
+    return _without(hidden(text), known_secrets(tuple(secrets)))
 
 
 def mask(text: str, secrets: Iterable[str] = ()) -> str:
@@ -45,7 +48,7 @@ def mask(text: str, secrets: Iterable[str] = ()) -> str:
 
 def masker(secrets: Iterable[str] = ()) -> Callable[[str], str]:
     """Return `mask` for many texts: the worker's own keys are read only once."""
-    known = _known(secrets)
+    known = known_secrets(tuple(secrets))
 
     def masked(text: str) -> str:
         text = _without(hidden(text), known)
@@ -65,8 +68,12 @@ def mask_json(value: Any, mask: Callable[[str], str]) -> Any:
     return value
 
 
-def _known(secrets: Iterable[str]) -> list[str]:
-    """Return what to mask, longest first, as one may be part of another."""
+@lru_cache(maxsize=_KNOWN_TUPLES)
+def known_secrets(secrets: tuple[str, ...]) -> list[str]:
+    """Return what to mask, longest first, as one may be part of another.
+
+    The environment is read once: that of a process does not change.
+    """
     known = lines_too((*secrets, *secrets_among(os.environ)))
     return sorted((each for each in known if len(each) >= _SHORTEST), key=len, reverse=True)
 

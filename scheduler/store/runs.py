@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sleipnir.graphs.state import encode
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import TransitionRefused
 from sleipnir.scheduler.runs.model import Failure, NewFork, NewRun
 from sleipnir.scheduler.store.keys import run_key
@@ -27,6 +28,22 @@ _TRANSCRIPTS = 1_000
 # Half a minute of output of a few models: watchers read it within a second.
 _TOKEN_STREAM_ENTRIES = 1_000
 _TOKEN_STREAM_KEPT_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Entries of one kind for what a run keeps to be read; the oldest are dropped at the limits."""
+
+    kind: str
+    limit: int
+    limit_bytes: int
+    dropped: int  # entries already left out
+    entries: Sequence[str]  # JSON objects
+
+    def words(self) -> tuple[str | int, ...]:
+        """Return it as arguments of the script."""
+        counts = self.limit, self.limit_bytes, self.dropped, len(self.entries)
+        return (self.kind, *counts, *self.entries)
 
 
 class Runs:
@@ -200,22 +217,24 @@ class Runs:
         Args:
             dropped: number of entries already left out.
         """
-        self.appending_logs(run_id, entries, dropped).alone()
+        self.appending(run_id, [self.log(entries, dropped)]).alone()
 
-    def appending_logs(self, run_id: str, entries: Sequence[str], dropped: int = 0) -> Queued:
-        """Return `append_logs` as a command to send along with a commit."""
+    def appending(self, run_id: str, kinds: Iterable[Appended]) -> Queued:
+        """Return a command, to send along with a commit, that appends what a visit leaves."""
+        words = [word for kind in kinds for word in kind.words()]
+        return self._store.queued("append_logs", run_id, *words)
+
+    def log(self, entries: Sequence[str], dropped: int) -> Appended:
+        """Return output as `append_logs` takes it."""
         limit_bytes = self._store.settings.log_limit_bytes
-        call = ("append_logs", run_id, "logs", _LOG_ENTRIES, limit_bytes, dropped)
-        return self._store.queued(*call, *entries)
+        return Appended("logs", _LOG_ENTRIES, limit_bytes, dropped, entries)
 
-    def appending_transcript(self, run_id: str, entry: str, *, failed: bool) -> Queued:
-        """Return a command that appends a conversation to the run's transcripts.
-
-        The oldest are dropped at the limit.
+    def transcript(self, entry: str, *, failed: bool) -> Appended:
+        """Return a conversation for the run's transcripts.
 
         Args:
             failed: whether its attempt failed; failed ones have a limit of their own.
         """
         kind = "failed_transcripts" if failed else "transcripts"
         limit_bytes = self._store.settings.transcript_limit_bytes
-        return self._store.queued("append_logs", run_id, kind, _TRANSCRIPTS, limit_bytes, 0, entry)
+        return Appended(kind, _TRANSCRIPTS, limit_bytes, 0, (entry,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sleipnir.scheduler.store.runs import Appended
 from sleipnir.scheduler.store.transitions import Queued
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.run_log import log_entry
@@ -24,16 +25,21 @@ def _taken(delivery: Delivery) -> Iterator[Queued]:
     visit, runs = delivery.visit, delivery.services.store.runs
     for event in visit.services.narration.take_noted():
         yield runs.narrating(visit.run_id, event)
+    if appended := [*_log(delivery), *_transcript(delivery)]:
+        yield runs.appending(visit.run_id, appended)
+
+
+def _log(delivery: Delivery) -> Iterator[Appended]:
+    visit = delivery.visit
     found, dropped = visit.services.run_log.take()
     if found:
         place = visit.step, visit.node_id, visit.item_index
         numbers = {"run_try": delivery.begun.run_try, "attempt": visit.attempt}
         entries = [log_entry(place, stream, text, **numbers) for stream, text in found]
-        yield runs.appending_logs(visit.run_id, entries, dropped)
-    yield from _transcript(delivery)
+        yield delivery.services.store.runs.log(entries, dropped)
 
 
-def _transcript(delivery: Delivery) -> Iterator[Queued]:
+def _transcript(delivery: Delivery) -> Iterator[Appended]:
     """Yield what models were sent and replied, once an attempt is over, if that is wanted."""
     visit, settings = delivery.visit, delivery.services.settings
     if not visit.services.exchanges or settings.transcripts == "none":
@@ -47,5 +53,4 @@ def _transcript(delivery: Delivery) -> Iterator[Queued]:
     }
     found = visit.services.exchanges.take(place, visit.mask, settings.transcript_limit_bytes)
     if found is not None and (found.failed or settings.transcripts == "all"):
-        store = delivery.services.store
-        yield store.runs.appending_transcript(visit.run_id, found.text, failed=found.failed)
+        yield delivery.services.store.runs.transcript(found.text, failed=found.failed)

@@ -4,7 +4,9 @@
 -- undo it; write commands are never passed to redis.call directly elsewhere.
 --   write_undone_by  when the script knows the command that undoes the write
 --   write            first reads what it replaces
---   add, push, pop   new fields, members or entries, any number of them
+--   set_known        fields of a hash whose earlier values the script has read
+--   add, push        new fields, members or entries, any number of them
+--   pop, pop_many    the first entries of a list
 --   write_last       a write that is costly to undo, made when little is left that could fail
 --   remove           keys, removed at the very end
 --   tell             messages to subscribers, sent after that
@@ -91,12 +93,41 @@ local function write(command, target, ...)
   return redis.call(command, target, ...)
 end
 
+-- `fields`: {name, earlier value or false, value} each.
+local function set_known(target, fields)
+  local given, replaced, added = {}, {'HSET', target}, {'HDEL', target}
+  for _, field in ipairs(fields) do
+    local name, before, value = unpack(field)
+    given[#given + 1], given[#given + 2] = name, value
+    if before then
+      replaced[#replaced + 1], replaced[#replaced + 2] = name, before
+    else
+      added[#added + 1] = name
+    end
+  end
+  undo[#undo + 1] = added[3] and added
+  write_undone_by(replaced[3] and replaced, 'HSET', target, unpack(given))
+end
+
 local function pop(target)
   local first = redis.call('LPOP', target)
   if first then
     undo[#undo + 1] = {'LPUSH', target, first}
   end
   return first
+end
+
+-- Remove the first `count` entries of a list, which has so many.
+local function pop_many(target, count)
+  while count > 0 do
+    local popped = redis.call('LPOP', target, math.min(count, PIECE))
+    local undone_by = {'LPUSH', target}
+    for i = #popped, 1, -1 do
+      undone_by[#undone_by + 1] = popped[i]
+    end
+    undo[#undo + 1] = undone_by
+    count = count - #popped
+  end
 end
 
 local function in_pieces(by, command, target, arguments)

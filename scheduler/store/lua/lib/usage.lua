@@ -24,22 +24,6 @@ local function sum_with(before, call)
     cost + call.cost_units, unpriced + call.unpriced)
 end
 
--- Set fields of a run's record whose values, false for none, are known.
-local function set_known(run, fields)
-  local given, replaced, added = {}, {'HSET', run}, {'HDEL', run}
-  for _, field in ipairs(fields) do
-    local name, before, value = unpack(field)
-    given[#given + 1], given[#given + 2] = name, value
-    if before then
-      replaced[#replaced + 1], replaced[#replaced + 2] = name, before
-    else
-      added[#added + 1] = name
-    end
-  end
-  undo[#undo + 1] = added[3] and added
-  write_undone_by(replaced[3] and replaced, 'HSET', run, unpack(given))
-end
-
 -- Count a call in a run that has not ended. Return whether it was counted, its parent and agent.
 local function count_in_run(run_id, node, call)
   local run, name = key('run', run_id), 'spent:' .. node .. ' ' .. call.model
