@@ -48,7 +48,7 @@ class Watchers:
         thread.start()
         try:
             if not self._ready.wait(_OPEN_S):
-                raise RuntimeError(f"only {len(self.told)} of {count} streams tell anything")
+                raise RuntimeError(f"only {self._opened} of {count} streams tell anything")
             self.told.clear()
             yield
         finally:

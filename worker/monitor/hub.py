@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 # Limits on streams served at once, on those of one reader, and on topics per stream.
 MOST_STREAMS = 400
-MOST_OF_READER = 100
+MOST_OF_READER = 300
 MOST_TOPICS = 20
 # Limit on frames waiting for one watcher; beyond it, the watcher reloads its page.
 _MOST_WAITING = 64
