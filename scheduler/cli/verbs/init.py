@@ -18,6 +18,14 @@ from sleipnir.scheduler.config import trusted_agents
 from sleipnir.scheduler.errors import SleipnirError
 
 _TEMPLATES = Path(__file__).parents[2] / "templates"
+_ABOUT = {
+    "script": "a script that routes, without a model",
+    "llm": "a model with a fallback",
+    "approval": "a person who decides",
+    "map": "a list, several items at a time",
+    "tools": "a model that calls functions of tools.py",
+    "agent": "a model in a tool loop, to chat with",
+}
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _PLACEHOLDER = "__NAME__"
 _SCHEMA_FILE = "graph.schema.json"
@@ -29,10 +37,10 @@ _NOT_COPIED = frozenset({"__pycache__", ".git", ".venv"})
 @click.argument("name")
 @click.option(
     "--template",
-    type=click.Choice(sorted(path.name for path in _TEMPLATES.iterdir())),
+    type=click.Choice(list(_ABOUT)),
     default="script",
     show_default=True,
-    help="Example to start from: a script that routes, a model with a fallback, or an approval.",
+    help="Example to start from. " + "; ".join(f"{k}: {v}" for k, v in _ABOUT.items()) + ".",
 )
 @click.option(
     "--from",
@@ -45,7 +53,8 @@ _NOT_COPIED = frozenset({"__pycache__", ".git", ".venv"})
 def init(options: Options, name: str, template: str, copied: str | None) -> None:
     """Create an agent in ./agents/NAME, or in the directory NAME if that is a path.
 
-    An agent made from a template runs without a model and without an API key.
+    An agent made from a template runs without a model and without an API key; only `agent`, a
+    config.yaml instead of a graph.yaml, needs one.
     """
     source = None if copied is None else _to_copy(options, copied)
     directory = Path(name) if "/" in name else Path("agents", name)
@@ -63,12 +72,14 @@ def init(options: Options, name: str, template: str, copied: str | None) -> None
     _trust(options, directory)
     click.echo(directory)
     reference = name if "/" in name else directory.name
-    if source is None:
+    if source is not None:
+        options.say(f"change it, then: sleipnir validate {reference}")
+    elif template == "agent":
+        options.say(f"try it: sleipnir chat {reference}\nthen edit {directory}/config.yaml")
+    else:
         options.say(
             f"try it: sleipnir run {reference} 'hello there'\nthen edit {directory}/graph.yaml"
         )
-    else:
-        options.say(f"change it, then: sleipnir validate {reference}")
 
 
 def _trust(options: Options, directory: Path) -> None:
@@ -136,5 +147,5 @@ def _files(template: str, name: str) -> Iterator[tuple[Path, bytes]]:
         text = file.read_text(encoding="utf-8").replace(_PLACEHOLDER, name)
         if file.name == "graph.yaml":
             text = f"{modeline(_SCHEMA_FILE)}\n{text}"
+            yield Path(_SCHEMA_FILE), schema_text().encode()
         yield file.relative_to(source), text.encode()
-    yield Path(_SCHEMA_FILE), schema_text().encode()
