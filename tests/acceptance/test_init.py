@@ -6,13 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from sleipnir.scheduler.cli.app import cli
-from sleipnir.scheduler.runs.submit import Request
 from tests.support.command_line import Sleipnir
-from tests.support.engine import Engine
-from tests.support.model_server import ModelServer, calls, says
 
 TEMPLATES = ("agent", "approval", "llm", "map", "script", "tools")
 
@@ -108,24 +103,3 @@ def test_a_copy_of_a_shipped_agent_is_valid_and_has_the_new_name(tmp_path: Path)
     assert [done.returncode for done in (again, both, nobody)] == [2, 2, 2]
     assert "no agent named 'nobody'" in nobody.stderr
     assert not (sleipnir.project / "agents" / "other").exists()
-
-
-def test_a_new_normal_agent_calls_its_functions(
-    engine: Engine, server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OPENAI_API_KEY", "a key")
-    made = CliRunner().invoke(cli, ["init", "./notes", "--template", "agent"])
-    server.script.add(
-        calls(("add_note", {"text": "cake"}), ("list_notes", {})), says("You noted cake.")
-    )
-
-    prepared = engine.client.prepare("./notes")
-    run_id = engine.client.submit(prepared, Request(workdir=str(tmp_path)))
-    engine.drive()
-
-    assert made.exit_code == 0, made.output
-    assert "sleipnir chat ./notes" in made.stderr
-    assert engine.run(run_id).output == "You noted cake."
-    told = [each["content"] for each in server.requests[-1].messages if each["role"] == "tool"]
-    assert told == ["noted", "cake\n"]
