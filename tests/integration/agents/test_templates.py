@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -30,4 +31,4 @@ def test_a_new_normal_agent_calls_its_functions(
     assert "sleipnir chat ./notes" in made.stderr
     assert engine.run(run_id).output == "You noted cake."
     told = [each["content"] for each in server.requests[-1].messages if each["role"] == "tool"]
-    assert told == ["noted", "cake\n"]
+    assert [json.loads(each)["output"] for each in told] == ["noted", "cake\n"]
