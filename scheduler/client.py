@@ -231,31 +231,35 @@ class Client(Preparing, Following, Steering, Sessions, SecondChances):
         Raises:
             BundleError: it is no longer stored.
         """
-        with self._unpacked(run) as bundle:
+        with self.unpacked(run.digest, run.agent) as bundle:
             graph, _ = packed.packed_agent(bundle)
         assert graph is not None, "only graphs are run"
         return graph
 
     def outline_of(self, run: Run) -> tuple[Graph, Outline]:
         """Return that graph, and what is drawn of it; raises as `graph_of`."""
-        with self._unpacked(run) as bundle:
+        with self.unpacked(run.digest, run.agent) as bundle:
             graph, directory = packed.packed_agent(bundle)
             assert graph is not None, "only graphs are run"
             return graph, outlines.outline_of(graph, scripts.routes_of_scripts(directory, graph))
 
     def node_types(self, run: Run) -> dict[str, str]:
         """Return the type of each node of that graph, read on its own; raises as `graph_of`."""
-        with self._unpacked(run) as bundle:
+        with self.unpacked(run.digest, run.agent) as bundle:
             return packed.node_types(bundle)
 
     @contextmanager
-    def _unpacked(self, run: Run) -> Iterator[Path]:
-        """Unpack the files that a run was submitted with, for the duration of a `with` block."""
-        data = self.store.bundles.get(run.digest)
+    def unpacked(self, digest: str, agent: str) -> Iterator[Path]:
+        """Unpack the files that runs of an agent were submitted with, for a `with` block.
+
+        Raises:
+            BundleError: they are no longer stored.
+        """
+        data = self.store.bundles.get(digest)
         if data is None:
-            raise BundleError(f"the files of agent '{run.agent}' are no longer stored")
+            raise BundleError(f"the files of agent '{agent}' are no longer stored")
         with OwnDirectory() as scratch:
-            archive.unpack(data, run.digest, scratch.path / "bundle")
+            archive.unpack(data, digest, scratch.path / "bundle")
             yield scratch.path / "bundle"
 
 

@@ -27,6 +27,7 @@ from sleipnir.worker.monitor.admission.rates import (
 from sleipnir.worker.monitor.bulk import BulkActs
 from sleipnir.worker.monitor.drawings import Drawings
 from sleipnir.worker.monitor.hub import Hub
+from sleipnir.worker.monitor.masked import Masks
 from sleipnir.worker.monitor.own_figures import OwnFigures
 from sleipnir.worker.monitor.prefixed_templates import PrefixedTemplates
 from sleipnir.worker.monitor.task_events import TaskEvents
@@ -64,6 +65,7 @@ class Site:
         self.access = access
         self.audit = AuditLog(client.store.client)
         self.drawings = Drawings(client)
+        self.masks = Masks(client)
         # Cached, as pages of runs that go on are made again with every step.
         self.agent_file = lru_cache(_FILES)(partial(agent_file, client))
         self.typical = TypicalRuns(client)

@@ -24,7 +24,6 @@ from sleipnir.scheduler.views.graph import graph_document
 from sleipnir.scheduler.views.limits import limits_document
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.hub import Look, Looking
-from sleipnir.worker.monitor.masked import masked
 from sleipnir.worker.monitor.problems import Problem, Refused
 
 if TYPE_CHECKING:
@@ -170,7 +169,7 @@ class RunTopic:
             "word": formats.word(run.status),
             "nodes": self._nodes(run),
         }
-        return Look(now, masked(document, run), is_final=run.is_final)
+        return Look(now, self._site.masks.masked(document, run), is_final=run.is_final)
 
     def _nodes(self, run: Run) -> dict[str, list[str]]:
         """Return each node's state, its line in the drawing, and the progress of its items."""

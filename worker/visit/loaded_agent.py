@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import field
 from functools import cached_property
 from pathlib import Path
@@ -10,14 +9,13 @@ from typing import TYPE_CHECKING
 
 from sleipnir.graphs.bundles.layout import library_of, skills_of
 from sleipnir.graphs.dataflow import declared_writes, reads
-from sleipnir.graphs.env_file import ENV_FILE, read_env_file
 from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.graphs.schema import AgentNode, Graph, LlmNode, MapNode
 from sleipnir.graphs.template import references
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.store.keys import parse_visit_id
-from sleipnir.worker.masking import secrets_among
+from sleipnir.worker.bundle_secrets import bundle_secrets
 
 # Lazy, as few agents have all of them.
 with lazy_imports():
@@ -93,13 +91,8 @@ class LoadedAgent:
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:
-        """The values its programs get from `.env` files under names that look like keys."""
-        files = (self.directory / ENV_FILE, self.root / "functions" / "tools" / ENV_FILE)
-        found: list[str] = []
-        for file in files:
-            with suppress(OSError):  # then no program is started with it
-                found += secrets_among(read_env_file(file))
-        return tuple(found)
+        """The values in its `.env` files and of its MCP servers that nobody may see."""
+        return bundle_secrets(self.root, self.directory)
 
     def executed_node(self, visit: str) -> str:
         """Return the node that a visit executes; for a map's invocation, the branch."""

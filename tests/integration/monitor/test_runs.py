@@ -335,6 +335,26 @@ def test_secrets_of_a_run_are_on_no_page(engine: Engine, site: ServedSite) -> No
     assert [answer for answer in answers if canary in answer.text] == []
 
 
+def test_secrets_of_its_agents_files_are_on_no_page(engine: Engine, site: ServedSite) -> None:
+    canary = "canary-77aa01"
+    graph = """
+    start: say
+    nodes:
+      say: {type: script, script: say.sh, next: z}
+      z: {type: end, output: "with {{got}}"}
+    """
+    say = 'echo "$SERVICE_TOKEN" >&2; echo "{\\"got\\": \\"$SERVICE_TOKEN\\"}"'
+    run = engine.finish(graph, {"say.sh": say, ".env": f"SERVICE_TOKEN={canary}\n"})
+    paths = [f"/runs/{run.run_id}/{tab}" for tab in ("graph", "state", "events", "logs")]
+
+    answers = [site.ask(prefix + path) for path in paths for prefix in ("", "/api/v1")]
+
+    assert run.output == f"with {canary}"
+    assert [answer.status for answer in answers] == [200] * 8
+    assert "got" in answers[2].text
+    assert [answer for answer in answers if canary in answer.text] == []
+
+
 def test_a_run_that_does_not_move_says_why(engine: Engine, site: ServedSite) -> None:
     retried = """
     start: try

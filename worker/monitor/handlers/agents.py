@@ -23,7 +23,7 @@ from sleipnir.worker.monitor.handlers.arguments import whole_number
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.handlers.engine import DocumentHandler
 from sleipnir.worker.monitor.handlers.runs import RunsHandler
-from sleipnir.worker.monitor.masked import masked, masked_texts
+from sleipnir.worker.monitor.masked import masked_texts
 from sleipnir.worker.monitor.problems import Refused, problem_of
 
 _VARIABLE = "var-"
@@ -192,7 +192,8 @@ class AgentPage(AgentReader, SubmittingHandler):
         run = await self.site.call(client.queries.run, run_id)
         if run.agent != reference.partition("@")[0]:
             raise bad_request(f"run {run_id} is of agent '{run.agent}'")
-        given = masked(await self.site.call(submission.submitted_document, client, run), run)
+        submitted = await self.site.call(submission.submitted_document, client, run)
+        given = await self.site.call(self.site.masks.masked, submitted, run)
         state = json.dumps(given["state"], ensure_ascii=False, indent=2) if given["state"] else ""
         return FilledForm(given["prompt"], state, given["workdir"] or "", given["variables"])
 

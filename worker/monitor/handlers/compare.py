@@ -9,7 +9,6 @@ from sleipnir.scheduler.second_chances.words import word_diff
 from sleipnir.scheduler.views.comparison import comparison_document
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
-from sleipnir.worker.monitor.masked import masked
 
 # Limit for one value; the API returns all of it.
 _MOST_CHARACTERS = 4_000
@@ -49,7 +48,7 @@ class CompareHandler(MonitorHandler):
         a, b = client.queries.resolve(a), client.queries.resolve(b)
         document: Document = comparison_document(client, a, b, step)
         for run_id in (a, b):
-            document = masked(document, client.queries.run(run_id))
+            document = self.site.masks.masked(document, client.queries.run(run_id))
         return document
 
 

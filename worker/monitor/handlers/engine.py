@@ -16,7 +16,6 @@ from sleipnir.scheduler.views.documents import Document
 from sleipnir.worker.monitor.charts.bars import bar_svg, columns_svg
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
-from sleipnir.worker.monitor.masked import masked
 from sleipnir.worker.monitor.problems import Problem, Refused
 from sleipnir.worker.monitor.topics import batch_topic
 
@@ -120,7 +119,7 @@ class BatchResults(MonitorHandler):
 
     def _lines(self, name: str) -> Iterator[str]:
         for run, document in batches.result_documents(self.site.client, name):
-            yield json.dumps(masked(document, run), ensure_ascii=False) + "\n"
+            yield json.dumps(self.site.masks.masked(document, run), ensure_ascii=False) + "\n"
 
 
 class TallyApi(MonitorHandler):

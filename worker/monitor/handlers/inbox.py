@@ -21,7 +21,6 @@ from sleipnir.worker.monitor.bodies import AnswerBody
 from sleipnir.worker.monitor.conditions import instant_of
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
-from sleipnir.worker.monitor.masked import masked
 from sleipnir.worker.monitor.problems import Problem, Refused, problem_of
 
 _LIMIT = 50
@@ -138,12 +137,13 @@ class InboxHandler(AnswerHandler):
             valid.append(question_id)
             run = await self.site.call(self.site.client.queries.run, run_id)
             to = inbox.route_of(question, await self._graph(run), answer)
+            example = await self.site.call(self.site.masks.masked, question.text, run)
             group = groups.setdefault(
                 (question.agent, question.node, to or ""),
                 {
                     "agent": question.agent,
                     "node": question.node,
-                    "example": masked(question.text, run),
+                    "example": example,
                     "answer": answer,
                     "options": question.options,
                     "to": to,
@@ -296,7 +296,7 @@ class QuestionPage(AnswerHandler):
     ) -> None:
         run = await self.site.call(self.site.client.queries.run, question.run_id)
         graph = await self._graph(run)
-        mask = partial(masked, run=run)
+        mask = partial(self.site.masks.masked, run=run)
 
         def read() -> Document:
             form = inbox.form_document(self.site.client, question, graph, mask)

@@ -27,7 +27,6 @@ from sleipnir.worker.monitor.charts.timeline import timeline_svg
 from sleipnir.worker.monitor.charts.wall import wall_svg
 from sleipnir.worker.monitor.drawings import Drawing, DrawingNotReady
 from sleipnir.worker.monitor.handlers.run_parts import RunHandler
-from sleipnir.worker.monitor.masked import masked
 from sleipnir.worker.monitor.problems import Problem, Refused
 from sleipnir.worker.tools.sanitize import without_escapes
 
@@ -147,7 +146,7 @@ class RunPage(RunHandler):
 
     def _told(self, of: Run) -> str:
         lines = "\n".join(run_page.lines_of(self.site.client, of))
-        return f"{masked(unstyled(lines), of)}\n"
+        return f"{self.site.masks.masked(unstyled(lines), of)}\n"
 
     async def _of_tab(self, of: Run, head: Document, tab: str) -> dict[str, Any]:
         match tab:
@@ -246,7 +245,7 @@ class RunPage(RunHandler):
 
     async def _node(self, of: Run, of_graph: Graph, node: str, step: int | None) -> Document:
         """Return a node with its definition, and the source of its script."""
-        mask = partial(masked, run=of)
+        mask = partial(self.site.masks.masked, run=of)
         document = await self.shown(graph.node_document, of, of_graph, node, step=step, mask=mask)
         source = None
         if document["script"] is not None:

@@ -11,7 +11,6 @@ from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.views import audit, graph, run, submission, timeline, versions, visits
 from sleipnir.scheduler.views.documents import Document, excerpt
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
-from sleipnir.worker.monitor.masked import masked
 from sleipnir.worker.monitor.problems import Problem, Refused
 
 _LOG_LINES = 200
@@ -34,8 +33,9 @@ class RunHandler(MonitorHandler):
         """Return a view of a run, without its secrets."""
 
         def read() -> Document:
-            document: Document = masked(function(self.site.client, of, *arguments, **named), of)
-            return document
+            document = function(self.site.client, of, *arguments, **named)
+            masked: Document = self.site.masks.masked(document, of)
+            return masked
 
         try:
             return await self.site.call(read)
@@ -88,7 +88,8 @@ class RunHandler(MonitorHandler):
             limit=self.number_argument("limit", _VISITS, run.MOST_ENTRIES),
             cursor=self.text_argument("cursor"),
         )
-        return {**document, "answers": masked(document["answers"], of)}
+        answers = await self.site.call(self.site.masks.masked, document["answers"], of)
+        return {**document, "answers": answers}
 
     async def latest_events(self, of: Run) -> Document:
         before, kind = map(self.text_argument, ("before", "kind"))
