@@ -13,7 +13,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sleipnir.graphs.bundles.archive import Bundle, Part, pack
 from sleipnir.graphs.bundles.layout import bundle_parts
@@ -53,6 +53,11 @@ from sleipnir.scheduler.runs.model import SHIPPED
 with lazy_imports():
     from sleipnir.scheduler import knowledge_documents
 
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.recording import MadeWith
+
+D = TypeVar("D", Graph, NormalAgent)
+
 # The errors that a person at a terminal can resolve.
 _NOT_BUILT, _UNREADABLE = "E208", "E219"
 _DESCRIPTION_CHARACTERS = 200  # of an agent, as shown to models
@@ -82,6 +87,7 @@ class Preparation:
         put_bundle: stores a bundle, given its digest and its bytes.
         workdir: the working directory of its runs, which may have skills; None: the current one.
         choose: asks for missing settings of knowledge bases; None: nobody is asked.
+        made_with: of a recording that is replayed; None: the settings here count.
     """
 
     def __init__(
@@ -91,7 +97,11 @@ class Preparation:
         put_bundle: Callable[[str, bytes], None],
         workdir: Path | None = None,
         choose: ChooseBuild | None = None,
+        made_with: MadeWith | None = None,
     ) -> None:
+        if made_with is not None:
+            settings = replace(settings, **made_with.settings())
+        self._made_with = made_with
         self._settings = settings
         self._search = search
         self._put_bundle = put_bundle
@@ -130,6 +140,7 @@ class Preparation:
         warnings = self._require_valid(agent)
         if agent.normal is not None:
             self._require_model(agent, agent.normal)
+        agent = self._settled(agent)
         digest = self._pack(agent)
         unbuilt = tuple(self._unbuilt)  # agents that models may name are not built ahead
         if self._supervisors:
@@ -152,6 +163,10 @@ class Preparation:
             built=tuple(self._built),
             path=SHIPPED if is_shipped(directory) else _absolute(directory),
         )
+
+    def _settled(self, agent: Agent) -> Agent:
+        """Return an agent that brings the settings of a recording: workers have their own."""
+        return agent if self._made_with is None else _as_recorded(agent, self._made_with)
 
     def _require_model(self, agent: Agent, normal: NormalAgent) -> None:
         """Check that a model is set for an agent whose runs have no parent to provide one."""
@@ -215,7 +230,7 @@ class Preparation:
             except (InvalidAgent, SubmissionRefused) as error:
                 self._failed[known] = _first_error(error)
             else:
-                self._pack_or_leave_out(child)
+                self._pack_or_leave_out(self._settled(child))
         if known in self._digests:
             self._children.add(parent_digest, name, self._digests[known])
         else:
@@ -281,6 +296,25 @@ class Preparation:
         if _error_codes(findings):
             raise InvalidAgent(findings)
         return findings
+
+
+def _as_recorded(agent: Agent, made_with: MadeWith) -> Agent:
+    """Return an agent with the settings of a recording as its own defaults."""
+
+    def settled(described: D) -> D:
+        unset = {
+            name: getattr(made_with, name)
+            for name in ("model", "temperature", "top_p")
+            if getattr(described, name) is None
+        }
+        servers = [] if made_with.mcp_server_support is False else described.mcp_servers
+        return replace(described, mcp_servers=servers, **unset)
+
+    return replace(
+        agent,
+        graph=None if agent.graph is None else settled(agent.graph),
+        normal=None if agent.normal is None else settled(agent.normal),
+    )
 
 
 def _absolute(directory: Path) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.knowledge_plans import ChooseBuild
     from sleipnir.scheduler.preparation import PreparedAgent
     from sleipnir.scheduler.runs.model import NewRun
+    from sleipnir.scheduler.runs.recording import MadeWith
     from sleipnir.scheduler.runs.submit import Request
     from sleipnir.scheduler.store.run_store import RunStore
 
@@ -46,7 +47,11 @@ class Preparing:
     search: AgentSearch
 
     def prepare(
-        self, reference: str, workdir: Path | None = None, choose: ChooseBuild | None = None
+        self,
+        reference: str,
+        workdir: Path | None = None,
+        choose: ChooseBuild | None = None,
+        made_with: MadeWith | None = None,
     ) -> PreparedAgent:
         """Find, validate and pack an agent, and store its bundles.
 
@@ -54,13 +59,14 @@ class Preparing:
             workdir: the working directory of its runs, which may have skills; None: the current
             one.
             choose: asks for missing settings of unbuilt knowledge bases; None: nobody is asked.
+            made_with: of a recording that is replayed; its settings come before those here.
 
         Raises:
             AgentNotFound, InvalidAgent, BundleError: the agent is unusable.
             SubmissionRefused: a name means different agents in different places.
         """
         settings, put = self.store.settings, self.store.bundles.put
-        preparing = preparation.Preparation(settings, self.search, put, workdir, choose)
+        preparing = preparation.Preparation(settings, self.search, put, workdir, choose, made_with)
         prepared = preparing.prepare(reference)
         self.knowledge_notes.add(prepared.unbuilt, prepared.built)
         return prepared

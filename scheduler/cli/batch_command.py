@@ -39,7 +39,11 @@ from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.formatting import amount, usd
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.progress import Display, WorkerWatch, final_lines
-from sleipnir.scheduler.cli.recording_flags import stored_recording, write_recording
+from sleipnir.scheduler.cli.recording_flags import (
+    GivenRecording,
+    given_recording,
+    write_recording,
+)
 from sleipnir.scheduler.cli.run_result import print_json
 from sleipnir.scheduler.cli.submission import live_tools, variables_from_environment
 from sleipnir.scheduler.cli.terminal_output import printable
@@ -101,12 +105,14 @@ def run_batch(client: Client, options: Options, call: Call, processes: int) -> i
     client.store.client.set_retry(RETRY_OUTAGE)
     with _room_for_files(), Ledger() as ledger:
         choose = None if call.source == STDIN else questions_here(client.store.settings)
-        prepared = client.prepare(call.agent, call.workdir, choose)
+        replayed = given_recording(client, call.agent, call.replay)
+        made_with = None if replayed is None else replayed.made_with
+        prepared = client.prepare(call.agent, call.workdir, choose, made_with)
         try:
             if call.budget is not None and call.replay is None:
                 require_prices(prepared, client)
             versions = AgentVersions(client.store.bundles)
-            return _Start(options, call, client, prepared, ledger, processes, versions)()
+            return _Start(options, call, client, prepared, ledger, processes, versions, replayed)()
         finally:
             client.knowledge_notes.write()
 
@@ -135,6 +141,7 @@ class _Start:
     ledger: Ledger
     processes: int
     versions: AgentVersions
+    replayed: GivenRecording | None
 
     def __call__(self) -> int:
         defaults = self._defaults()
@@ -175,7 +182,7 @@ class _Start:
             labels=dict(self.call.labels),
             live_tools=live_tools(self.call.tools, self.call.replay),
             recorded=self.call.record is not None,
-            replay=stored_recording(self.client, self.call.replay),
+            replay=None if self.replayed is None else self.replayed.stored(self.client),
             session=TEMPORARY,
             user=self.client.store.settings.identity,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,7 @@ from sleipnir.graphs.files import (
     require_plain_or_new,
 )
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 
 with lazy_imports():
     from sleipnir.scheduler.runs import recording
@@ -23,23 +24,72 @@ with lazy_imports():
 if TYPE_CHECKING:
     from sleipnir.scheduler.cli.options import Options
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.runs.recording import MadeWith
 
 
-def stored_recording(client: Client, file: Path | None) -> str | None:
-    """Store the recording of a file in the engine; return its digest.
+# `--replay` without a file.
+OWN = Path()
+
+
+class _Replayed(click.Path):
+    """A file that exists, or `OWN`."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        if value == OWN:
+            return OWN
+        if not Path(value).exists():
+            self.fail(f"there is no file '{value}'; to name none, put --replay last", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+REPLAYED = _Replayed(exists=True, dir_okay=False, path_type=Path)
+_DIRECTORY = "recordings"
+
+
+@dataclass(frozen=True, slots=True)
+class GivenRecording:
+    """The recording that a command names."""
+
+    file: Path
+    text: str
+    made_with: MadeWith | None
+
+    def stored(self, client: Client) -> str:
+        """Store it in the engine; return its digest."""
+        return client.recordings.put(self.text, str(self.file))
+
+
+def given_recording(client: Client, agent: str, file: Path | None) -> GivenRecording | None:
+    """Read the recording that `--replay` names; None without it.
 
     Raises:
         click.FileError: the file cannot be read.
-        SubmissionRefused: it is not a recording, or too large.
+        click.UsageError: no file is named, and the agent has none or several.
+        SubmissionRefused: it is not a recording.
+        AgentNotFound: no file is named, and there is no such agent.
     """
     if file is None:
         return None
+    file = _only_recording(client.search.find(agent)) if file == OWN else file
     try:
         with open_input(file) as stream:
             text = read_bounded(stream, recording.LIMIT_BYTES, file).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise click.FileError(str(file), reason(error)) from error
-    return client.recordings.put(text, str(file))
+    entries = recording.read(text, str(file))
+    return GivenRecording(file, text, recording.made_with(entries))
+
+
+def _only_recording(directory: Path) -> Path:
+    found = sorted((directory / _DIRECTORY).glob("*.jsonl"))
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise click.UsageError(
+            f"agent '{directory.name}' has no recording of its own: give a file to --replay"
+        )
+    names = ", ".join(str(each) for each in found)
+    raise click.UsageError(f"agent '{directory.name}' has several: give one of {names} to --replay")
 
 
 def require_place(file: Path | None, *others: object) -> None:
@@ -63,8 +113,17 @@ def require_place(file: Path | None, *others: object) -> None:
         raise click.UsageError(f"--record {file}: {reason(error)}") from error
 
 
-def write_recording(client: Client, runs: Iterable[str], file: Path, options: Options) -> None:
+def write_recording(
+    client: Client,
+    runs: Iterable[str],
+    file: Path,
+    options: Options,
+    prompt: str | None = None,
+) -> None:
     """Write the recorded calls of root runs.
+
+    Args:
+        prompt: of the only run.
 
     Raises:
         click.FileError: the file cannot be written.
@@ -72,6 +131,7 @@ def write_recording(client: Client, runs: Iterable[str], file: Path, options: Op
     count = tools = 0
     try:
         with open_output(file) as stream:
+            stream.write(recording.written([_made_here(client, prompt)]).encode())
             for run_id in runs:
                 recorded = client.recordings.recorded(run_id)
                 stream.write(recording.written(recorded.entries).encode())
@@ -83,3 +143,9 @@ def write_recording(client: Client, runs: Iterable[str], file: Path, options: Op
         raise click.FileError(str(file), error.strerror) from error
     and_tools = f" and {tools} tool calls" if tools else ""
     options.say(f"{count} model calls{and_tools} recorded in {file}")
+
+
+def _made_here(client: Client, prompt: str | None) -> MadeWith:
+    settings = client.store.settings
+    values = {name: getattr(settings, name) for name in recording.SETTINGS_OF_CALLS}
+    return recording.MadeWith(**values, prompt=prompt)

@@ -27,7 +27,7 @@ from sleipnir.scheduler.cli.arguments import (
 from sleipnir.scheduler.cli.connect import open_client, say_who_goes_on
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options
-from sleipnir.scheduler.cli.recording_flags import stored_recording
+from sleipnir.scheduler.cli.recording_flags import OWN, REPLAYED, GivenRecording, given_recording
 from sleipnir.scheduler.cli.terminal import is_terminal, read_line
 from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.errors import SubmissionRefused
@@ -99,9 +99,11 @@ REQUEST_OPTIONS = (
     ),
     click.option(
         "--replay",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        metavar="FILE",
-        help="Replay model calls from a recording; needs no API key.",
+        type=REPLAYED,
+        is_flag=False,
+        flag_value=OWN,
+        metavar="[FILE]",
+        help="Replay model calls from a recording, by default the agent's own; needs no API key.",
     ),
     click.option(
         "--tools",
@@ -166,11 +168,22 @@ class Submission:
         user = client.store.settings.identity
         return client.session_for(prepared, submit.Request(session=self.session, user=user))
 
+    def recording(self, client: Client) -> GivenRecording | None:
+        """Return the recording to replay; raises as `given_recording`."""
+        return given_recording(client, self.agent, self.replay)
+
+    def prepare(self, client: Client, recording: GivenRecording | None) -> PreparedAgent:
+        """Prepare the agent, as it was when the recording was made; raises as `Client.prepare`."""
+        choose = self.choose_build(client)
+        made_with = None if recording is None else recording.made_with
+        return client.prepare(self.agent, self.workdir, choose, made_with)
+
     def submit(
         self,
         client: Client,
         prepared: PreparedAgent,
         run_id: str,
+        recording: GivenRecording | None,
         *,
         attached: bool,
         pin: bool | None = None,
@@ -192,8 +205,9 @@ class Submission:
             machine=machine,
             recorded=recorded,
             streamed=streamed,
-            replay=stored_recording(client, self.replay),
         )
+        if recording is not None:
+            request = _replaying(client, request, recording)
         request = instruction_questions.with_instructions(client, prepared, self.agent, request)
         client.submit(prepared, request)
 
@@ -235,6 +249,11 @@ class Submission:
         )
 
 
+def _replaying(client: Client, request: Request, recording: GivenRecording) -> Request:
+    recorded = "" if recording.made_with is None else recording.made_with.prompt or ""
+    return replace(request, replay=recording.stored(client), prompt=request.prompt or recorded)
+
+
 def live_tools(tools: str | None, replay: Path | None) -> bool:
     """Return whether `--tools` makes a replay call tools.
 
@@ -273,10 +292,10 @@ def say_origin(options: Options, prepared: PreparedAgent) -> None:
 def submit_only(options: Options, submission: Submission) -> ExitCode:
     """Submit, print the run's id, and say what to start for it to continue."""
     with open_client(options, workers=False) as client:
-        choose = submission.choose_build(client)
-        prepared = client.prepare(submission.agent, submission.workdir, choose)
+        recording = submission.recording(client)
+        prepared = submission.prepare(client, recording)
         run_id = submission.new_run_id(client, prepared)
-        submission.submit(client, prepared, run_id, attached=False)
+        submission.submit(client, prepared, run_id, recording, attached=False)
         say_origin(options, prepared)
         if options.json:
             run_result.print_json(run_result.document_of(client, client.queries.run(run_id), ()))

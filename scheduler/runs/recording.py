@@ -1,20 +1,22 @@
 """Recordings: the model and tool calls of a run, one JSON line each, for replay.
 
+    {"made_with": {"prompt": "…", "model": "openai:gpt-4o-mini", "mcp_server_support": true}}
     {"node": "sort", "request": {…}, "reply": {…}, "usage": {…}}
     {"node": "sort", "request": {…}, "reply": {…}, "finish": "length", "usage": {…}}
     {"node": "sort", "request": {…}, "error": "HTTP 429: …"}
     {"node": "sort", "tool": "fs_cat", "arguments": {…}, "result": …}
 
-`request` is what the model was asked (model, messages, tools, settings), `reply` the assistant's
-message, `finish` why it ended before the model was done, `error` why there was none. Hand-written
-calls have no `request`: they reply to whatever their node asks next or, without a `node`, to
-whatever is asked next.
+The first line says what the run was given and which settings determined its calls; a replay uses
+them too. `request` is what the model was asked (model, messages, tools, settings), `reply` the
+assistant's message, `finish` why it ended before the model was done, `error` why there was none.
+Hand-written calls have no `request`: they reply to whatever their node asks next or, without a
+`node`, to whatever is asked next.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from sleipnir.graphs.state import encode
@@ -75,12 +77,58 @@ class RecordedToolCall:
         }
 
 
-Recorded: TypeAlias = RecordedCall | RecordedToolCall
+@dataclass(frozen=True, slots=True)
+class MadeWith:
+    """What a run was given, and the settings that determine which calls agents make.
+
+    Nothing here gives rights: a recording may come from anybody.
+    """
+
+    model: str | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    rag_embedding_model: str | None = None
+    mcp_server_support: bool | None = None
+    prompt: str | None = None  # of the only run
+
+    def to_json(self) -> dict[str, Any]:
+        given = {name: getattr(self, name) for name in _MADE_WITH}
+        return {"made_with": {name: value for name, value in given.items() if value is not None}}
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings that were set, by name."""
+        given = {name: getattr(self, name) for name in SETTINGS_OF_CALLS}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+SETTINGS_OF_CALLS: Final = (
+    "model",
+    "temperature",
+    "top_p",
+    "rag_embedding_model",
+    "mcp_server_support",
+)
+_MADE_WITH: Final[Mapping[str, tuple[type, ...]]] = {
+    "model": (str,),
+    "temperature": (int, float),
+    "top_p": (int, float),
+    "rag_embedding_model": (str,),
+    "mcp_server_support": (bool,),
+    "prompt": (str,),
+}
+
+Recorded: TypeAlias = RecordedCall | RecordedToolCall | MadeWith
 
 
 def model_calls(entries: Iterable[Recorded]) -> tuple[RecordedCall, ...]:
     """Return the calls of models among the entries of a recording."""
     return tuple(entry for entry in entries if isinstance(entry, RecordedCall))
+
+
+def made_with(entries: Sequence[Recorded]) -> MadeWith | None:
+    """Return what a recording was made with; None if it does not say."""
+    first = entries[0] if entries else None
+    return first if isinstance(first, MadeWith) else None
 
 
 def written(calls: Iterable[Recorded]) -> str:
@@ -111,7 +159,21 @@ def read(text: str, source: str) -> list[Recorded]:
 def _entry(value: Any) -> Recorded:
     if not isinstance(value, dict):
         raise ValueError("expected an object")
+    if "made_with" in value:
+        return _made_with(value["made_with"])
     return _tool_call(value) if "tool" in value else _call(value)
+
+
+def _made_with(value: Any) -> MadeWith:
+    if not isinstance(value, dict):
+        raise ValueError("'made_with' is not an object")
+    for name, given in value.items():
+        types = _MADE_WITH.get(name)
+        if types is None:
+            raise ValueError(f"'made_with' has the unknown field '{name}'")
+        if not isinstance(given, types) or (isinstance(given, bool) and bool not in types):
+            raise ValueError(f"'{name}' of 'made_with' has the wrong type")
+    return MadeWith(**value)
 
 
 def _tool_call(value: dict[str, Any]) -> RecordedToolCall:

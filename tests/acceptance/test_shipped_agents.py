@@ -110,6 +110,21 @@ def test_the_recording_that_ships_is_up_to_date(engine: Sleipnir) -> None:
     assert done.stdout.endswith(f"{deep_research.REPORT}\n")
 
 
+def test_the_recording_that_ships_needs_no_file_no_topic_and_no_setting(
+    own_project: Sleipnir,
+) -> None:
+    accept = ("--answer", "approve=accept")
+
+    replayed = own_project("run", "deep-research", *accept, "--replay")
+    none = own_project("run", "log-digest", "--replay")
+    misplaced = own_project("run", "deep-research", "--replay", "a topic")
+
+    assert (replayed.returncode, replayed.stdout) == (0, f"{deep_research.REPORT}\n")
+    assert (none.returncode, misplaced.returncode) == (2, 2)
+    assert "'log-digest' has no recording of its own" in none.stderr
+    assert "there is no file 'a topic'; to name none, put --replay last" in misplaced.stderr
+
+
 def test_the_log_of_the_readme_is_digested_without_a_key(engine: Sleipnir) -> None:
     commands, expected = example("log-digest")
 

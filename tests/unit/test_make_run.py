@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.deep_research import TOPIC
-from tests.support.record_deep_research import RECORDING, REPLAYED_WITH
-
 ROOT = Path(__file__).parents[2]
 
 
@@ -42,9 +39,7 @@ def test_whoever_has_no_model_is_told_how_to_set_one(tmp_path: Path) -> None:
 def test_deep_research_can_be_seen_without_a_key(tmp_path: Path) -> None:
     text = told(tmp_path, "deep-research", 3)
 
-    command = [f"{name}={value}" for name, value in REPLAYED_WITH.items()]
-    command += [f"PROMPT='{TOPIC}'", f"--replay {RECORDING.relative_to(ROOT / 'sleipnir')} "]
-    assert [part for part in command if part not in text] == []
+    assert "make run AGENT=deep-research ARGS='--answer approve=accept --replay'\n" in text
 
 
 @pytest.mark.parametrize(("status", "model"), [(1, ""), (3, "openai:gpt-4o-mini")])

@@ -52,6 +52,7 @@ class Session:
         self._options = options
         self._submission = submission
         self._choose = submission.choose_build(client)
+        self._recording = submission.recording(client)
         self._directory = client.search.find(submission.agent)
         self._spawned: tuple[Path, ...] = ()
         self._last: _Last | None = None
@@ -87,7 +88,10 @@ class Session:
             exit_codes.report(error)
 
     def _prepared(self) -> PreparedAgent:
-        prepared = self._client.prepare(str(self._directory), choose=self._choose)
+        made_with = None if self._recording is None else self._recording.made_with
+        prepared = self._client.prepare(
+            str(self._directory), choose=self._choose, made_with=made_with
+        )
         if is_normal(prepared.graph):
             raise click.UsageError(
                 f"'{prepared.name}' is a normal agent; dev is for graph agents, whose nodes can "
@@ -112,7 +116,9 @@ class Session:
             return
         run_id = self._submission.new_run_id(self._client, prepared)
         streams = self._options.streams_replies
-        self._submission.submit(self._client, prepared, run_id, attached=True, streamed=streams)
+        self._submission.submit(
+            self._client, prepared, run_id, self._recording, attached=True, streamed=streams
+        )
         self._follow(run_id, prepared)
 
     def _newest(self, prepared: PreparedAgent) -> _Last | None:

@@ -62,8 +62,8 @@ def run(
     if detach:
         return submit_only(options, submission)
     with open_client(options, workers=True) as client:
-        choose = submission.choose_build(client)
-        prepared = client.prepare(submission.agent, submission.workdir, choose)
+        recording = submission.recording(client)
+        prepared = submission.prepare(client, recording)
         run_id = submission.new_run_id(client, prepared)
         asks = is_terminal() and not submission.headless
         streams = options.streams_replies if stream is None else stream and not options.quiet
@@ -75,6 +75,7 @@ def run(
                 client,
                 prepared,
                 run_id,
+                recording,
                 attached=True,
                 pin=pin,
                 recorded=record is not None,
@@ -89,7 +90,7 @@ def run(
             raise
         client.knowledge_notes.write()
         if record is not None:
-            write_recording(client, [run_id], record, options)
+            write_recording(client, [run_id], record, options, submission.prompt)
         code = run_result.print_result(client, found, options, attachment.open_questions())
         for warning in prepared.warnings:
             if warning.lasting:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.runs.recording import RecordedCall, read
+from sleipnir.scheduler.runs.recording import (
+    MadeWith,
+    RecordedCall,
+    made_with,
+    model_calls,
+    read,
+    written,
+)
 
 
 @pytest.mark.parametrize(
@@ -37,3 +45,29 @@ def test_calls_of_functions_are_taken() -> None:
     reply = {"role": "assistant", "content": None, "tool_calls": [asked]}
 
     assert read(json.dumps({"reply": reply}), "file") == [RecordedCall(reply)]
+
+
+def test_it_says_what_it_was_made_with() -> None:
+    made = MadeWith(model="openai:m", temperature=0.5, mcp_server_support=False, prompt="Hi.")
+    text = written([made, RecordedCall({"content": "Hello."})])
+
+    entries = read(text, "calls.jsonl")
+
+    assert made_with(entries) == made
+    assert made.settings() == {"model": "openai:m", "temperature": 0.5, "mcp_server_support": False}
+    assert len(model_calls(entries)) == 1
+    assert made_with(read("", "calls.jsonl")) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("[]", "'made_with' is not an object"),
+        ('{"api_key": "x"}', "'made_with' has the unknown field 'api_key'"),
+        ('{"temperature": true}', "'temperature' of 'made_with' has the wrong type"),
+        ('{"model": null}', "'model' of 'made_with' has the wrong type"),
+    ],
+)
+def test_it_cannot_set_anything_else(given: str, expected: str) -> None:
+    with pytest.raises(SubmissionRefused, match=re.escape(expected)):
+        read(f'{{"made_with": {given}}}', "calls.jsonl")
