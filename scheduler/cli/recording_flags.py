@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,7 @@ class _Replayed(click.Path):
 
 REPLAYED = _Replayed(exists=True, dir_okay=False, path_type=Path)
 _DIRECTORY = "recordings"
+_MASK = "***"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def require_place(file: Path | None, *others: object) -> None:
 
 def write_recording(
     client: Client,
-    runs: Iterable[str],
+    runs: Sequence[str],
     file: Path,
     options: Options,
     prompt: str | None = None,
@@ -131,7 +132,7 @@ def write_recording(
     count = tools = 0
     try:
         with open_output(file) as stream:
-            stream.write(recording.written([_made_here(client, prompt)]).encode())
+            stream.write(recording.written([_made_here(client, runs, prompt)]).encode())
             for run_id in runs:
                 recorded = client.recordings.recorded(run_id)
                 stream.write(recording.written(recorded.entries).encode())
@@ -145,7 +146,11 @@ def write_recording(
     options.say(f"{count} model calls{and_tools} recorded in {file}")
 
 
-def _made_here(client: Client, prompt: str | None) -> MadeWith:
+def _made_here(client: Client, runs: Sequence[str], prompt: str | None) -> MadeWith:
     settings = client.store.settings
     values = {name: getattr(settings, name) for name in recording.SETTINGS_OF_CALLS}
+    if prompt is not None:
+        context = client.queries.run(runs[0]).context
+        for name in context.secrets:  # people share recordings
+            prompt = prompt.replace(context.variables.get(name) or _MASK, _MASK)
     return recording.MadeWith(**values, prompt=prompt)

@@ -168,6 +168,10 @@ class Submission:
         user = client.store.settings.identity
         return client.session_for(prepared, submit.Request(session=self.session, user=user))
 
+    def asks_here(self) -> bool:
+        """Return whether there is somebody to ask."""
+        return is_terminal() and not self.headless
+
     def recording(self, client: Client) -> GivenRecording | None:
         """Return the recording to replay; raises as `given_recording`."""
         return given_recording(client, self.agent, self.replay)
@@ -219,7 +223,7 @@ class Submission:
             prepared.name,
             prepared.graph.variables,
             self.variables,
-            asks=is_terminal() and not self.headless,
+            asks=self.asks_here(),
         )
 
     def choose_build(self, client: Client) -> ChooseBuild | None:

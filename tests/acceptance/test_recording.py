@@ -84,7 +84,8 @@ def without_key(tmp_path: Path, sleipnir: Sleipnir) -> Sleipnir:
 
 def lines(sleipnir: Sleipnir) -> list[dict[str, Any]]:
     text = (sleipnir.project / "calls.jsonl").read_text()
-    return [json.loads(line) for line in text.splitlines()]
+    _, *calls = text.splitlines()  # the first line says what it was made with
+    return [json.loads(line) for line in calls]
 
 
 def test_a_recording_holds_every_call_of_a_run_and_its_children(
@@ -181,7 +182,7 @@ def test_a_submitted_run_replays_too(
 @pytest.mark.parametrize(
     ("options", "code", "says"),
     [
-        (("--replay", "no.jsonl"), 2, "'no.jsonl' does not exist"),
+        (("--replay", "no.jsonl"), 2, "there is no file 'no.jsonl'"),
         (
             ("--replay", "bad.jsonl"),
             2,

@@ -17,7 +17,6 @@ from sleipnir.scheduler.cli.submission import (
     submission_parameters,
     submit_only,
 )
-from sleipnir.scheduler.cli.terminal import is_terminal
 from sleipnir.scheduler.errors import Terminated
 
 with lazy_imports():
@@ -64,8 +63,7 @@ def run(
     with open_client(options, workers=True) as client:
         recording = submission.recording(client)
         prepared = submission.prepare(client, recording)
-        run_id = submission.new_run_id(client, prepared)
-        asks = is_terminal() and not submission.headless
+        run_id, asks = submission.new_run_id(client, prepared), submission.asks_here()
         streams = options.streams_replies if stream is None else stream and not options.quiet
         attachment = attach.Attachment(
             client, run_id, options, asks=asks, stays=False, streams=streams

@@ -127,6 +127,6 @@ def test_a_model_call_adds_no_round_trip_but_the_record_of_its_reply(
     commands, _ = cost_of_next_visit(engine)
 
     # Begin, the recorded reply, and the commit together with log and transcript.
-    assert commands["evalsha"] == 5
+    assert commands["evalsha"] == 4
     # What was asked, and the commit.
     assert commands["xadd"] == 2
