@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from sleipnir.scheduler.store.audit.log import DONE, AuditEntry, AuditFilter, AuditLog
 from sleipnir.scheduler.store.clock import to_rfc3339
+from sleipnir.scheduler.store.keys import place_of
 from sleipnir.scheduler.views.documents import Document
 
 _RUN_ID = re.compile("[0-9a-f]{16}")
@@ -52,6 +53,9 @@ def _answer_document(entry: AuditEntry) -> Document:
         "at": to_rfc3339(entry.at),
         "run_id": run_id,
         "visit": visit,
+        "agent": entry.act.agent,
+        "node": entry.act.node or place_of(visit),
+        "question": entry.act.question,
         "answer": entry.act.detail,
         "by": entry.act.who,
         "via": entry.act.via,

@@ -24,5 +24,5 @@ def give(client: Client, question: Question, text: str) -> None:
         [question.question_id],
         detail=text,
         waited_s=client.queries.waited_s(question),
-        call=question.guarded_call,
+        question=question,
     )

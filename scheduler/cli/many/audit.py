@@ -13,7 +13,7 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
-    from sleipnir.scheduler.runs.model import GuardedCall
+    from sleipnir.scheduler.runs.model import Question
 
 # Of many runs, only the first ones are named.
 _MOST_NAMED = 10
@@ -27,12 +27,12 @@ def note(
     outcome: str = "done",
     detail: str = "",
     waited_s: float | None = None,
-    call: GuardedCall | None = None,
+    question: Question | None = None,
 ) -> None:
     """Record an action of this machine's user; a full Redis must not prevent the action.
 
     Args:
-        call: what the user has consented to, or not.
+        question: what the user has answered.
     """
     more = len(targets) - _MOST_NAMED
     named = " ".join(targets[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
@@ -45,7 +45,8 @@ def note(
         outcome,
         detail=detail,
         waited_s=waited_s,
-        call="" if call is None else call.to_text(),
     )
+    if question is not None:
+        done = done.to_question(question)
     with suppress(errors.RedisError):
         log.AuditLog(client.store.client).add(done)

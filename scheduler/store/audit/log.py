@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
 import redis
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import BadCursor
 from sleipnir.scheduler.store.keys import AUDIT
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.model import Question
 
 MOST_KEPT = 100_000
 DONE = "done"
@@ -36,6 +39,17 @@ class Act:
     detail: str = ""
     waited_s: float | None = None  # of an answer: how long its question had been open
     call: str = ""  # of an answer: the guarded call that it was about
+    # Of an answer: what was asked, in a run of which agent, at which of its nodes.
+    question: str = ""
+    agent: str = ""
+    node: str = ""
+
+    def to_question(self, question: Question) -> Act:
+        """Return it as an answer to this question."""
+        call = "" if question.guarded_call is None else question.guarded_call.to_text()
+        return replace(
+            self, call=call, question=question.text, agent=question.agent, node=question.node
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from sleipnir.scheduler.limits.commands import LimitCommands
+from sleipnir.scheduler.store.keys import AUDIT
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from tests.support.engine import Engine
 from tests.support.site import Answer, ServedSite
@@ -254,9 +255,29 @@ def test_what_is_asked_alike_is_answered_at_once_and_answers_are_listed(
         ("<7>", "operator", "page")
     }
     assert all(each["waited_s"] >= 0 for each in told)
-    assert "&lt;7&gt;" in site.ask("/inbox/answered").text
+    assert {(each["agent"], each["node"], each["question"]) for each in told} == {
+        ("tested", "ask", "<b>Which</b> page?")
+    }
+    listed = site.ask("/inbox/answered").text
+    assert "&lt;7&gt;" in listed
+    assert "&lt;b&gt;Which&lt;/b&gt; page?" in listed
+    assert 'href="/agents/tested">tested</a>' in listed
     (mine,) = site.ask(f"/api/v1/answers?run={asked[1]}").json["answers"]
     assert mine["visit"] == "1/ask"
+
+
+def test_answers_noted_before_their_questions_were_show_what_they_have(
+    engine: Engine, site: ServedSite
+) -> None:
+    run_id = "0123456789abcdef"
+    old = {"who": "ana", "role": "operate", "via": "cli", "act": "answer", "outcome": "done"}
+    old |= {"target": f"{run_id}/3/sign", "detail": "yes"}
+    engine.redis.xadd(AUDIT, {"a": json.dumps(old)})
+
+    (told,) = site.ask("/api/v1/answers").json["answers"]
+
+    assert (told["agent"], told["node"], told["question"]) == ("", "sign", "")
+    assert "not kept" in site.ask("/inbox/answered").text
 
 
 def test_questions_and_acts_are_filtered(engine: Engine, site: ServedSite) -> None:

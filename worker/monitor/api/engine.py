@@ -238,6 +238,9 @@ class NotedActDocument(AnswerDocument):
     detail: str
     waited_s: float | None
     call: str = Field(description="the guarded call that an answer was about")
+    question: str = Field(description="of an answer: what was asked")
+    agent: str = Field(description="of an answer: whose run asked")
+    node: str = Field(description="of an answer: where it asked")
     run_id: str | None
 
 

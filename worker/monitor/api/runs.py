@@ -333,6 +333,9 @@ class GivenAnswerDocument(AnswerDocument):
     at: str
     run_id: str
     visit: str
+    agent: str = Field(description='"" if it was answered before this was kept')
+    node: str
+    question: str = Field(description='its first 1,000 characters; "" as with `agent`')
     answer: str
     by: str
     via: str

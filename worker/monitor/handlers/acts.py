@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from sleipnir.scheduler.errors import ActionRefused, SleipnirError
-from sleipnir.scheduler.runs.model import GuardedCall
+from sleipnir.scheduler.runs.model import Question
 from sleipnir.scheduler.second_chances.agents import CURRENT, SAME, current_reference
 from sleipnir.scheduler.store.audit.log import DONE, AuditFilter
 from sleipnir.scheduler.views import audit, versions
@@ -35,7 +35,7 @@ class ActingHandler(MonitorHandler):
         *arguments: Any,
         detail: str = "",
         waited_s: float | None = None,
-        call: GuardedCall | None = None,
+        question: Question | None = None,
     ) -> T:
         """Call a function that changes something, and record its outcome."""
         outcome = DONE
@@ -45,7 +45,7 @@ class ActingHandler(MonitorHandler):
             outcome = problem_of(error).message
             raise
         finally:
-            await self.site.call(self.noting(name, detail, waited_s, call), target, outcome)
+            await self.site.call(self.noting(name, detail, waited_s, question), target, outcome)
 
     async def note(self, name: str, target: str, detail: str, outcome: str) -> None:
         """Record an act and its outcome."""

@@ -13,7 +13,7 @@ from tornado import web  # type: ignore[attr-defined]  # no stubs
 
 from sleipnir.scheduler.config.secrets import hidden
 from sleipnir.scheduler.errors import SleipnirError
-from sleipnir.scheduler.runs.model import GuardedCall
+from sleipnir.scheduler.runs.model import Question
 from sleipnir.scheduler.store.audit.log import Act
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.monitor.access import Role, comes_from_elsewhere
@@ -176,7 +176,7 @@ class MonitorHandler(ResponseWriter):
         name: str,
         detail: str = "",
         waited_s: float | None = None,
-        call: GuardedCall | None = None,
+        question: Question | None = None,
     ) -> Callable[[str, str], None]:
         """Return a function that records an act of this visitor, given its target and outcome."""
         assert self.visitor is not None
@@ -191,8 +191,9 @@ class MonitorHandler(ResponseWriter):
             address=self.request.remote_ip or "",
             detail=detail,
             waited_s=waited_s,
-            call="" if call is None else call.to_text(),
         )
+        if question is not None:
+            act = act.to_question(question)
 
         def note(target: str, outcome: str) -> None:
             # A full Redis must not keep anyone from cancelling runs.

@@ -21,6 +21,7 @@ from sleipnir.worker.monitor.bodies import AnswerBody
 from sleipnir.worker.monitor.conditions import instant_of
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
+from sleipnir.worker.monitor.masked import masked_texts
 from sleipnir.worker.monitor.problems import Problem, Refused, problem_of
 
 _LIMIT = 50
@@ -50,7 +51,7 @@ class AnswerHandler(ActingHandler):
                 give,
                 detail=text,
                 waited_s=waited_s,
-                call=question.guarded_call,
+                question=question,
             )
         except AnswerInvalid as error:
             raise Refused(Problem(422, "invalid", str(error))) from error
@@ -239,6 +240,7 @@ class AnsweredHandler(MonitorHandler):
             limit=self.number_argument("limit", _LIMIT, _MOST),
             cursor=self.text_argument("cursor"),
         )
+        document["answers"] = await self.site.call(self._masked, document["answers"])
         if self.wants == "json":
             self.give_json(document)
             return
@@ -246,6 +248,16 @@ class AnsweredHandler(MonitorHandler):
         self.give_page(
             "answered.html", tab="inbox", title="Answers", answered=document, argument=argument
         )
+
+    def _masked(self, answers: list[Document]) -> list[Document]:
+        """Mask each answer as its run's pages do; of a removed run, keys of this machine."""
+        run_ids = sorted({answer["run_id"] for answer in answers})
+        found = dict(zip(run_ids, self.site.client.queries.runs(run_ids), strict=True))
+        return [
+            masked_texts(answer) if run is None else self.site.masks.masked(answer, run)
+            for answer in answers
+            for run in (found[answer["run_id"]],)
+        ]
 
 
 class AnsweredApi(AnsweredHandler):
