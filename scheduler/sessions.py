@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from sleipnir.lazy import lazy_imports
@@ -59,6 +60,9 @@ class Sessions:
         if name is None or name == sessions.TEMPORARY:
             return None
         found = self.session(agent.name, name)
+        if request.continues is not None and found.last_run is None:
+            before = self.session(agent.name, request.continues)
+            found = replace(found, run=before.run, state=before.state)
         if self.acceptances is None:  # the embedded engine has no other users
             sessions.require_owner(found, request.user)
         return found

@@ -49,6 +49,8 @@ BESIDES = (
     *(SUMMARY, SOURCES, TASKS, AGENTS, TEXTS),
 )
 _TURN = "turn "
+# What a model reads in place of the rest of its reply.
+_INTERRUPTED = "[The user interrupted this reply.]"
 
 
 def turn_key(number: int) -> str:
@@ -121,14 +123,28 @@ def _turns_in(keys: Iterable[str]) -> list[int]:
     return sorted(turn_number(key) for key in keys if is_turn(key))
 
 
-def carried_over(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the first state of a session's next run, given the memory of its last one."""
+def carried_over(state: Mapping[str, Any], interrupted: str | None = None) -> dict[str, Any]:
+    """Return the first state of a session's next run, given the memory of its last one.
+
+    Args:
+        interrupted: what the model had said of the reply that its user cut short; None: it was not.
+    """
     found = {key: state[key] for key in _LASTING if key in state}
     if TODOS in state:
         found[TODOS] = todos_of(state).not_continued().to_json()
     turns = (_without_prompt(state[turn_key(number)]) for number in _turns_in(state))
     said = [turn for turn in turns if turn]
+    if interrupted is not None:
+        said.append(_interrupted(state, interrupted))
     return found | {turn_key(n): turn for n, turn in enumerate(said, 1 - len(said))}
+
+
+def _interrupted(state: Mapping[str, Any], reply: str) -> list[Message]:
+    """Return the message of a run that its user cancelled, unless a turn has it, and the reply."""
+    begun = any(number > 0 for number in _turns_in(state))
+    asked = [] if begun else [{"role": "user", "content": state[PROMPT]}]
+    text = f"{reply.rstrip()}\n\n{_INTERRUPTED}".lstrip()
+    return [*asked, {"role": "assistant", "content": text}]
 
 
 def _without_prompt(turn: Sequence[Message]) -> list[Message]:

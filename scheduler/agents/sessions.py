@@ -14,7 +14,7 @@ from sleipnir.graphs.document.finding import printable
 from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.memory import TODOS, carried_over
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.runs.model import Run
+from sleipnir.scheduler.runs.model import Run, Status
 
 # The name that means no session.
 TEMPORARY = "temp"
@@ -41,9 +41,14 @@ class Session:
         """The user who began it by a command; empty if nobody did, or that is no longer known."""
         return self.run.context.user if self.run is not None else ""
 
-    def seeds(self, *, without_todos: bool) -> dict[str, Any]:
-        """Return the first state of the next run, besides the user's message."""
-        seeds = carried_over(self.state or {})
+    def seeds(self, *, without_todos: bool, interrupted: str = "") -> dict[str, Any]:
+        """Return the first state of the next run, besides the user's message.
+
+        Args:
+            interrupted: what the model had said, if the last run was cancelled.
+        """
+        is_cut = self.run is not None and self.run.status == Status.CANCELLED
+        seeds = carried_over(self.state or {}, interrupted if is_cut and self.state else None)
         return {key: seeds[key] for key in seeds if not (without_todos and key == TODOS)}
 
     def submitted_vars(self, given: Mapping[str, str]) -> dict[str, str]:

@@ -134,6 +134,7 @@ class ToolCalled:
     tool: str
     ms: int
     failure: str | None
+    arguments: str = ""  # the beginning of their JSON text, as the model wrote it
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,10 @@ class Request:
     # Who submits, as the setting `user` has it; only they continue its session. Empty: a program
     # that keeps its users apart itself.
     user: str = ""
+    # The session, of the same agent, whose memory a new session begins with.
+    continues: str | None = None
     without_todos: bool = False  # empty the session's todo list first
+    interrupted: str = ""  # the beginning of the session's last reply, if its run was cancelled
     # The result of a normal agent's `_instructions`, if called already; None: a worker calls it.
     instructions: str | None = None
 
@@ -155,7 +158,9 @@ def new_run(
 
 def _given(request: Request, session: Session | None) -> Mapping[str, Any]:
     """Return the seeds of the request besides the prompt."""
-    seeds = request.state if session is None else session.seeds(without_todos=request.without_todos)
+    seeds = request.state
+    if session is not None:
+        seeds = session.seeds(without_todos=request.without_todos, interrupted=request.interrupted)
     if request.instructions is None:
         return seeds
     return {**seeds, INSTRUCTIONS: request.instructions}

@@ -48,6 +48,7 @@ def server() -> Iterator[ModelServer]:
     ask = calls(("user__ask", {"question": "Which colour?", "options": ["red", "blue"]}))
     script.when(lambda request: request.messages[-1]["role"] == "tool", says("Painted."))
     script.when(lambda request: asked(request)[-1] == "Wait.", HANGS)
+    script.when(lambda request: asked(request)[-1] == "Be wordy.", says("word " * 40 + "end."))
     script.when(lambda request: "paint" in asked(request)[-1], ask)
     script.when(lambda request: len(asked(request)) == 1, says("The first reply."))
     script.when(lambda request: len(asked(request)) == 2, says("The second reply."))
@@ -127,13 +128,72 @@ def test_ctrl_c_cancels_a_reply_and_the_chat_goes_on(
     )
     terminal.interrupt()
     terminal.wait_for("cancelling run")
+    terminal.wait_for("your message stays in the conversation")
     terminal.wait_for(READY)
     terminal.type("Hello" + ENTER)
     terminal.wait_for(READY)
     terminal.type(CTRL_D)
 
-    assert terminal.end() == (0, "The first reply.\n")
-    assert asked(server.requests[-1]) == ["Hello"]
+    code, shown = terminal.end()
+    assert (code, shown) == (0, "The second reply.\n")
+    assert asked(server.requests[-1]) == ["Wait.", "Hello"]
+    (cut,) = (each for each in server.requests[-1].messages if each["role"] == "assistant")
+    assert cut["content"] == "[The user interrupted this reply.]"
+
+
+def test_a_conversation_gets_a_name_and_is_recalled(
+    sleipnir: Sleipnir, server: ModelServer
+) -> None:
+    terminal = sleipnir.on_terminal("chat", "talker")
+    terminal.wait_for(READY)
+    terminal.type("Good evening" + ENTER)
+    terminal.wait_for(READY)
+    terminal.type("/session late" + ENTER)
+    terminal.wait_for("from the next message on this is session 'late'")
+    terminal.type("/nonsense" + ENTER)
+    terminal.wait_for("no command '/nonsense'; .help lists the commands; begin with a blank")
+    terminal.wait_for(READY)
+    terminal.type("And you?" + ENTER)
+    terminal.wait_for(READY)
+    terminal.type(" /home is where?" + ENTER)
+    terminal.wait_for(READY)
+    terminal.type("quit" + ENTER)
+    code, shown = terminal.end()
+
+    again = sleipnir.on_terminal("chat", "talker", "--session", "late")
+    again.wait_for("session late: 3 messages of yours, the last")
+    again.wait_for("> /home is where?")
+    again.wait_for("One more reply.")
+    again.wait_for(READY)
+    again.type(CTRL_D)
+    again.end()
+
+    assert (code, shown) == (0, "The first reply.\nThe second reply.\nOne more reply.\n")
+    assert asked(server.requests[-1]) == ["Good evening", "And you?", " /home is where?"]
+    assert "temp-" not in sleipnir("sessions", "talker", "--json").stdout
+
+
+def test_a_reply_is_printed_once_and_between_words_if_the_conversation_is_summarised(
+    sleipnir: Sleipnir,
+) -> None:
+    agent = sleipnir.project / "agents" / "wordy"
+    agent.mkdir()
+    (agent / "config.yaml").write_text(CONFIG + "compression_threshold: 1\n")
+    command = [*COMMAND, "chat", "wordy"]
+    terminal = Terminal(command, sleipnir.project, sleipnir.environment, whole=True)
+    terminal.wait_for("starting 'wordy'")
+    terminal.wait_for(READY)
+    terminal.type("Be wordy." + ENTER)
+    terminal.wait_for("end.")
+    said = terminal.before
+    terminal.wait_for(READY)
+    left = terminal.before
+    terminal.type(CTRL_D)
+    terminal.end()
+
+    assert "word\r\nword " in said
+    assert "wor\r\nd" not in said
+    assert "end." not in left
 
 
 def test_an_unanswered_question_survives_leaving_and_coming_back(

@@ -165,6 +165,7 @@ class Terminal:
         ours, its = pty.openpty()
         self._ours = ours
         os.set_blocking(ours, False)
+        self.before = ""  # what was shown last, up to the text that was waited for
         self.shown = ""
         self._process = subprocess.Popen(
             command,
@@ -181,7 +182,7 @@ class Terminal:
     def wait_for(self, text: str) -> None:
         """Wait until the screen shows a text that it had not shown at the last call."""
         end = wait_until(lambda: self._find(text), f"{text!r} in {self.shown!r}", TIME_LIMIT_S)
-        self.shown = self.shown[end:]
+        self.before, self.shown = self.shown[:end], self.shown[end:]
 
     def type(self, keys: str) -> None:
         os.write(self._ours, keys.encode())

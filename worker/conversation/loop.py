@@ -41,6 +41,10 @@ from sleipnir.worker.masking import mask_json
 from sleipnir.worker.tools.call import Completed, NeedsConfirmation
 from sleipnir.worker.visit.outcome import NOT_IN_TIME, Asked, Awaiting, ChildEnd
 
+# Of a call's arguments, shown to people. Of those that are masked before, the last ones are not
+# shown: they might be a part of a secret.
+_SHOWN_CHARACTERS = 200
+_MASKED_CHARACTERS = 2_000
 _NARRATED_CHARACTERS = 2_000  # in the failure of a call
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
@@ -321,11 +325,13 @@ class _Turn:
     def _keep(
         self, call: ToolCall, value: Any, elapsed_s: float, recorder: Recorder | None = None
     ) -> None:
+        mask = self._visit.mask
         event = ToolCalled(
             self._visit.node_id,
-            tool=self._visit.mask(call.name),
+            tool=mask(call.name),
             ms=round(elapsed_s * 1000),
             failure=self._failure(value),
+            arguments=mask(call.arguments[:_MASKED_CHARACTERS])[:_SHOWN_CHARACTERS],
         )
         if self._at_once:
             self._visit.services.narration.note(event)
@@ -333,7 +339,7 @@ class _Turn:
             self._transcript.keep_result(call.call_id, value, event, recorder)
         self._values[call.call_id] = value
         text = f"{call.name} {call.arguments}\n{_content(value)}"
-        self._visit.services.run_log.keep("tool", self._visit.mask(text))
+        self._visit.services.run_log.keep("tool", mask(text))
 
     def _failure(self, value: Any) -> str | None:
         """Return in one line why a call failed, from the end of stderr; None if it succeeded."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,9 +18,11 @@ from sleipnir.scheduler.cli import exit_codes, run_result
 from sleipnir.scheduler.cli.asking import knowledge
 from sleipnir.scheduler.cli.asking.instructions import with_instructions
 from sleipnir.scheduler.cli.attach import Attachment, explain
+from sleipnir.scheduler.cli.chat.chat_session import ChatSession
 from sleipnir.scheduler.cli.chat.commands import UnknownCommand, help_lines, is_command, obey
 from sleipnir.scheduler.cli.chat.narrator import ChatNarrator
 from sleipnir.scheduler.cli.chat.reader import EarlyInput
+from sleipnir.scheduler.cli.chat.recap import recap
 from sleipnir.scheduler.cli.connect import say_run_goes_on
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.formatting import cost, first_line, tokens
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 # The label of all runs of a chat, by which its user's waiting runs are found.
 _LABEL = "chat"
-_TEMPORARY = "temp-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +82,16 @@ class Chat:
         named = client.session_for(
             prepared, Request(session=wishes.session, user=client.store.settings.identity)
         )
-        self._left = self._run_of(named) if named is not None else self._left_open()
-        self._session = None if named is None else named.name
-        if self._config is not None and self._session is None:
-            found = None if self._left is None else self._left.context.session
-            self._session = found or f"{_TEMPORARY}{secrets.token_hex(4)}"
+        self._left = self._run_of(named) if named is not None else _left_open(client, self.agent)
+        self._session: ChatSession | None = None
+        if self._config is not None:
+            left = None if self._left is None else self._left.context.session
+            self._session = ChatSession(client, self.agent, left if named is None else named.name)
         self._variables = self._begin(prepared)
         self._last: Run | None = None
         self._usage = NO_USAGE
         self._clears_todos = False
+        self._interrupted = ""  # what was said of a reply that was cancelled
         self._stays = True
         self._code = ExitCode.SUCCEEDED
         self._early = EarlyInput()
@@ -102,6 +102,8 @@ class Chat:
             if self._left is not None:
                 self._options.say(f"continuing run {self._left.run_id}, which is not over")
                 self._follow(self._left.run_id)
+            elif is_terminal():
+                self._recall()
             while self._stays:
                 try:
                     message = self._early.next_message(read)
@@ -115,7 +117,8 @@ class Chat:
             is_open = self._code == ExitCode.WAITING
             return ExitCode.SUCCEEDED if is_terminal() and not is_open else self._code
         finally:
-            self._forget_temporary()
+            if self._session is not None and (remark := self._session.end()):
+                self._options.say(remark)
 
     # ---- beginning and end
 
@@ -133,8 +136,14 @@ class Chat:
         self._known = {name: text for name, text in known.items() if name not in secret}
         return values
 
+    def _recall(self) -> None:
+        """Show where a named session was left."""
+        found = self._found_session()
+        if found is not None:
+            self._show(recap(found, self._client.queries.now_ms()))
+
     def _found_session(self) -> Session | None:
-        return None if self._session is None else self._client.session(self.agent, self._session)
+        return None if self._session is None else self._session.found()
 
     @staticmethod
     def _run_of(session: Session | None) -> Run | None:
@@ -142,38 +151,12 @@ class Chat:
         run = None if session is None else session.run
         return None if run is None or run.is_final else run
 
-    def _left_open(self) -> Run | None:
-        """Return the newest run of this user's chats with the agent that waits for an answer.
-
-        None without a terminal, where nobody could answer.
-        """
-        if not is_terminal():
-            return None
-        users = [self._client.store.settings.identity]
-        if self._client.acceptances is not None:
-            # Earlier versions noted login names only. The embedded engine has no other users.
-            users.append(user_name())
-        for user in users:
-            wanted = RunFilter(
-                statuses=frozenset({Status.WAITING}),
-                agents=(self.agent,),
-                labels=((_LABEL, _label_of(user)),),
-            )
-            if found := self._client.queries.list_runs(wanted, 1).entries:
-                return self._client.run(found[0].run_id)
-        return None
-
-    def _forget_temporary(self) -> None:
-        if self._session is not None and self._session.startswith(_TEMPORARY):
-            with suppress(SleipnirError):  # it has no run yet, or one that waits for an answer
-                self._client.remove_session(self.agent, self._session)
-
     # ---- messages
 
     def _take(self, message: str) -> None:
         """Handle typed input: a message to the agent, or a command."""
         try:
-            if is_command(message):
+            if is_command(message, at_terminal=is_terminal()):
                 obey(self, message)
             elif message.strip():
                 self._send(message)
@@ -193,8 +176,10 @@ class Chat:
         request = Request(
             prompt=message,
             run_id=run_id,
-            session=self._session,
+            session=None if self._session is None else self._session.name,
             without_todos=self._clears_todos,
+            continues=None if self._session is None else self._session.before,
+            interrupted=self._interrupted,
             variables=self._variables if is_new else dict(self._wishes.variables),
             workdir=str(directory),
             machine=self._client.machine_with_files(),
@@ -206,6 +191,8 @@ class Chat:
         # Ctrl-C must be able to cancel a run even before we know that it was accepted.
         self._follow(run_id, begin=partial(self._submit, prepared, request))
         self._clears_todos = False
+        if self._session is not None:
+            self._session.was_continued()
 
     def _submit(self, prepared: PreparedAgent, request: Request) -> None:
         request = with_instructions(self._client, prepared, self._wishes.agent, request)
@@ -214,6 +201,7 @@ class Chat:
     def _follow(self, run_id: str, begin: Callable[[], object] = lambda: None) -> None:
         """Show a run until it ends, or asks a question that nobody here answers."""
         narrator = ChatNarrator(self._options) if self._config is not None else None
+        self._interrupted = ""
         attachment = Attachment(
             self._client,
             run_id,
@@ -229,6 +217,9 @@ class Chat:
             run = attachment.follow()
         except KeyboardInterrupt:
             self._code = run_result.cancelled(self._client, attachment, self._options)
+            if narrator is not None:
+                self._interrupted = narrator.said.strip()
+                self._options.say("your message stays in the conversation; so does what was said")
             return
         except Terminated:
             say_run_goes_on(self._options, run_id)
@@ -240,22 +231,23 @@ class Chat:
         if run.status == Status.WAITING:
             for question in attachment.open_questions():
                 explain(self._options, question)
-            self._options.say(
-                f"or come back with: sleipnir chat {self._wishes.agent}{self._flag()}"
-            )
+            flag = "" if self._session is None else self._session.flag
+            self._options.say(f"or come back with: sleipnir chat {self._wishes.agent}{flag}")
             self._stays = False
         elif narrator is None or not narrator.has_said(run.output):
             run_result.print_result(self._client, run, self._options, ())
-
-    def _flag(self) -> str:
-        if self._session is None or self._session.startswith(_TEMPORARY):
-            return ""
-        return f" --session {self._session}"
 
     # ---- commands
 
     def leave(self) -> None:
         self._stays = False
+
+    def name(self, session: str) -> None:
+        """Have the conversation go on under a name from the next message on."""
+        if self._session is None:
+            raise UnknownCommand(f"'{self.agent}' is a graph agent, which has no sessions")
+        self._session.give_name(session)
+        self._show([f"from the next message on this is session '{session}'"])
 
     def show_help(self) -> None:
         self._show(help_lines())
@@ -295,8 +287,7 @@ class Chat:
         kind = "graph" if self._config is None else "normal"
         lines = [f"agent     {self.agent} ({kind} agent)"]
         if self._session is not None:
-            is_kept = not self._session.startswith(_TEMPORARY)
-            lines.append(f"session   {self._session if is_kept else 'none'}")
+            lines.append(f"session   {self._session.name if self._session.is_kept else 'none'}")
         if self._last is not None:
             lines.append(f"last run  {self._last.run_id} ({self._last.status})")
         lines.append(f"used      {tokens(self._usage)} tokens, {cost(self._usage)}")
@@ -313,3 +304,25 @@ class Chat:
 
 def _label_of(user: str) -> str:
     return printable(user)[:LONGEST_VALUE]
+
+
+def _left_open(client: Client, agent: str) -> Run | None:
+    """Return the newest run of this user's chats with the agent that waits for an answer.
+
+    None without a terminal, where nobody could answer.
+    """
+    if not is_terminal():
+        return None
+    users = [client.store.settings.identity]
+    if client.acceptances is not None:
+        # Earlier versions noted login names only. The embedded engine has no other users.
+        users.append(user_name())
+    for user in users:
+        wanted = RunFilter(
+            statuses=frozenset({Status.WAITING}),
+            agents=(agent,),
+            labels=((_LABEL, _label_of(user)),),
+        )
+        if found := client.queries.list_runs(wanted, 1).entries:
+            return client.run(found[0].run_id)
+    return None

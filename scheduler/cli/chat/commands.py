@@ -1,4 +1,4 @@
-"""Commands within a chat: words that begin with a dot."""
+"""Commands within a chat: words that begin with a dot, at a terminal also with a slash."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 _WORD = re.compile(r"\.[a-z]+(?= |$)")
+_AT_TERMINAL = re.compile(r"/[a-z]+(?= |$)")
+# What people type to leave.
+_LEAVING = frozenset({"exit", "quit", ":q", "/quit", ".quit"})
 
 
 class UnknownCommand(Exception):
@@ -25,6 +28,8 @@ class Commanded(Protocol):
     def show_sources(self, what: str) -> None: ...
 
     def show_info(self) -> None: ...
+
+    def name(self, session: str) -> None: ...
 
     def show_help(self) -> None: ...
 
@@ -50,6 +55,11 @@ COMMANDS: Mapping[str, _Command] = {
         "List the documents that the last answer used.",
         lambda chat, what: chat.show_sources(what),
     ),
+    ".session": _Command(
+        ".session NAME",
+        "Keep this conversation under a name.",
+        lambda chat, name: chat.name(name),
+    ),
     ".info": _Command(
         ".info", "Show agent, session, last run and cost.", lambda chat, _: chat.show_info()
     ),
@@ -57,9 +67,12 @@ COMMANDS: Mapping[str, _Command] = {
 }
 
 
-def is_command(message: str) -> bool:
+def is_command(message: str, *, at_terminal: bool) -> bool:
     """Return whether a message is a command rather than for the agent."""
-    return "\n" not in message and _WORD.match(message) is not None
+    if "\n" in message:
+        return False
+    typed = at_terminal and (_AT_TERMINAL.match(message) or message.strip().lower() in _LEAVING)
+    return bool(typed or _WORD.match(message))
 
 
 def obey(chat: Commanded, message: str) -> None:
@@ -68,10 +81,13 @@ def obey(chat: Commanded, message: str) -> None:
     Raises:
         UnknownCommand: there is no such command.
     """
-    word, _, rest = message.partition(" ")
-    command = COMMANDS.get(word)
+    word, _, rest = message.strip().partition(" ")
+    if word.lower() in _LEAVING:
+        word = ".exit"
+    command = COMMANDS.get(f".{word[1:]}")
     if command is None:
-        raise UnknownCommand(f"no command '{word}'; .help lists the commands")
+        sent = "; begin with a blank to send it" if word.startswith("/") else ""
+        raise UnknownCommand(f"no command '{word}'; .help lists the commands{sent}")
     command.act(chat, rest.strip())
 
 

@@ -59,6 +59,8 @@ def chat(
     question of the agent it leaves the chat, as Ctrl-D does, and the next chat asks the question
     again. `.help` lists commands. Without a terminal, each line of standard input is a message.
     """
+    if options.streams_replies:
+        options.say(f"starting '{agent}' …")
     with open_client(options, workers=True) as client:
         wishes = chats.Wishes(agent, session, variables, workdir, confirmed)
         found = chats.Chat(client, options, wishes)
