@@ -137,6 +137,12 @@ def test_questions_are_answered_by_two_people_and_without_scripts(
     second.get_by_role("textbox", name="Your answer").fill("Ada")
     second.get_by_role("button", name="Answer").click()
     second.get_by_text("does not satisfy").wait_for()
+    second.go_back()
+    assert second.get_by_role("textbox", name="Your answer").input_value() == "Ada"
+    second.go_forward()
+    second.reload()
+    second.get_by_text("does not satisfy").wait_for()
+    assert second.get_by_role("textbox", name="Your answer").input_value() == "Ada"
     second.get_by_role("textbox", name="Your answer").fill("Ada Lovelace")
     second.get_by_role("button", name="Answer").click()
     second.wait_for_url("**/inbox?answered=*")

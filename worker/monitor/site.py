@@ -31,6 +31,7 @@ from sleipnir.worker.monitor.masked import Masks
 from sleipnir.worker.monitor.own_figures import OwnFigures
 from sleipnir.worker.monitor.prefixed_templates import PrefixedTemplates
 from sleipnir.worker.monitor.task_events import TaskEvents
+from sleipnir.worker.monitor.told_pages import ToldPages
 from sleipnir.worker.monitor.topics import Topics
 
 P = ParamSpec("P")
@@ -72,6 +73,7 @@ class Site:
         self.hourly = HourlyRuns(client)
         self.bulk = BulkActs(client)
         self.prefix = prefix
+        self.told = ToldPages()
         self.templates = PrefixedTemplates(_HERE / "templates", prefix)
         self.reads = VisitorRates(READS)
         self.acts = VisitorRates(ACTS)

@@ -23,6 +23,7 @@ from sleipnir.worker.monitor.handlers.link import COOKIE, enter
 from sleipnir.worker.monitor.handlers.responses import ResponseWriter
 from sleipnir.worker.monitor.problems import Problem, Refused, bad_request, problem_of
 from sleipnir.worker.monitor.site import Site, TooOften
+from sleipnir.worker.monitor.told_pages import PAGE_FIELD
 
 # The same names as Flower's.
 SIGN_IN, SIGN_IN_COOKIE = "/login", "user"
@@ -37,6 +38,9 @@ _POLICY = "; ".join(
         "base-uri 'none'",
         "frame-ancestors 'none'",
     )
+)
+_TOLD_PAGE_GONE = Problem(
+    410, "gone", "this page is no longer stored", "go back to the page that it was opened from"
 )
 _READS = frozenset({"GET", "HEAD"})
 MOST_BODY_BYTES = 1024 * 1024
@@ -77,8 +81,7 @@ class MonitorHandler(ResponseWriter):
     def prepare(self) -> None:
         self.site.figures.loop_lag.watch()
         method = "GET" if self.request.method == "HEAD" else self.request.method
-        if method not in self.needs:
-            raise Refused(Problem(405, "method", f"{self.request.path} does not take {method}"))
+        needed = self._needed(method)
         cookie, address = self.get_cookie(COOKIE), self.request.remote_ip or ""
         try:
             self.visitor = self.site.visitor(self.request.headers, cookie, address, self._signed())
@@ -87,14 +90,26 @@ class MonitorHandler(ResponseWriter):
         if self.visitor is not None and self.visitor.may.read:
             self.application.server.keep(self.request.connection.stream)
         self._require_rate(method)
-        is_page = self.needs[method] is not None and self.route != "other" and not self.gives_json
+        is_page = needed is not None and self.route != "other" and not self.gives_json
         if method == "GET" and is_page and enter(self):
             return
-        self._require(self.needs[method])
+        self._require(needed)
+        if method == "GET" and self.text_argument(PAGE_FIELD) and self.give_told_page():
+            return
+        if method not in self.needs:
+            raise Refused(_TOLD_PAGE_GONE)
         if method not in _READS:
             self.require_own_page()
         if operation := operation_of(method, self.site_path):
             self.require_known(operation.query)
+
+    def _needed(self, method: str) -> Role | None:
+        """Return the role that a method takes; a page that a form has led to takes that form's."""
+        if method in self.needs:
+            return self.needs[method]
+        if method == "GET" and self.text_argument(PAGE_FIELD):
+            return self.needs["POST"]
+        raise Refused(Problem(405, "method", f"{self.request.path} does not take {method}"))
 
     def _signed(self) -> str | None:
         """Return the name in a signed-in user's cookie."""
@@ -167,7 +182,7 @@ class MonitorHandler(ResponseWriter):
 
     def act_of_request(self) -> tuple[str, str] | None:
         """Return this request's act and its target, unless the handler has recorded it itself."""
-        if self.get_status() != 403:
+        if (self.told_status or self.get_status()) != 403:
             return None
         return "refused", self.site_path
 

@@ -23,6 +23,7 @@ from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.masked import masked_texts
 from sleipnir.worker.monitor.problems import Problem, Refused, problem_of
+from sleipnir.worker.monitor.told_pages import PAGE_FIELD
 
 _LIMIT = 50
 _MOST = 200
@@ -188,7 +189,9 @@ class InboxHandler(AnswerHandler):
             self.give_lines(question_table.lines_of(document["questions"], fit=False))
             return
         total = document["total"]
-        is_filtered = bool(set(self.request.query_arguments) - {"cursor", "limit", "answered"})
+        is_filtered = bool(
+            set(self.request.query_arguments) - {"cursor", "limit", "answered", PAGE_FIELD}
+        )
         alike = [] if is_filtered else await self._alike()
         self.give_page(
             "inbox.html",

@@ -13,6 +13,7 @@ from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.access import Powers, Role, Visitor
 from sleipnir.worker.monitor.handlers.arguments import TOKEN_FIELD, ArgumentReader
 from sleipnir.worker.monitor.site import Site
+from sleipnir.worker.monitor.told_pages import PAGE_FIELD, ToldPage
 
 
 class ResponseWriter(ArgumentReader):
@@ -21,6 +22,7 @@ class ResponseWriter(ArgumentReader):
     gives_json: ClassVar[bool] = False
     site: Site
     visitor: Visitor | None = None
+    told_status: int | None = None  # of the page that a form has led to
 
     @property
     def site_path(self) -> str:
@@ -52,9 +54,45 @@ class ResponseWriter(ArgumentReader):
         self.give_text("".join(f"{hidden(unstyled(line))}\n" for line in lines))
 
     def give_page(self, template: str, **values: Any) -> None:
-        """Respond with a page."""
+        """Respond with a page; to a browser's form, by leading there.
+
+        Without that, loading the page again would send the form again, and going back to it would
+        be an error.
+        """
+        content = self.page(template, **values)
+        if self.request.method == "POST" and self.is_browser and self.get_status() != 429:
+            self._lead_to(content)
+            return
         self.set_header("Content-Type", "text/html; charset=utf-8")
-        self.finish(self.page(template, **values))
+        self.finish(content)
+
+    @property
+    def is_browser(self) -> bool:
+        """Whether a browser has opened this, rather than a program."""
+        return "text/html" in self.request.headers.get("Accept", "")
+
+    def _lead_to(self, content: bytes) -> None:
+        self.told_status = self.get_status()
+        page = ToldPage(self._told_to, self.site_path, self.told_status, content)
+        address = self.with_query(**{PAGE_FIELD: self.site.told.keep(page)})
+        self.set_status(303)
+        self.set_header("Location", f"{self.request.path}{address}")
+        self.finish()
+
+    def give_told_page(self) -> bool:
+        """Respond with the page that a form has led to, if the address says so and it is kept."""
+        page_id = self.get_query_argument(PAGE_FIELD, "")
+        page = self.site.told.find(page_id, self._told_to, self.site_path) if page_id else None
+        if page is None:
+            return False
+        self.set_status(page.status)
+        self.set_header("Content-Type", "text/html; charset=utf-8")
+        self.finish(page.content)
+        return True
+
+    @property
+    def _told_to(self) -> str:
+        return "" if self.visitor is None else f"{self.visitor.via} {self.visitor.name}"
 
     def page(self, template: str, **values: Any) -> bytes:
         """Render a page, or part of one, with the names that templates use."""
@@ -79,7 +117,7 @@ class ResponseWriter(ArgumentReader):
             (name, self.decode_argument(value))
             for name, values in self.request.query_arguments.items()
             for value in values
-            if name not in changes
+            if name not in changes and name != PAGE_FIELD
         ]
         given = [(name, value) for name, value in changes.items() if value is not None]
         query = urlencode([*kept, *given], errors="replace")
