@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.dataflow import declared_writes
 from sleipnir.graphs.schema import Graph
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.events import NarrationEntry, to_json
 from sleipnir.scheduler.runs.history import Change, changes_of
 from sleipnir.scheduler.runs.model import Checkpoint, Run, RunRow, Status
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 # The most entries of a list per request.
 MOST_ENTRIES = 1_000
+# The most values of a state per request.
+MOST_VALUES = 300
 _PROMPT_KEY = "initial_prompt"
 _MOST_OF_PROMPT = 200  # characters
 # The most child runs shown per request.
@@ -91,6 +95,15 @@ def history_document(client: Client, run: Run, *, start: int = 0) -> Document:
     return {"steps": steps, "next": None}
 
 
+@dataclass(frozen=True, slots=True)
+class StateBounds:
+    """How much of a state is given per request."""
+
+    values: int
+    each_bytes: int  # larger values are left out
+    all_bytes: int
+
+
 def state_document(
     client: Client,
     run: Run,
@@ -98,12 +111,18 @@ def state_document(
     *,
     only: str | None = None,
     graph: Graph | None = None,
+    start: int = 0,
+    bounds: StateBounds | None = None,
 ) -> Document:
     """Return the state after a step, or as last committed: each key's value and writers.
 
     Args:
         only: this key alone.
         graph: tells which of a step's nodes wrote a key; without it, all of them are given.
+        start: the number of the first key, in the order of names.
+        bounds: None: everything is given.
+
+    `next` is the `start` to continue from; null after the last key.
 
     Raises:
         IndexError: the step was not committed, or was folded into a later one.
@@ -127,14 +146,29 @@ def state_document(
         raise IndexError(f"step {wanted} does not exist; the last one is {last}")
     if only is not None and only not in values:
         raise IndexError(f"the state had no key '{only}' after step {wanted}")
-    return {
-        "step": wanted,
-        "steps": last,
-        "keys": [
-            _value_document(key, values[key], *written[key], change)
-            for key in (sorted(values) if only is None else [only])
-        ],
-    }
+    names = sorted(values)[start:] if only is None else [only]
+    found = (_value_document(key, values[key], *written[key], change) for key in names)
+    shown = list(found if bounds is None else _within(found, bounds))
+    more = start + len(shown) if len(shown) < len(names) else None
+    return {"step": wanted, "steps": last, "total": len(values), "keys": shown, "next": more}
+
+
+def _within(values: Iterable[Document], bounds: StateBounds) -> Iterator[Document]:
+    """Yield values while they fit; those that are too large on their own, without themselves."""
+    left = bounds.all_bytes
+    for value in islice(values, bounds.values):
+        sizes = value["bytes"], _size(value["before"])
+        if max(sizes) > bounds.each_bytes:
+            yield {**value, "value": None, "before": None, "left_out": True}
+            continue
+        left -= sum(sizes)
+        if left < 0:
+            return
+        yield value
+
+
+def _size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode())
 
 
 def _value_document(
@@ -143,8 +177,9 @@ def _value_document(
     return {
         "key": key,
         "type": type_name(value),
-        "bytes": len(json.dumps(value, ensure_ascii=False).encode()),
+        "bytes": _size(value),
         "value": value,
+        "left_out": False,
         "step": step,
         "nodes": nodes,
         "changed": key in change,

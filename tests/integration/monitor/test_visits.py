@@ -238,6 +238,30 @@ def test_logs_have_times_and_tell_tries_apart(engine: Engine, site: ServedSite) 
     assert "stderr, attempt 2: green" in file
 
 
+def test_a_large_state_is_given_in_parts(engine: Engine, site: ServedSite) -> None:
+    graph = "start: z\nnodes: {z: {type: end, output: done}}"
+    state = {f"k{number:03}": "word " * 8_000 for number in range(40)} | {"whole": "y" * 600_000}
+    base = f"/runs/{engine.finish(graph, state=state).run_id}"
+
+    pages = [site.ask(f"/api/v1{base}/state")]
+    while (start := pages[-1].json["next"]) is not None:
+        pages.append(site.ask(f"/api/v1{base}/state?from={start}"))
+    page = site.ask(f"{base}/state")
+    file = site.ask(f"{base}/state?download=1")
+
+    keys = [key for each in pages for key in each.json["keys"]]
+    assert (len(pages), max(len(each.text) for each in (*pages, page)) < 1_200_000) == (2, True)
+    assert [key["key"] for key in keys] == sorted({*state, "initial_prompt"})
+    assert [(key["key"], key["value"]) for key in keys if key["left_out"]] == [("whole", None)]
+    (whole,) = site.ask(f"/api/v1{base}/state?key=whole").json["keys"]
+    assert whole["value"] == state["whole"]
+    assert "7 of 42 values" in page.text
+    assert 'href="?from=7"' in page.text
+    assert ">k007<" in site.ask(f"{base}/state?from=6").text
+    assert file.headers["Content-Disposition"].endswith('-state.json"')
+    assert file.json == {**state, "initial_prompt": ""}
+
+
 def test_parts_of_a_run_are_filtered_and_downloaded(engine: Engine, site: ServedSite) -> None:
     graph = """
     initial_state: {text: ""}
@@ -271,6 +295,7 @@ def test_parts_of_a_run_are_filtered_and_downloaded(engine: Engine, site: Served
     assert "x" * 100 not in state
     assert "Too large to be shown here" in state
     assert site.ask(f"{base}/state?key=big&download=1").text == "x" * 70_000
+    assert "x" * 100 not in site.ask(f"{base}/state?key=big").text
     (only,) = site.ask(f"/api/v1{base}/state?key=text&step=1").json["keys"]
     assert only["value"] == story
     assert site.ask(f"/api/v1{base}/state?key=none").status == 404

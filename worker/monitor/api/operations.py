@@ -70,7 +70,11 @@ OPERATIONS = (
         f"{_RUN}/state",
         "Values, the nodes that wrote them, and changes.",
         runs.StateDocument,
-        {"step": "as it was after this step", "key": "only this one"},
+        {
+            "step": "as it was after this step",
+            "key": "only this one, whole",
+            "from": "`next` of the previous page",
+        },
     ),
     Operation(
         "GET", f"{_RUN}/answers", "Answers to its questions.", runs.AnswerListDocument, _PAGE

@@ -180,12 +180,15 @@ class StateValueDocument(AnswerDocument):
     changed: bool
     before: Any
     is_new: bool
+    left_out: bool = Field(description="it is too large for a list: ask for its `key`")
 
 
 class StateDocument(AnswerDocument):
     step: int
     steps: int
+    total: int = Field(description="of keys")
     keys: list[StateValueDocument]
+    next: int | None
 
 
 class StepDocument(AnswerDocument):

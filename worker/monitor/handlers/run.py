@@ -22,6 +22,7 @@ from sleipnir.scheduler.second_chances.words import word_diff
 from sleipnir.scheduler.testing.replies import reply_of
 from sleipnir.scheduler.views import failures, graph, visits, why
 from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.run import MOST_VALUES, StateBounds
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.charts.timeline import timeline_svg
 from sleipnir.worker.monitor.charts.wall import wall_svg
@@ -33,6 +34,8 @@ from sleipnir.worker.tools.sanitize import without_escapes
 # Texts are compared word by word from this length on, and shown up to that one, characters.
 _SHORT = 80
 _MOST_SHOWN = 65_536
+_ON_PAGE = StateBounds(MOST_VALUES, each_bytes=65_536, all_bytes=262_144)
+_IN_API = StateBounds(MOST_VALUES, each_bytes=524_288, all_bytes=1_048_576)
 # Parts of a run, each returned by the method of that name.
 _PARTS = frozenset(
     {
@@ -43,7 +46,6 @@ _PARTS = frozenset(
         "history",
         "logs",
         "model",
-        "state",
         "submitted",
         "timeline",
     }
@@ -71,6 +73,8 @@ class RunApi(RunHandler):
             return await self.shown(why.why_document, of)
         if part == "graph":
             return await self.graph(of, self.index_argument())
+        if part == "state":
+            return await self.state(of, None if self.text_argument("key") else _IN_API)
         if part == "items":
             return await self.items(of, self.text_argument("map") or "")
         if part not in _PARTS:
@@ -131,7 +135,8 @@ class RunPage(RunHandler):
         )
 
     async def _download(self, of: Run, tab: str) -> None:
-        """Answer with the log, or with a value of the state, as a file."""
+        """Answer with the log, a value of the state, or all of it as JSON, as a file."""
+        suffix = "txt"
         if tab == "logs":
             logs = await self.logs(of)
             texts = [
@@ -139,9 +144,12 @@ class RunPage(RunHandler):
                 for each in logs["entries"]
             ]
         else:
-            state = await self.state(of)
-            texts = [formats.pretty(each["value"]) for each in state["keys"]]
-        self.set_header("Content-Disposition", f'attachment; filename="{of.run_id}-{tab}.txt"')
+            values = {each["key"]: each["value"] for each in (await self.state(of, None))["keys"]}
+            if self.text_argument("key"):
+                texts = [formats.pretty(value) for value in values.values()]
+            else:
+                suffix, texts = "json", [formats.pretty(values)]
+        self.set_header("Content-Disposition", f'attachment; filename="{of.run_id}-{tab}.{suffix}"')
         self.give_text("\n".join(texts))
 
     def _told(self, of: Run) -> str:
@@ -153,7 +161,8 @@ class RunPage(RunHandler):
             case "state":
                 of_graph = await self.stored_graph(of)
                 reducers = {} if of_graph is None else of_graph.reducers
-                return {"state": await self.state(of), "words": _words, "reducers": reducers}
+                state = await self.state(of, _ON_PAGE)
+                return {"state": state, "words": _words, "reducers": reducers}
             case "events":
                 return {"events": await self.latest_events(of)}
             case "logs":

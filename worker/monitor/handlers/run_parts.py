@@ -61,13 +61,15 @@ class RunHandler(MonitorHandler):
     async def events(self, of: Run) -> Document:
         return await self.shown(run.events_document, of, self.text_argument("after") or "0")
 
-    async def state(self, of: Run) -> Document:
+    async def state(self, of: Run, bounds: run.StateBounds | None) -> Document:
         return await self.shown(
             run.state_document,
             of,
             self.index_argument(),
             only=self.text_argument("key"),
             graph=await self.stored_graph(of),
+            start=self.index_argument("from") or 0,
+            bounds=bounds,
         )
 
     async def stored_graph(self, of: Run) -> Graph | None:
