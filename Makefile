@@ -11,7 +11,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check chaos soak compat docs site lock clean
+.PHONY: help setup run test quick check chaos soak compat docs site lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -27,6 +27,9 @@ run: $(READY) ## run an agent on the embedded engine: AGENT=… PROMPT=… ARGS=
 
 test: $(READY) ## run the whole test suite
 	@scripts/test
+
+quick: $(READY) ## the checks and the fast tests, in less than two minutes
+	@scripts/quick
 
 check: $(READY) ## lint, types, import directions
 	@scripts/check
