@@ -69,6 +69,8 @@ def csv_lines(
         stream.begin()
         try:
             row = next(reader)
+            if header is None and not row:
+                continue  # nothing but blank lines
             if header is None:
                 header = _header(number, row)
                 _require_known(header, rules)

@@ -144,6 +144,11 @@ def test_a_malformed_json_line_is_named(text: str | bytes, expected: str) -> Non
     assert expected in problem(text)
 
 
+@pytest.mark.parametrize("text", ["", "\n", "\n\n"])
+def test_a_csv_of_blank_lines_has_no_lines(text: str) -> None:
+    assert read(text, "csv") == []
+
+
 def test_other_columns_of_csv_go_into_the_state() -> None:
     text = 'id,prompt,city\na,"two\nlines",Oslo\n\nb,one,"Bergen, west"\n'
 
