@@ -13,10 +13,12 @@ from urllib.parse import urlsplit
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.monitor_users import API_PREFIX, MonitorUsers
+from sleipnir.worker.monitor.admission.signed_cookies import SignedCookies
 from sleipnir.worker.monitor.admission.tickets import Tickets
 
 # One user only: if a proxy adds its header to one that was sent, the two are joined by a comma.
 _NAME = re.compile(r"[!-+\--~]{1,128}")
+_MOST_PASSWORD = 1_024  # characters
 
 
 class Role(IntEnum):
@@ -49,13 +51,18 @@ class Visitor:
 
     name: str
     role: Role
-    via: Literal["nothing", "link", "key", "password", "proxy", "oauth"]
+    via: Literal["nothing", "link", "key", "password", "session", "proxy", "oauth"]
     # Required for acts; "" if the browser does not send credentials by itself.
     form_token: str = ""
 
     @property
     def may(self) -> Powers:
         return Powers.of(self.role)
+
+    @property
+    def can_sign_out(self) -> bool:
+        """Whether a cookie says who it is."""
+        return self.via in ("link", "session", "oauth")
 
 
 STRANGER = Visitor("somebody", Role.LOCAL, "nothing")
@@ -100,8 +107,10 @@ class Access:
 
     Args:
         key: of the link; visitors without it are strangers, with a stranger's role.
+        owner: the name of those who have the key.
         password: `USER:PASSWORD`; without it nothing is shown.
         users: passwords with a role for each user.
+        secret: key for the sessions of those who sign in with a password.
         named: users named by a proxy.
         signed_in: users named by an OAuth provider.
     """
@@ -110,17 +119,22 @@ class Access:
         self,
         *,
         key: str | None = None,
+        owner: str = "operator",
         password: str | None = None,
         users: MonitorUsers | None = None,
+        secret: str = "",
         named: NamedUsers | None = None,
         signed_in: SignedInUsers | None = None,
     ) -> None:
         self.key = key
+        self._owner = owner
         self._key = None if key is None else key.encode()
         self._password = None if password is None else password.encode()
         self._users = users
         self._named = named
         self._signed_in = signed_in
+        self._secret = secret.encode()
+        self._cookies = SignedCookies(secret, self._proof_of) if secret else None
         self.tickets = Tickets()
 
     @property
@@ -128,18 +142,23 @@ class Access:
         return self._password is not None or self._users is not None
 
     @property
-    def has_sign_in(self) -> bool:
-        """Whether there is a sign-in page."""
+    def has_provider(self) -> bool:
+        """Whether people sign in at an OAuth provider."""
         return self._signed_in is not None
 
     def visitor(
-        self, headers: Mapping[str, str], cookie: str | None, signed: str | None = None
+        self,
+        headers: Mapping[str, str],
+        cookie: str | None,
+        signed: str | None = None,
+        session: str | None = None,
     ) -> Visitor | None:
         """Return the sender of a request; None if unknown. May take as long as checking a password.
 
         Args:
             cookie: that of the link.
-            signed: the name in the cookie of a signed-in user.
+            signed: the name in the cookie of a user of an OAuth provider.
+            session: the cookie of who has signed in with a password.
         """
         if self._named is not None and (found := self._named.visitor(headers)):
             return found
@@ -147,11 +166,13 @@ class Access:
             return self._signed_in.visitor(signed)
         scheme, credentials = _shown(headers)
         if self._key is None:
+            if not scheme and session is not None:
+                return self._by_session(session)
             return self._by_password(scheme, credentials)
         if scheme == "bearer" and _equal(credentials.encode(), self._key):
-            return Visitor("operator", Role.OPERATE, "key")
+            return Visitor(self._owner, Role.OPERATE, "key")
         if cookie is not None and _equal(cookie.encode(), self.cookie.encode()):
-            return Visitor("operator", Role.OPERATE, "link", self._derived("form"))
+            return Visitor(self._owner, Role.OPERATE, "link", self._derived("form"))
         return STRANGER
 
     def claim(self, headers: Mapping[str, str]) -> str | None:
@@ -164,6 +185,13 @@ class Access:
             return None
         given = _decoded(credentials) or b""
         return given.partition(b":")[0].decode(errors="replace")
+
+    def sign_in(self, name: str, password: str) -> str | None:
+        """Return the cookie of a new session; None if the password is wrong. Deliberately slow."""
+        if len(password) > _MOST_PASSWORD or self._cookies is None:
+            return None
+        found = self._by_name(name, password)
+        return None if found is None else self._cookies.issue(name)
 
     def opens(self, key: str | None, ticket: str | None) -> bool:
         """Return whether a link has the right key, or a valid ticket."""
@@ -186,9 +214,28 @@ class Access:
         if given is None:
             return None
         name, _, password = given.decode(errors="replace").partition(":")
+        return self._by_name(name, password)
+
+    def _by_name(self, name: str, password: str) -> Visitor | None:
+        given = f"{name}:{password}".encode(errors="replace")
         if self._password is not None and _equal(given, self._password):
             return Visitor(name, Role.OPERATE, "password")
         return self._user(name, password, "password")
+
+    def _by_session(self, cookie: str) -> Visitor | None:
+        name = None if self._cookies is None else self._cookies.name_in(cookie)
+        if name is None:
+            return None
+        user = None if self._users is None else self._users.users().get(name)
+        role = Role.OPERATE if user is None else Role[user.role.upper()]
+        return Visitor(name, role, "session", _derived(self._secret, f"form {name}"))
+
+    def _proof_of(self, name: str) -> bytes | None:
+        """Return bytes that change with a user's password; None if there is no such user."""
+        if self._password is not None and self._password.partition(b":")[0] == name.encode():
+            return sha256(self._password).digest()
+        user = None if self._users is None else self._users.users().get(name)
+        return None if user is None else user.digest
 
     def _user(self, name: str, password: str, via: Literal["key", "password"]) -> Visitor | None:
         found = None if self._users is None else self._users.find(name, password)

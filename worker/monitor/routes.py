@@ -59,6 +59,7 @@ from sleipnir.worker.monitor.handlers.inbox import (
 from sleipnir.worker.monitor.handlers.limits import LimitsApi, LimitsHandler
 from sleipnir.worker.monitor.handlers.run import RunApi, RunPage
 from sleipnir.worker.monitor.handlers.runs import RunsPage
+from sleipnir.worker.monitor.handlers.signing_in import SignInHandler, SignOutHandler
 from sleipnir.worker.monitor.handlers.stream import StreamHandler
 from sleipnir.worker.monitor.site import Site
 
@@ -102,6 +103,8 @@ ROUTES = (
     SiteRoute("/assets/{version}/{file}", AssetHandler, {"GET": Role.LOCAL}),
     SiteRoute("/healthz", AliveHandler, {"GET": None}),
     SiteRoute("/readyz", ReadyHandler, {"GET": Role.LOCAL}),
+    SiteRoute("/sign-in", SignInHandler, {"GET": None, "POST": None}),
+    SiteRoute("/sign-out", SignOutHandler, {"GET": None, "POST": None}),
     SiteRoute("/runs", RunsPage),
     SiteRoute("/runs/{run_id}/fork", ForkHandler, {"POST": Role.OPERATE}),
     SiteRoute("/runs/{run_id}/{verb}", SteerHandler, {"POST": Role.OPERATE}),

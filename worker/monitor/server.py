@@ -256,12 +256,14 @@ def _access(
             "monitor_user_header also takes monitor_proxies, which are believed"
         )
     role_of = RoleRules(roles).role_of
-    secret = monitor_key(data_dir()) if vouched else ""
+    secret = monitor_key(data_dir()) if vouched or password or users_file else ""
     users = None if users_file is None else MonitorUsers(users_file)
     return Access(
         key=None if password or users or vouched else monitor_key(data_dir()),
+        owner=settings.identity,
         password=password,
         users=users,
+        secret=secret,
         named=None if header is None else NamedUsers(header, role_of, secret),
         signed_in=None if sign_in is None else SignedInUsers(sign_in.allows, role_of, secret),
     )

@@ -92,6 +92,7 @@ class Site:
         cookie: str | None,
         address: str,
         signed: str | None = None,
+        session: str | None = None,
     ) -> Visitor | None:
         """Return the sender of a request, as `Access.visitor`, and count wrong credentials.
 
@@ -107,13 +108,26 @@ class Site:
         # Before the password is checked, which is slow on purpose.
         if claim is not None:
             self._require_few(source)
-        found = self.access.visitor(headers, cookie, signed)
+        found = self.access.visitor(headers, cookie, signed, session)
         if found is STRANGER and not is_loopback(address):  # passed on by a proxy
             found = None
         if shows_something and (found is None or found.via == "nothing"):
             self._require_few(source)
             self.failed_sign_ins.take(source)
         return found
+
+    def sign_in(self, name: str, password: str, address: str) -> str | None:
+        """Return the cookie for a right password, else None, and count wrong ones.
+
+        Raises:
+            TooOften: too many came from that address for that name.
+        """
+        source = f"{source_of(address)} {name}"
+        self._require_few(source)
+        cookie = self.access.sign_in(name, password)
+        if cookie is None:
+            self.failed_sign_ins.take(source)
+        return cookie
 
     def _require_few(self, source: str) -> None:
         if wait_s := self.failed_sign_ins.wait_s(source):

@@ -216,16 +216,6 @@ def test_what_is_not_there_is_said_without_a_traceback(path: str, site: ServedSi
     assert "Traceback" not in answer.text
 
 
-@pytest.fixture
-def users(tmp_path: Path) -> Path:
-    """A file with somebody of each role, and a program."""
-    file = tmp_path / "users"
-    roles = [(f"{role}r", role) for role in ROLES] + [("api-bot", "answer")]
-    lines = [new_line(name, role, f"pass:{name}") for name, role in roles]
-    file.write_text("\n".join(["# ours", "", *lines]))
-    return file
-
-
 def statuses_of(site: ServedSite, headers: dict[str, str]) -> list[int]:
     """What a visitor may: see runs, answer, cancel."""
     run = "0123456789abcdef"

@@ -124,4 +124,5 @@ def test_each_role_is_offered_what_it_may_do(engine: Engine, users: MonitorUsers
             if not route.path.startswith("/api/")
         }
         can_do = {(route.path, each.method) for each, route in needs.items() if route}
-        assert acts - can_do <= {("/fleet/task-events/{switch}", "POST")}, role
+        cookies = {("/sign-in", "POST"), ("/sign-out", "POST")}
+        assert acts - can_do <= {("/fleet/task-events/{switch}", "POST"), *cookies}, role

@@ -8,6 +8,7 @@ from dataclasses import replace
 from hmac import compare_digest
 from math import ceil
 from typing import Any, ClassVar, NoReturn
+from urllib.parse import urlencode, urlsplit
 
 from tornado import web  # type: ignore[attr-defined]  # no stubs
 
@@ -27,6 +28,7 @@ from sleipnir.worker.monitor.told_pages import PAGE_FIELD
 
 # The same names as Flower's.
 SIGN_IN, SIGN_IN_COOKIE = "/login", "user"
+SIGN_IN_FORM, SESSION_COOKIE = "/sign-in", "sleipnir_session"
 TOKEN_HEADER = "X-Form-Token"
 # Allows our own files only, and no inline scripts or styles.
 _POLICY = "; ".join(
@@ -84,7 +86,13 @@ class MonitorHandler(ResponseWriter):
         needed = self._needed(method)
         cookie, address = self.get_cookie(COOKIE), self.request.remote_ip or ""
         try:
-            self.visitor = self.site.visitor(self.request.headers, cookie, address, self._signed())
+            self.visitor = self.site.visitor(
+                self.request.headers,
+                cookie,
+                address,
+                self._signed(),
+                self.get_cookie(SESSION_COOKIE),
+            )
         except TooOften as error:
             self.refuse_for(error.wait_s)
         if self.visitor is not None and self.visitor.may.read:
@@ -113,7 +121,7 @@ class MonitorHandler(ResponseWriter):
 
     def _signed(self) -> str | None:
         """Return the name in a signed-in user's cookie."""
-        if not self.site.access.has_sign_in:
+        if not self.site.access.has_provider:
             return None
         value = self.get_signed_cookie(SIGN_IN_COOKIE)
         return None if value is None else str(value, errors="replace")
@@ -243,7 +251,13 @@ class MonitorHandler(ResponseWriter):
         if problem.status == 401 and self._can_sign_in:
             super().redirect(f"{self.site.prefix}{SIGN_IN}")
             return
-        if problem.status == 401 and self.site.access.wants_password:
+        has_form = self.site.access.wants_password
+        if problem.status == 401 and has_form and self.is_browser and self.wants == "html":
+            super().redirect(f"{self.site.prefix}{SIGN_IN_FORM}?{self._page_asked_for}", status=303)
+            return
+        # A browser would ask for the password by itself, in a dialog that cannot be left.
+        is_program = not self.request.headers.get("User-Agent", "").startswith("Mozilla/")
+        if problem.status == 401 and has_form and is_program:
             self.set_header("WWW-Authenticate", 'Basic realm="sleipnir", charset="UTF-8"')
         if problem.status == 429:
             self.set_header("Retry-After", str(problem.details["retry_after_s"]))
@@ -255,10 +269,19 @@ class MonitorHandler(ResponseWriter):
             self.give_page("error.html", tab="", title="Error", problem=problem)
 
     @property
+    def _page_asked_for(self) -> str:
+        """As a parameter: the page to show after signing in; of a form, the page it stands on."""
+        page = urlsplit(self.request.uri)
+        if self.request.method != "GET":
+            page = urlsplit(self.request.headers.get("Referer", ""))
+        path = page.path.removeprefix(self.site.prefix)
+        return urlencode({"next": f"{path}?{page.query}" if page.query else path})
+
+    @property
     def _can_sign_in(self) -> bool:
         """Whether a browser asks for a page, and there is a sign-in page."""
         is_browser = self.wants == "html" and "Authorization" not in self.request.headers
-        return self.site.access.has_sign_in and self.request.method == "GET" and is_browser
+        return self.site.access.has_provider and self.request.method == "GET" and is_browser
 
     def log_exception(self, kind: Any, value: Any, trace: Any) -> None:
         """Log nothing: `problem_of` logs unexpected errors, all others are for the visitor."""

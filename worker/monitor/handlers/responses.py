@@ -60,7 +60,9 @@ class ResponseWriter(ArgumentReader):
         be an error.
         """
         content = self.page(template, **values)
-        if self.request.method == "POST" and self.is_browser and self.get_status() != 429:
+        leads = self.request.method == "POST" and self.is_browser
+        # Strangers, and who sends too much, cannot drive out what is kept for others.
+        if leads and self.visitor is not None and self.get_status() != 429:
             self._lead_to(content)
             return
         self.set_header("Content-Type", "text/html; charset=utf-8")
