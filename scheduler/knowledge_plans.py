@@ -70,9 +70,11 @@ def plans_of(
         top_k = base.top_k or (pointer and pointer.top_k) or settings.rag_top_k
         if pointer is not None:
             built = pointer.settings, top_k, pointer.address, reranker, template
-            plans[base.node_id] = KnowledgePlan(*built)
+            plans[base.node_id] = KnowledgePlan(*built, absolute=settings.rag_absolute_paths)
         elif isinstance(wanted, BuildSettings):
-            plans[base.node_id] = KnowledgePlan(wanted, top_k, None, reranker, template)
+            plans[base.node_id] = KnowledgePlan(
+                wanted, top_k, None, reranker, template, absolute=settings.rag_absolute_paths
+            )
     return plans
 
 

@@ -24,6 +24,7 @@ class KnowledgePlan:
     reranker_model: str | None = None  # None: ranks are fused
     template: str | None = None  # of a normal agent's user messages; None: the shipped one
     without: tuple[str, ...] = ()  # unreadable sources that the user agreed to leave out
+    absolute: bool = False  # whether its machine lets documents be anywhere
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -33,6 +34,7 @@ class KnowledgePlan:
             "reranker_model": self.reranker_model,
             "template": self.template,
             "without": self.without,
+            "absolute": self.absolute,
         }
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TookTooLong
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from time import monotonic
@@ -246,7 +247,10 @@ class KnowledgeBases:
         settings, entries = self._settings, base.documents
         reach = reach_elsewhere(settings, visit.cancelled)
         if settings.redis_url is not None and is_private(settings.redis_url):
-            reach = reach_here(settings, visit.cancelled)
+            # Of the same user on this machine: what the submitting command may read, this may, too.
+            absolute = settings.rag_absolute_paths or plan.absolute
+            here = replace(settings, rag_absolute_paths=absolute)
+            reach = reach_here(here, visit.cancelled)
         loaded = taken_along.brought(visit.agent.root, base.node_id)
         rest = (e for place, e in enumerate(entries) if place not in loaded.read)
         elsewhere = [e for e in rest if is_absolute(reach.classify(e).target)]

@@ -272,6 +272,23 @@ def test_commands_run_where_a_run_is_submitted_and_workers_need_none(
     assert len(calls.read_text().splitlines()) == 6
 
 
+def test_an_engine_of_this_machine_reads_what_the_submitting_command_may(
+    engine: Engine, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside.md"
+    outside.write_text("hello from outside")
+    engine.write("tested", GRAPH.replace("DOCUMENTS", str(outside)))
+    engine.configure(redis_url="unix:///private", rag_absolute_paths=True)
+    prepared = engine.client.prepare("tested")
+    engine.configure(redis_url="unix:///private")  # `up` without the setting
+
+    run_id = engine.client.submit(prepared, Request(prompt="hello"))
+    engine.drive()
+
+    assert engine.run(run_id).status == "succeeded", engine.run(run_id).failure
+    assert engine.state(run_id)["sources"] == [str(outside)]
+
+
 def test_a_command_that_fails_where_a_run_is_submitted_fails_its_build(engine: Engine) -> None:
     engine.configure(document_loaders={"odt": "sh -c 'echo broken >&2; exit 3; $1'"})
     files = {"a.odt": "hello", "b.md": "hello"}
