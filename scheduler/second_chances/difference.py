@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.store.queries import RunQueries
 
 Step = tuple[str, ...]  # its nodes, sorted
+
+# Memory to align steps grows with the square of this: 12 MB. Those further apart are not aligned.
+_MOST_ALIGNED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,7 @@ def side_of(records: RunQueries, run_id: str, step: int | None) -> Side:
 def compare(a: Side, b: Side) -> Difference:
     """Return how `b` differs from `a`."""
     routes = a.route, b.route
-    first = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(*routes, strict=False))))
+    first = _common(*routes)
     leaves = dict(_leaves(a.state)), dict(_leaves(b.state))
     return Difference(
         common=routes[0][:first],
@@ -139,16 +142,56 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def _nodes(a: Side, b: Side) -> Iterator[NodeDifference]:
     """Yield the nodes of both runs, aligned by the common parts of their routes."""
-    matcher = SequenceMatcher(None, a.route, b.route, autojunk=False)
-    for kind, from_a, to_a, from_b, to_b in matcher.get_opcodes():
-        if kind == "equal":
-            for offset in range(to_a - from_a):
-                yield from _of_step(a, from_a + offset + 1, b, from_b + offset + 1)
-            continue
-        for step in range(from_a + 1, to_a + 1):
-            yield from _of_step(a, step, b, None)
-        for step in range(from_b + 1, to_b + 1):
-            yield from _of_step(a, None, b, step)
+    for step_a, step_b in _aligned(a.route, b.route):
+        yield from _of_step(a, step_a, b, step_b)
+
+
+def _aligned(a: Sequence[Step], b: Sequence[Step]) -> Iterator[tuple[int | None, int | None]]:
+    """Yield the numbers of steps that belong together; None: the other run has no such step."""
+    common = _common(a, b)
+    yield from ((step, step) for step in range(1, common + 1))
+    for start in range(common, max(len(a), len(b)), _MOST_ALIGNED):
+        parts = [route[start : start + _MOST_ALIGNED] for route in (a, b)]
+        next_a, next_b = 0, 0
+        ends = (len(parts[0]), len(parts[1]))
+        for at_a, at_b in (*longest_common(*parts), ends):
+            yield from ((start + step + 1, None) for step in range(next_a, at_a))
+            yield from ((None, start + step + 1) for step in range(next_b, at_b))
+            if (at_a, at_b) != ends:
+                yield start + at_a + 1, start + at_b + 1
+            next_a, next_b = at_a + 1, at_b + 1
+
+
+def longest_common(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[tuple[int, int]]:
+    """Return a longest common subsequence of two sequences, as pairs of positions in order.
+
+    Computed a row of the table at once, in the bits of an integer, as by Hyyrö (2004): loops of a
+    graph repeat the same few steps, for which difflib takes minutes.
+    """
+    places: dict[Hashable, int] = defaultdict(int)
+    for at, each in enumerate(a):
+        places[each] |= 1 << at
+    every = (1 << len(a)) - 1
+    rows = [every]  # a bit is 0 where one more of `a` makes the common subsequence longer
+    for each in b:
+        matching = rows[-1] & places.get(each, 0)
+        rows.append(((rows[-1] + matching) | (rows[-1] - matching)) & every)
+    pairs: list[tuple[int, int]] = []
+    at_a, at_b = len(a) - 1, len(b) - 1
+    while at_a >= 0 and at_b >= 0:
+        if a[at_a] == b[at_b]:
+            pairs.append((at_a, at_b))
+            at_a, at_b = at_a - 1, at_b - 1
+        elif rows[at_b + 1] >> at_a & 1:
+            at_a -= 1
+        else:
+            at_b -= 1
+    return pairs[::-1]
+
+
+def _common(a: Sequence[Step], b: Sequence[Step]) -> int:
+    """Return how many steps at the beginning are the same."""
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False))))
 
 
 def _of_step(a: Side, step_a: int | None, b: Side, step_b: int | None) -> Iterator[NodeDifference]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.errors import BundleError
@@ -13,12 +14,19 @@ from sleipnir.scheduler.second_chances.difference import (
     compare,
     side_of,
 )
-from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.documents import Document, excerpt
 from sleipnir.scheduler.views.versions import difference, stored_version
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.runs.model import Run
+
+# The most rows of each table per request.
+MOST_ROWS = 100
+# Limit for one value among them, characters of its JSON.
+_MOST_OF_VALUE = 1_000
+# The most steps of a route per request.
+_MOST_STEPS = 1_000
 
 # The results of a node; its duration does not count as a difference.
 _MADE = ("writes", "output", "error")
@@ -46,6 +54,66 @@ def comparison_document(client: Client, a: str, b: str, step: int | None = None)
         "inputs": dict(_inputs(*sides)),
         "files": _files(client, sides[0].run, sides[1].run),
     }
+
+
+def rows_of(document: Document, start: int = 0, most: int = MOST_ROWS) -> Document:
+    """Return a comparison with at most so many rows of each table, the nodes from `start` on.
+
+    `next` is the `start` to continue from; null after the last node. `more` counts what is left
+    out of each of the others.
+    """
+    tables = {"inputs": document["inputs"], **document["state"]}
+    route, nodes = document["route"], document["nodes"]
+    inputs, *state = (dict(islice(table.items(), most)) for table in tables.values())
+    first = document["first"]
+    return {
+        **document,
+        "inputs": inputs,
+        "state": dict(zip(document["state"], state, strict=True)),
+        "route": {name: steps[:_MOST_STEPS] for name, steps in route.items()},
+        "nodes": nodes[start : start + most],
+        "next": start + most if start + most < len(nodes) else None,
+        "first": None if first is None else {**first, "nodes": first["nodes"][:most]},
+        "more": {
+            **{name: max(0, len(steps) - _MOST_STEPS) for name, steps in route.items()},
+            **{name: max(0, len(table) - most) for name, table in tables.items()},
+            "first": 0 if first is None else max(0, len(first["nodes"]) - most),
+        },
+    }
+
+
+def with_excerpts(document: Document) -> Document:
+    """Return a comparison in which large values are `{text, left_out}`, of their JSON."""
+    state, first = document["state"], document["first"]
+    return {
+        **document,
+        "inputs": _cut_pairs(document["inputs"]),
+        "output": document["output"] and _cut_pair(document["output"]),
+        "nodes": [_cut_node(node) for node in document["nodes"]],
+        "state": {
+            "added": {path: _cut(value) for path, value in state["added"].items()},
+            "removed": {path: _cut(value) for path, value in state["removed"].items()},
+            "changed": _cut_pairs(state["changed"]),
+        },
+        "first": first and {**first, "nodes": [_cut_node(node) for node in first["nodes"]]},
+    }
+
+
+def _cut_node(node: Document) -> Document:
+    return {**node, **{name: _cut_pair(node[name]) for name in _MADE}}
+
+
+def _cut_pairs(pairs: Document) -> Document:
+    return {name: _cut_pair(pair) for name, pair in pairs.items()}
+
+
+def _cut_pair(pair: Document) -> Document:
+    return {side: _cut(value) for side, value in pair.items()}
+
+
+def _cut(value: Any) -> Any:
+    shown = excerpt(value, _MOST_OF_VALUE)
+    return shown if shown["left_out"] else value
 
 
 def what_differs(node: NodeDifference) -> list[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+from sleipnir.scheduler.store.keys import run_key
 from sleipnir.worker.monitor.formats import NONE
 from tests.support.engine import Engine
 from tests.support.site import ServedSite
@@ -102,3 +105,33 @@ def test_the_errors_of_compared_runs_are_side_by_side(engine: Engine, site: Serv
     row = page.partition('<th scope="row">Error</th>')[2].partition("</tr>")[0]
     assert row.startswith(f"<td>{NONE}</td><td>R013 at work: ")
     assert "&lt;broken&gt;" in row
+
+
+def test_long_comparisons_are_given_in_parts(engine: Engine, site: ServedSite) -> None:
+    graph = "start: z\nnodes: {z: {type: end, output: done}}"
+    state = {f"k{number}": "word " * 1_000 for number in range(300)}
+    a, b = (engine.finish(graph, state=each).run_id for each in (state, {}))
+    for run_id, nodes in ((a, ("x", "y", "y")), (b, ("y", "x", "x"))):
+        history = run_key("history", run_id)
+        last = json.loads(engine.redis.lindex(history, -1))
+        steps = [{**last, "step": n, "nodes": {nodes[n % 3]: {"ms": 1}}} for n in range(2, 3_000)]
+        engine.redis.rpush(history, *map(json.dumps, steps))
+
+    where = f"/compare?a={a}&b={b}"
+    page, document = site.ask(where), site.ask(f"/api/v1{where}")
+    rest = site.ask(f"/api/v1{where}&from={document.json['next']}&limit=10").json
+    file = site.ask(f"{where}&download=1")
+
+    assert max(len(page.text), len(document.text)) < 1_000_000
+    shown, everything = document.json, file.json
+    assert (len(shown["nodes"]), shown["next"], shown["more"]["removed"]) == (100, 100, 200)
+    assert (len(rest["nodes"]), rest["next"]) == (10, 110)
+    assert [*shown["nodes"], *rest["nodes"]] == everything["nodes"][:110]
+    assert shown["state"]["removed"]["k0"] == {"text": state["k0"][:1_000], "left_out": 4_000}
+    assert everything["state"]["removed"] == state
+    for side in "ab":
+        steps = [node["step"][side] for node in everything["nodes"]]
+        assert sorted(step for step in steps if step is not None) == list(range(1, 3_000))
+    assert "Download all as JSON" in page.text
+    assert file.headers["Content-Disposition"].startswith("attachment")
+    assert site.ask(f"/api/v1{where}&limit=101").status == 400

@@ -166,9 +166,16 @@ OPERATIONS = (
     Operation(
         "GET",
         "/api/v1/compare",
-        "Compare two runs.",
+        "Compare two runs. Values of more than 1,000 characters are `{text, left_out}`.",
         runs.ComparisonDocument,
-        {"a": "a run", "b": "another one", "step": "as it was after this step"},
+        {
+            "a": "a run",
+            "b": "another one",
+            "step": "as it was after this step",
+            "from": "`next` of the previous page",
+            "limit": "rows of each table",
+            "download": "1: everything, without `next` and `more`",
+        },
     ),
     Operation(
         "GET",

@@ -320,6 +320,8 @@ class ComparisonDocument(AnswerDocument):
     output: PairDocument | None = Field(description="null: the same")
     first: PartingDocument | None = Field(description="first point of divergence")
     inputs: dict[str, PairDocument]
+    next: int | None = Field(description="`from` of the nodes that follow; null: there are none")
+    more: dict[str, int] = Field(description="how many rows are left out of each other table")
     files: list[FileChangeDocument] | None = Field(description="null: unknown")
 
 

@@ -6,26 +6,37 @@ import json
 from typing import Any
 
 from sleipnir.scheduler.second_chances.words import word_diff
-from sleipnir.scheduler.views.comparison import comparison_document
+from sleipnir.scheduler.views.comparison import (
+    MOST_ROWS,
+    comparison_document,
+    rows_of,
+    with_excerpts,
+)
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 
-# Limit for one value; the API returns all of it.
-_MOST_CHARACTERS = 4_000
-# Limit on rows of a table; the API returns all of them.
-_MOST_ROWS = 200
+# Limit for one value; the download has all of it.
+_MOST_CHARACTERS = 2_000
 # Longer texts are compared word by word.
 _SHORT = 80
 
 
 class CompareHandler(MonitorHandler):
-    """`a` and `b` are two runs, or prefixes of their ids; `step` is a step that both have taken."""
+    """`a` and `b` are two runs, or prefixes of their ids; `step` is a step that both have taken.
+
+    With `download` the whole comparison is returned as a JSON file, else the rows `from` one on.
+    """
 
     async def get(self) -> None:
         a, b = self.text_argument("a"), self.text_argument("b")
         found = None
         if a is not None and b is not None:
             found = await self.site.call(self._read, a.strip(), b.strip(), self.index_argument())
+        if found is not None and self.text_argument("download"):
+            name = f"{found['a']['run_id']}-{found['b']['run_id']}.json"
+            self.set_header("Content-Disposition", f'attachment; filename="{name}"')
+            self.give_json(found)
+            return
         if self.wants == "json":
             if found is None:
                 raise bad_request("a and b name the two runs")
@@ -40,13 +51,16 @@ class CompareHandler(MonitorHandler):
             b=b,
             step=self.text_argument("step"),
             beside=_beside,
-            most=_MOST_ROWS,
         )
 
     def _read(self, a: str, b: str, step: int | None) -> Document:
         client = self.site.client
         a, b = client.queries.resolve(a), client.queries.resolve(b)
         document: Document = comparison_document(client, a, b, step)
+        if not self.text_argument("download"):
+            start, limit = self.index_argument("from") or 0, MOST_ROWS
+            document = rows_of(document, start, self.number_argument("limit", limit, limit))
+            document = with_excerpts(document) if self.wants == "json" else document
         for run_id in (a, b):
             document = self.site.masks.masked(document, client.queries.run(run_id))
         return document
