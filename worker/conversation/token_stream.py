@@ -1,4 +1,7 @@
-"""Streams what a model says while it says it: several times a second, with secrets masked."""
+"""Streams what a model says while it says it: several times a second, with secrets masked.
+
+Thoughts in tags before an answer are no part of it, and are left out.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from time import monotonic
 
+from sleipnir.worker.llm.thoughts import answer_begins, separated
 from sleipnir.worker.masking import mask
 
 # Often enough to read along, and a negligible load on Redis.
@@ -31,6 +35,7 @@ class TokenStream:
         # masked.
         self._held_back = max((len(s) for s in secrets if _BREAK.search(s)), default=0)
         self._pending = ""
+        self._is_answer = False  # the answer has begun
         self._publish_at = clock()
 
     def on_text(self, text: str) -> None:
@@ -38,14 +43,25 @@ class TokenStream:
         self._pending += text
         now = self._clock()
         if now >= self._publish_at:
-            self._pass_on(self._whole_words())
+            if self._drop_thoughts():
+                self._pass_on(self._whole_words())
             # A long text without a break is scanned again each time, so leave pauses in between.
             took_s = self._clock() - now
             self._publish_at = now + INTERVAL_S + 10 * took_s
 
     def end(self) -> None:
         """Publish the rest: the reply is complete or was cut off."""
+        if not self._drop_thoughts():
+            self._pending = separated(self._pending, is_cut=True).answer
         self._pass_on(len(self._pending))
+        self._pending, self._is_answer = "", False
+
+    def _drop_thoughts(self) -> bool:
+        """Return whether the answer has begun; drop what is before it."""
+        begin = 0 if self._is_answer else answer_begins(self._pending)
+        if begin is not None:
+            self._pending, self._is_answer = self._pending[begin:], True
+        return begin is not None
 
     def _whole_words(self) -> int:
         """Return how many characters can be published without revealing a part of a secret."""

@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 _OPENING = re.compile(r"<(think|thinking|thought)>", re.IGNORECASE)
 _CLOSING = re.compile(r"</(?:think|thinking|thought)>", re.IGNORECASE)
+# What an opening tag begins with, as long as it is not complete.
+_TAGS = tuple(f"<{name}" for name in ("think", "thinking", "thought"))
+_LONGEST_TAG = max(map(len, _TAGS))
 _BLANKS = re.compile(r"\s*")
 # Next to these, a tag is one that the text writes about.
 _QUOTES = frozenset("`'\"")
@@ -49,6 +52,26 @@ def separated(text: str, *, is_cut: bool = False) -> Separated:
     if not position:
         return Separated("", text)
     return Separated("\n".join(filter(None, map(str.strip, thoughts))), text[position:].lstrip())
+
+
+def answer_begins(text: str) -> int | None:
+    """Return where the answer begins in a text that is still growing; None: not known yet.
+
+    Thoughts whose opening tag is missing cannot be told from an answer before they end.
+    """
+    position = 0
+    while True:
+        begin = _after_blanks(text, position)
+        rest = text[begin : begin + _LONGEST_TAG].lower()
+        if any(tag.startswith(rest) for tag in _TAGS):
+            return None
+        opening = _OPENING.match(text, begin)
+        if opening is None:
+            return begin if position else 0
+        closed = re.compile(f"</{opening[1]}>", re.IGNORECASE).search(text, opening.end())
+        if closed is None:
+            return None
+        position = closed.end()
 
 
 def _end_of_unopened(text: str) -> int:

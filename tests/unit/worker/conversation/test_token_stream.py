@@ -39,6 +39,27 @@ def test_a_word_is_said_when_it_is_whole() -> None:
     assert room.said == ["one ", "two"]
 
 
+@pytest.mark.parametrize(
+    ("pieces", "said"),
+    [
+        (("<thi", "nk>secret pl", "an</th", "ink>\n\n", "The ", "answer"), "The answer"),
+        (("<Thought>a</thought>", "<think>b ", "c</think> yes ", "<think> no"), "yes <think> no"),
+        (("<th", "under> it is"), "<thunder> it is"),
+        ((" \n", "plain <think> text</think>"), " \nplain <think> text</think>"),
+        (("<think>cut ", "off "), ""),
+        (("<th",), "<th"),
+    ],
+)
+def test_thoughts_before_the_answer_are_not_said(pieces: tuple[str, ...], said: str) -> None:
+    room = Room()
+
+    for _ in range(2):
+        room.on_text(*pieces)
+        room.stream.end()
+
+    assert "".join(room.said) == 2 * said
+
+
 def test_a_text_without_blanks_flows_too() -> None:
     room = Room()
 
