@@ -100,7 +100,7 @@ class SiteRoute:
 
 ROUTES = (
     SiteRoute("/?", EntryHandler, {"GET": Role.LOCAL}),
-    SiteRoute("/assets/{version}/{file}", AssetHandler, {"GET": Role.LOCAL}),
+    SiteRoute("/assets/{version}/{file}", AssetHandler, {"GET": None}),
     SiteRoute("/healthz", AliveHandler, {"GET": None}),
     SiteRoute("/readyz", ReadyHandler, {"GET": Role.LOCAL}),
     SiteRoute("/sign-in", SignInHandler, {"GET": None, "POST": None}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,8 @@ def test_a_browser_is_led_to_the_form_and_back(engine: Engine, users: Path) -> N
     with ServedSite(engine.client, access, "/sleipnir") as site:
         asked = site.ask("/sleipnir/runs?status=failed", headers=BROWSER)
         form = site.ask(asked.headers["Location"], headers=BROWSER)
+        assets = re.findall(r'(?:href|src)="(/sleipnir/assets/[^"]+)"', form.text)
+        loaded = {site.ask(each, headers=BROWSER).status for each in assets}
         wrong = sign_in(site, "answerr", "guess")
         done = sign_in(site, "answerr", "pass:answerr", "%2Fruns%3Fstatus%3Dfailed")
         cookie = done.headers["Set-Cookie"]
@@ -48,6 +51,7 @@ def test_a_browser_is_led_to_the_form_and_back(engine: Engine, users: Path) -> N
 
     assert asked.headers["Location"] == "/sleipnir/sign-in?next=%2Fruns%3Fstatus%3Dfailed"
     assert form.status == 200
+    assert loaded == {200}
     assert 'autocomplete="current-password"' in form.text
     assert 'aria-label="Pages"' not in form.text
     assert (wrong.status, "Wrong name or password" in wrong.text) == (401, True)
