@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -190,6 +192,34 @@ def test_a_page_says_that_its_reader_is_signed_out(
 
     page.get_by_role("link", name="Sign in again").wait_for()
     assert page.locator("[data-live]").is_hidden()
+
+
+def test_times_are_of_the_reader_s_zone_which_is_named(
+    engine: Engine, site: ServedSite, browser: Any
+) -> None:
+    run_id = engine.finish(GRAPH, FILES).run_id
+    reader = Person(browser, site, timezone_id="Asia/Kolkata", locale="en-US")
+    created = datetime.fromtimestamp(engine.run(run_id).created_at / 1000, UTC)
+    there = created.astimezone(ZoneInfo("Asia/Kolkata"))
+
+    page = reader.open(f"/runs/{run_id}")
+    texts = page.locator(".facts time").first
+    recent = page.evaluate(
+        """async (module) => {
+            const { timeText } = await import(module);
+            const now = new Date("2026-03-05T12:00:00Z");
+            const at = (text) => timeText(new Date(text), now);
+            const recent = ["2026-03-05T11:48:10Z", "2026-03-05T14:00:00Z"];
+            return [...recent, "2026-02-03T20:30:00Z"].map(at);
+        }""",
+        page.locator("script[src*='monitor.js']").get_attribute("src").replace("monitor", "times"),
+    )
+
+    assert texts.inner_text() == f"{there.day} {there:%b %Y %H:%M}"
+    assert "GMT+5:30" in texts.get_attribute("title")
+    assert "Asia/Calcutta (GMT+5:30)" in page.locator("[data-zone]").inner_text()
+    assert recent == ["17:18, 11 min ago", "19:30, in 2 h", "4 Feb 02:00"]
+    reader.context.close()
 
 
 class Held:

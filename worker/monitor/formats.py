@@ -93,7 +93,7 @@ def within(seconds: float | None, of: int) -> str:
     """Format an upper bound on durations; a dash if there were none."""
     if not of:
         return NONE
-    return "> 1 d" if seconds is None else f"≤ {span(seconds)}"
+    return "> 1 d" if seconds is None else span(seconds)
 
 
 def share(part: int, whole: int) -> str:

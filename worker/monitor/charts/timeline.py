@@ -15,8 +15,8 @@ from sleipnir.worker.monitor.formats import glyph, span, word
 _LONGEST_PAUSE_MS: Final = 60_000
 _FOLDED_SHARE: Final = 0.04  # width of a folded pause, as a fraction of the whole
 _NAMES: Final = 190
-_BARS: Final = 760
-_WIDTH: Final = _NAMES + _BARS + 200
+_BARS: Final = 720
+_WIDTH: Final = _NAMES + _BARS + 270  # with room for what follows a bar
 _ROW: Final = 22
 _TOP: Final = 40
 _AXIS: Final = 28  # what is above it belongs to it

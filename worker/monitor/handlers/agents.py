@@ -40,8 +40,8 @@ _COLUMNS = (
     (None, "Description", False),
     ("runs", "Ended", True),
     ("failed", "Failed", True),
-    (None, "Median time", True),
-    (None, "95th percentile", True),
+    (None, "Half within", True),
+    (None, "95 % within", True),
     (None, "Mean cost", True),
 )
 

@@ -136,7 +136,7 @@ const bar = document.querySelector("[data-away]");
 function tellAway(reason) {
   document.body.classList.toggle("is-away", reason !== null);
   if (reason !== null && bar.hidden) {
-    bar.textContent = `No updates since ${new Date().toLocaleTimeString()}. This page will resume by itself. ${reason}`;
+    bar.textContent = `No updates since ${new Date().toLocaleTimeString("en-GB")}. This page will resume by itself. ${reason}`;
   }
   bar.hidden = reason === null;
 }

@@ -1,12 +1,6 @@
 // What makes pages nicer to use; everything can be read and done without it.
 
-// Instants in the reader's zone; the exact one stays in the title.
-function localise(root) {
-  for (const time of root.querySelectorAll("time")) {
-    const at = new Date(time.dateTime);
-    if (!Number.isNaN(at.getTime())) time.textContent = at.toLocaleString();
-  }
-}
+import { localise } from "./times.js";
 
 // Where an id or a command can be copied is a button for it; of an id it gives all digits.
 function offerCopies(root) {
