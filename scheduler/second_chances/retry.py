@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
+from sleipnir.scheduler.agents.sessions import place_of_session
 from sleipnir.scheduler.errors import (
     ActionRefused,
     NotOver,
@@ -123,6 +124,7 @@ def prepare_retry(client: ClientCore, run: Run, request: RetryRequest) -> Anothe
         AgentNotFound, InvalidAgent, BundleError: the agent cannot run as it is now.
     """
     require_over(run, request.from_step)
+    require_last_of_session(client, run)
     chosen = choose_agent(client, run, request.agent)
     changes = {key: seed_text(key, value) for key, value in request.state.items()}
     place = _place(client, run, request.from_step)
@@ -165,6 +167,24 @@ def require_over(run: Run, from_step: int | None) -> None:
     if run.status == Status.SUCCEEDED and from_step is None:
         raise ActionRefused(
             f"run {run.run_id} has succeeded; say with --from which step to continue from"
+        )
+
+
+def require_last_of_session(client: ClientCore, run: Run) -> None:
+    """Check that no later run continues the session of a run: it would not know the new answer.
+
+    Raises:
+        ActionRefused: one does.
+    """
+    session = run.context.session
+    if session is None:
+        return
+    last = client.queries.last_run_of_session(place_of_session(run.agent, session))
+    if last not in (None, run.run_id):
+        raise ActionRefused(
+            f"session '{session}' has continued with run {last}, so a retry of run {run.run_id} "
+            f"would answer in no conversation: ask again in the session, or use "
+            f"`sleipnir fork {run.run_id}`, which does not belong to it"
         )
 
 

@@ -1,6 +1,6 @@
 """Streams what a model says while it says it: several times a second, with secrets masked.
 
-Thoughts in tags before an answer are no part of it, and are left out.
+Thoughts in tags before an answer are left out.
 """
 
 from __future__ import annotations

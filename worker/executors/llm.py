@@ -52,6 +52,7 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
         reasoning_effort=node.reasoning_effort or graph.reasoning_effort,
         max_tokens=graph.max_tokens if node.max_tokens is None else node.max_tokens,
         accepts_cut=node.output_schema is None and (node.on_cut or graph.on_cut) == "accept",
+        cut_remedy="raise max_tokens",
         timeout_s=node.timeout,
     )
     toolset = visit.services.tools.resolve(visit) if node.tools else NO_TOOLS

@@ -17,6 +17,7 @@ from sleipnir.worker.conversation.token_stream import TokenStream
 from sleipnir.worker.conversation.transcript import Transcript
 from sleipnir.worker.llm.caller import Caller
 from sleipnir.worker.llm.client import (
+    NO_LONGER_REPLIES,
     BudgetRefused,
     CutOff,
     Declaration,
@@ -42,6 +43,8 @@ class ModelCalls:
     max_tokens: int | None = None
     # Whether a text that was cut off is an answer; one that is asked for as a whole never is.
     accepts_cut: bool = True
+    # What to do if a reply that is needed whole was cut off.
+    cut_remedy: str = NO_LONGER_REPLIES
     # The node's own timeout, over all its tries; the run's applies as well.
     timeout_s: float | None = None
     transcript: Transcript = field(init=False)
@@ -83,10 +86,10 @@ class ModelCalls:
         require_answer(reply)
         if reply.is_cut and reply.calls:
             if self.told_of_cut:
-                raise CutOff(reply)
+                raise CutOff(reply, self.cut_remedy)
             self.told_of_cut = True
         elif reply.is_cut and (whole or not self.accepts_cut or not reply.text.strip()):
-            raise CutOff(reply)
+            raise CutOff(reply, self.cut_remedy)
         return reply
 
     def _request(self, messages: Sequence[Message], tools: Sequence[Declaration]) -> ModelRequest:

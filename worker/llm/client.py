@@ -168,13 +168,17 @@ class ReplyRefused(ModelCallFailed):
     may_pass = False
 
 
+# What helps where the length of replies cannot be set.
+NO_LONGER_REPLIES = "ask for less at once, or choose a model with longer replies"
+
+
 class CutOff(ModelCallFailed):
     """A reply that is needed whole was cut off at its greatest length."""
 
     may_pass = False
 
-    def __init__(self, reply: Reply) -> None:
-        super().__init__(f"the {cut_off(reply)}; raise max_tokens")
+    def __init__(self, reply: Reply, remedy: str = NO_LONGER_REPLIES) -> None:
+        super().__init__(f"the {cut_off(reply)}; {remedy}")
 
 
 def cut_off(reply: Reply) -> str:

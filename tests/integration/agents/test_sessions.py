@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sleipnir.scheduler.errors import NotOver, SessionInUse, SubmissionRefused
+from sleipnir.scheduler.errors import ActionRefused, NotOver, SessionInUse, SubmissionRefused
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.keys import new_id_in_session, partition_of
 from tests.support.engine import Engine
@@ -121,6 +121,27 @@ def test_a_session_has_one_run_at_a_time(engine: Engine, server: ModelServer) ->
     engine.drive()
     assert engine.run(second).output == "2."
     assert partition_of(second) == partition_of(first)
+
+
+def test_a_run_is_not_retried_once_its_session_has_continued(
+    engine: Engine, server: ModelServer
+) -> None:
+    server.script.add(says("One."), says("Two."))
+    first = engine.submit_normal(CONFIG, session="ada", prompt="First?")
+    engine.client.cancel(first)
+    engine.client.retry(first)
+    engine.client.cancel(first)
+    second = engine.client.submit("talker", Request(session="ada", prompt="Second?"))
+    engine.drive()
+
+    with pytest.raises(ActionRefused, match=f"'ada' has continued with run {second}"):
+        engine.client.retry(first)
+
+    assert engine.run(first).status == "cancelled"
+    engine.client.remove_session("talker", "ada")
+    engine.client.retry(first)
+    engine.drive()
+    assert engine.run(first).output == "Two."
 
 
 def test_a_run_that_is_cancelled_leaves_what_it_had_committed(

@@ -181,7 +181,11 @@ AGENT = "model: openai:m\nauto_continue: true\n"
     [
         (Reply(text="I", finish="content_filter"), "stopped by the provider's content filter"),
         (Reply(said={"refusal": "No."}), "the model refused: No."),
-        (Reply(text="", finish="length"), "the reply was cut off after 5 tokens; raise max_tokens"),
+        (
+            Reply(text="", finish="length"),
+            "the reply was cut off after 5 tokens; "
+            "ask for less at once, or choose a model with longer replies",
+        ),
     ],
 )
 def test_an_agents_turn_without_an_answer_fails_its_run_at_once(
