@@ -113,6 +113,7 @@ def test_an_answer_lets_the_run_go_on(sleipnir: Sleipnir) -> None:
     answered = sleipnir("answer", run_id[:8], "not today")
 
     assert answered.returncode == 0
+    assert "'not today' is none of its options (yes, no); it leads to 'other'" in answered.stderr
     assert sleipnir("watch", run_id).stdout == "told: not today\n"
 
 

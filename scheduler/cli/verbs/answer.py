@@ -13,7 +13,7 @@ from sleipnir.scheduler.cli.arguments import (
     complete_batches,
     complete_runs,
 )
-from sleipnir.scheduler.cli.asking.answering import give
+from sleipnir.scheduler.cli.asking.answering import give, other_than_offered
 from sleipnir.scheduler.cli.connect import open_client, say_who_goes_on
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
@@ -85,11 +85,13 @@ def answer(
             text = ask(question)
         else:
             require_named(question, question_id)
-        give(client, question, text)
+        text = give(client, question, text)
         if options.json:
             found = {"run_id": question.run_id, "node": question.node}
             click.echo(json.dumps(found, ensure_ascii=False))
         options.say(f"answered '{question.node}' of run {question.run_id}")
+        if other := other_than_offered(client, question, text):
+            options.say(other)
         say_who_goes_on(client, options, question.root_run_id)
     return None
 
