@@ -48,6 +48,7 @@ from sleipnir.scheduler.knowledge_plans import (
 from sleipnir.scheduler.knowledge_pointers import BuiltBase, UnbuiltBase
 from sleipnir.scheduler.runs.child_agents import ChildAgents, names_in
 from sleipnir.scheduler.runs.model import SHIPPED
+from sleipnir.scheduler.store.connection import is_private
 
 # Most agents have no knowledge base.
 with lazy_imports():
@@ -55,6 +56,9 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.recording import MadeWith
+
+# The modules of the extra `documents`, by the names of their loaders.
+_EXTRA_LOADERS = {"pdf": "pypdf", "docx": "mammoth"}
 
 D = TypeVar("D", Graph, NormalAgent)
 
@@ -353,6 +357,17 @@ def parts_of(
     return bundle_parts(agent, library, config_dir(), servers, plans, skill_files)
 
 
+def _missing_loaders(settings: Settings) -> tuple[str, ...]:
+    """Return the loaders of the extra `documents` that are missing, if workers are those here."""
+    if settings.redis_url is not None and not is_private(settings.redis_url):
+        return ()
+    return tuple(
+        name
+        for name, module in _EXTRA_LOADERS.items()
+        if name not in settings.document_loaders and find_spec(module) is None
+    )
+
+
 def skill_directories(workdir: Path | None = None) -> tuple[Path, ...]:
     """Return the directories of skills; `workdir` is the current directory by default."""
     here = (workdir or Path()).absolute()
@@ -383,6 +398,7 @@ def resources_of(
         rag_absolute_paths=settings.rag_absolute_paths,
         document_bytes=settings.rag_document_max_bytes,
         document_loaders=loader_names(settings.document_loaders),
+        missing_loaders=_missing_loaders(settings),
         has_local_model=find_spec("wordllama") is not None,
         knowledge_directory=data_dir() / "kb",
         max_branches=settings.max_branches,

@@ -26,14 +26,22 @@ class LocalDocuments:
     Args:
         directory: the agent's, links resolved.
         converted: extensions of files that a command converts, so that they need not be text.
+        missing: those whose converter is not installed.
         limit_bytes: of one document.
     """
 
     def __init__(
-        self, directory: Path, converted: Collection[str], limit_bytes: int, *, absolute: bool
+        self,
+        directory: Path,
+        converted: Collection[str],
+        limit_bytes: int,
+        *,
+        absolute: bool,
+        missing: Collection[str] = (),
     ) -> None:
         self._directory = directory
         self._converted = converted
+        self._missing = missing
         self._limit_bytes = limit_bytes
         self._absolute = absolute
         self._left_bytes = _MOST_READ_BYTES
@@ -61,13 +69,15 @@ class LocalDocuments:
     def _why_unreadable(self, file: Path) -> str | None:
         if not (self._absolute or Path(os.path.realpath(file)).is_relative_to(self._directory)):
             return "the symlink leads outside the agent directory"
+        if (extension := extension_of(file.name)) in self._missing:
+            return f"{extension} needs the extra: `pip install 'sleipnir[documents]'`"
         try:
             with open_plain(file) as stream:
                 size = os.fstat(stream.fileno()).st_size
                 if size > self._limit_bytes:
                     return f"it is larger than {self._limit_bytes / MIB:g} MiB"
                 self._left_bytes -= size
-                if extension_of(file.name) in self._converted or self._left_bytes < 0:
+                if extension in self._converted or self._left_bytes < 0:
                     return None
                 if "\0" in stream.read().decode("utf-8"):
                     return "it is not text"

@@ -221,7 +221,8 @@ def _documents_can_be_read(base: _Base) -> Iterator[Finding]:
     if limit is None or base.why_unusable() is not None or base.pointer() is not None:
         return
     absolute = resources.rag_absolute_paths
-    documents = LocalDocuments(directory, loaders, limit, absolute=absolute)
+    missing = resources.missing_loaders
+    documents = LocalDocuments(directory, loaders, limit, absolute=absolute, missing=missing)
     for index, document in enumerate(base.documents):
         entry = classify(document, loaders)
         if not may_read(directory, entry, allow_absolute=absolute):

@@ -41,6 +41,8 @@ class Resources:
     has_local_model: bool = True
     # Names of the commands that load documents; each is an extension and a prefix of paths.
     document_loaders: Collection[str] = ()
+    # Those of them that cannot be used where documents are read.
+    missing_loaders: Collection[str] = ()
     # Directory for pointers of agents whose own directories are not writable.
     knowledge_directory: Path | None = None
     # Nodes in one super-step.
