@@ -53,6 +53,16 @@ class RetryBody(CheckedModel):
     )
 
 
+class MoveBody(CheckedModel):
+    """POST /api/v1/runs/ID/move"""
+
+    machine: str = Field(
+        min_length=1,
+        max_length=200,
+        description="whose workers take the run and its child runs from now on; `any`: of all",
+    )
+
+
 class ForkBody(CheckedModel):
     """POST /api/v1/runs/ID/fork"""
 

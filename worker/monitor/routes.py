@@ -69,7 +69,7 @@ _PARTS = {
     "run_id": _ID,
     "bulk_id": _ID,
     "visit": r"(.+)",
-    "verb": r"(cancel|retry)",
+    "verb": r"(cancel|retry|move)",
     "switch": r"(watch|stop)",
     "version": r"([0-9a-f]+)",
     "file": r"([^/]+)",

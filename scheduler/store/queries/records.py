@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.roster import handle, is_handle
@@ -252,7 +253,8 @@ def _run(run_id: str, fields: Mapping[str, str]) -> Run:
         output=fields["output"] if fields["status"] == Status.SUCCEEDED else None,
         failure=Failure(**failure) if failure else None,
         usage=_usage(fields),
-        context=RunContext.from_json(fields["context"]),
+        # It may have been moved since it was submitted.
+        context=replace(RunContext.from_json(fields["context"]), machine=fields.get("machine")),
         parent=_parent(fields),
         batch=fields.get("batch"),
         item=fields.get("item"),

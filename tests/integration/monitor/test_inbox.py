@@ -10,6 +10,7 @@ from sleipnir.scheduler.errors import AnswerInvalid
 from sleipnir.scheduler.runs.events import QuestionAnswered
 from sleipnir.scheduler.runs.model import Question, Run, Status
 from sleipnir.scheduler.store.audit.log import AuditLog
+from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.scheduler.views.inbox import answer_of_choices
 from sleipnir.worker.monitor.access import Access
 from tests.support.engine import Engine
@@ -165,6 +166,36 @@ def test_a_run_is_forked_by_the_form_on_its_page(engine: Engine, site: ServedSit
     assert prompts == ["two", "one"]
     acts = site.ask("/api/v1/audit?act=fork").json["acts"]
     assert [(act["via"], act["target"]) for act in acts] == [("page", run.run_id)] * 2
+
+
+def test_a_run_is_moved_by_its_page_and_by_programs(
+    engine: Engine, site: ServedSite, asked: Run
+) -> None:
+    base = f"/runs/{asked.run_id}"
+    before = site.ask(base, headers=COOKIE).text
+    Machines(engine.redis).announce(
+        WorkerState("desk", 1, slots=1, busy=0, taken=0, idle_s=0, memory_bytes=0), with_queue=True
+    )
+
+    page = site.ask(base, headers=COOKIE).text
+    form = {"_token": token(), "machine": "desk"}
+    moved = site.ask(f"{base}/move", "POST", headers=COOKIE, form=form)
+    pinned = engine.run(asked.run_id).machine
+    refused = site.ask(f"/api/v1{base}/move", "POST", body='{"machine": "cellar"}')
+    freed = site.ask(f"/api/v1{base}/move", "POST", body='{"machine": "any"}')
+
+    assert "<summary>Move</summary>" not in before
+    assert '<option value="desk">' in page
+    assert (moved.status, moved.headers["Location"], pinned) == (303, base, "desk")
+    assert (refused.status, "workers are on: desk" in refused.text) == (409, True)
+    assert (freed.status, engine.run(asked.run_id).machine) == (202, None)
+    assert site.ask(f"/api/v1{base}/move", "POST", body="{}").status == 400
+    acts = site.ask("/api/v1/audit?act=move").json["acts"]
+    assert [(act["detail"], act["outcome"] == "done") for act in acts] == [
+        ("any", True),
+        ("cellar", False),
+        ("desk", True),
+    ]
 
 
 GUARDED = """

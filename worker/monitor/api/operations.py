@@ -146,6 +146,14 @@ OPERATIONS = (
     ),
     Operation(
         "POST",
+        f"{_RUN}/move",
+        "Take the run, open or ended, with its child runs to another machine.",
+        engine.SteeredDocument,
+        takes=bodies.MoveBody,
+        statuses=(202,),
+    ),
+    Operation(
+        "POST",
         f"{_RUN}/fork",
         "Start a new run from its state after a step.",
         engine.SubmittedDocument,

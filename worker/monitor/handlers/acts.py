@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 from sleipnir.scheduler.errors import ActionRefused, SleipnirError
 from sleipnir.scheduler.runs.model import Question
 from sleipnir.scheduler.second_chances.agents import CURRENT, SAME, current_reference
+from sleipnir.scheduler.steering import ANY_MACHINE
 from sleipnir.scheduler.store.audit.log import DONE, AuditFilter
 from sleipnir.scheduler.views import audit, versions
-from sleipnir.worker.monitor.bodies import CancelBody, RetryBody
+from sleipnir.worker.monitor.bodies import CancelBody, MoveBody, RetryBody
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.masked import masked_texts
 from sleipnir.worker.monitor.problems import problem_of
@@ -53,11 +54,13 @@ class ActingHandler(MonitorHandler):
 
 
 class SteerHandler(ActingHandler):
-    """POST …/runs/ID/cancel and /retry, by a form or with a JSON object"""
+    """POST …/runs/ID/cancel, /retry and /move, by a form or with a JSON object"""
 
     async def post(self, run_id: str, name: str) -> None:
         if name == "cancel":
             await self._cancel(run_id)
+        elif name == "move":
+            await self._move(run_id)
         elif not await self._retry(run_id):
             return
         if self.gives_json:
@@ -70,6 +73,11 @@ class SteerHandler(ActingHandler):
     async def _cancel(self, run_id: str) -> None:
         reason = CancelBody.of(self.given_fields()).reason.strip() or CANCEL_REASON
         await self.act("cancel", run_id, self.site.client.cancel, run_id, reason, detail=reason)
+
+    async def _move(self, run_id: str) -> None:
+        machine = MoveBody.of(self.given_fields()).machine
+        target = None if machine == ANY_MACHINE else machine
+        await self.act("move", run_id, self.site.client.move, run_id, target, detail=machine)
 
     async def _retry(self, run_id: str) -> bool:
         """Retry the run; return False if a page was shown instead, on which to confirm it."""

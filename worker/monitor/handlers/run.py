@@ -19,6 +19,8 @@ from sleipnir.scheduler.drawing.processes import DrawingTooLarge
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.runs.recording import FINISH_NOTES
 from sleipnir.scheduler.second_chances.words import word_diff
+from sleipnir.scheduler.steering import ANY_MACHINE
+from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.testing.replies import reply_of
 from sleipnir.scheduler.views import failures, graph, visits, why
 from sleipnir.scheduler.views.documents import Document
@@ -127,12 +129,19 @@ class RunPage(RunHandler):
             outlived=failures.outlived_documents(
                 head["error"]["caused_by"] if head["error"] else head["failures"]
             ),
+            machines=await self.site.call(self._machines, of),
+            any_machine=ANY_MACHINE,
             tabs=self.tabs,
             this=tab,
             base=f"{self.site.prefix}/runs/{of.run_id}",
             argument=self.text_argument,
             **await self._of_tab(of, head, tab),
         )
+
+    def _machines(self, of: Run) -> list[str]:
+        """Return the machines that the run can be moved to."""
+        workers = Machines(self.site.client.store.client).workers()
+        return sorted({worker.machine for worker in workers} - {of.machine})
 
     async def _download(self, of: Run, tab: str) -> None:
         """Answer with the log, a value of the state, or all of it as JSON, as a file."""
