@@ -17,11 +17,15 @@ from typing import Any
 from sleipnir.graphs.drawing import native
 
 _MEMORY_BYTES = 2 * 2**30
+_NICENESS = 10
 
 
 def main() -> None:
     """Answer questions until the caller closes the channel."""
     channel: Connection[Any, Any] = Connection(os.dup(0))
+    # A layout takes a whole core for seconds: whatever else the machine serves goes first.
+    with suppress(OSError):
+        os.nice(_NICENESS)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     with suppress(ValueError, OSError):

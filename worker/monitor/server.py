@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import hmac
 import logging
 import os
@@ -142,6 +143,8 @@ def serve(
     if opens:
         ticket = None if site.access.key is None else site.access.tickets.issue()
         _open(of_site(ticket=ticket))
+    # All requests wait while garbage is collected: leave out what the start has created.
+    gc.freeze()
     flower.start()
     task_events.close()
     site.drawings.close()

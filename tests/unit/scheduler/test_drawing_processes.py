@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 import pytest
@@ -23,7 +24,10 @@ def test_a_layout_that_takes_too_long_is_ended_and_the_next_one_is_made() -> Non
         with pytest.raises(DrawingTooLarge) as raised:
             place(ENDLESS, processes)
         second = place(SMALL, processes)
+        (helper,) = processes._pool._idle
+        niceness = os.getpriority(os.PRIO_PROCESS, helper.pid)
 
+    assert niceness > os.getpriority(os.PRIO_PROCESS, 0)
     assert str(raised.value) == "laying out 62 boxes and 1,772 arrows takes more than 0.2 s"
     assert first == second == place(SMALL, native)
 
