@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
@@ -56,6 +57,9 @@ class Visits:
             bundle,
             *(keys or ()),
         )
+        context = RunContext.from_json(begun.context)
+        if (begun.machine or None) != context.machine:  # moved since it was submitted
+            context = replace(context, machine=begun.machine or None)
         return Begun(
             staged=begun.status == "staged",
             tries=begun.tries,
@@ -68,7 +72,7 @@ class Visits:
             parked_ms=begun.parked_ms,
             left_s=begun.left_ms / 1000 if begun.left_ms >= 0 else None,
             results=dict(zip(begun.results[::2], begun.results[1::2], strict=True)),
-            context=RunContext.from_json(begun.context),
+            context=context,
             item=begun.item or None,
             life=begun.life,
             state=Snapshot(dict(zip(begun.state[::2], begun.state[1::2], strict=True))),

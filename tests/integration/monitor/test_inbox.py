@@ -198,6 +198,23 @@ def test_a_run_is_moved_by_its_page_and_by_programs(
     ]
 
 
+def test_child_runs_that_a_moved_run_starts_go_where_it_is(engine: Engine) -> None:
+    engine.write("kid", "start: z\nnodes: {z: {type: end}}")
+    graph = """
+    start: kid
+    nodes:
+      kid: {type: agent, agent: kid, prompt: hello, next: z}
+      z: {type: end}
+    """
+    run_id = engine.submit(graph, machine="cellar")
+
+    engine.client.move(run_id, None)
+    engine.drive()
+
+    assert engine.run(run_id).status == Status.SUCCEEDED
+    assert [child.machine for child in engine.queries.children(run_id)] == [None]
+
+
 GUARDED = """
 start: tidy
 nodes:

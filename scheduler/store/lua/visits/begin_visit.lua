@@ -4,18 +4,20 @@
 -- bundle: the agent that will execute it; '' for whichever the run has
 -- REST the state's keys to read; none for all of them
 -- USES store listed indexes dispatch waiting
--- OK   status tries width visit_number attempt turns age_ms wait_ms parked_ms left_ms results context item life state
+-- OK   status tries width visit_number attempt turns age_ms wait_ms parked_ms left_ms results context item life machine state
 --      age_ms since it first began, wait_ms from its step's start to then; parked_ms of its age
 --      left_ms until the run's deadline, -1 without one; item: of a map's invocation
 --      life     changes when the run is started again or continues after its end
+--      machine  the only one whose workers may take the run by now, '' for any
 --      results  call id, result pairs of its closed waits that it has not used yet
 -- ERR  run_closed   the run has ended, or its deadline has passed
 -- ERR  stale_visit  it is done, parked, or held by another delivery: nothing to do
 local run = key('run', run_id)
 local node = node_of(visit)
-local status, width, context, deadline, timeout, number, digest, stepped, created, try =
+local status, width, context, deadline, timeout, number, digest, stepped, created, try,
+  machine =
   unpack(redis.call('HMGET', run, 'status', 'width', 'context', 'deadline', 'timeout_ms',
-    'n:' .. node, 'digest', 'stepped', 'created', 'try'))
+    'n:' .. node, 'digest', 'stepped', 'created', 'try', 'machine'))
 if is_over(status, deadline) then return {'run_closed'} end
 -- A message of an earlier try with another agent.
 if bundle ~= '' and bundle ~= digest then return {'stale_visit'} end
@@ -78,4 +80,4 @@ write_visit(run_id, visit, v)
 write_undone_by(nil, 'ZADD', timers, now_ms + lease_ms, timer('visit', run_id, visit))
 return {'OK', {}, v.status, v.tries, tonumber(width), tonumber(number) or 0, v.attempt,
   v.turns, now_ms - v.began, v.wait, v.parked, deadline and tonumber(deadline) - now_ms or -1, results, context,
-  item, created .. ' ' .. (try or ''), state}
+  item, created .. ' ' .. (try or ''), machine or '', state}
