@@ -37,9 +37,10 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)
-def _own_environment() -> None:
-    """Tests set variables, which a process that runs visits reads once."""
+def _own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process remembers what to mask: its environment, and the secrets that it has resolved."""
     known_secrets.cache_clear()
+    monkeypatch.setattr("sleipnir.scheduler.config.secrets._handed_out", set())
 
 
 @pytest.fixture(scope="session")
