@@ -109,7 +109,10 @@ def test_messages_are_edited_recalled_and_pasted(sleipnir: Sleipnir, server: Mod
     terminal.type(UP + "!" + ENTER)
     terminal.wait_for("The second reply.")
     terminal.wait_for(READY)
-    terminal.type("not sent" + CTRL_C + CTRL_D)
+    terminal.type("not sent" + CTRL_C)
+    terminal.wait_for("Ctrl-C again leaves")
+    terminal.wait_for(READY)
+    terminal.type(CTRL_C)
 
     assert terminal.end()[0] == 0
     assert asked(server.requests[-1])[1] == "one line\nand another!"

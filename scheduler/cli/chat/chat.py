@@ -93,6 +93,7 @@ class Chat:
         self._clears_todos = False
         self._interrupted = ""  # what was said of a reply that was cancelled
         self._stays = True
+        self._leaves = False  # at the next Ctrl-C, as the last one had nothing to cancel
         self._code = ExitCode.SUCCEEDED
         self._early = EarlyInput()
 
@@ -108,8 +109,12 @@ class Chat:
                 try:
                     message = self._early.next_message(read)
                 except KeyboardInterrupt:  # the line is discarded
-                    self._options.say("Ctrl-D leaves")
+                    if self._leaves:
+                        break
+                    self._options.say("Ctrl-C again leaves, as Ctrl-D does")
+                    self._leaves = True
                     continue
+                self._leaves = False
                 if message is None:
                     break
                 self._take(message)

@@ -97,4 +97,5 @@ def help_lines() -> Iterator[str]:
     for command in COMMANDS.values():
         yield f"{command.usage:{width}}  {command.help}"
     yield "Enter sends the message; Alt-Enter starts a new line; pasted lines stay together."
-    yield "Ctrl-C cancels a reply, or clears the line."
+    yield "Ctrl-C cancels a reply, or clears the line; a second one leaves, as exit and quit do."
+    yield "Commands may begin with / too; a message that does is sent if a blank comes first."
