@@ -30,9 +30,9 @@ _BETWEEN_KEYS = re.compile(r"[^\w-]")
 
 
 def secrets_among(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield the values of variables whose names look like those of keys."""
+    """Yield the values of variables whose names look like those of keys: `X_TOKEN`, `token`."""
     for name, value in environment.items():
-        if name.endswith(("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")):
+        if f"_{name}".upper().endswith(("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")):
             yield value
 
 

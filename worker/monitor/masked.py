@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,19 +30,29 @@ class Masks:
     def masked(self, value: Any, run: Run) -> Any:
         """Mask secrets in JSON of any depth."""
         secrets = [run.context.variables.get(name, "") for name in run.context.secrets]
-        secrets += self._of_bundle(run.digest, run.agent)
-        # Cached, as documents with many rows repeat the same texts.
-        return mask_json(value, cache(masker(secrets)))
+        return _masked(value, (*secrets, *self._of_version(run.digest, run.agent)))
+
+    def of_version(self, value: T, digest: str | None, agent: str) -> T:
+        """Mask secrets in JSON about a version of an agent; None: it cannot be run."""
+        return _masked(value, () if digest is None else self._of_version(digest, agent))
+
+    def _of_version(self, digest: str, agent: str) -> tuple[str, ...]:
+        try:
+            return self._of_bundle(digest, agent)
+        except BundleError:  # not stored now, or of the engine itself
+            return ()
 
     def _read(self, digest: str, agent: str) -> tuple[str, ...]:
-        try:
-            with self._client.unpacked(digest, agent) as root:
-                return bundle_secrets(root, agent_directory(root))
-        except BundleError:  # no longer stored, or of the engine itself
-            return ()
+        with self._client.unpacked(digest, agent) as root:
+            return bundle_secrets(root, agent_directory(root))
 
 
 def masked_texts(value: T) -> T:
     """Mask secrets in texts that belong to no run."""
-    found: T = mask_json(value, cache(masker(())))
+    return _masked(value, ())
+
+
+def _masked(value: T, secrets: Iterable[str]) -> T:
+    # Cached, as documents with many rows repeat the same texts.
+    found: T = mask_json(value, cache(masker(secrets)))
     return found

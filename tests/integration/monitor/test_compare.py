@@ -79,14 +79,14 @@ def test_secrets_of_either_run_are_not_shown(engine: Engine, site: ServedSite) -
     graph = """
     variables: [{name: token, description: a secret, secret: true}]
     start: z
-    nodes: {z: {type: end, output: "with {{token}}"}}
-    """
+    nodes: {z: {type: end, output: "%s with {{token}}"}}
+    """ % ("x" * 985)
     secrets = ("canary-5f2c91d07e", "canary-00aa11bb22")
     a, b = (engine.finish(graph, variables={"token": each}).run_id for each in secrets)
 
     shown = [site.ask(f"{path}?a={a}&b={b}").text for path in ("/compare", "/api/v1/compare")]
 
-    assert [text for text in shown if any(secret in text for secret in secrets)] == []
+    assert "canary" not in "".join(shown)  # nor a part of one
 
 
 def test_the_errors_of_compared_runs_are_side_by_side(engine: Engine, site: ServedSite) -> None:

@@ -344,14 +344,17 @@ def test_secrets_of_its_agents_files_are_on_no_page(engine: Engine, site: Served
       z: {type: end, output: "with {{got}}"}
     """
     say = 'echo "$SERVICE_TOKEN" >&2; echo "{\\"got\\": \\"$SERVICE_TOKEN\\"}"'
-    run = engine.finish(graph, {"say.sh": say, ".env": f"SERVICE_TOKEN={canary}\n"})
-    paths = [f"/runs/{run.run_id}/{tab}" for tab in ("graph", "state", "events", "logs")]
+    note = f"# for {canary}\n{say}"
+    run = engine.finish(graph, {"say.sh": note, ".env": f"SERVICE_TOKEN={canary}\n"})
+    tabs = ("graph", "state", "events", "logs", "agent")
+    paths = [*(f"/runs/{run.run_id}/{tab}" for tab in tabs), "/agents/tested"]
 
     answers = [site.ask(prefix + path) for path in paths for prefix in ("", "/api/v1")]
 
     assert run.output == f"with {canary}"
-    assert [answer.status for answer in answers] == [200] * 8
+    assert [answer.status for answer in answers] == [200] * 12
     assert "got" in answers[2].text
+    assert all("# for ***" in answer.text for answer in answers[8:])
     assert [answer for answer in answers if canary in answer.text] == []
 
 

@@ -13,7 +13,7 @@ def test_keys_in_env_files_and_of_mcp_servers_are_secrets(tmp_path: Path) -> Non
     for directory in (agent, functions / "tools"):
         directory.mkdir(parents=True)
     (agent / ".env").write_text("REGION=north\nA_TOKEN=of the agent\n")
-    (functions / "tools" / ".env").write_text("B_SECRET=of its tools\n")
+    (functions / "tools" / ".env").write_text("B_SECRET=of its tools\npassword=in small letters\n")
     servers = {
         "local": {"command": "serve", "env": {"LANG": "de", "C_API_KEY": "of a program"}},
         "far": {
@@ -28,6 +28,7 @@ def test_keys_in_env_files_and_of_mcp_servers_are_secrets(tmp_path: Path) -> Non
     assert found == (
         "of the agent",
         "of its tools",
+        "in small letters",
         "of a program",
         "Bearer of-a-server",
         "of-a-server",

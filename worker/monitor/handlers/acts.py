@@ -13,7 +13,6 @@ from sleipnir.scheduler.store.audit.log import DONE, AuditFilter
 from sleipnir.scheduler.views import audit, versions
 from sleipnir.worker.monitor.bodies import CancelBody, MoveBody, RetryBody
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
-from sleipnir.worker.monitor.masked import masked_texts
 from sleipnir.worker.monitor.problems import problem_of
 
 T = TypeVar("T")
@@ -90,7 +89,7 @@ class SteerHandler(ActingHandler):
                 tab="runs",
                 title="Retry",
                 run=run,
-                changes=masked_texts(changes),
+                changes=await self.site.call(self.site.masks.masked, changes, run),
             )
             return False
 

@@ -164,7 +164,8 @@ class AgentReader(MonitorHandler):
             document["compared"] = await self.site.call(
                 versions.compared_document, self.site.client, name, other, new
             )
-        return masked_texts(document), version
+        masked = self.site.masks.of_version
+        return await self.site.call(masked, document, document["digest"], name), version
 
 
 class AgentApi(AgentReader):

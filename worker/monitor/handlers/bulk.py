@@ -27,7 +27,6 @@ from sleipnir.worker.monitor.handlers.acts import (
 from sleipnir.worker.monitor.handlers.arguments import whole_number
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.handlers.runs import RunsHandler
-from sleipnir.worker.monitor.masked import masked_texts
 from sleipnir.worker.monitor.problems import Problem, Refused
 
 # With more runs, the user has to type their number.
@@ -157,7 +156,9 @@ class BulkPage(BulkActHandler):
         """Return what retrying a run with its agent as it is now would change."""
         client = self.site.client
         run = await self.site.call(client.queries.run, run_id)
-        return masked_texts(await self.site.call(versions.retry_document, client, run))
+        document = await self.site.call(versions.retry_document, client, run)
+        masked: Document = await self.site.call(self.site.masks.masked, document, run)
+        return masked
 
 
 class BulkProgressHandler(MonitorHandler):
