@@ -22,6 +22,7 @@ from sleipnir.worker.mcp.functions import McpFunction, McpServers
 from sleipnir.worker.mcp.pool import McpPool
 from sleipnir.worker.tools.call import Completed, NeedsConfirmation, call_function
 from sleipnir.worker.tools.context import ToolContext
+from sleipnir.worker.tools.sanitize import cleaned
 from sleipnir.worker.visit.context import Visit
 
 
@@ -104,7 +105,11 @@ class ToolResolver:
         taken = [*taken, *(function.name for function in selection.functions)]
         made = servers.resolve(selection.servers, selection.others, taken)
         tools = [
-            ResolvedTool(function.declaration(), partial(_call_server, function), overlaps=True)
+            ResolvedTool(
+                function.declaration(),
+                partial(_call_server, function, visit.secrets),
+                overlaps=True,
+            )
             for function in made.functions
         ]
         return tools, made.warnings
@@ -143,5 +148,5 @@ class ToolResolver:
         ).under(self.settings)
 
 
-def _call_server(function: McpFunction, call: ToolInvocation) -> Completed:
-    return Completed(function.call(call.arguments, call.timeout_s))
+def _call_server(function: McpFunction, secrets: Sequence[str], call: ToolInvocation) -> Completed:
+    return Completed(cleaned(function.call(call.arguments, call.timeout_s), secrets))

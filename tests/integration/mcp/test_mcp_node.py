@@ -13,6 +13,7 @@ from sleipnir.scheduler.runs.events import StepCommitted
 from tests.support.engine import Engine
 from tests.support.mcp import PROGRAM
 from tests.support.model_server import ModelServer, calls, says
+from tests.support.site import ServedSite
 
 GRAPH = """
 model: openai:m
@@ -44,6 +45,29 @@ def names(server: ModelServer) -> list[str]:
 def results(server: ModelServer) -> list[Any]:
     messages = server.requests[-1].messages
     return [json.loads(m["content"]) for m in messages if m["role"] == "tool"]
+
+
+def test_a_tool_that_echoes_its_servers_token_shows_it_nowhere(
+    configured: Engine, server: ModelServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    canary = "canary-3b90c4"
+    env = {**PROGRAM["env"], "SERVICE_TOKEN": canary}
+    servers = {"mcpServers": {"tested": {**PROGRAM, "env": env}}}
+    (tmp_path / "config" / "functions" / "mcp.json").write_text(json.dumps(servers))
+    told = {"tool": "variable", "arguments": {"name": "SERVICE_TOKEN"}}
+    server.script.add(calls(("mcp_invoke_tested", told)), says(f"It is {canary}."))
+
+    run = configured.finish(GRAPH % '["mcp:tested"]')
+
+    assert "***" in str(results(server))
+    assert canary not in str([request.body for request in server.requests])
+    with ServedSite(configured.client) as site:
+        tabs = ("", "/state", "/events", "/logs", "/model", "/graph", "/agent")
+        paths = [f"{prefix}/runs/{run.run_id}{tab}" for tab in tabs for prefix in ("", "/api/v1")]
+        answers = [site.ask(path) for path in [*paths, "/runs", "/now"]]
+    assert {answer.status for answer in answers} == {200}
+    assert [answer.text for answer in answers if canary in answer.text] == []
+    assert canary not in caplog.text
 
 
 def test_a_server_gives_three_functions_and_its_tools_are_invoked_through_them(
