@@ -262,5 +262,21 @@ def _since(instant: float, entries: Mapping[str, tuple[float, T]]) -> dict[str, 
 
 
 async def _within(timeout_s: float, working: Coroutine[Any, Any, T]) -> T:
-    async with asyncio.timeout(timeout_s):
-        return await working
+    """Return what a coroutine does within a time, even if it ignores that it is cancelled.
+
+    Libraries lose cancellations: with `asyncio.timeout` a visit would wait for them forever.
+
+    Raises:
+        TimeoutError: it takes longer.
+    """
+    task = asyncio.create_task(working)
+    try:
+        done, _ = await asyncio.wait({task}, timeout=timeout_s)
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    if not done:
+        task.cancel()
+        task.add_done_callback(lambda late: late.cancelled() or late.exception())
+        raise TimeoutError
+    return task.result()
