@@ -48,11 +48,11 @@ from sleipnir.scheduler.knowledge_plans import (
 from sleipnir.scheduler.knowledge_pointers import BuiltBase, UnbuiltBase
 from sleipnir.scheduler.runs.child_agents import ChildAgents, names_in
 from sleipnir.scheduler.runs.model import SHIPPED
-from sleipnir.scheduler.store.connection import is_private
 
-# Most agents have no knowledge base.
+# Most agents have no knowledge base, and checking one needs no Redis.
 with lazy_imports():
     from sleipnir.scheduler import knowledge_documents
+    from sleipnir.scheduler.store import connection
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.recording import MadeWith
@@ -359,7 +359,7 @@ def parts_of(
 
 def _missing_loaders(settings: Settings) -> tuple[str, ...]:
     """Return the loaders of the extra `documents` that are missing, if workers are those here."""
-    if settings.redis_url is not None and not is_private(settings.redis_url):
+    if settings.redis_url is not None and not connection.is_private(settings.redis_url):
         return ()
     return tuple(
         name
