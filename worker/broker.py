@@ -63,6 +63,11 @@ class Credit(virtual.QoS):  # type: ignore[misc]  # kombu publishes no types
         # Check again: a thread that returned one just before did not see `exhausted`.
         return bool(super().can_consume())
 
+    @property
+    def taken(self) -> int:
+        """The number of messages that are being worked on."""
+        return len(self._delivered) - len(self._dirty)
+
     def return_credit(self, tag: str) -> bool:
         """Return the credit of a finished message; return whether the loop must be woken."""
         self.ack(tag)

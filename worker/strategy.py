@@ -13,11 +13,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from celery.bootsteps import RUN
 from celery.worker.strategy import default as celery_strategy
 from kombu.exceptions import DecodeError
 
 from sleipnir.worker.app import NodeHasFailed
 from sleipnir.worker.broker import Credit
+from sleipnir.worker.delivery.handover import handover
 
 logger = logging.getLogger("sleipnir.worker")
 
@@ -28,17 +30,30 @@ def visit_strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Callab
     events = consumer.event_dispatcher
     apply = consumer.pool.apply_async
 
+    def is_watched() -> bool:
+        return (
+            events is not None and events.enabled and (not events.groups or "task" in events.groups)
+        )
+
     def handle(message: Any, body: Any, ack: Any, reject: Any, callbacks: Any) -> Any:
-        if events is not None and events.enabled and (not events.groups or "task" in events.groups):
+        if is_watched():
             return celery_handler(message, body, ack, reject, callbacks)
         credit = getattr(message.channel, "qos", None)
+        queues: Callable[[], str]
         if isinstance(credit, Credit):
             arguments = _arguments(message.body)
             done = partial(_return_credit, credit, message.delivery_tag, consumer.call_soon)
+            queues = partial(queues_of, message.channel)
         else:
             arguments, _, _ = message.payload
-            done = partial(ack, logger, consumer.connection_errors)
-        return apply(_run, (task.run, arguments, done), callback=_ignore)
+            # Other brokers hand out their messages themselves.
+            done, queues = partial(ack, logger, consumer.connection_errors), str
+        return apply(_run, (task.run, arguments, done, queues), callback=_ignore)
+
+    def queues_of(channel: Any) -> str:
+        """Return the queues of a worker that has nothing else to do and goes on taking messages."""
+        is_free = channel.qos.taken == 1 and consumer.blueprint.state == RUN and not is_watched()
+        return " ".join(sorted(channel.active_queues)) if is_free else ""
 
     return handle
 
@@ -52,7 +67,26 @@ def _arguments(body: str) -> list[str]:
     return list(arguments)
 
 
-def _run(visit: Callable[..., None], arguments: list[str], done: Callable[[], None]) -> None:
+def _run(
+    visit: Callable[..., None],
+    arguments: list[str],
+    done: Callable[[], None],
+    queues: Callable[[], str],
+) -> None:
+    """Run the visit of a message, and those of the messages that are handed to this thread."""
+    try:
+        while True:
+            handover.queues, handover.message = queues(), None
+            _visit(visit, arguments)
+            if handover.message is None:
+                break
+            arguments = _arguments(json.loads(handover.message)["body"])
+    finally:
+        handover.queues = ""
+        done()
+
+
+def _visit(visit: Callable[..., None], arguments: list[str]) -> None:
     try:
         visit(*arguments)
     except NodeHasFailed:
@@ -60,8 +94,6 @@ def _run(visit: Callable[..., None], arguments: list[str], done: Callable[[], No
     except Exception:
         # The visit's timer will redeliver it.
         logger.exception("visit %s failed", arguments)
-    finally:
-        done()
 
 
 def _return_credit(credit: Credit, tag: str, call_soon: Callable[..., Any]) -> None:

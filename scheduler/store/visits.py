@@ -6,7 +6,7 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redis.exceptions import RedisError
 
@@ -27,6 +27,13 @@ with lazy_imports():
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.events import Event
     from sleipnir.scheduler.runs.plan import Branch, Plan
+
+
+class Advanced(NamedTuple):
+    """What a commit has led to."""
+
+    status: str  # of the run
+    message: str | None  # of the queue, taken for the caller; None: there is none, or not for it
 
 
 class Visits:
@@ -116,16 +123,16 @@ class Visits:
         failures: StepFailures = NO_FAILURES,
         usage: Usage | None = None,
         first: Sequence[Queued] = (),
-    ) -> str:
-        """Commit a super-step and its consequences, at most once; return the run's status.
+        queues: str = "",
+    ) -> Advanced:
+        """Commit a super-step and its consequences, at most once.
 
         Args:
-            nodes: what the checkpoint says about each node, by id.
-            failures: of nodes, not fatal; `first`: commands to send along in front.
+            nodes: what the checkpoint says about each node, by id; `failures`: not fatal.
+            first: to send in front; `queues`: whose next message the worker could take at once.
 
         Raises:
-            RunClosed, StaleVisit, StaleStep: another delivery or end came first; drop the result.
-            StateTooLarge: nothing was written.
+            StateTooLarge; RunClosed, StaleVisit, StaleStep: something came first; drop the result.
         """
         advanced = self._store.call_after(
             first,
@@ -144,15 +151,15 @@ class Visits:
             self._store.event(event),
             usage_text(usage),
             failures.to_text() if failures else "",
+            queues,
             len(plan.writes),
             *flat(plan.writes),
             *plan.frontier,
         )
         if advanced.long:
-            # The step is committed; a fold that fails now is tried again after the next one.
-            with contextlib.suppress(RedisError, TransitionBroken):
+            with contextlib.suppress(RedisError, TransitionBroken):  # the next step tries again
                 self._fold_history(lease.run_id)
-        return str(advanced.status)
+        return Advanced(str(advanced.status), advanced.message or None)
 
     def _fold_history(self, run_id: str) -> None:
         """Shorten the history of a long run, as `sleipnir.scheduler.runs.history` says."""

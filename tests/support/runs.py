@@ -56,7 +56,7 @@ def started(engine: Engine, **fields: Any) -> Lease:
 def advance(engine: Engine, lease: Lease, plan: Plan, *, cap: int = 100, window: int = 8) -> str:
     """Commit the step of the leased visit."""
     step = int(lease.visit.split("/")[0])
-    return engine.store.visits.advance(lease, step, plan, cap=cap, window=window)
+    return engine.store.visits.advance(lease, step, plan, cap=cap, window=window).status
 
 
 def go_to(*nodes: str, **writes: str) -> Plan:

@@ -82,7 +82,7 @@ def test_advancing_commits_writes_checkpoint_counts_and_frontier(engine: Engine)
 
     said = engine.store.visits.advance(
         lease, 1, go_to("a", "b", k="[]"), cap=9, window=8, nodes={"s": {"ms": 5}}
-    )
+    ).status
 
     run, checkpoint = engine.run(RUN), engine.queries.history(RUN)[1]
     assert (said, run.step, run.frontier) == ("running", 2, ("a", "b"))

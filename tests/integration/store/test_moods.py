@@ -85,7 +85,7 @@ def test_a_store_that_retries_outages_waits_for_a_mood_to_pass(
                         a_run("02" + RUN[2:])
                     )
                 waited = not advancing.done()
-            status = advancing.result(timeout=120)
+            status = advancing.result(timeout=120).status
 
         assert (waited, status) == (True, "running")
 

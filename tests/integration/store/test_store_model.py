@@ -221,7 +221,7 @@ class StoreAndModel(RuleBasedStateMachine):
         self._advance(run, lease, plan)
 
     def _advance(self, run: Run, lease: Lease, plan: Plan) -> None:
-        status = self.store.visits.advance(lease, run.step, plan, cap=CAP, window=8)
+        status = self.store.visits.advance(lease, run.step, plan, cap=CAP, window=8).status
 
         run.state.update({key: int(text) for key, text in plan.writes.items()})
         if any(run.counts.get(node, 0) >= CAP for node in plan.frontier):
@@ -247,7 +247,7 @@ class StoreAndModel(RuleBasedStateMachine):
 
         status = self.store.visits.advance(
             Lease(run.run_id, name, visit.token), run.step, plan, cap=CAP, window=8
-        )
+        ).status
 
         run.state["last"] = 1
         run.end("succeeded")

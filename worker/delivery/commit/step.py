@@ -13,6 +13,7 @@ from sleipnir.scheduler.runs.plan import Branch, Plan, plan_step
 from sleipnir.worker.delivery.commit import kept
 from sleipnir.worker.delivery.commit.branch import branch_of, usage_of
 from sleipnir.worker.delivery.delivery import Delivery
+from sleipnir.worker.delivery.handover import handover
 from sleipnir.worker.delivery.log_records import log_end, log_step
 from sleipnir.worker.sandbox.workdir import forget_scratch
 from sleipnir.worker.visit.context import Visit
@@ -71,7 +72,7 @@ def _too_large(plan: Plan, limit_bytes: int) -> Failure:
 def _write(delivery: Delivery, plan: Plan, branches: Mapping[str, Branch], usage: Usage) -> None:
     services, visit = delivery.services, delivery.visit
     settings = visit.graph.settings
-    status = services.store.visits.advance(
+    status, handover.message = services.store.visits.advance(
         delivery.lease,
         visit.step,
         plan,
@@ -82,6 +83,7 @@ def _write(delivery: Delivery, plan: Plan, branches: Mapping[str, Branch], usage
         failures=_failures(plan, branches),
         usage=usage,
         first=kept.taken(delivery),
+        queues=handover.queues,
     )
     log_step(visit, branches, plan)
     if status != "running":

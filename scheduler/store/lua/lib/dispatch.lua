@@ -126,6 +126,23 @@ local function flush()
   messages_for, arrivals = {}, {}
 end
 
+-- Take back the message that was announced, for a worker that takes it from here instead of asking
+-- for it; '' if there is none or several, or if others wait in the worker's queues: they come first.
+local function only_message(queues)
+  local target, messages = next(messages_for)
+  if not target or messages[2] or next(messages_for, target) or arrivals[1] then return '' end
+  local lists, is_its_own = {}, false
+  for base in string.gmatch(queues, '%S+') do
+    for lane = 0, 3 do
+      lists[#lists + 1] = list_of(base, lane)
+      is_its_own = is_its_own or lists[#lists] == target
+    end
+  end
+  if not is_its_own or redis.call('EXISTS', unpack(lists)) > 0 then return '' end
+  messages_for = {}
+  return messages[1]
+end
+
 local function reply(...)
   flush()
   return {'OK', woken, ...}

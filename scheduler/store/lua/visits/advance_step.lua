@@ -1,12 +1,14 @@
 -- Commit a super-step, at most once: its writes, checkpoint, and next frontier or the run's end.
 -- With a frontier of one this is also the visit's commit.
 -- KEYS partition
--- ARGV run_id step visit token status output failure cap window state_limit history event usage failures write_count rest
+-- ARGV run_id step visit token status output failure cap window state_limit history event usage failures queues write_count rest
 -- failures: '' or JSON: for each of the record's failure counters, how many, and the texts of the
 -- first ones
+-- queues: of a worker that could run the next visit at once, '' if it could not
 -- REST write_count key, JSON text pairs; then the nodes of the next frontier, in id order
 -- USES store usage listed indexes dispatch waiting waits kept finish
--- OK   status long  the run's status after the step; 1 if its history should be folded
+-- OK   status long message  the run's status after the step; 1 if its history should be folded; a
+--      message of one of the queues, which that worker takes instead of asking for it
 -- ERR  run_closed       the run has ended, or its deadline has passed
 -- ERR  stale_visit      another delivery owns the visit now; drop this result
 -- ERR  stale_step       this step was advanced already
@@ -36,7 +38,7 @@ if status == 'failed' then
     break_off(run_id, visit, v, misanswered and 'misanswered' or 'failed')
   end
   finish(run_id, 'failed', '', failure)
-  return reply('failed', 0)
+  return reply('failed', 0, '')
 end
 
 local state = key('state', run_id)
@@ -108,7 +110,7 @@ narrate(run_id, event)
 if status == 'succeeded' then
   write_undone_by(replaced, 'HSET', run, 'bytes', bytes)
   finish(run_id, 'succeeded', output, '')
-  return reply('succeeded', 0)
+  return reply('succeeded', 0, '')
 end
 if capped then
   write_undone_by(replaced, 'HSET', run, 'bytes', bytes)
@@ -116,7 +118,7 @@ if capped then
   finish(run_id, 'failed', '', cjson.encode({code = 'R004', node = capped.node,
     message = string.format("Node '%s' visited %d times (max_loop_iterations=%d)", capped.node,
       capped.visits, cap)}))
-  return reply('failed', 0)
+  return reply('failed', 0, '')
 end
 
 local count = #fields
@@ -138,4 +140,5 @@ elseif tonumber(width) > 1 then
   write('HDEL', run, 'free')
 end
 admit(run_id, step + 1, nodes, tonumber(window), agent, digest)
-return reply('running', told > (tonumber(fold_at or '') or history_limit) and 1 or 0)
+local long = told > (tonumber(fold_at or '') or history_limit) and 1 or 0
+return reply('running', long, queues == '' and '' or only_message(queues))
