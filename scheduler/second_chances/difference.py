@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.history import moment_after
-from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run, Usage
+from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run, Status, Usage
+from sleipnir.scheduler.runs.spending import spent_by_node
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.store.queries import RunQueries
@@ -26,8 +27,9 @@ class Side:
     """One of two compared runs."""
 
     run: Run
-    checkpoints: Sequence[Checkpoint]
+    checkpoints: Sequence[Checkpoint]  # the last one of a step that was not committed, if it failed
     state: Mapping[str, Any]
+    steps: int  # committed ones
 
     @property
     def route(self) -> list[Step]:
@@ -98,12 +100,39 @@ def side_of(records: RunQueries, run_id: str, step: int | None) -> Side:
     """Return a run as it is now, or as it was after a step."""
     run = records.run(run_id)
     if step is None:
-        return Side(run, records.history(run_id), records.state(run_id))
+        history = records.history(run_id)
+        failed = _failed_step(records, run, history)
+        return Side(run, [*history, *failed], records.state(run_id), len(history) - 1)
     checkpoints = list(islice(records.checkpoints(run_id), step + 1))
     try:
-        return Side(run, checkpoints, moment_after(checkpoints, step).state)
+        return Side(run, checkpoints, moment_after(checkpoints, step).state, len(checkpoints) - 1)
     except IndexError as error:
         raise SubmissionRefused(f"run {run_id}: {error}") from error
+
+
+def _failed_step(
+    records: RunQueries, run: Run, history: Sequence[Checkpoint]
+) -> Iterator[Checkpoint]:
+    """Yield the step at which a run failed, as if it were committed; nothing for other runs."""
+    if run.status != Status.FAILED or run.failure is None or run.ended_at is None:
+        return
+    step, spent = records.last_step(run), spent_by_node(run)
+    nodes = {}
+    for visit in step.visits:
+        if visit.state == "untouched":
+            continue
+        timing = dict(step.timings.get(visit.node, {}))
+        if visit.began_ms is not None:
+            timing.setdefault("ms", max(0, run.ended_at - visit.began_ms - visit.parked_ms))
+        if visit.node == run.failure.node:
+            timing["failure"] = run.failure.message
+        before = [each.nodes.get(visit.node, {}).get("usage") for each in history]
+        used = sum((Usage(*usage) for usage in before if usage), NO_USAGE)
+        if visit.node in spent:
+            timing["usage"] = spent[visit.node].usage.beyond(used).to_list()
+        nodes[visit.node] = timing
+    if nodes:
+        yield Checkpoint(run.step, run.ended_at, {}, tuple(nodes), nodes)
 
 
 def compare(a: Side, b: Side) -> Difference:
@@ -243,7 +272,7 @@ def _totals(a: Side, b: Side) -> dict[str, Pair]:
     return {
         "status": Pair(str(a.run.status), str(b.run.status)),
         "error": Pair(error(a.run), error(b.run)),
-        "steps": Pair(len(a.route), len(b.route)),
+        "steps": Pair(a.steps, b.steps),
         "elapsed_s": Pair(elapsed_s(a.run), elapsed_s(b.run)),
         "usage": Pair(a.run.usage.to_json(), b.run.usage.to_json()),
     }

@@ -100,8 +100,13 @@ def test_the_errors_of_compared_runs_are_side_by_side(engine: Engine, site: Serv
     good = engine.finish(graph, {"work.sh": "echo '{}'"})
     bad = engine.finish(graph, {"work.sh": "echo '<broken>' >&2; exit 3"})
 
-    page = site.ask(f"/compare?a={good.run_id}&b={bad.run_id}").text
+    where = f"/compare?a={good.run_id}&b={bad.run_id}"
+    page = site.ask(where).text
+    (work, _) = site.ask(f"/api/v1{where}").json["nodes"]
 
+    assert (work["id"], work["step"]) == ("work", {"a": 1, "b": 1})
+    assert work["error"]["b"] == "script 'work' failed: exit code 3: <broken>"
+    assert work["elapsed_s"]["b"] is not None
     row = page.partition('<th scope="row">Error</th>')[2].partition("</tr>")[0]
     assert row.startswith(f"<td>{NONE}</td><td>R013 at work: ")
     assert "&lt;broken&gt;" in row
