@@ -66,9 +66,10 @@ def is_public(address: str) -> bool:
         return _is_global(ip.ipv4_mapped)
     if ip in _NAT64:
         return _is_global(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
-    # What a tunnel would turn it into.
-    carried = [each for each in (ip.sixtofour, *(ip.teredo or ())) if each is not None]
-    return ip in _UNICAST and all(map(_is_global, (ip, *carried)))
+    # What a tunnel would turn it into. Earlier versions of Python take all of 6to4 for private.
+    if ip.sixtofour is not None:
+        return _is_global(ip.sixtofour)
+    return ip in _UNICAST and all(map(_is_global, (ip, *(ip.teredo or ()))))
 
 
 def _is_global(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from sleipnir.worker.mcp import pool
+from tests.support.on_asyncio import run_in_thread
 
 
 def test_a_coroutine_that_ignores_its_cancellation_is_not_waited_for() -> None:
@@ -24,7 +25,7 @@ def test_a_coroutine_that_ignores_its_cancellation_is_not_waited_for() -> None:
             await pool._within(0.01, stubborn())
         ended.set()
 
-    asyncio.run(outcome())
+    run_in_thread(outcome())
 
 
 def test_what_a_coroutine_returns_and_raises_is_passed_on() -> None:
@@ -34,6 +35,6 @@ def test_what_a_coroutine_returns_and_raises_is_passed_on() -> None:
     async def broken() -> str:
         raise ValueError("broken")
 
-    assert asyncio.run(pool._within(5, fine())) == "fine"
+    assert run_in_thread(pool._within(5, fine())) == "fine"
     with pytest.raises(ValueError, match="broken"):
-        asyncio.run(pool._within(5, broken()))
+        run_in_thread(pool._within(5, broken()))
