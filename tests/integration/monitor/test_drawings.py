@@ -17,6 +17,7 @@ from sleipnir.worker.monitor.drawings import DrawingNotReady, Drawings
 from tests.support.dense_graphs import dense
 from tests.support.engine import Engine
 from tests.support.graphs import make_graph
+from tests.support.on_asyncio import run_in_thread
 from tests.support.site import ServedSite
 from tests.support.wait import wait_until
 
@@ -89,7 +90,7 @@ def test_requests_for_one_drawing_share_its_layout_and_too_many_are_refused(
         many = await asyncio.gather(*map(drawings.picture, large), return_exceptions=True)
         return list(twice), list(many)
 
-    (first, second), many = asyncio.run(look())
+    (first, second), many = run_in_thread(look())
 
     assert first is second
     assert [type(each) for each in many[:2]] == [DrawingTooLarge] * 2
