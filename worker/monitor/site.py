@@ -40,6 +40,7 @@ T = TypeVar("T")
 _HERE = Path(__file__).parent
 # Concurrent reads of Redis; Flower has threads of its own.
 _THREADS = 4
+_MOST_OF_NAME = 64  # characters; no user has a longer one
 _LOOKS = 2
 # Files of agents that were shown last.
 _FILES = 64
@@ -104,7 +105,7 @@ class Site:
         """
         shows_something = "Authorization" in headers
         claim = self.access.claim(headers)
-        source = f"{source_of(address)} {claim or ''}"
+        source = _source_of(address, claim or "")
         # Before the password is checked, which is slow on purpose.
         if claim is not None:
             self._require_few(source)
@@ -122,7 +123,7 @@ class Site:
         Raises:
             TooOften: too many came from that address for that name.
         """
-        source = f"{source_of(address)} {name}"
+        source = _source_of(address, name)
         self._require_few(source)
         cookie = self.access.sign_in(name, password)
         if cookie is None:
@@ -174,3 +175,8 @@ def assets() -> Mapping[str, bytes]:
 def assets_version() -> str:
     """Return a version of all static files together, as they refer to each other by address."""
     return sha256(repr(sorted(assets().items())).encode()).hexdigest()[:16]
+
+
+def _source_of(address: str, name: str) -> str:
+    """Return what wrong credentials are counted by; names come from strangers."""
+    return f"{source_of(address)} {name[:_MOST_OF_NAME]}"

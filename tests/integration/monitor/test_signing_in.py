@@ -114,7 +114,10 @@ def test_passwords_are_not_guessed_on_the_form_either(site: ServedSite) -> None:
         right = sign_in(site, "readr", "pass:readr")
         by_header = site.ask("/runs", headers=basic("readr", "pass:readr")).status
         other = sign_in(site, "answerr", "pass:answerr").status
+        # What is remembered of a name is bounded, so endless ones are one.
+        endless = [sign_in(site, "x" * 64 + str(n), "guess").status for n in range(6)]
 
+    assert endless == [401] * 5 + [429]
     assert guessed == [401] * 5 + [429]
     assert (right.status, "Too many attempts" in right.text, by_header) == (429, True, 429)
     assert int(right.headers["Retry-After"]) >= 1
