@@ -6,8 +6,10 @@ import os
 import resource
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.errors import SettingInvalid
@@ -54,6 +56,26 @@ class Scripts:
         (self.directory / "go").touch()
 
 
+# Nodes that only commit.
+LINE = yaml.safe_dump(
+    {
+        "start": "n0",
+        "initial_state": {"none": []},
+        "nodes": {
+            **{
+                f"n{number}": {
+                    **{"type": "map", "over": "{{none}}", "as": "item", "branch": "b"},
+                    **{"collect_into": "found", "next": f"n{number + 1}" if number < 9 else "z"},
+                }
+                for number in range(10)
+            },
+            "b": {"type": "script", "script": "a.sh"},
+            "z": {"type": "end"},
+        },
+    }
+)
+
+
 @pytest.fixture
 def scripts(tmp_path: Path) -> Scripts:
     directory = tmp_path / "workdir"
@@ -96,6 +118,18 @@ def test_a_stopping_worker_hands_a_long_node_to_another_at_once(
 
     assert (code, outlived) == (0, False)
     assert workers.client.wait(run_id).output == ""
+
+
+def test_a_worker_with_nothing_else_to_do_takes_messages_from_replies(workers: Workers) -> None:
+    workers.start()
+    redis_: Any = workers.client.store.client
+    redis_.config_resetstat()
+
+    run = workers.client.wait(workers.submit(LINE, {"a.sh": "echo '{}'"}))
+
+    assert (run.status, run.step) == ("succeeded", 11)
+    commands = redis_.info("commandstats")
+    assert commands["cmdstat_lpush"]["calls"] == 1  # the first message; the others are handed over
 
 
 def test_another_worker_takes_over_from_one_that_was_killed(
