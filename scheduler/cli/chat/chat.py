@@ -222,7 +222,9 @@ class Chat:
             run = attachment.follow()
         except KeyboardInterrupt:
             self._code = run_result.cancelled(self._client, attachment, self._options)
-            if narrator is not None:
+            found = self._found_session()
+            # Otherwise it was cancelled before it was submitted.
+            if narrator is not None and found is not None and found.last_run == run_id:
                 self._interrupted = narrator.said.strip()
                 self._options.say("your message stays in the conversation; so does what was said")
             return

@@ -6,6 +6,7 @@ import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from sleipnir.scheduler.agents.sessions import TEMPORARY
 from sleipnir.scheduler.cli.chat.commands import UnknownCommand
 from sleipnir.scheduler.errors import SleipnirError
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.agents.sessions import Session
     from sleipnir.scheduler.client import Client
 
-_TEMPORARY = "temp-"
+_TEMPORARY = f"{TEMPORARY}-"
 
 
 class ChatSession:
@@ -48,11 +49,13 @@ class ChatSession:
         """Go on under a name from the next message on.
 
         Raises:
-            UnknownCommand: it has one, or another session has this one.
+            UnknownCommand: it has one, another session has this one, or it means none.
             SubmissionRefused: the name is invalid.
         """
         if self.is_kept:
             raise UnknownCommand(f"this conversation is session '{self.name}' already")
+        if name == TEMPORARY or name.startswith(_TEMPORARY):
+            raise UnknownCommand(f"'{name}' is for conversations without a name: choose another")
         if self._client.session(self._agent, name).last_run is not None:
             raise UnknownCommand(f"there is a session '{name}' already: choose another name")
         self.before = self.name if self.found().last_run is not None else None
