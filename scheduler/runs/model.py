@@ -461,6 +461,7 @@ class RunRow:
     ended_at: int | None = None
     item: str | None = None  # of the batch
     step: int = 0  # the current super-step
+    started_by: str | None = None  # the visit of its parent
 
     @property
     def is_final(self) -> bool:

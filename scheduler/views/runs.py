@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sleipnir.scheduler.runs.model import RunRow, Status
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.store.queries.lists import ChildRows
+from sleipnir.scheduler.store.queries.sessions import SessionRow
 from sleipnir.scheduler.views.documents import Document, left_out, row_document
 from sleipnir.scheduler.views.pages import page_document
 from sleipnir.scheduler.views.waits import waits_of
@@ -108,3 +109,14 @@ def read_children(client: Client, run_ids: Sequence[str]) -> dict[str, ChildRows
         run_ids = [row.run_id for rows in children for row in rows.rows]
         left -= len(run_ids)
     return found
+
+
+def session_document(row: SessionRow, now_ms: int) -> Document:
+    """Return a session with the age and status of its last run."""
+    return {
+        "agent": row.agent,
+        "session": row.name,
+        "run_id": row.run.run_id,
+        "status": str(row.run.status),
+        "age_s": (now_ms - row.run.created_at) / 1000,
+    }

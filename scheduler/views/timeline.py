@@ -19,6 +19,7 @@ from sleipnir.scheduler.runs.spending import NOTHING_SPENT, spent_by_node, unatt
 from sleipnir.scheduler.runs.step import StepVisit
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.inside_visits import read_inside
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
@@ -38,18 +39,24 @@ def timeline_document(client: Client, run: Run, *, start: int = 0, limit: int) -
     `parked_since_ms` is set while they are parked. Those of a step that is not committed have their
     `pauses`: when each began, how long it was to take, why, and the attempt that followed, if it
     was a new one. `next` is the first step of the next page.
+
+    Each has its model calls and child runs (inside_visits.py), which count for `limit` too.
     """
+    inside = read_inside(client, run)
     rows: list[Document] = []
+    length = 0
     following: int | None = None
     committed = -1
     for checkpoint in client.queries.checkpoints(run.run_id, start):
-        if rows and len(rows) + len(checkpoint.nodes) > limit:
+        found = [{**row, **inside(row)} for row in _rows_of(checkpoint)]
+        length += sum(1 + len(row["calls"]) + len(row["children"]) for row in found)
+        if rows and length > limit:
             following = checkpoint.step
             break
-        rows += _rows_of(checkpoint)
+        rows += found
         committed = checkpoint.step
     if following is None and committed < run.step and run.started_at is not None:
-        rows += last_step_rows(client, run)
+        rows += ({**row, **inside(row)} for row in last_step_rows(client, run))
     now_ms = client.queries.now_ms()
     return {
         "rows": rows,

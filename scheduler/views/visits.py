@@ -20,6 +20,7 @@ from sleipnir.scheduler.runs.spending import unattributed
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.grouping import OneFailure, grouped
+from sleipnir.scheduler.views.inside_visits import call_began_at
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
@@ -220,7 +221,11 @@ def _item_sums(client: Client, run: Run, node: str | None, item: int) -> Iterato
 def _visit_document(entry: Mapping[str, Any], call: int | None) -> Document:
     usage = sum((Usage(*each["usage"]) for each in entry["exchanges"]), NO_USAGE)
     exchanges = [
-        {**each, "usage": Usage(*each["usage"]).to_json()}
+        {
+            **{name: value for name, value in each.items() if name != "ago_s"},
+            "began_at": call_began_at(entry, each),
+            "usage": Usage(*each["usage"]).to_json(),
+        }
         for number, each in enumerate(entry["exchanges"], 1)
         if call in (None, number)
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sleipnir.graphs.state import encode
@@ -27,6 +28,7 @@ class _Exchange:
     reply: Reply | None
     failure: ModelCallFailed | None  # if there is no reply
     seconds: float | None  # None: the reply came from the visit's record
+    ended: float  # by this process's monotonic clock
 
     def to_json(self, shown: Callable[[Any], Any]) -> dict[str, Any]:
         """Return it as JSON; `shown` prepares texts."""
@@ -40,6 +42,7 @@ class _Exchange:
             "error": None if failure is None else shown(_error(failure)),
             "usage": (NO_USAGE if reply is None else reply.usage).to_list(),
             "seconds": None if self.seconds is None else round(self.seconds, 3),
+            "ago_s": round(monotonic() - self.ended, 3),
             "source": "model" if reply is None else reply.source,
             **({} if reply is None or reply.finish is None else {"finish": reply.finish}),
         }
@@ -76,7 +79,7 @@ class Exchanges:
             new = max([new, *replies])
         kept = _newest(messages[new:])
         earlier = len(messages) - len(kept)
-        self._all.append(_Exchange(request.model, kept, earlier, reply, None, seconds))
+        self._all.append(_Exchange(request.model, kept, earlier, reply, None, seconds, monotonic()))
         self._seen = [*messages, reply.message]
 
     @property
@@ -92,7 +95,9 @@ class Exchanges:
         messages = list(request.messages)
         kept = _newest(messages[self._known(messages) :])
         earlier = len(messages) - len(kept)
-        self._all.append(_Exchange(request.model, kept, earlier, None, failure, seconds))
+        self._all.append(
+            _Exchange(request.model, kept, earlier, None, failure, seconds, monotonic())
+        )
 
     def _known(self, messages: list[Message]) -> int:
         """Return how many of the messages the latest exchange has already."""

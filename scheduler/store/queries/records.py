@@ -312,6 +312,7 @@ def _row(run_id: str, fields: Mapping[str, str]) -> RunRow:
         ended_at=_instant(fields, "ended"),
         item=fields.get("item"),
         step=int(fields.get("step", 0)),
+        started_by=fields["parent"].partition(" ")[2] if "parent" in fields else None,
     )
 
 

@@ -7,9 +7,18 @@ from xml.etree import ElementTree
 
 import pytest
 
-from sleipnir.worker.monitor.charts.timeline import place, stretches, ticks, timeline_svg
+from sleipnir.worker.monitor.charts.timeline import (
+    TimelineLinks,
+    place,
+    stretches,
+    ticks,
+    timeline_svg,
+)
 from tests.support.engine import Clock, Engine
+from tests.support.model_server import ModelServer, calls, fails, says
 from tests.support.site import ServedSite
+
+LINKS = TimelineLinks("/runs", "/runs/r/model")
 
 GRAPH = """
 start: both
@@ -74,7 +83,7 @@ def test_waiting_to_begin_is_told_apart_from_work_and_from_rest(
 
     row = site.ask(f"/api/v1/runs/{run_id}/timeline").json["rows"][0]
     node, end = site.ask(f"/api/v1/runs/{run_id}/graph").json["nodes"]
-    bars = ElementTree.fromstring(timeline_svg([row], row["began_ms"])).iter()
+    bars = ElementTree.fromstring(timeline_svg([row], row["began_ms"], LINKS)).iter()
 
     assert (row["waited_ms"], row["parked_ms"]) == (7_000, 60_000)
     assert row["took_ms"] >= 60_000
@@ -205,8 +214,98 @@ def test_waiting_for_a_person_is_folded_too(engine: Engine, site: ServedSite) ->
 def test_hostile_names_stay_text() -> None:
     row = {"step": 1, "node": "<script>", "state": "done", "began_ms": 0, "took_ms": 5}
     rest = {"waited_ms": 0, "parked_ms": 0, "items": None, "held_up": False, "pauses": []}
+    call = {"number": 1, "model": '<script a="', "state": "done", "began_ms": 0, "took_ms": 5}
+    child = {"run_id": "c", "agent": "<script>", "state": "queued", "began_ms": None}
+    inside = {
+        "calls": [{**call, "tokens": 3, "tools": ["<script>"]}],
+        "children": [{**child, "took_ms": None}],
+        "more_calls": 2,
+        "more_children": 7,
+    }
 
-    drawn = timeline_svg([{**row, **rest}], 10)
+    drawn = timeline_svg([{**row, **rest, **inside}], 10, LINKS)
 
-    assert "<script>" not in drawn
+    assert "<script" not in drawn
     assert ElementTree.fromstring(drawn).tag == "svg"
+    assert "2 more calls" in drawn
+    assert "7 more child runs" in drawn
+
+
+CALLING = """
+model: openai:m
+settings: {tolerate_failures: false}
+start: think
+nodes:
+  think: {type: llm, prompt: Think., tools: [look], max_attempts: 1, next: ask}
+  ask: {type: agent, agent: asker, prompt: "well?", state_updates: {said: "{{output}}"}, next: bad}
+  bad: {type: llm, prompt: Think again., max_attempts: 1, next: z}
+  z: {type: end}
+"""
+LOOK = """
+def look(at: str) -> str:
+    \"\"\"Looks.\"\"\"
+    return at
+"""
+
+
+def test_a_visit_has_its_model_calls_and_child_runs(
+    engine: Engine, clock: Clock, site: ServedSite, server: ModelServer
+) -> None:
+    engine.write("asker", ASKER)
+    server.script.add(calls(("look", {"at": "it"})), says("So."), fails(400, "no such model"))
+    run_id = engine.finish(CALLING, {"tools.py": LOOK}).run_id
+    clock.move(90)
+    engine.client.answer(run_id, "yes")
+    engine.drive()
+    (child,) = engine.client.queries.children(run_id)
+
+    document = site.ask(f"/api/v1/runs/{run_id}/timeline").json
+    page = site.ask(f"/runs/{run_id}/timeline").text
+    rows = {each["node"]: each for each in document["rows"]}
+
+    made = rows["think"]["calls"]
+    assert [(each["number"], each["state"], each["tools"]) for each in made] == [
+        (1, "done", ["look"]),
+        (2, "done", []),
+    ]
+    assert made[0]["began_ms"] + made[0]["took_ms"] <= made[1]["began_ms"] + 1
+    assert abs(made[0]["began_ms"] - rows["think"]["began_ms"]) < 10_000
+    (started,) = rows["ask"]["children"]
+    assert (started["run_id"], started["agent"], started["state"]) == (
+        child.run_id,
+        "asker",
+        "succeeded",
+    )
+    assert started["took_ms"] == 90_000
+    assert [each["state"] for each in rows["bad"]["calls"]] == ["failed"]
+    assert rows["ask"]["calls"] == rows["think"]["children"] == []
+    assert f'<a href="/runs/{child.run_id}">' in page
+    assert f'<a href="/runs/{run_id}/model?node=bad&amp;step=3&amp;call=1">' in page
+    assert "calls look</text>" in page
+    assert "run asker, ✓ succeeded 1 min 30 s" in page
+    (call,) = site.ask(f"/api/v1/runs/{run_id}/model?node=bad").json["visits"][0]["exchanges"]
+    assert call["began_at"] == rows["bad"]["calls"][0]["began_at"]
+
+
+def test_calls_and_children_of_a_visit_are_bounded_and_count_for_a_page(
+    engine: Engine, site: ServedSite, server: ModelServer
+) -> None:
+    engine.write("asker", ASKER)
+    server.script.add(*[calls(("look", {"at": str(at)})) for at in range(24)], says("So."))
+    server.script.add(says("Fine."))
+    graph = CALLING.replace("next: ask", "next: bad").replace(
+        "max_attempts: 1,", "max_attempts: 1, max_iterations: 30,", 1
+    )
+    run_id = engine.finish(graph, {"tools.py": LOOK}).run_id
+    base = f"/api/v1/runs/{run_id}/timeline"
+
+    first = site.ask(f"{base}?limit=22").json
+    second = site.ask(f"{base}?limit=22&from={first['next']}").json
+
+    rows = [row for page in (first, second) for row in page["rows"]]
+    assert [(row["node"], len(row["calls"]), row["more_calls"]) for row in rows] == [
+        ("think", 20, 5),
+        ("bad", 1, 0),
+        ("z", 0, 0),
+    ]
+    assert len(first["rows"]) == 1

@@ -149,6 +149,27 @@ class PauseDocument(AnswerDocument):
     attempt: int | None = Field(description="the attempt that followed; null: the same one")
 
 
+class TimedCallDocument(AnswerDocument):
+    attempt: int
+    number: int = Field(description="among the calls of the attempt")
+    model: str
+    state: str = Field(description="`done` or `failed`")
+    began_ms: int
+    began_at: str
+    took_ms: int
+    tokens: int
+    tools: list[str] = Field(description="names of the first tools that the reply calls")
+
+
+class TimedChildDocument(AnswerDocument):
+    run_id: str
+    agent: str
+    state: str = Field(description="its status")
+    began_ms: int | None
+    began_at: str | None
+    took_ms: int | None
+
+
 class TimelineRowDocument(AnswerDocument):
     step: int
     node: str
@@ -162,6 +183,12 @@ class TimelineRowDocument(AnswerDocument):
     items: int | None
     pauses: list[PauseDocument] = Field(description="of a visit that is not committed")
     held_up: bool = Field(description="it finished last in a step of several visits")
+    calls: list[TimedCallDocument] = Field(
+        description="its first 20 stored model calls; not those of a map's items"
+    )
+    more_calls: int
+    children: list[TimedChildDocument] = Field(description="the first 20 child runs it started")
+    more_children: int
 
 
 class TimelineDocument(AnswerDocument):

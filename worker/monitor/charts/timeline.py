@@ -1,10 +1,11 @@
-"""A run's visits as bars over time, with long pauses folded."""
+"""A run's visits as bars over time, with their model calls and child runs; long pauses folded."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
-from xml.sax.saxutils import escape
+from urllib.parse import urlencode
+from xml.sax.saxutils import escape, quoteattr
 
 from sleipnir.graphs.drawing.text import shortened
 from sleipnir.records import dataclass
@@ -93,15 +94,24 @@ def place(at: int, found: Sequence[Stretch]) -> float:
     return found[-1].left + found[-1].width if found else 0.0
 
 
-def timeline_svg(rows: Sequence[Mapping[str, Any]], now_ms: int) -> str:
+@dataclass(frozen=True, slots=True)
+class TimelineLinks:
+    """Where the timeline's names lead."""
+
+    runs: str  # child runs are below it, by id
+    calls: str  # with `node`, `step` and `call` as its query
+
+
+def timeline_svg(rows: Sequence[Mapping[str, Any]], now_ms: int, links: TimelineLinks) -> str:
     """Return the rows of a timeline document as an SVG element."""
     if not rows:
         return ""
     bars = [_instants(row, now_ms) for row in rows]
+    inside = [list(_inside(row, now_ms, links)) for row in rows]
     # Nothing works on a visit that is parked: only the ends of that are places in time.
     busy = [(begin, parked) for begin, _, parked, _ in bars] + [(end, end) for *_, end in bars]
-    found = stretches(busy, _BARS)
-    height = _TOP + _ROW * len(rows)
+    found = stretches([*busy, *_busy_inside(bars, inside)], _BARS)
+    height = _TOP + _ROW * (len(rows) + sum(map(len, inside)))
     parts = [
         f'<svg class="timeline" viewBox="0 0 {_WIDTH} {height}" '
         f'width="{_WIDTH}" height="{height}" role="img" '
@@ -110,10 +120,85 @@ def timeline_svg(rows: Sequence[Mapping[str, Any]], now_ms: int) -> str:
     ]
     parts += [_pause(stretch, height) for stretch in found if stretch.is_folded]
     parts += [_tick(tick, height) for tick in ticks(found)]
-    for number, (row, instants) in enumerate(zip(rows, bars, strict=True)):
+    y = _TOP
+    for row, instants, below in zip(rows, bars, inside, strict=True):
         places = [place(instant, found) for instant in instants]
-        parts.append(_bar(_TOP + number * _ROW, row, places, _breaks(row, instants, found)))
+        parts.append(_bar(y, row, places, _breaks(row, instants, found)))
+        for number, line in enumerate(below, 1):
+            parts.append(_inside_bar(y + number * _ROW, line, found))
+        y += _ROW * (1 + len(below))
     return "\n".join([*parts, "</svg>"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Inside:
+    """A model call or a child run of a visit, or how many others there are."""
+
+    name: str
+    href: str
+    said: str  # after its bar
+    state: str = ""
+    span: tuple[int, int] | None = None  # None: there is no bar
+
+
+def _inside(row: Mapping[str, Any], now_ms: int, links: TimelineLinks) -> Iterator[_Inside]:
+    where = {"node": row["node"], "step": row["step"]}
+    for call in row["calls"]:
+        tools = ", ".join(call["tools"])
+        yield _Inside(
+            f"{call['number']} {call['model']}",
+            f"{links.calls}?{urlencode({**where, 'call': call['number']})}",
+            f"{_outcome(call['state'])}{span(call['took_ms'] / 1000)}"
+            + (f", {call['tokens']:,} tokens" if call["tokens"] else "")
+            + (f", calls {tools}" if tools else ""),
+            call["state"],
+            (call["began_ms"], call["began_ms"] + call["took_ms"]),
+        )
+    if row["more_calls"]:
+        yield _Inside(f"{row['more_calls']:,} more calls", f"{links.calls}?{urlencode(where)}", "")
+    for child in row["children"]:
+        began, took = child["began_ms"], child["took_ms"]
+        end = now_ms if began is None or took is None else began + took
+        yield _Inside(
+            f"run {child['agent']}",
+            f"{links.runs}/{child['run_id']}",
+            f"{glyph(child['state'])} {word(child['state'])}"
+            + ("" if took is None else f" {span(took / 1000)}"),
+            child["state"],
+            None if began is None else (began, max(began, end)),
+        )
+    if row["more_children"]:
+        yield _Inside(f"{row['more_children']:,} more child runs", "children", "")
+
+
+def _busy_inside(
+    bars: Sequence[tuple[int, int, int, int]], inside: Sequence[Sequence[_Inside]]
+) -> Iterator[tuple[int, int]]:
+    """Yield the instants of calls and children within their visits: clocks differ a little."""
+    for (begin, *_, end), lines in zip(bars, inside, strict=True):
+        for line in lines:
+            if line.span is not None:
+                since, until = line.span
+                yield min(max(since, begin), end), min(max(until, begin), end)
+
+
+def _inside_bar(y: int, line: _Inside, found: Sequence[Stretch]) -> str:
+    name = escape(shortened(line.name, 26))
+    drawn, right = "", 0.0
+    if line.span is not None:
+        left, right = (_NAMES + place(instant, found) for instant in line.span)
+        right = max(right, left + 2)
+        drawn = (
+            f'<rect class="inside state-{line.state}" x="{left:.1f}" y="{y + 6}" '
+            f'width="{right - left:.1f}" height="{_ROW - 13}" rx="2"/>'
+        )
+    return (
+        f"<g><title>{escape(shortened(f'{line.name}, {line.said}', 300))}</title>"
+        f"<a href={quoteattr(line.href)}>"
+        f'<text class="name" x="14" y="{y + 14}" font-size="11">{name}</text></a>{drawn}'
+        f'<text class="what" x="{(right or _NAMES) + 6:.1f}" y="{y + 14}" font-size="11">'
+        f"{escape(shortened(line.said, 60))}</text></g>"
+    )
 
 
 @dataclass(frozen=True, slots=True)

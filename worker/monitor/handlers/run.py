@@ -26,7 +26,7 @@ from sleipnir.scheduler.views import failures, graph, visits, why
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.run import MOST_VALUES, StateBounds
 from sleipnir.worker.monitor import formats
-from sleipnir.worker.monitor.charts.timeline import timeline_svg
+from sleipnir.worker.monitor.charts.timeline import TimelineLinks, timeline_svg
 from sleipnir.worker.monitor.charts.wall import wall_svg
 from sleipnir.worker.monitor.drawings import Drawing, DrawingNotReady
 from sleipnir.worker.monitor.handlers.run_parts import RunHandler
@@ -184,7 +184,11 @@ class RunPage(RunHandler):
                 return {"model": model, "reply_line": _reply_line, "finish_notes": FINISH_NOTES}
             case "timeline":
                 document = await self.timeline(of)
-                drawn = await self.site.call(timeline_svg, document["rows"], document["now_ms"])
+                runs = f"{self.site.prefix}/runs"
+                links = TimelineLinks(runs, f"{runs}/{of.run_id}/model")
+                drawn = await self.site.call(
+                    timeline_svg, document["rows"], document["now_ms"], links
+                )
                 return {"timeline": document, "drawn": drawn}
             case "items":
                 return await self._items_tab(of)
