@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _MOST = 20
 _SLACK_MS = 1_000  # between the clocks of a worker and of Redis
 _MOST_CHILDREN = 1_000  # of a run
-_MOST_TOOLS = 5
+_MOST_TOOLS = 10  # of a reply
 
 # Returns, for a row of a timeline, its `calls`, `more_calls`, `children` and `more_children`.
 Inside = Callable[[Document], Document]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlencode
 from xml.sax.saxutils import escape, quoteattr
 
+from sleipnir.graphs.drawing.outline import TIMES
 from sleipnir.graphs.drawing.text import shortened
 from sleipnir.records import dataclass
 from sleipnir.scheduler.store.clock import to_rfc3339
@@ -144,7 +146,10 @@ class _Inside:
 def _inside(row: Mapping[str, Any], now_ms: int, links: TimelineLinks) -> Iterator[_Inside]:
     where = {"node": row["node"], "step": row["step"]}
     for call in row["calls"]:
-        tools = ", ".join(call["tools"])
+        tools = ", ".join(
+            f"{tool} {TIMES}{times}" if times > 1 else tool
+            for tool, times in Counter(call["tools"]).items()
+        )
         yield _Inside(
             f"{call['number']} {call['model']}",
             f"{links.calls}?{urlencode({**where, 'call': call['number']})}",
