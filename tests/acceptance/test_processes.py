@@ -56,6 +56,24 @@ def test_a_run_that_nobody_takes_is_explained(sleipnir: Sleipnir) -> None:
     assert command.returncode == 130
 
 
+def test_a_batch_says_that_no_worker_is_there_and_goes_on_with_the_next(
+    sleipnir: Sleipnir,
+) -> None:
+    (sleipnir.project / "names.txt").write_text("Ada\nBo\nCy\n")
+    command = sleipnir.start("batch", "hello", "names.txt")
+    assert command.stderr is not None
+
+    while "3 runs are queued: no worker is running" not in command.stderr.readline():
+        pass
+    worker = sleipnir.start("worker", "--scheduler")
+    output, said = command.communicate(timeout=90)
+    worker.send_signal(signal.SIGTERM)
+    worker.communicate(timeout=90)
+
+    assert command.returncode == 0, said
+    assert all(f"hello {name}" in output for name in ("Ada", "Bo", "Cy"))
+
+
 def test_a_worker_that_lacks_a_scheduler_is_not_said_to_be_none(sleipnir: Sleipnir) -> None:
     worker = sleipnir.start("worker")
     assert worker.stderr is not None
