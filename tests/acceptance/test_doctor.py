@@ -54,27 +54,31 @@ def test_settings_at_their_defaults_are_listed_on_request(sleipnir: Sleipnir) ->
     assert "max_deliveries" in whole
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("run", "two"),
+        ("submit", "two"),
+        ("batch", "two", "lines.txt", "-o", "out.jsonl"),
+        ("worker",),
+        ("scheduler",),
+        ("monitor", "--port", "0"),
+        ("doctor",),
+    ],
+    ids=lambda command: command[0],
+)
 def test_a_redis_in_cluster_mode_is_refused_before_anything_is_stored(
-    sleipnir: Sleipnir, tmp_path: Path
+    sleipnir: Sleipnir, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     sleipnir.write("two", "start: z\nnodes:\n  z: {type: end}\n")
-    lines = tmp_path / "lines.txt"
-    lines.write_text("one\n")
+    (sleipnir.project / "lines.txt").write_text("one\n")
     with RedisServer(tmp_path / "redis", "--cluster-enabled", "yes") as server:
-        for command in (
-            ("run", "two"),
-            ("submit", "two"),
-            ("batch", "two", str(lines), "-o", str(tmp_path / "out.jsonl")),
-            ("worker",),
-            ("scheduler",),
-            ("monitor", "--port", "0"),
-            ("doctor",),
-        ):
-            done = sleipnir(*command, "--redis", server.url, **KEYLESS)
-            assert done.returncode == 7, command
-            assert "cluster mode" in done.stdout + done.stderr, command
+        done = sleipnir(*command, "--redis", server.url, **KEYLESS)
         with redis.Redis.from_url(server.url) as client:
             assert client.dbsize() == 0
+
+    assert done.returncode == 7
+    assert "cluster mode" in done.stdout + done.stderr
 
 
 def test_a_setting_with_parts_has_a_line_for_each(sleipnir: Sleipnir) -> None:

@@ -10,7 +10,7 @@ from sleipnir.scheduler.cli.options import Options, common_options
 
 with lazy_imports():
     from sleipnir.scheduler.cli import formatting, run_result
-    from sleipnir.scheduler.views.runs import session_document
+    from sleipnir.scheduler.views import runs as run_views
 
 _HEAD = ("AGENT", "SESSION", "LAST RUN", "STATUS", "AGE")
 
@@ -32,7 +32,7 @@ def sessions(options: Options, agent: str | None, remove: str | None) -> None:
             options.say(f"removed session '{remove}' of '{agent}'")
             return
         now_ms = client.queries.now_ms()
-        found = [session_document(row, now_ms) for row in client.sessions(agent)]
+        found = [run_views.session_document(row, now_ms) for row in client.sessions(agent)]
     if options.json:
         for document in found:
             run_result.print_json(document)
