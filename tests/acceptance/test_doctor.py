@@ -11,6 +11,7 @@ import redis
 
 from tests.support.command_line import Sleipnir
 from tests.support.redis_server import RedisServer
+from tests.support.sentinels import cluster_options
 from tests.support.workers import Workers
 
 KEYLESS = {"OPENAI_API_KEY": "", "ANTHROPIC_API_KEY": ""}
@@ -72,7 +73,7 @@ def test_a_redis_in_cluster_mode_is_refused_before_anything_is_stored(
 ) -> None:
     sleipnir.write("two", "start: z\nnodes:\n  z: {type: end}\n")
     (sleipnir.project / "lines.txt").write_text("one\n")
-    with RedisServer(tmp_path / "redis", "--cluster-enabled", "yes") as server:
+    with RedisServer(tmp_path / "redis", *cluster_options()) as server:
         done = sleipnir(*command, "--redis", server.url, **KEYLESS)
         with redis.Redis.from_url(server.url) as client:
             assert client.dbsize() == 0

@@ -144,3 +144,9 @@ def free_ports(count: int) -> tuple[int, ...]:
         for each in sockets:
             each.bind(("127.0.0.1", 0))
         return tuple(each.getsockname()[1] for each in sockets)
+
+
+def cluster_options() -> tuple[str, ...]:
+    """Return options of a server in cluster mode: its second port is 10,000 above its first."""
+    port = next(port for (port,) in iter(lambda: free_ports(1), None) if port + 10_000 < 2**16)
+    return ("--cluster-enabled", "yes", "--port", str(port), "--bind", "127.0.0.1")

@@ -12,6 +12,7 @@ from sleipnir.scheduler.errors import EngineUnfit, EngineUnreachable
 from sleipnir.scheduler.store.connection import connect, masked, require_fit
 from sleipnir.scheduler.store.queries import narration
 from tests.support.redis_server import RedisServer
+from tests.support.sentinels import cluster_options
 
 
 def test_a_blocking_read_ends_before_the_connection_gives_up(redis_server: RedisServer) -> None:
@@ -79,7 +80,7 @@ def test_a_replica_is_refused(tmp_path: Path) -> None:
 
 def test_a_redis_in_cluster_mode_is_refused(tmp_path: Path) -> None:
     with (
-        RedisServer(tmp_path, "--cluster-enabled", "yes") as server,
+        RedisServer(tmp_path, *cluster_options()) as server,
         connect(server.url) as client,
         pytest.raises(EngineUnfit, match="in cluster mode"),
     ):
