@@ -103,6 +103,7 @@ Shared:
     sleipnir:index-of          hash    bundle and node → address of the index that its runs search;
                                        swept with the bundle
     sleipnir:build-claim:<name> string  the run that builds an index; expires
+    sleipnir:build-waiters:<name> set    `<run> <visit>` of those that wait for that build; expires
     sleipnir:build-file:<name>:<n> string  documents or texts of a build; expires in a day
     sleipnir:vector:<digest>   string  the vector of a text, by model and text; expires in a day
     sleipnir:failures:<call>   string  how often embedding a batch has failed; expires in minutes
