@@ -43,7 +43,7 @@ soak: $(READY) ## load and rolling restarts for SOAK_MINUTES (30)
 compat: $(READY) ## the tests of the store on every Redis and Valkey that can be had
 	@scripts/compat
 
-docs: $(READY) ## renew the generated parts of docs/
+docs: $(READY) ## renew the generated parts of docs/ and of docstrings
 	@scripts/docs
 
 site: $(READY) ## the manual as HTML in build/site

@@ -1,14 +1,15 @@
 """What can go wrong with an agent, before it runs and while it runs.
 
 GraphError, a SleipnirError
-├── InvalidAgent        its files contain errors (E…); carries the findings
-├── AgentNotFound       no such agent in the places searched
-│   └── AmbiguousAgent  the current directory has one of that name, and so has another directory
-├── MissingVariables    a run was submitted without values that its agent needs (E215)
+├── InvalidAgent        the agent's files contain errors
+├── AgentNotFound       no agent of that name, or at that path
+│   └── AmbiguousAgent  `./agents` has an agent of that name, and so has `other`
+├── MissingVariables    variables without a value and without a default
 ├── BundleError         an agent directory cannot be packed, or a bundle cannot be unpacked
-├── NoFonts             a PNG needs fonts, and this machine has none (sleipnir.graphs.drawing)
-├── MissingReference    a strict template refers to something that does not exist
-└── NodeFailed          a visit failed with a run-time code (R…)
+├── MissingReference    a strict template refers to values that do not exist
+├── TextTooLong         a template renders to a longer text than allowed
+├── NodeFailed          a visit failed for good
+└── NoFonts             this machine has no fonts (graphs.drawing.png)
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from sleipnir.graphs.document.finding import Finding, folded
 
 
 class GraphError(SleipnirError):
-    """Base of all exceptions of this package."""
+    """Something is wrong with an agent; base of the errors of sleipnir.graphs."""
 
 
 class InvalidAgent(GraphError):

@@ -1,41 +1,48 @@
 """The errors of runs, the store and the engine; the tree that callers catch by.
 
 SleipnirError
-├── GraphError            something is wrong with an agent (sleipnir.graphs.errors)
-├── DrawingTooLarge       a drawing takes too long (sleipnir.scheduler.drawing.processes)
-├── SettingInvalid        a setting from a flag, the environment or config.yaml is unusable
-├── SecretsUnusable       the secrets file cannot be read, or other users could read it
-├── SecretsMissing        a `{{NAME}}` that is in neither the secrets file nor the environment
-├── EngineUnreachable     no usable Redis, or none that can be started
-│   ├── EngineUnfit       a Redis answers but may lose or evict what it is given
-│   └── NotKept           what Redis has acknowledged cannot be put on disk
-├── ArtifactStoreFailed   the configured store for indexes cannot be used
-├── RunLost               an accepted run is no longer in Redis
-├── SubmissionRefused     a run was not accepted; nothing was stored
-│   └── BudgetUsedUp      a budget with `on_excess: stop` is used up
-├── StillRunning          a run had not ended when its caller's time was up
-├── RunNotFound           no run with that id or prefix
-│   └── RunRemoved        there was one, and it was removed after its end
-├── AmbiguousRun          a prefix names several runs
-├── BadCursor             a cursor is not from a page of that list
-├── SessionInUse          another run of the session has not ended
-├── AnswerRefused         no such open question, or already answered
-│   └── AnswerInvalid     not what the question asks for; it stays open
-├── ActionRefused         the run's status does not allow it
-├── TransitionBroken      a transition failed on its data; nothing was written
-└── TransitionRefused     the store refused a transition; the caller's view is out of date
-    ├── RunClosed         the run already reached a final status
-        ├── StaleVisit        the visit is not open, or another delivery owns it
-        ├── StaleStep         another delivery advanced this step
-        ├── NotOver           the run has not ended, or was continued since the caller looked
-        ├── RunGone           too little is left of the run to continue it
-    ├── IdTaken           another child of the run has an id with the same last digits
-        ├── NotReachable      this run may not send messages to that one
-        ├── NotOpen           the recipient of a message has ended
-    ├── InboxFull         a message is addressed to a run that has many to read already
-        ├── NotWaiting        the visit does not wait for that, or no longer does
-    ├── StepFailing       a sibling failed for good; this visit must not park any more
-    └── StateTooLarge     the state would exceed its limit; nothing was written
+├── GraphError           something is wrong with an agent (graphs.errors)
+├── ArtifactStoreFailed  the store for indexes outside of Redis cannot be used
+├── SettingInvalid       a setting is invalid
+├── WrongValue           a value is not what its setting takes
+├── SecretsUnusable      the secrets file cannot be read, or is readable by other users
+├── SecretsMissing       secrets without a value
+├── EngineUnreachable    no engine can be reached
+│   ├── EngineUnfit      a Redis answers, but runs would not be safe in it
+│   └── NotKept          the embedded engine cannot write what it has in memory to disk
+├── RunLost              the embedded engine accepted this run, but its Redis no longer has it
+├── SubmissionRefused    the run was not accepted and nothing was stored
+│   ├── BudgetUsedUp     nothing is left of a budget whose `on_excess` is `stop`
+│   ├── BadInput         lines of a batch are invalid (scheduler.batch.intake)
+│   └── NestedTooDeep    a child run would be nested deeper than allowed (scheduler.runs.submit)
+├── StillRunning         the run had not ended in time
+├── RunNotFound          no run has that id
+│   └── RunRemoved       a run that is over was removed
+├── AmbiguousRun         several runs share that prefix, or may do so
+├── BadCursor            the cursor is not from a page of that list
+├── SessionInUse         a session has one run at a time, and `run_id` has not ended
+├── AnswerRefused        the answer was not taken
+│   └── AnswerInvalid    the text is too large, or not what the question asks for
+├── ActionRefused        the run's status does not allow what was asked
+├── TransitionBroken     a transition failed on its arguments or on what it found in Redis
+├── TransitionRefused    the store refused a transition, as the caller's view is out of date
+│   ├── RunClosed        the run already reached a final status
+│   ├── NotOver          the run has not ended, or was continued since the caller looked
+│   ├── RunGone          the run's record or state has expired
+│   ├── IdTaken          another child of the run has an id with the same last digits
+│   ├── StaleVisit       the visit is not open any more, or another delivery owns it
+│   ├── StaleStep        another delivery has already advanced this step
+│   ├── NotWaiting       the visit does not wait for this, or no longer does
+│   ├── NotReachable     the run may not send messages to that one
+│   ├── NotOpen          the recipient of the message has ended
+│   ├── InboxFull        the run that is written to has many messages to read already
+│   ├── StepFailing      a sibling failed for good
+│   └── StateTooLarge    the state would exceed its limit
+├── KnowledgeFailed      a knowledge base is unusable (worker.knowledge.errors)
+├── DrawingTooLarge      a drawing was given up (scheduler.drawing.processes)
+├── NoSuchMap            the run has no items of a map with that name (scheduler.views.visits)
+├── NoCorpus             a package of the benchmark's corpus is missing (worker.bench.rag.corpus)
+└── DrawingNotReady      the drawing may be there later (worker.monitor.drawings)
 """
 
 from __future__ import annotations
@@ -227,7 +234,7 @@ class TransitionBroken(SleipnirError):
 
 
 class TransitionRefused(SleipnirError):
-    """The store refused a transition because the caller's view is out of date."""
+    """The store refused a transition, as the caller's view is out of date."""
 
 
 class RunClosed(TransitionRefused):

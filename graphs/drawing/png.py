@@ -17,7 +17,7 @@ MOST_PIXELS: Final = 50_000_000
 
 
 class NoFonts(GraphError):
-    """This machine has no fonts, so a PNG would show boxes without text."""
+    """This machine has no fonts; a PNG would show boxes without text."""
 
     def __init__(self) -> None:
         super().__init__("no fonts are installed here; draw an .svg, or install a sans-serif font")

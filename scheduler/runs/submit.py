@@ -36,7 +36,7 @@ AGENTS_FACT = "__agents__"
 
 
 class NestedTooDeep(SubmissionRefused):
-    """The child run would be nested deeper than `max_agent_depth`."""
+    """A child run would be nested deeper than allowed: `max_agent_depth`."""
 
 
 @dataclass(frozen=True, slots=True)

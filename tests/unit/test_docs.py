@@ -14,6 +14,7 @@ import click
 import pytest
 import yaml
 
+from docs.error_trees import TREES, renewed_tree
 from docs.reference import renewed
 from sleipnir.graphs.codes import CODES
 from sleipnir.graphs.document.finding import Finding
@@ -215,6 +216,19 @@ def test_environment_variables_that_are_named_are_read(page: str) -> None:
 @pages
 def test_generated_parts_are_current(page: str) -> None:
     assert renewed(TEXTS[page]) == TEXTS[page], "run `make docs`"
+
+
+@pytest.mark.parametrize("file", TREES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_a_tree_of_errors_is_that_of_the_classes(file: Path) -> None:
+    assert file.read_text(encoding="utf-8") == renewed_tree(file), "run `make docs`"
+
+
+def test_every_package_with_errors_draws_their_tree() -> None:
+    drawn = {str(file.relative_to(ROOT)): root for file, root in TREES.items()}
+
+    assert drawn["graphs/errors.py"] == "GraphError"
+    assert drawn["scheduler/errors.py"] == "SleipnirError"
+    assert drawn["worker/knowledge/errors.py"] == "KnowledgeFailed"
 
 
 def test_every_code_that_is_raised_is_explained_once_and_no_other() -> None:

@@ -1,13 +1,13 @@
 """What can go wrong with a knowledge base.
 
 KnowledgeFailed
-├── BuildFailed    it cannot be built; the text names each document with its reason
-├── IndexDamaged   its index was damaged on this machine, and is removed there
-├── StoredDamaged  its index is damaged in the store
-├── IndexGone      its index is no longer stored
-├── NotBuilt       it is neither built nor being built: start a run that builds it
-└── NotYet         it may be available later, once a limit or a failure has passed
-    └── BeingBuilt    another run is building it
+├── BuildFailed     a knowledge base cannot be built
+├── IndexDamaged    an index was damaged after it came to this machine
+├── StoredDamaged   an index arrived damaged twice
+├── IndexGone       the index of a knowledge base is no longer stored
+├── NotBuilt        a knowledge base must be built
+└── NotYet          a knowledge base may be available after `delay_s`
+    └── BeingBuilt  another run builds it
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class StoredDamaged(KnowledgeFailed):
 
 
 class IndexGone(KnowledgeFailed):
-    """A knowledge base was built, but its index is no longer stored in the present format."""
+    """The index of a knowledge base is no longer stored; or not in the present format."""
 
     def __init__(self, agent: str, node_id: str) -> None:
         super().__init__(
@@ -50,7 +50,7 @@ class IndexGone(KnowledgeFailed):
 
 
 class NotBuilt(KnowledgeFailed):
-    """A knowledge base must be built, by a run with the id that holds the claim on it."""
+    """A knowledge base must be built: by a run with the id that holds the claim on it."""
 
     def __init__(self, order: BuildOrder, run_id: str) -> None:
         self.order = order
@@ -72,7 +72,7 @@ class NotYet(KnowledgeFailed):
 
 
 class BeingBuilt(NotYet):
-    """Another run builds it, and wakes the visit once it is available, or will not be.
+    """Another run builds it; it wakes the visit once it is available, or will not be.
 
     A build that was killed wakes nobody, so the visit also polls.
     """

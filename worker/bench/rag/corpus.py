@@ -25,7 +25,7 @@ _Definition: TypeAlias = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class NoCorpus(SleipnirError):
-    """A package of the benchmark's corpus is not installed."""
+    """A package of the benchmark's corpus is missing."""
 
 
 @dataclass(frozen=True, slots=True)
