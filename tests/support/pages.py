@@ -6,7 +6,13 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = {file.name: file for file in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+PAGES = {
+    file.name: file
+    for file in (
+        *(ROOT / "README.md", ROOT / "CONTRIBUTING.md"),
+        *sorted((ROOT / "docs").glob("*.md")),
+    )
+}
 TEXTS = {name: file.read_text(encoding="utf-8") for name, file in PAGES.items()}
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-import subprocess
 from builtins import __dict__ as built_in
 from itertools import pairwise
 from pathlib import Path
@@ -26,6 +25,7 @@ from tests.support.pages import PAGES, ROOT, TEXTS, blocks, blocks_in_order
 # Who tries the blocks of a page, by what they are marked as. Graphs (`yaml` with `nodes`) are
 # validated by test_docs.py, wherever they stand; what is unmarked is a drawing or a listing.
 TRIED = {
+    ("CONTRIBUTING.md", "python"): "guide/test_contributing.py",
     ("README.md", "bash"): "acceptance/test_readme.py",
     ("agents.md", "markdown"): "unit/test_blocks.py",
     ("agents.md", "yaml"): "unit/test_blocks.py",
@@ -120,11 +120,13 @@ def test_a_command_is_understood(
     take(context, cli.get_command(context, words[0]), [word for word in words[1:] if word != "&"])
 
 
-@pytest.mark.parametrize(
-    "target", re.findall(r"^make (\S+)", "\n".join(blocks("tutorial.md", "sh")), re.M)
-)
-def test_a_target_of_make_is_there(target: str) -> None:
-    subprocess.run(["make", "--dry-run", target], cwd=ROOT, check=True, capture_output=True)
+def test_targets_of_make_that_are_named_are_there() -> None:
+    named = re.findall(r"(?:^|`)make ([a-z]+)\b", "\n".join(TEXTS.values()), re.M)
+
+    listed = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+
+    assert {"run", "test", "quick", "docs"} <= set(named)
+    assert set(named) - set(listed) == set()
 
 
 def test_what_may_be_uninstalled_is_installed() -> None:
