@@ -27,6 +27,7 @@ from sleipnir.worker.sandbox.child_process import (
     base_environment,
     run_process,
 )
+from sleipnir.worker.tools.sanitize import without_escapes
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Outcome, Wrote
 from sleipnir.worker.visit.run_log import head_and_tail
@@ -116,7 +117,7 @@ def _run(visit: Visit[ScriptNode]) -> Finished:
     if finished.returncode != 0:
         if is_typescript and typescript.is_no_tsx(stderr):
             raise ScriptFailed(f"cannot start: {typescript.NO_TSX}")
-        ending, shown = _ending(finished), stderr[-_STDERR_SHOWN:].strip()
+        ending, shown = _ending(finished), without_escapes(stderr)[-_STDERR_SHOWN:].strip()
         raise ScriptFailed(f"{ending}: {shown}", f"{ending}: {cause_first(shown)}")
     return finished
 

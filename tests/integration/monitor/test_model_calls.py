@@ -337,6 +337,7 @@ def test_a_models_question_is_shown_with_the_conversation_before_it(
     assert page.index("Let me look.") < page.index("the door is &lt;red&gt;") < page.index("Hm.")
     assert "Keep quiet." not in page
     assert f"/runs/{run_id}/model" in page
+    assert "in the graph" not in page
 
 
 def test_a_run_keeps_a_bounded_number_of_sums_and_counts_the_rest_together(

@@ -193,6 +193,13 @@ def test_stderr_is_shown_by_its_end_and_kept_in_the_logs(engine: Engine) -> None
     assert (entry["node"], entry["stream"], len(entry["text"])) == ("a", "stderr", 5_003)
 
 
+def test_an_error_has_no_colours_of_what_was_printed_before_it(engine: Engine) -> None:
+    run = finish(engine, "printf '\\033[31mlooking up\\033[0m stock' >&2; exit 1")
+
+    assert engine.state(run.run_id)["error"].endswith("exit code 1: looking up stock")
+    assert "\x1b[31m" in engine.queries.logs(run.run_id)[0]["text"]
+
+
 def test_what_a_script_printed_in_place_of_an_object_is_kept_and_quoted(engine: Engine) -> None:
     run = finish(engine, "echo 'Loading rows'; yes | head -c 5000; echo end")
 

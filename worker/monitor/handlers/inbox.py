@@ -330,8 +330,17 @@ class QuestionPage(AnswerHandler):
             context=await self.site.call(read_context),
             problem=problem,
             given=question.default or "" if given is None else given,
+            in_graph=_in_graph(question, graph),
             deadline=None if run.deadline is None else to_rfc3339(run.deadline),
         )
+
+
+def _in_graph(question: Question, graph: Graph | None) -> str:
+    """Return the end of the address that shows where a graph asks; empty for a normal agent."""
+    if graph is None:
+        return ""
+    is_node = question.node in graph.nodes
+    return f"/graph?{urlencode({'node': question.node})}" if is_node else "/graph"
 
 
 def _given_text(question: Question, fields: Mapping[str, Any]) -> str:
