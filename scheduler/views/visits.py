@@ -113,6 +113,21 @@ def item_document(client: Client, run: Run, graph: Graph, node_id: str, index: i
     return {"index": index, "state": items[index].state, "known": known}
 
 
+def item_values_document(
+    client: Client, run: Run, graph: Graph, node_id: str, indexes: Sequence[int]
+) -> Document:
+    """Return the `values` of items of a map that has begun, in their order.
+
+    They are null if the list that the map went over is no longer known.
+    """
+    node = graph.nodes[node_id]
+    assert isinstance(node, MapNode)
+    total = len(client.queries.map_items(run, node_id))
+    is_open, _ = client.queries.open_map_result(run, node_id, 0)
+    values = _values(node, _visit(client, run, node_id, is_open=is_open), total)
+    return {"values": None if values is None else [values[index] for index in indexes]}
+
+
 def _visit(client: Client, run: Run, node_id: str, *, is_open: bool) -> _MapVisit:
     """Return the map's open visit, or else its last one; reads the history once."""
     state: dict[str, Any] = {}

@@ -24,6 +24,7 @@ nodes:
   ask: {type: llm, prompt: "Tell of {{word}}.", max_attempts: 1}
   z: {type: end}
 """
+VALUES = ["sun", "moon", "star &lt;1&gt;", "sky"]
 
 
 def test_a_failed_item_leads_to_its_model_call(
@@ -70,13 +71,20 @@ def test_an_item_is_shown_with_its_value_and_its_result(
 
     ended, begun = (item_part(site.ask(f"{base}&item={index}").text) for index in (0, 1))
 
+    table = site.ask(base).text
+
     assert ended == ["sun", "It is &lt;b&gt;bright&lt;/b&gt;."]
+    assert re.findall(r'<td class="text">([^<]+)</td>', table) == VALUES
     assert begun == ["moon", "None: the item has not ended."]
 
     engine.drive()
     page = site.ask(f"{base}&item=0").text
     failed, last = (item_part(site.ask(f"{base}&item={index}").text) for index in (2, 3))
 
+    assert re.findall(r'<td class="text">([^<]+)</td>', page)[:2] == VALUES[:2]
+    assert page.index('map=each&amp;state=failed&amp;after=1&amp;item=2#item">item 2</a>') < (
+        page.index('class="wall"')
+    )
     assert item_part(page) == ended
     assert 'href="?map=each&amp;item=0#item" aria-current="true">0</a>' in page
     assert failed[0] == "star &lt;1&gt;"
@@ -108,6 +116,7 @@ def test_of_a_long_item_the_beginning_is_shown_without_secrets(
 
     value, result = item_part(page)
     assert len(value) == 10_000
+    assert f'<td class="text">{"x" * 59}…</td>' in page
     assert "canary" not in page
     assert "more characters" in page
     assert result == "No longer known."  # merged with what was there

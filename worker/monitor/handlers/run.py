@@ -215,12 +215,22 @@ class RunPage(RunHandler):
                 continue
             label = f"{items['total']} items, {items['counts']['failed']} failed"
             wall = await self.site.call(wall_svg, items["states"], label)
-            index, item = self.index_argument("item"), None
-            if index is not None and of_graph is not None and name in maps:
-                item = await self.item(of, of_graph, name, index)
-            return {"items": items, "wall": wall, "branch": maps.get(name), "chosen": item}
+            chosen = await self._items_chosen(of, of_graph, items)
+            return {"items": items, "wall": wall, "branch": maps.get(name), **chosen}
         why = "No map of this run has begun." if maps else "The agent of this run has no map."
         return {"items": None, "why": why}
+
+    async def _items_chosen(
+        self, of: Run, of_graph: Graph | None, items: Document
+    ) -> dict[str, Any]:
+        """Return what the map's items were, and all that is known of the one that is named."""
+        name, index = items["map"], self.index_argument("item")
+        if of_graph is None or not isinstance(of_graph.nodes.get(name), MapNode):
+            return {"values": None, "chosen": None}
+        item = None if index is None else await self.item(of, of_graph, name, index)
+        indexes = [each["index"] for each in items["items"]]
+        values = await self.item_values(of, of_graph, name, indexes)
+        return {"values": values, "chosen": item}
 
     async def _graph_tab(self, of: Run, head: Document) -> dict[str, Any]:
         step = self.index_argument()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sleipnir.graphs.errors import BundleError
@@ -10,12 +11,14 @@ from sleipnir.graphs.schema import Graph
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.views import audit, graph, run, submission, timeline, versions, visits
 from sleipnir.scheduler.views.documents import Document, excerpt
+from sleipnir.worker.monitor.formats import first_line
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.problems import Problem, Refused
 
 _LOG_LINES = 200
 _ITEMS = 100
 _MOST_OF_ITEM = 10_000
+_BEGINNING_OF_ITEM = 60
 _VISITS = 50
 _VISIT_ROWS = 300
 
@@ -134,6 +137,14 @@ class RunHandler(MonitorHandler):
             limit=self.number_argument("limit", _ITEMS, run.MOST_ENTRIES),
         )
 
+    async def item_values(
+        self, of: Run, of_graph: Graph, node: str, indexes: Sequence[int]
+    ) -> list[str] | None:
+        """Return the first characters of items' values, if these are still known."""
+        document = await self.shown(visits.item_values_document, of, of_graph, node, indexes)
+        values = document["values"]
+        return None if values is None else await self.site.call(_beginnings, values)
+
     async def item(self, of: Run, of_graph: Graph, node: str, index: int) -> Document:
         """Return one item with the first characters of its value and its result."""
         document = await self.shown(visits.item_document, of, of_graph, node, index)
@@ -162,3 +173,13 @@ class RunHandler(MonitorHandler):
 
     async def submitted(self, of: Run) -> Document:
         return await self.shown(submission.submitted_document, of)
+
+
+def _beginnings(values: Sequence[Any]) -> list[str]:
+    return [
+        first_line(
+            value if isinstance(value, str) else json.dumps(value, ensure_ascii=False),
+            _BEGINNING_OF_ITEM,
+        )
+        for value in values
+    ]
