@@ -32,11 +32,11 @@ from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.knowledge_plans import rag_defaults
 from sleipnir.scheduler.knowledge_pointers import write_pointer
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
-from sleipnir.worker.knowledge.errors import IndexDamaged, IndexGone, KnowledgeFailed
+from sleipnir.worker.knowledge.errors import IndexGone, KnowledgeFailed, StoredDamaged
 from sleipnir.worker.knowledge.reading.reach import reach_here
 
 with lazy_imports():
-    from sleipnir.worker.knowledge import cache, index
+    from sleipnir.worker.knowledge import cache, manifest
     from sleipnir.worker.knowledge import search as searching
     from sleipnir.worker.knowledge.reading import loading
 
@@ -154,17 +154,23 @@ class AgentBase:
         """Return the best chunks for a query.
 
         Raises:
-            KnowledgeFailed: it was not built, or is no longer stored.
+            KnowledgeFailed: it was not built, is no longer stored, or is damaged.
         """
-        searched = partial(self._search, indexes, models, query, top_k)
+        found = self._index(indexes)
+        embed = rerank = None
+        if found.dimension is not None:
+            embed = partial(models.embed, found.settings.embedding_model, found.dimension)
+        if self.reranker_model is not None:
+            rerank = partial(models.rerank, self.reranker_model)
         try:
-            return searched()
-        except IndexDamaged:
-            return searched()
+            return searching.search(found, query, top_k, embed, rerank)
+        except manifest.IndexUnusable as error:
+            self._cache(indexes).forget(found.address)
+            raise StoredDamaged(str(error)) from error
 
     def differences(self, indexes: Indexes) -> tuple[list[str], list[str]]:
         """Return the sources that have changed since the build, and those that no longer exist."""
-        built = {source: content for source, _, content in self._index(indexes).manifest["sources"]}
+        built = {source: content for source, _, content in self._index(indexes).manifest.sources}
         pages = {source for source in built if source.startswith(("http://", "https://"))}
         now = {found.source: found.content for found in self.load().documents.hashes}
         local = built.keys() - pages
@@ -213,19 +219,6 @@ class AgentBase:
     def _load(self, entries: Sequence[str]) -> Loaded:
         reach = reach_here(self.settings)
         return loading.load_local(self.agent.directory, entries, reach, lambda: False)
-
-    def _search(self, indexes: Indexes, models: ModelsByHand, query: str, top_k: int) -> list[Hit]:
-        found = self._index(indexes)
-        embed = rerank = None
-        if found.dimension is not None:
-            embed = partial(models.embed, found.settings.embedding_model, found.dimension)
-        if self.reranker_model is not None:
-            rerank = partial(models.rerank, self.reranker_model)
-        try:
-            return searching.search(found, query, top_k, embed, rerank)
-        except index.IndexUnusable as error:
-            self._cache(indexes).forget(found.address)
-            raise IndexDamaged(str(error)) from error
 
     def _cache(self, indexes: Indexes) -> IndexCache:
         return cache.IndexCache(indexes, data_dir() / "kb-cache", self.settings.kb_cache_bytes)

@@ -36,17 +36,17 @@ from sleipnir.worker.knowledge.calls import EmbeddingCalls
 from sleipnir.worker.knowledge.errors import (
     BeingBuilt,
     BuildFailed,
-    IndexDamaged,
     KnowledgeFailed,
     NotBuilt,
+    StoredDamaged,
 )
-from sleipnir.worker.knowledge.ledger import CallLedger, CallLog, ConversationLedger
+from sleipnir.worker.knowledge.ledger import CallLedger, ConversationLedger
 from sleipnir.worker.knowledge.reading.reach import reach_elsewhere, reach_here
 from sleipnir.worker.knowledge.reranking import RerankCalls
 
 # Lazy: they import faiss and whoosh, which most workers do not need.
 with lazy_imports():
-    from sleipnir.worker.knowledge import cache, index
+    from sleipnir.worker.knowledge import cache, manifest
     from sleipnir.worker.knowledge import search as searching
     from sleipnir.worker.knowledge.reading import loading, taken_along
 
@@ -116,21 +116,6 @@ class KnowledgeBases:
         if plan is None:
             raise KnowledgeFailed("the knowledge base is not built, and cannot be built unasked")
         ledger = CallLedger(visit) if transcript is None else ConversationLedger(transcript)
-        searched = partial(self._search, visit, base, plan, query, timeout_s, ledger)
-        try:
-            return searched()
-        except IndexDamaged:
-            return searched()
-
-    def _search(
-        self,
-        visit: Visit[Any],
-        base: DescribedBase,
-        plan: KnowledgePlan,
-        query: str,
-        timeout_s: float,
-        ledger: CallLog,
-    ) -> FoundPassages:
         try:
             found, warnings = self._index(visit, base, plan)
         except ArtifactStoreFailed as error:
@@ -153,9 +138,9 @@ class KnowledgeBases:
             return FoundPassages(searched.result(timeout_s), warnings)
         except TookTooLong as error:
             raise KnowledgeFailed(f"the search took longer than {timeout_s:g} s") from error
-        except index.IndexUnusable as error:
+        except manifest.IndexUnusable as error:
             self._cache.forget(found.address)
-            raise IndexDamaged(str(error)) from error
+            raise StoredDamaged(str(error)) from error
 
     @cached_property
     def builds(self) -> BuildStages:

@@ -35,7 +35,7 @@ from sleipnir.worker.knowledge.reading.reach import reach_here
 with lazy_imports():
     import numpy
 
-    from sleipnir.worker.knowledge import building, embedding, index, local_model
+    from sleipnir.worker.knowledge import building, embedding, index, local_model, manifest
     from sleipnir.worker.knowledge import vectors as vector_index
     from sleipnir.worker.knowledge.reading import documents as kept_documents
     from sleipnir.worker.knowledge.reading import loading
@@ -253,7 +253,7 @@ class BuildStages:
         )
         if found is None or found.vectors is None:
             return None, {}
-        if found.settings.index_model != order.settings.index_model:
+        if found.manifest.index_model != order.settings.index_model:
             return None, {}
         texts = (found.chunk(number).text for number in range(found.vectors.count))
         return found.vectors, {content_hash(text): number for number, text in enumerate(texts)}
@@ -261,9 +261,15 @@ class BuildStages:
     def _undamaged(self, address: str, *, for_search: bool) -> Index | None:
         """Return an index that was built before; None if it does not exist or is damaged."""
         try:
-            return self._cache.get(address, for_search=for_search)
+            found = self._cache.get(address, for_search=for_search)
+            if found is not None:
+                found.require_readable()
         except StoredDamaged:
             return None
+        except manifest.IndexUnusable:
+            self._cache.forget(address)
+            return None
+        return found
 
     def _done(
         self, visit: Visit[Any], order: BuildOrder, address: str, info: Mapping[str, Any]

@@ -16,6 +16,7 @@ from sleipnir.scheduler.store.knowledge.packed import PackedIndex
 from sleipnir.worker.knowledge.cache import INDEX_DIRECTORY
 from sleipnir.worker.knowledge.errors import BuildFailed
 from sleipnir.worker.knowledge.index import Chunk, EmbedChunks, write_index
+from sleipnir.worker.knowledge.manifest import MANIFEST, MANIFEST_LIMIT_BYTES
 from sleipnir.worker.knowledge.vectors import VectorsUnusable
 
 
@@ -59,6 +60,10 @@ def build(
 
 def _require_unpackable(directory: Path) -> None:
     """Check that other machines would accept the index; raises BuildFailed."""
+    if (directory / MANIFEST).stat().st_size > MANIFEST_LIMIT_BYTES:
+        raise BuildFailed(
+            "the documents are too many for one index: make several knowledge bases of them"
+        )
     if sum(file.stat().st_size for file in directory.rglob("*")) > UNPACKED_LIMIT_BYTES:
         raise BuildFailed(
             f"the index takes more than {UNPACKED_LIMIT_BYTES / MIB:g} MiB before it is packed: "

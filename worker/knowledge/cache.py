@@ -16,7 +16,8 @@ from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.files import reason
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.worker.knowledge.errors import KnowledgeFailed, StoredDamaged
-from sleipnir.worker.knowledge.index import Index, IndexUnusable, require_undamaged
+from sleipnir.worker.knowledge.index import Index
+from sleipnir.worker.knowledge.manifest import IndexUnusable, require_undamaged
 
 # Name in an archive, as an index is a directory.
 INDEX_DIRECTORY = "index"

@@ -2,8 +2,7 @@
 
 KnowledgeFailed
 ├── BuildFailed     a knowledge base cannot be built
-├── IndexDamaged    an index was damaged after it came to this machine
-├── StoredDamaged   an index arrived damaged twice
+├── StoredDamaged   an index is damaged where it is stored
 ├── IndexGone       the index of a knowledge base is no longer stored
 ├── NotBuilt        a knowledge base must be built
 └── NotYet          a knowledge base may be available after `delay_s`
@@ -26,12 +25,8 @@ class BuildFailed(KnowledgeFailed):
     """A knowledge base cannot be built."""
 
 
-class IndexDamaged(KnowledgeFailed):
-    """An index was damaged after it came to this machine; the next try fetches it again."""
-
-
 class StoredDamaged(KnowledgeFailed):
-    """An index arrived damaged twice."""
+    """An index is damaged where it is stored."""
 
     def __init__(self, why: str) -> None:
         super().__init__(

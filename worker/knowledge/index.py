@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
+from sleipnir.graphs.files import reason
 from sleipnir.graphs.knowledge.address import INDEX_FORMAT, DocumentHash, address_of
 from sleipnir.graphs.knowledge.build_settings import BuildSettings
 from sleipnir.graphs.knowledge.chunking import split
 from sleipnir.records import dataclass
-from sleipnir.worker.knowledge.keywords import Keywords, write_keywords
+from sleipnir.worker.knowledge.keywords import Keywords, mapped, write_keywords
+from sleipnir.worker.knowledge.manifest import (
+    IndexUnusable,
+    Manifest,
+    ManifestSettings,
+    digests_of,
+    read_manifest,
+)
 from sleipnir.worker.knowledge.reading.documents import SourceText
 from sleipnir.worker.knowledge.vectors import Matrix, Vectors, VectorWriter
 
-_MANIFEST = "manifest.json"
 _CHUNKS = "chunks.jsonl"
 _VECTORS = "faiss.index"
 _KEYWORDS = "keywords"
+_NEWLINE = ord("\n")
+_MISFITS = "its parts do not belong together"
 _EMBEDDED_AT_ONCE = 1000
 # Versions recorded in the manifest, for indexes of unknown origin.
 _TOOLS = ("sleipnir", "faiss-cpu", "whoosh")
-
-
-class IndexUnusable(Exception):
-    """An index cannot be opened; the text says why."""
+# A chunk as it is written: two texts and two numbers, nothing nested.
+_ROW = re.compile(rb'\["(?:[^"\\]++|\\.)*+",\d{1,9},\d{1,9},"(?:[^"\\]++|\\.)*+"\]')
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +100,17 @@ def write_index(
         write_keywords(directory / _KEYWORDS, texts())
     vectors.write()
     size = IndexSize(vectors.chunks, vectors.dimension)
-    manifest = {
-        "format": INDEX_FORMAT,
-        "address": address_of(settings, hashes),
-        "settings": settings.to_json(),
-        "index_model": settings.index_model,
-        "sources": [[hash.source, hash.ext, hash.content] for hash in hashes],
-        "chunks": size.chunks,
-        "dimension": size.dimension,
-        "tools": {name: version(name) for name in _TOOLS},
-        "digests": _digests(directory),
-    }
-    (directory / _MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+    Manifest(
+        format=INDEX_FORMAT,
+        address=address_of(settings, hashes),
+        settings=ManifestSettings(**settings.to_json()),
+        index_model=settings.index_model,
+        sources=[(hash.source, hash.ext, hash.content) for hash in hashes],
+        chunks=size.chunks,
+        dimension=size.dimension,
+        tools={name: version(name) for name in _TOOLS},
+        digests=digests_of(directory),
+    ).write(directory)
     return size
 
 
@@ -135,34 +144,6 @@ class _ChunkVectors:
             self._waiting = []
 
 
-def require_undamaged(directory: Path) -> None:
-    """Compare the files of an index with their hashes when it was made.
-
-    Raises:
-        IndexUnusable: one differs, or cannot be read.
-    """
-    try:
-        digests = dict(json.loads((directory / _MANIFEST).read_bytes())["digests"])
-        found = _digests(directory)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise IndexUnusable(f"the index is damaged: {error}") from error
-    del found[_MANIFEST]
-    for name in sorted({*digests, *found}):
-        if digests.get(name) != found.get(name):
-            raise IndexUnusable(f"the index is damaged: {name}")
-
-
-def _digests(directory: Path) -> dict[str, str]:
-    """Return the hashes of all files, by path."""
-    files = sorted(path for path in directory.rglob("*") if path.is_file())
-    return {path.relative_to(directory).as_posix(): _digest(path) for path in files}
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 class Index:
     """An open index, read-only; thread-safe.
 
@@ -173,47 +154,60 @@ class Index:
     def __init__(self, directory: Path, address: str = "") -> None:
         self.address = address
         try:
-            self.manifest: dict[str, Any] = json.loads((directory / _MANIFEST).read_bytes())
-            self.settings = BuildSettings(**self.manifest["settings"])
-            self._lines = (directory / _CHUNKS).read_bytes().splitlines()
+            self.manifest = read_manifest(directory)
+            self.settings = self.manifest.build_settings
+            self._rows = mapped(directory / _CHUNKS, np.uint8)
+            self._ends = _line_ends(self._rows, self.manifest.chunks)
             file = directory / _VECTORS
             self.vectors = Vectors(file) if self.dimension is not None else None
-            counts = {len(self._lines), self.manifest["chunks"]}
+            counts = {self.manifest.chunks}
             # Of an older format only the vectors are of use, as they may have cost money.
-            self.is_searchable = self.manifest["format"] == INDEX_FORMAT
+            self.is_searchable = self.manifest.format == INDEX_FORMAT
             if self.is_searchable:
                 self.keywords = Keywords(directory / _KEYWORDS)
                 counts.add(self.keywords.count)
+        except IndexUnusable:
+            raise
+        except OSError as error:
+            place = f"{Path(error.filename).name}: " if error.filename else ""
+            raise IndexUnusable(f"{place}{reason(error)}") from error
         except Exception as error:  # faiss raises many exceptions of its own
-            raise IndexUnusable(f"the index is damaged: {error}") from error
+            raise IndexUnusable(str(error)) from error
         dimensions = {self.dimension}
         if self.vectors is not None:
             counts.add(self.vectors.count)
             dimensions.add(self.vectors.dimension)
         if len(counts) != 1 or len(dimensions) != 1:
-            raise IndexUnusable("the index is damaged: its parts do not belong together")
+            raise IndexUnusable(_MISFITS)
 
     @property
     def dimension(self) -> int | None:
         """Dimension of its vectors; None: keywords only."""
-        return None if self.manifest["dimension"] is None else int(self.manifest["dimension"])
+        return self.manifest.dimension
 
     @property
     def bytes(self) -> int:
-        """Approximate size in memory."""
-        vectors = 4 * (self.dimension or 0) * len(self._lines)
+        """Approximate size in memory, without what is mapped from its files."""
+        vectors = 4 * (self.dimension or 0) * len(self._ends)
         keywords = self.keywords.bytes if self.is_searchable else 0
-        return vectors + keywords + sum(map(len, self._lines))
+        return vectors + keywords + self._ends.nbytes
 
     def chunk(self, number: int) -> Chunk:
         """Return one chunk, by its position among all; raises IndexUnusable."""
+        start = int(self._ends[number - 1]) + 1 if number else 0
+        line = self._rows[start : self._ends[number]].tobytes()
+        if not _ROW.fullmatch(line):
+            raise IndexUnusable("a chunk is not as it was written")
         try:
-            source, document, place, text = json.loads(self._lines[number])
-        except (ValueError, TypeError, RecursionError) as error:
-            raise IndexUnusable(f"the index is damaged: {error}") from error
-        if [*map(type, (source, document, place, text))] != [str, int, int, str]:
-            raise IndexUnusable("the index is damaged: a chunk is none")
+            source, document, place, text = json.loads(line)
+        except ValueError as error:
+            raise IndexUnusable("a chunk is not as it was written") from error
         return Chunk(source, (document, place), text)
+
+    def require_readable(self) -> None:
+        """Read all chunks; raises IndexUnusable."""
+        for number in range(len(self._ends)):
+            self.chunk(number)
 
     def by_words(self, query: str, top_k: int) -> list[tuple[int, float]]:
         """Return the positions that best match a query's words."""
@@ -222,3 +216,11 @@ class Index:
     def rarity(self, word: str) -> float:
         """Return how rare a word is in the index, 0 if it does not count."""
         return self.keywords.rarity(word)
+
+
+def _line_ends(rows: NDArray[np.uint8], count: int) -> NDArray[np.int64]:
+    """Return where so many lines end; raises IndexUnusable if there are more or fewer."""
+    is_end = rows == _NEWLINE
+    if np.count_nonzero(is_end) != count or not is_end[-1]:
+        raise IndexUnusable(_MISFITS)
+    return np.flatnonzero(is_end)

@@ -15,7 +15,7 @@ from threading import Lock
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from sleipnir.worker.knowledge.words import words_of, words_of_query
 
@@ -80,28 +80,27 @@ class Keywords:
     """
 
     def __init__(self, directory: Path) -> None:
-        lengths = _read(directory / _LENGTHS)
-        words = (directory / _WORDS).read_text(encoding="utf-8")
-        texts = _read(directory / _TEXTS)
-        self._positions = _read(directory / _POSITIONS)
-        self._frequencies = _read(directory / _FREQUENCIES)
-        self._ends = np.cumsum(texts, dtype=np.uint64)
-        self._words = {
-            word: number for number, word in enumerate(words.split("\n") if words else ())
-        }
+        lengths, texts = _numbers_in(directory / _LENGTHS), _numbers_in(directory / _TEXTS)
+        self._positions = _numbers_in(directory / _POSITIONS)
+        self._frequencies = _numbers_in(directory / _FREQUENCIES)
         self._count = len(lengths)
-        self._require_consistent(int(texts.sum(dtype=np.uint64)), len(texts))
+        self._require_consistent(texts)
+        self._ends = np.cumsum(texts, dtype=np.uint64)
+        self._words = _words_in(directory / _WORDS, len(texts))
         self._norms = _norms(lengths.astype(np.float64))
         self._scored: OrderedDict[str, _Scored] = OrderedDict()
         self._kept = 0  # number of scores in it
         self._lock = Lock()  # for what is cached
-        self.bytes = len(words) + 8 * (len(self._positions) + self._count)
+        # Of the words and the norms; the texts that contain a word are read from the disk.
+        self.bytes = 150 * len(self._words) + 8 * self._count
 
-    def _require_consistent(self, entries: int, words: int) -> None:
-        if len(self._words) != words:
-            raise KeywordsUnusable("its words do not match their numbers")
+    def _require_consistent(self, texts: _Numbers) -> None:
+        """Check what the numbers say of each other, before they take memory."""
+        entries = int(texts.sum(dtype=np.uint64))
         if not entries == len(self._positions) == len(self._frequencies):
             raise KeywordsUnusable("its parts differ in length")
+        if len(texts) and not texts.min():
+            raise KeywordsUnusable("a word is in no text")
         if entries and int(self._positions.max()) >= self._count:
             raise KeywordsUnusable("a word is in a text that does not exist")
 
@@ -155,10 +154,25 @@ class Keywords:
         return self._positions[entries], self._frequencies[entries]
 
 
-def _read(file: Path) -> _Numbers:
+def mapped(file: Path, kind: DTypeLike) -> NDArray[Any]:
+    """Return the numbers in a file, read from it when they are used; raises OSError, ValueError."""
+    return np.asarray(np.memmap(file, kind, "r")) if file.stat().st_size else np.zeros(0, kind)
+
+
+def _numbers_in(file: Path) -> _Numbers:
     if file.stat().st_size % _NUMBER.itemsize:
         raise KeywordsUnusable(f"{file.name} is cut")
-    return np.fromfile(file, _NUMBER)
+    return mapped(file, _NUMBER)
+
+
+def _words_in(file: Path, count: int) -> dict[str, int]:
+    """Return the number of each word; raises KeywordsUnusable unless they are so many."""
+    text = file.read_text(encoding="utf-8")
+    if text.count("\n") + bool(text) == count:
+        words = {word: number for number, word in enumerate(text.split("\n") if text else ())}
+        if len(words) == count:
+            return words
+    raise KeywordsUnusable("its words do not match their numbers")
 
 
 def _norms(lengths: NDArray[np.float64]) -> NDArray[np.float64]:

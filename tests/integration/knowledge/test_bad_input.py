@@ -106,6 +106,15 @@ def test_an_index_that_no_machine_would_unpack_is_not_stored(
         packed()
 
 
+def test_more_documents_than_an_index_can_name_end_a_build(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(building, "MANIFEST_LIMIT_BYTES", 100)
+
+    with pytest.raises(BuildFailed, match="too many for one index: make several knowledge bases"):
+        packed()
+
+
 def test_a_disk_without_room_for_documents_ends_a_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

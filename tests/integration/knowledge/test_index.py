@@ -7,6 +7,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tracemalloc
 import unicodedata
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,12 +26,11 @@ from sleipnir.worker.knowledge import vectors
 from sleipnir.worker.knowledge.index import (
     Chunk,
     Index,
-    IndexUnusable,
     chunks_of,
-    require_undamaged,
     write_index,
 )
 from sleipnir.worker.knowledge.keywords import Keywords, KeywordsUnusable, write_keywords
+from sleipnir.worker.knowledge.manifest import IndexUnusable, require_undamaged
 from sleipnir.worker.knowledge.reading.documents import SourceText
 from sleipnir.worker.knowledge.search import by_meaning, output_of, search
 from sleipnir.worker.knowledge.vector_file import VectorFileRefused
@@ -295,9 +295,9 @@ print(peak() - before)
 
 
 def test_an_index_says_what_made_it(keywords: Index) -> None:
-    assert keywords.manifest["tools"].keys() == {"sleipnir", "faiss-cpu", "whoosh"}
-    assert keywords.manifest["sources"][0][:2] == ["./cats.md", "md"]
-    assert (keywords.manifest["format"], keywords.manifest["chunks"]) == (INDEX_FORMAT, 3)
+    assert keywords.manifest.tools.keys() == {"sleipnir", "faiss-cpu", "whoosh"}
+    assert keywords.manifest.sources[0][:2] == ("./cats.md", "md")
+    assert (keywords.manifest.format, keywords.manifest.chunks) == (INDEX_FORMAT, 3)
 
 
 def test_what_was_found_is_put_together_with_its_sources(keywords: Index) -> None:
@@ -323,9 +323,19 @@ def test_the_name_of_a_document_stays_on_its_line(tmp_path: Path) -> None:
     assert output == {"context": f"{shown}\nCats sleep.", "sources": [name]}
 
 
-@pytest.mark.parametrize("part", ["manifest.json", "chunks.jsonl", "faiss.index", "keywords"])
+@pytest.mark.parametrize(
+    ("part", "missing", "cut"),
+    [
+        ("manifest.json", "manifest.json: No such file", "its manifest is not JSON"),
+        ("chunks.jsonl", "chunks.jsonl: No such file", "its parts do not belong together"),
+        ("faiss.index", "faiss.index: No such file", "the file of vectors is cut"),
+        ("keywords", "lengths.u32: No such file", "lengths.u32: No such file"),
+    ],
+)
 @pytest.mark.parametrize("how", ["missing", "cut"])
-def test_a_damaged_index_is_not_opened(tmp_path: Path, part: str, how: str) -> None:
+def test_a_damaged_index_is_not_opened(
+    tmp_path: Path, part: str, how: str, missing: str, cut: str
+) -> None:
     build(tmp_path / "index", WITH_VECTORS)
     path = tmp_path / "index" / part
     if path.is_dir():
@@ -335,7 +345,7 @@ def test_a_damaged_index_is_not_opened(tmp_path: Path, part: str, how: str) -> N
     else:
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
-    with pytest.raises(IndexUnusable, match="damaged"):
+    with pytest.raises(IndexUnusable, match=f"^{missing if how == 'missing' else cut}"):
         Index(tmp_path / "index")
 
 
@@ -406,7 +416,7 @@ def test_a_byte_that_changed_on_disk_is_noticed(tmp_path: Path) -> None:
         content[len(content) // 2] ^= 1
         file.write_bytes(changed)
         if file.name != "manifest.json":  # of it only what the others are compared with
-            with pytest.raises(IndexUnusable, match="damaged"):
+            with pytest.raises(IndexUnusable, match=f"{file.name} is not as it was written"):
                 require_undamaged(index)
         file.write_bytes(bytes(content))
     require_undamaged(index)
@@ -447,6 +457,7 @@ def forged(keywords: Path, part: str, numbers: Sequence[int]) -> None:
         ("frequencies", [1] * 4),
         ("texts", [4_000_000_000] * 2),
         ("texts", [3]),
+        ("texts", [3, 0]),
         ("lengths", []),
     ],
 )
@@ -460,6 +471,69 @@ def test_keywords_that_contradict_each_other_are_not_opened(
 
     with pytest.raises(KeywordsUnusable):
         Keywords(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("part", "content", "complaint"),
+    [
+        ("chunks.jsonl", b"x\n" * MIB, "its parts do not belong together"),
+        ("chunks.jsonl", b'["a",0,0,[' + b"[]," * MIB + b"[]]]\n" * 3, "a chunk is not as it was"),
+        ("keywords/words.txt", b"\n".join(b"%x" % n for n in range(MIB)), "its words do not match"),
+        ("keywords/positions.u32", bytes(4 * MIB), "its parts differ in length"),
+        ("manifest.json", b"[" + b"[]," * (11 * MIB) + b"[]]", "its manifest is larger than 32"),
+        ("manifest.json", b"[" * 10**6, "its manifest is not JSON"),
+    ],
+    ids=["lines", "row", "words", "positions", "manifest", "nested"],
+)
+def test_a_forged_index_is_refused_before_it_takes_memory(
+    tmp_path: Path, part: str, content: bytes, complaint: str
+) -> None:
+    build(tmp_path / "index", KEYWORDS_ONLY)
+    (tmp_path / "index" / part).write_bytes(content)
+
+    tracemalloc.start()
+    with pytest.raises(IndexUnusable, match=complaint) as refused:
+        Index(tmp_path / "index").require_readable()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert peak < 2.5 * len(content) + MIB
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("chunks", 0),
+        ("chunks", None),
+        ("settings", {"embedding_model": "none", "chunk_size": 0, "chunk_overlap": 0}),
+        ("sources", [["./a.md"]]),
+        ("digests", [1]),
+    ],
+)
+def test_a_manifest_that_none_wrote_is_refused(tmp_path: Path, field: str, value: Any) -> None:
+    build(tmp_path / "index", KEYWORDS_ONLY)
+    manifest = tmp_path / "index" / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), field: value}))
+
+    with pytest.raises(IndexUnusable, match=f"its manifest is not usable: {field}"):
+        Index(tmp_path / "index")
+
+
+def test_what_is_only_read_now_and_then_stays_on_the_disk(tmp_path: Path) -> None:
+    text = " ".join(f"word{number}" for number in range(100)) + " text" * 5000
+    documents = [SourceText(f"{n}", "txt", text) for n in range(40)]
+    build(tmp_path / "index", BuildSettings("none", 100_000, 0), documents)
+
+    tracemalloc.start()
+    index = Index(tmp_path / "index")
+    kept = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+
+    size = sum(file.stat().st_size for file in (tmp_path / "index").rglob("*"))
+    assert kept < size / 10
+    assert index.bytes < size / 10
+    assert search(index, "word7", 1)[0].chunk.text == text
 
 
 def test_nothing_that_is_read_of_an_index_is_a_program(tmp_path: Path) -> None:

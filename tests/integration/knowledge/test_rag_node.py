@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
 
+from sleipnir.graphs.bundles.archive import Part, pack_into, unpack_from
 from sleipnir.graphs.document.loader import load_agent
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.scheduler.runs.events import VisitDelayed
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.keys import new_run_id
+from sleipnir.scheduler.store.knowledge.indexes import Indexes
+from sleipnir.scheduler.store.knowledge.packed import PackedIndex
 from sleipnir.worker.delivery.run_visit import run_visit
 from sleipnir.worker.knowledge import building
 from sleipnir.worker.knowledge.agent_base import base_of
+from sleipnir.worker.knowledge.manifest import digests_of
 from sleipnir.worker.knowledge.root_build import submit_build
 from tests.support.engine import Engine
 from tests.support.keys import leaked_keys
@@ -246,6 +252,48 @@ def test_a_damaged_archive_is_mended_by_building_again(engine: Engine) -> None:
 
     assert engine.run(run_id).status == "succeeded"
     assert state_of(engine, "cats")["sources"] == ["./docs/cats.md"]
+
+
+def test_a_forged_chunk_is_an_error_and_is_mended_by_building_again(
+    engine: Engine, tmp_path: Path
+) -> None:
+    state_of(engine, "cats")
+    [address] = {key.split(":")[2] for key in engine.redis.keys("sleipnir:index:*")}
+    forge(Indexes(engine.redis, engine.store.settings), address, tmp_path / "forged")
+    engine._directory = engine._directory / "another"
+    engine.configure()
+
+    assert message_of(engine, DOCS).endswith(
+        "the stored index is damaged: a chunk is not as it was written; build it again with "
+        "`sleipnir kb build`"
+    )
+
+    base = base_of(load_agent(engine.write("tested", GRAPH, DOCS)), None, engine.store.settings)
+    order = replace(base.order(run_id := new_run_id()), previous=address)
+    submit_build(engine.client, order, base.load(), run_id)
+    engine.drive()
+    assert engine.run(run_id).status == "succeeded"
+    assert state_of(engine, "cats")["sources"] == ["./docs/cats.md"]
+
+
+def forge(indexes: Indexes, address: str, directory: Path) -> None:
+    """Replace the texts of a stored index by what is none, with hashes to match."""
+    with TemporaryFile() as content:
+        info, digest = indexes.info(address), indexes.fetch(address, content)
+        assert info is not None
+        assert digest is not None
+        unpack_from(content, digest, directory)
+    index = directory / "index"
+    index.chmod(0o700)
+    for file in (index / "chunks.jsonl", index / "manifest.json"):
+        file.chmod(0o600)
+    (index / "chunks.jsonl").write_bytes(b'["a",0,0,[]]\n' * 3)
+    manifest = json.loads((index / "manifest.json").read_text())
+    manifest["digests"] = digests_of(index)
+    (index / "manifest.json").write_text(json.dumps(manifest))
+    with TemporaryFile() as content:
+        digest = pack_into(content, [Part("index", index)], 10**8)
+        indexes.put(address, PackedIndex(digest, content, info))
 
 
 def test_a_run_without_a_knowledge_base_is_refused_before_it_begins(engine: Engine) -> None:
