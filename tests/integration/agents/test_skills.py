@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from sleipnir.graphs.tools.reader import RESERVED_PREFIXES
 from sleipnir.scheduler.cli.app import cli
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.llm.models import Models
 from tests.support.engine import Engine
 from tests.support.mcp import PROGRAM
 from tests.support.model_server import ModelServer, Request, calls, says
+from tests.support.pages import TEXTS
 
 CONFIG = """
 model: openai:m
@@ -191,6 +193,9 @@ def test_functions_and_sections_of_a_prompt_have_an_order(
         *(f"user__{name}" for name in ("ask", "confirm", "input", "checkbox")),
     ]
     assert after == [*before, "rhyme"]
+    own = [f"`{name}`" for name in before if name.startswith(RESERVED_PREFIXES[:5])]
+    assert [name for name in own if name not in TEXTS["agents.md"]] == []
+    assert [name for name in own if name not in system(server.requests[0])] == []
     titles = re.findall(r"^## (.*)$", system(server.requests[0]), re.MULTILINE)
     assert titles == [
         *("Todo list", "Leading other agents", "Skills", "Teammates", "Asking the user"),

@@ -75,6 +75,12 @@ def routes_of(control: Control) -> Iterator[SiteRoute]:
         yield first
 
 
+def is_page(route: SiteRoute) -> bool:
+    """Whether people go to it: no part of the API, no file, and not where a form leads."""
+    others = ("/api/", "/assets/", "/healthz", "/readyz", "/?", "/sign-", "/bulk/")
+    return "GET" in route.needs and not route.path.startswith(others)
+
+
 @pytest.fixture
 def users(tmp_path: Path) -> MonitorUsers:
     """Somebody of each role."""
@@ -126,3 +132,7 @@ def test_each_role_is_offered_what_it_may_do(engine: Engine, users: MonitorUsers
         can_do = {(route.path, each.method) for each, route in needs.items() if route}
         cookies = {("/sign-in", "POST"), ("/sign-out", "POST")}
         assert acts - can_do <= {("/fleet/task-events/{switch}", "POST"), *cookies}, role
+
+    linked = {route.path for each in offered["operate"] for route in routes_of(each)}
+    pages = {route.path for route in ROUTES if is_page(route)}
+    assert pages - linked == set()

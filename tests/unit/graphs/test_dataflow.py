@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from sleipnir.graphs.dataflow import declared_writes, reads
-from sleipnir.graphs.schema import Graph
+from sleipnir.graphs.dataflow import STATE_UPDATES, declared_writes, reads, templates
+from sleipnir.graphs.json_schema import json_schema
+from sleipnir.graphs.schema import NODE_TYPES, Graph
 from tests.support.graphs import make_graph
 
 END = {"type": "end"}
@@ -32,6 +33,20 @@ def graph(**nodes: dict[str, Any]) -> Graph:
 )
 def test_reads_are_root_keys_of_all_templates(node: dict[str, Any], expected: set[str]) -> None:
     assert reads(graph(a=node), "a") == expected
+
+
+@pytest.mark.parametrize("node_type", NODE_TYPES)
+def test_a_field_that_is_documented_as_a_template_is_one(node_type: str) -> None:
+    fields = json_schema()["$defs"][NODE_TYPES[node_type].__name__]["properties"]
+    documented = {name for name, each in fields.items() if "template" in each["description"]}
+    required = {"agent": "b", "script": "s.sh", "documents": ["d"], "options": [], "routes": {}}
+    required |= {"on_other": "a", "branch": "b", "as": "item", "collect_into": "k", "over": "{{x}}"}
+    given = {name: value for name, value in required.items() if name in fields}
+    texts = {name: "{{x}}" for name in documented if name != STATE_UPDATES}
+
+    node = graph(a={**given, **texts, "type": node_type}).nodes["a"]
+
+    assert {each.field[0] for each in templates(node)} == documented - {STATE_UPDATES}
 
 
 def test_an_update_reads_neither_scoped_variables_nor_earlier_updates() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from sleipnir.scheduler.config.directories import config_dir, data_dir
 from sleipnir.scheduler.config.settings import FIELDS, Settings, load_settings
 from sleipnir.scheduler.config.user import user_name
 from sleipnir.scheduler.errors import SettingInvalid
+from tests.support.pages import ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -130,6 +132,17 @@ def test_an_empty_file_sets_nothing(config: Path) -> None:
 
 def test_every_setting_is_described() -> None:
     assert all(field.metadata["description"] for field in FIELDS.values())
+
+
+def test_every_setting_is_used_somewhere() -> None:
+    code = "\n".join(
+        file.read_text(encoding="utf-8")
+        for package in ("graphs", "scheduler", "worker")
+        for file in (ROOT / package).rglob("*.py")
+        if file.name != "settings.py"
+    )
+
+    assert [name for name in FIELDS if not re.search(rf"[.\"]{name}\b", code)] == []
 
 
 def test_every_default_is_one_that_the_setting_takes() -> None:

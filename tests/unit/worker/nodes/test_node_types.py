@@ -7,7 +7,8 @@ from collections.abc import Collection
 import pytest
 
 from sleipnir.graphs.drawing import colours, dot, mermaid
-from sleipnir.graphs.schema import NODE_TYPES
+from sleipnir.graphs.schema import NEEDS_NEXT, NODE_TYPES, ScriptNode
+from sleipnir.graphs.validator.edges import ignores_next
 from sleipnir.worker.executors import EXECUTORS
 
 TABLES = {
@@ -21,3 +22,14 @@ TABLES = {
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 def test_every_node_type_is_in_every_table(table: Collection[str]) -> None:
     assert set(table) == {*NODE_TYPES, "build"}  # which only the engine's own graphs have
+
+
+def test_every_node_type_says_how_it_goes_on() -> None:
+    """By `next` only, by `next` or its script's choice, or by other means: nothing stops silently.
+
+    A type that is in none of these would end its run without a word where `next` is missing.
+    """
+    by_other_means = {kind for kind in NODE_TYPES.values() if ignores_next(object.__new__(kind))}
+
+    assert by_other_means & {*NEEDS_NEXT, ScriptNode} == set()
+    assert by_other_means | {*NEEDS_NEXT, ScriptNode} == set(NODE_TYPES.values())
