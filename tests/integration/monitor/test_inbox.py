@@ -72,6 +72,23 @@ def test_a_question_is_found_answered_and_leads_to_the_next(
     assert (told.by, told.via) == ("operator", "page")
 
 
+def test_questions_and_results_are_shown_as_markdown_and_as_they_were_written(
+    engine: Engine, site: ServedSite
+) -> None:
+    run = engine.finish(GRAPH, prompt="**this**")
+    pages = [
+        site.ask(f"{at}").text for at in (f"/inbox/{run.run_id}/1/review", f"/runs/{run.run_id}")
+    ]
+    engine.client.answer(run.run_id, "- *no*")
+    engine.drive()
+    ended = site.ask(f"/runs/{run.run_id}").text
+
+    assert all("Publish <strong>this</strong>?" in page for page in pages)
+    assert all("Publish **this**?</pre>" in page for page in pages)
+    assert "<li><em>no</em></li>" in ended
+    assert "- *no*</pre>" in ended
+
+
 def test_the_first_answer_counts_and_the_second_person_is_told(
     engine: Engine, site: ServedSite
 ) -> None:

@@ -21,6 +21,7 @@ from sleipnir.worker.monitor.bodies import AnswerBody
 from sleipnir.worker.monitor.conditions import instant_of
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
+from sleipnir.worker.monitor.handlers.markdown import formatted
 from sleipnir.worker.monitor.masked import masked_texts
 from sleipnir.worker.monitor.problems import Problem, Refused, problem_of
 from sleipnir.worker.monitor.told_pages import PAGE_FIELD
@@ -322,12 +323,15 @@ class QuestionPage(AnswerHandler):
 
         if problem is not None:
             self.set_status(problem.status)
+        form, context = await self.site.call(read), await self.site.call(read_context)
+        told = [each["text"] for each in context["messages"] if each["role"] != "tool"]
         self.give_page(
             "question.html",
             tab="inbox",
             title=f"Question of {run.agent}",
-            question=await self.site.call(read),
-            context=await self.site.call(read_context),
+            question=form,
+            context=context,
+            formatted=await self.site.call(formatted, [form["text"], *told]),
             problem=problem,
             given=question.default or "" if given is None else given,
             in_graph=_in_graph(question, graph),

@@ -29,6 +29,7 @@ from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.charts.timeline import TimelineLinks, timeline_svg
 from sleipnir.worker.monitor.charts.wall import wall_svg
 from sleipnir.worker.monitor.drawings import Drawing, DrawingNotReady
+from sleipnir.worker.monitor.handlers.markdown import formatted
 from sleipnir.worker.monitor.handlers.run_parts import RunHandler
 from sleipnir.worker.monitor.problems import Problem, Refused
 from sleipnir.worker.tools.sanitize import without_escapes
@@ -39,6 +40,8 @@ _MOST_SHOWN = 65_536
 _ON_PAGE = StateBounds(MOST_VALUES, each_bytes=65_536, all_bytes=262_144)
 _IN_API = StateBounds(MOST_VALUES, each_bytes=524_288, all_bytes=1_048_576)
 # Parts of a run, each returned by the method of that name.
+# Whose messages are Markdown; system prompts and results of tools are shown as they are.
+_SPEAKERS = frozenset(("user", "assistant"))
 _PARTS = frozenset(
     {
         "agent",
@@ -119,6 +122,8 @@ class RunPage(RunHandler):
         tab = tab or ("model" if of.context.converses else "graph")
         if tab not in self.tabs:
             raise Refused(Problem(404, "not_found", f"a run has no page '{tab}'"))
+        part = await self._of_tab(of, head, tab)
+        texts = [head["output"], *(each["text"] for each in head["questions"]), *_said(part)]
         self.give_page(
             f"run_{tab}.html",
             tab="runs",
@@ -135,7 +140,8 @@ class RunPage(RunHandler):
             this=tab,
             base=f"{self.site.prefix}/runs/{of.run_id}",
             argument=self.text_argument,
-            **await self._of_tab(of, head, tab),
+            formatted=await self.site.call(formatted, texts),
+            **part,
         )
 
     def _machines(self, of: Run) -> list[str]:
@@ -304,6 +310,15 @@ def _origin(entry: Document) -> str:
     index = "" if entry["index"] is None else f"[{entry['index']}]"
     attempt = "" if entry["attempt"] == 1 else f", attempt {entry['attempt']}"
     return f"{entry['at'] or '-'} {entry['step']} {entry['node']}{index} {entry['stream']}{attempt}"
+
+
+def _said(part: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what people and models said in the conversations of a page, if it shows any."""
+    for visit in part["model"]["visits"] if "model" in part else ():
+        for exchange in visit["exchanges"]:
+            for message in (*exchange["messages"], exchange["reply"] or {}):
+                if message.get("role") in _SPEAKERS and isinstance(message.get("content"), str):
+                    yield message["content"]
 
 
 def _levels(children: Iterable[Document], depth: int = 0) -> Iterator[tuple[int, Document]]:

@@ -1,0 +1,70 @@
+"""Markdown of agents and models as HTML that is safe to show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache, lru_cache
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from sleipnir.worker.monitor.formats import visible
+
+# Characters. What is longer is shown as it is written: to format it costs the monitor time.
+_MOST_OF_TEXT = 32_768
+_MOST_OF_PAGE = 131_072
+_KEPT = 128  # texts whose HTML is kept, since live pages ask for it again and again
+_PLAIN = frozenset(
+    ("paragraph_open", "paragraph_close", "inline", "text", "softbreak", "hardbreak")
+)
+_ALLOWED = ("http://", "https://")
+
+
+def formatted(texts: Iterable[str | None]) -> dict[str, str]:
+    """Return the HTML of those texts that are Markdown; of a page, up to 128 KiB.
+
+    It has no scripts, pictures, styles or classes, and its links lead to web sites only.
+    """
+    found, room = {}, _MOST_OF_PAGE
+    for text in texts:
+        if text and text not in found and len(text) <= min(room, _MOST_OF_TEXT):
+            room -= len(text)
+            if html := _html(text):
+                found[text] = html
+    return found
+
+
+@lru_cache(_KEPT)
+def _html(text: str) -> str:
+    """Return a text as HTML; empty if nothing in it is Markdown."""
+    parser = _parser()
+    tokens = parser.parse(visible(text))
+    if all(_is_plain(token) for token in tokens):
+        return ""
+    for token in tokens:
+        token.attrs.pop("style", None)  # of columns that are aligned; the pages allow none
+        if token.type == "fence":
+            token.info = ""
+    html: str = parser.renderer.render(tokens, parser.options, {})
+    return html
+
+
+def _is_plain(token: Token) -> bool:
+    return token.type in _PLAIN and all(_is_plain(child) for child in token.children or ())
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False, "breaks": True})
+    parser.enable(["table", "strikethrough"]).disable("image")
+    # The library's interface for own rules of links and of their addresses.
+    parser.validateLink = lambda url: url.lower().startswith(_ALLOWED)  # type: ignore[method-assign]
+    parser.add_render_rule("link_open", _link)
+    return parser
+
+
+def _link(self: Any, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+    tokens[at].attrSet("rel", "noopener noreferrer nofollow")
+    html: str = self.renderToken(tokens, at, options, env)
+    return html
