@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from sleipnir.errors import SleipnirError
     from sleipnir.graphs.functions.lib.sleipnir import tool
-    from sleipnir.scheduler.async_client import AsyncClient
-    from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.client import AsyncClient, Client
     from sleipnir.scheduler.runs.model import Status
     from sleipnir.scheduler.runs.submit import Request
     from sleipnir.scheduler.second_chances.retry import RetryRequest
@@ -36,8 +35,8 @@ __all__ = [
 
 # Imported when first used: a command that needs none of them starts without them.
 _HOMES: Final[Mapping[str, tuple[str, str | None]]] = {
-    "AsyncClient": ("sleipnir.scheduler.async_client", "AsyncClient"),
-    "Client": ("sleipnir.scheduler.client", "Client"),
+    "AsyncClient": ("sleipnir.scheduler.client.async_client", "AsyncClient"),
+    "Client": ("sleipnir.scheduler.client.client", "Client"),
     "Request": ("sleipnir.scheduler.runs.submit", "Request"),
     "RetryRequest": ("sleipnir.scheduler.second_chances.retry", "RetryRequest"),
     "RunFilter": ("sleipnir.scheduler.store.queries.filters", "RunFilter"),

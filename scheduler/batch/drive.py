@@ -24,8 +24,8 @@ from sleipnir.scheduler.batch.options import BatchOptions, Progress
 from sleipnir.scheduler.batch.reported import Outcome, outcome_of
 from sleipnir.scheduler.batch.retries import Retries
 from sleipnir.scheduler.client import Client
+from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.errors import BudgetUsedUp
-from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.model import Run, Status
 from sleipnir.scheduler.store.queries.narration import CompletionFeed
 from sleipnir.scheduler.store.rate_limiter import RateLimiter

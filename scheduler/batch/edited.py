@@ -10,7 +10,7 @@ from sleipnir.scheduler.batch.attempts import last_attempts
 from sleipnir.scheduler.batch.identity import run_id_of
 from sleipnir.scheduler.batch.ledger import Item, Ledger
 from sleipnir.scheduler.batch.versions import AgentVersions
-from sleipnir.scheduler.preparation import PreparedAgent
+from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.store.queries import RunQueries
 
 _VERSIONS_SHOWN = 3

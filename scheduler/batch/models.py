@@ -9,9 +9,9 @@ from sleipnir.graphs.bundles.packed import packed_agent
 from sleipnir.graphs.errors import GraphError
 from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.graphs.schema import AgentNode, Graph, LlmNode
+from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.config.model_table import is_priced
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.store.bundles import Bundles
 from sleipnir.scheduler.temporary import OwnDirectory
 

@@ -8,8 +8,8 @@ from sleipnir.scheduler.batch.ledger import Item
 from sleipnir.scheduler.batch.options import Progress
 from sleipnir.scheduler.batch.reported import outcome_of
 from sleipnir.scheduler.client import Client
+from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.errors import ActionRefused, BudgetUsedUp, RunNotFound, SubmissionRefused
-from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.runs.reasons import reason_of
 from sleipnir.scheduler.second_chances.retry import RetryRequest, retry_run

@@ -48,8 +48,8 @@ from sleipnir.scheduler.cli.run_result import print_json
 from sleipnir.scheduler.cli.submission import live_tools, variables_from_environment
 from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.client import Client
+from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.errors import SleipnirError, Terminated
-from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.reasons import reasons_of
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.connection import RETRY_OUTAGE

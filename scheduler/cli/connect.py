@@ -20,7 +20,7 @@ from sleipnir.scheduler.errors import RunNotFound
 with lazy_imports():
     from concurrent import futures
 
-    from sleipnir.scheduler import client as client_api
+    from sleipnir.scheduler.client import client as client_api
     from sleipnir.scheduler.config import settings as configuration
     from sleipnir.scheduler.config import unknown_variables
     from sleipnir.scheduler.embedded import acceptances as acceptance_log

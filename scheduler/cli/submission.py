@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from sleipnir.graphs.schema import Variable
     from sleipnir.scheduler.agents.sessions import Session
     from sleipnir.scheduler.client import Client
-    from sleipnir.scheduler.knowledge_plans import ChooseBuild
-    from sleipnir.scheduler.preparation import PreparedAgent
+    from sleipnir.scheduler.client.knowledge.plans import ChooseBuild
+    from sleipnir.scheduler.client.preparation import PreparedAgent
     from sleipnir.scheduler.runs.submit import Request
 
 # The options of a request besides the prompt.

@@ -17,10 +17,10 @@ from sleipnir.graphs.files import MIB, inside, read_bytes
 from sleipnir.graphs.schema import ScriptNode
 from sleipnir.graphs.tools.library import ToolLibrary
 from sleipnir.graphs.tools.toolbox import Toolbox
+from sleipnir.scheduler.client.preparation import resources_of
 from sleipnir.scheduler.config.program_environment import NEVER_PASSED_ON, is_passed_on
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.doctor.check import Check
-from sleipnir.scheduler.preparation import resources_of
 
 # Variables that the engine sets itself, or never passes on.
 _OURS = ("LLM_", "GRAPH_STATE", "AUTO_CONFIRM", "NO_COLOR", "PYTHONPATH", *NEVER_PASSED_ON)

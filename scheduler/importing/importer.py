@@ -21,6 +21,7 @@ from sleipnir.graphs.tools.reader import EXTENSIONS, read_tool_file
 from sleipnir.graphs.tools.shipped import SHIPPED_TOOLS
 from sleipnir.graphs.validator import Resources, validate
 from sleipnir.records import dataclass
+from sleipnir.scheduler.client.preparation import resources_of
 from sleipnir.scheduler.config.agents import agent_search
 from sleipnir.scheduler.config.settings import Settings, checked_setting
 from sleipnir.scheduler.doctor.agents import variables_not_passed_on
@@ -33,7 +34,6 @@ from sleipnir.scheduler.importing.entries import (
     text_of,
 )
 from sleipnir.scheduler.importing.imported import Fate, Imported
-from sleipnir.scheduler.preparation import resources_of
 
 T = TypeVar("T")
 

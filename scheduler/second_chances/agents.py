@@ -11,8 +11,8 @@ from sleipnir.graphs.document.references import SHIPPED_AGENTS
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import Graph
 from sleipnir.records import dataclass
+from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.model import SHIPPED, Run, RunContext
 from sleipnir.scheduler.runs.submit import context_of_agent
 

@@ -18,8 +18,8 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     from sleipnir.graphs.schema import Graph
+    from sleipnir.scheduler.client.preparation import PreparedAgent
     from sleipnir.scheduler.limits.budget_check import BudgetCheck
-    from sleipnir.scheduler.preparation import PreparedAgent
     from sleipnir.scheduler.second_chances.difference import Difference
     from sleipnir.scheduler.second_chances.many import Retried, RunSelection
     from sleipnir.scheduler.second_chances.retry import RetryRequest

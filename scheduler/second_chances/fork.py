@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
+from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.events import RunForked
 from sleipnir.scheduler.runs.failures import NodeFailure, StepFailures
 from sleipnir.scheduler.runs.history import Moment, moment_after

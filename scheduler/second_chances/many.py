@@ -17,7 +17,7 @@ from sleipnir.scheduler.second_chances.agents import CURRENT, current_reference
 from sleipnir.scheduler.second_chances.retry import RetryRequest, retry_run
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.preparation import PreparedAgent
+    from sleipnir.scheduler.client.preparation import PreparedAgent
     from sleipnir.scheduler.second_chances.client import ClientCore
     from sleipnir.scheduler.store.queries import RunQueries
     from sleipnir.scheduler.store.queries.filters import RunFilter

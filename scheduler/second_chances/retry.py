@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.sessions import place_of_session
+from sleipnir.scheduler.client.preparation import PreparedAgent
+from sleipnir.scheduler.client.steer import ANY_MACHINE
 from sleipnir.scheduler.errors import (
     ActionRefused,
     NotOver,
@@ -20,7 +22,6 @@ from sleipnir.scheduler.errors import (
 from sleipnir.scheduler.limits.commands import LimitCommands
 from sleipnir.scheduler.limits.money import dollars
 from sleipnir.scheduler.limits.records import Used
-from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.child_agents import meaning
 from sleipnir.scheduler.runs.events import RunRetried
 from sleipnir.scheduler.runs.model import Run, RunContext, Status
@@ -34,7 +35,6 @@ from sleipnir.scheduler.second_chances.agents import (
     require_place,
 )
 from sleipnir.scheduler.second_chances.retelling import retold
-from sleipnir.scheduler.steering import ANY_MACHINE
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.second_chances.client import ClientCore

@@ -12,8 +12,8 @@ from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.sessions import TEMPORARY
 from sleipnir.scheduler.client import Client
+from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.model import NO_USAGE, Run, Status, Usage
 from sleipnir.scheduler.runs.recording import LIMIT_BYTES, model_calls, read, written
 from sleipnir.scheduler.runs.submit import Request

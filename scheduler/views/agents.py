@@ -13,7 +13,7 @@ from sleipnir.graphs import skills as skill_files
 from sleipnir.graphs.document import loader
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.graphs.variables import defaults_of
-from sleipnir.scheduler import preparation
+from sleipnir.scheduler.client import preparation
 from sleipnir.scheduler.runs.model import FINAL, RunRow, Status
 from sleipnir.scheduler.runs.spending import NOTHING_SPENT, Spent, sum_of
 from sleipnir.scheduler.store.clock import to_rfc3339

@@ -25,8 +25,8 @@ from sleipnir.scheduler.batch.ledger import Ledger
 from sleipnir.scheduler.batch.lines import Format
 from sleipnir.scheduler.batch.options import BatchOptions
 from sleipnir.scheduler.batch.results import result_line
+from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.errors import SleipnirError
-from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.model import FINAL
 from sleipnir.scheduler.runs.submit import Request
 from tests.fuzz import test_mcp_replies as mcp

@@ -29,7 +29,7 @@ _HEAVY = (
     "redis",
     "rich",
     "yaml",
-    "sleipnir.scheduler.client",
+    "sleipnir.scheduler.client.client",
 )
 # `bench` brings what it measures.
 _LIST_HEAVY = f"""
@@ -115,7 +115,7 @@ def test_help_of_all_verbs_imports_nothing_heavy() -> None:
             {"pydantic", "jsonschema", "litellm", "faiss", "mcp"},
         ),
         # `validate` looks at files.
-        ("sleipnir.scheduler.preparation", {"redis", "celery", "litellm", "faiss", "mcp"}),
+        ("sleipnir.scheduler.client.preparation", {"redis", "celery", "litellm", "faiss", "mcp"}),
     ],
 )
 def test_what_is_started_often_does_without_what_it_does_not_use(
@@ -150,7 +150,7 @@ def _names(module: ast.Module) -> Iterator[str]:
 
 def test_a_client_that_only_looks_imports_no_validation_no_language_and_no_engine() -> None:
     code = (
-        "import sys; import sleipnir.scheduler.client, sleipnir.scheduler.embedded.attach; "
+        "import sys; import sleipnir.scheduler.client.client, sleipnir.scheduler.embedded.attach; "
         "print(*{'pydantic', 'yaml', 'jsonschema', 'sleipnir.scheduler.runs.events', "
         "'sleipnir.scheduler.embedded.process', 'sleipnir.graphs.schema'} & sys.modules.keys())"
     )

@@ -18,10 +18,10 @@ from typing import Any
 from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.records import dataclass
 from sleipnir.scheduler.client import Client
+from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.config.settings import load_settings
 from sleipnir.scheduler.embedded.place import Place
 from sleipnir.scheduler.embedded.redis_server import PrivateRedis, socket_directory
-from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.worker.bench import agents
 from sleipnir.worker.bench.baseline import CANVAS_QUEUE, DONE, HOP_QUEUE, make_baseline

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
 
+from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.embedded.acceptances import Acceptances
-from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.events import QuestionAsked, RunEnded
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.worker.bench.agents import LED, MANY_LED, MANY_TURNS, PAUSE_MS, TURNS

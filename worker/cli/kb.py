@@ -22,9 +22,9 @@ with lazy_imports():
     from sleipnir.graphs import errors as graph_errors
     from sleipnir.graphs.document import loader
     from sleipnir.graphs.knowledge import bases
-    from sleipnir.scheduler import knowledge_plans
     from sleipnir.scheduler.cli import formatting, progress, terminal
     from sleipnir.scheduler.cli.asking import knowledge as knowledge_questions
+    from sleipnir.scheduler.client.knowledge import plans as knowledge_plans
     from sleipnir.scheduler.runs import events
     from sleipnir.scheduler.store.knowledge import indexes as store
     from sleipnir.worker.knowledge import agent_base, by_hand, root_build

@@ -27,10 +27,10 @@ from sleipnir.graphs.knowledge.sources import loader_names
 from sleipnir.graphs.schema import RagNode
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
+from sleipnir.scheduler.client.knowledge.plans import rag_defaults
+from sleipnir.scheduler.client.knowledge.pointers import write_pointer
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.scheduler.knowledge_plans import rag_defaults
-from sleipnir.scheduler.knowledge_pointers import write_pointer
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.worker.knowledge.errors import IndexGone, KnowledgeFailed, StoredDamaged
 from sleipnir.worker.knowledge.reading.reach import reach_here

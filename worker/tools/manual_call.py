@@ -21,10 +21,10 @@ from sleipnir.graphs.tools.toolbox import Toolbox
 from sleipnir.graphs.validator import validate
 from sleipnir.graphs.variables import resolve_variables
 from sleipnir.records import dataclass
+from sleipnir.scheduler.client.preparation import parts_of, resources_of
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.mcp_servers import configured_servers
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.scheduler.preparation import parts_of, resources_of
 from sleipnir.scheduler.store.keys import new_run_id
 from sleipnir.scheduler.temporary import OwnDirectory
 from sleipnir.worker.mcp.functions import McpServers

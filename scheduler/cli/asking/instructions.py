@@ -13,7 +13,7 @@ from sleipnir.scheduler.cli.terminal import is_terminal
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
-    from sleipnir.scheduler.preparation import PreparedAgent
+    from sleipnir.scheduler.client.preparation import PreparedAgent
     from sleipnir.scheduler.runs.submit import Request
 
 # The code that calls functions belongs to workers, and is imported only when needed.

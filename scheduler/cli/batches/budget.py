@@ -5,8 +5,8 @@ from __future__ import annotations
 from sleipnir.graphs.document.finding import listing
 from sleipnir.scheduler.batch.models import unpriced_models
 from sleipnir.scheduler.client import Client
+from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.preparation import PreparedAgent
 
 
 def require_prices(agent: PreparedAgent, client: Client) -> None:

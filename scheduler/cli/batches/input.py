@@ -20,7 +20,7 @@ from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.progress import StepDisplay
 from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.client import Client
-from sleipnir.scheduler.preparation import PreparedAgent
+from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.runs.submit import Request
 
 STDIN = "-"

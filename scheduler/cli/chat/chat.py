@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.cli.chat.reader import Reader
     from sleipnir.scheduler.cli.options import Options
     from sleipnir.scheduler.client import Client
-    from sleipnir.scheduler.preparation import PreparedAgent
+    from sleipnir.scheduler.client.preparation import PreparedAgent
 
 # The label of all runs of a chat, by which its user's waiting runs are found.
 _LABEL = "chat"

@@ -20,8 +20,8 @@ with lazy_imports():
     from sleipnir.graphs import variables
     from sleipnir.graphs.document import loader, references
     from sleipnir.graphs.validator import context
-    from sleipnir.scheduler import preparation
     from sleipnir.scheduler.agents import rendering
+    from sleipnir.scheduler.client import preparation
     from sleipnir.scheduler.config import machine_facts
     from sleipnir.scheduler.doctor import agent_needs
     from sleipnir.scheduler.limits import money

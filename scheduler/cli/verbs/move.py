@@ -14,7 +14,7 @@ from sleipnir.scheduler.cli.many import audit
 from sleipnir.scheduler.cli.options import Options, common_options
 
 with lazy_imports():
-    from sleipnir.scheduler import steering
+    from sleipnir.scheduler.client import steer as steering
 
 
 @click.command

@@ -24,13 +24,13 @@ from sleipnir.scheduler.cli.paging import time_bound
 from sleipnir.scheduler.cli.terminal_output import printable
 
 with lazy_imports():
-    from sleipnir.scheduler import removal
     from sleipnir.scheduler.cli import formatting
     from sleipnir.scheduler.cli.many import agreement, audit
+    from sleipnir.scheduler.client import removal
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
-    from sleipnir.scheduler.removal import RemovableRuns
+    from sleipnir.scheduler.client.removal import RemovableRuns
 
 _STATUSES = ("succeeded", "failed", "cancelled", "timed_out")
 _MOST_LINES = 20

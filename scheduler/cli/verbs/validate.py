@@ -22,7 +22,7 @@ with lazy_imports():
     from sleipnir.graphs.document import finding as finding_lists
     from sleipnir.graphs.document import loader
     from sleipnir.graphs.validator import unasked as unasked_tools
-    from sleipnir.scheduler import preparation
+    from sleipnir.scheduler.client import preparation
     from sleipnir.scheduler.doctor import agent_needs
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from sleipnir.scheduler.batch.ledger import Ledger
 from sleipnir.scheduler.batch.options import BatchOptions, Progress
 from sleipnir.scheduler.batch.reported import Reported
 from sleipnir.scheduler.batch.versions import AgentVersions
+from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.model import NO_USAGE, Status
 from sleipnir.scheduler.runs.submit import Request
 from tests.support.engine import Engine

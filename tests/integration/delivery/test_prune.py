@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from sleipnir.scheduler import removal
 from sleipnir.scheduler.cli.app import cli
 from sleipnir.scheduler.cli.many import agreement
 from sleipnir.scheduler.cli.tables.batches import lines_of
+from sleipnir.scheduler.client import removal
 from sleipnir.scheduler.errors import RunNotFound
 from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.store.audit.log import AuditLog

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sleipnir.graphs.document.loader import load_agent
+from sleipnir.scheduler.client.preparation import resources_of
 from sleipnir.scheduler.config.agents import agent_search
 from sleipnir.scheduler.doctor.agent_needs import needs_of
-from sleipnir.scheduler.preparation import resources_of
 from tests.support.settings import settings_of
 
 CONFIG = """

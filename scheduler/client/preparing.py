@@ -7,13 +7,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.client.knowledge.pointers import KnowledgeNotes
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.knowledge_pointers import KnowledgeNotes
 
 # Most clients only read runs.
 with lazy_imports():
     from sleipnir.graphs.document import finding as findings
-    from sleipnir.scheduler import preparation, sessions
+    from sleipnir.scheduler.client import preparation, sessions
     from sleipnir.scheduler.config import machine_facts
     from sleipnir.scheduler.runs import submit as submission
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from sleipnir.graphs.document.references import AgentSearch
     from sleipnir.scheduler.agents.sessions import Session
-    from sleipnir.scheduler.knowledge_plans import ChooseBuild
-    from sleipnir.scheduler.preparation import PreparedAgent
+    from sleipnir.scheduler.client.knowledge.plans import ChooseBuild
+    from sleipnir.scheduler.client.preparation import PreparedAgent
     from sleipnir.scheduler.runs.model import NewRun
     from sleipnir.scheduler.runs.recording import MadeWith
     from sleipnir.scheduler.runs.submit import Request

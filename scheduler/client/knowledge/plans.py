@@ -18,9 +18,9 @@ from sleipnir.graphs.knowledge.pointer import (
     read_pointer,
 )
 from sleipnir.graphs.knowledge.sources import loader_names
+from sleipnir.scheduler.client.knowledge.pointers import BuiltBase, UnbuiltBase
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.scheduler.knowledge_pointers import BuiltBase, UnbuiltBase
 
 # A person's choices for knowledge bases that agent and settings do not fully describe: by the
 # agent's directory and the node's id.

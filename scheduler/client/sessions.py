@@ -17,8 +17,8 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.agents.sessions import Session
+    from sleipnir.scheduler.client.preparation import PreparedAgent
     from sleipnir.scheduler.embedded.acceptances import Acceptances
-    from sleipnir.scheduler.preparation import PreparedAgent
     from sleipnir.scheduler.runs.submit import Request
 
 

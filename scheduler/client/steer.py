@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.client.follow import HasStore
 from sleipnir.scheduler.errors import ActionRefused, RunGone, RunNotFound
-from sleipnir.scheduler.following import HasStore
 from sleipnir.scheduler.runs.model import Failure, Question
 from sleipnir.scheduler.store.machines import Machines
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from sleipnir.scheduler.client import Client
+from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.errors import StillRunning, TransitionRefused
-from sleipnir.scheduler.preparation import PreparedAgent
 from sleipnir.scheduler.runs.answers import (
     accepted,
     chosen,

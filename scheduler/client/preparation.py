@@ -31,12 +31,7 @@ from sleipnir.graphs.tools.shipped import SHIPPED_TOOLS
 from sleipnir.graphs.validator import Resources, validate
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
-from sleipnir.scheduler.config.directories import config_dir, data_dir
-from sleipnir.scheduler.config.mcp_servers import configured_servers
-from sleipnir.scheduler.config.model_table import lacks_functions, lacks_reasoning
-from sleipnir.scheduler.config.settings import Settings
-from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.knowledge_plans import (
+from sleipnir.scheduler.client.knowledge.plans import (
     BuildChoices,
     ChooseBuild,
     built_bases,
@@ -45,13 +40,18 @@ from sleipnir.scheduler.knowledge_plans import (
     rag_defaults,
     unbuilt_bases,
 )
-from sleipnir.scheduler.knowledge_pointers import BuiltBase, UnbuiltBase
+from sleipnir.scheduler.client.knowledge.pointers import BuiltBase, UnbuiltBase
+from sleipnir.scheduler.config.directories import config_dir, data_dir
+from sleipnir.scheduler.config.mcp_servers import configured_servers
+from sleipnir.scheduler.config.model_table import lacks_functions, lacks_reasoning
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.child_agents import ChildAgents, names_in
 from sleipnir.scheduler.runs.model import SHIPPED
 
 # Most agents have no knowledge base, and checking one needs no Redis.
 with lazy_imports():
-    from sleipnir.scheduler import knowledge_documents
+    from sleipnir.scheduler.client.knowledge import documents as knowledge_documents
     from sleipnir.scheduler.store import connection
 
 if TYPE_CHECKING:

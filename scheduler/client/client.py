@@ -1,6 +1,6 @@
 """The Python client: submit agents, follow and answer their runs, cancel them.
 
-The command line is built on it. `sleipnir.scheduler.async_client` is its asyncio version.
+The command line is built on it. `sleipnir.scheduler.client.async_client` is its asyncio version.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Self
 
 from sleipnir.graphs.errors import BundleError
 from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.client.follow import Following
+from sleipnir.scheduler.client.preparing import Preparing
+from sleipnir.scheduler.client.sessions import Sessions
+from sleipnir.scheduler.client.steer import Steering
 from sleipnir.scheduler.config.agents import agent_search
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.embedded.acceptances import Acceptances
 from sleipnir.scheduler.errors import NotKept, NotOver
-from sleipnir.scheduler.following import Following
-from sleipnir.scheduler.preparing import Preparing
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.second_chances.client import SecondChances
-from sleipnir.scheduler.sessions import Sessions
-from sleipnir.scheduler.steering import Steering
 from sleipnir.scheduler.store.connection import RedisClient, connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
 from sleipnir.scheduler.store.machines import Machines
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from sleipnir.graphs.document.references import AgentSearch
     from sleipnir.graphs.drawing.outline import Outline
     from sleipnir.graphs.schema import Graph
+    from sleipnir.scheduler.client.preparation import PreparedAgent
     from sleipnir.scheduler.limits.budget_check import BudgetCheck
-    from sleipnir.scheduler.preparation import PreparedAgent
     from sleipnir.scheduler.runs.submit import Request
 
 

@@ -17,9 +17,9 @@ from sleipnir.graphs.bundles.archive import Part
 from sleipnir.graphs.document.loader import Agent
 from sleipnir.graphs.knowledge.bases import bases_of
 from sleipnir.graphs.knowledge.plan import KnowledgePlan, documents_file
+from sleipnir.scheduler.client.knowledge.plans import ChooseBuild
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.errors import SleipnirError
-from sleipnir.scheduler.knowledge_plans import ChooseBuild
 
 _READER = "sleipnir.worker.knowledge.reading.taken_along"
 
