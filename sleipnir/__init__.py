@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from sleipnir.errors import SleipnirError
     from sleipnir.graphs.functions.lib.sleipnir import tool
     from sleipnir.scheduler.client import AsyncClient, Client
+    from sleipnir.scheduler.client.rerun.retry import RetryRequest
     from sleipnir.scheduler.runs.model import Status
     from sleipnir.scheduler.runs.submit import Request
-    from sleipnir.scheduler.second_chances.retry import RetryRequest
     from sleipnir.scheduler.store.queries.filters import RunFilter
 
 __all__ = [
@@ -38,7 +38,7 @@ _HOMES: Final[Mapping[str, tuple[str, str | None]]] = {
     "AsyncClient": ("sleipnir.scheduler.client.async_client", "AsyncClient"),
     "Client": ("sleipnir.scheduler.client.client", "Client"),
     "Request": ("sleipnir.scheduler.runs.submit", "Request"),
-    "RetryRequest": ("sleipnir.scheduler.second_chances.retry", "RetryRequest"),
+    "RetryRequest": ("sleipnir.scheduler.client.rerun.retry", "RetryRequest"),
     "RunFilter": ("sleipnir.scheduler.store.queries.filters", "RunFilter"),
     "SleipnirError": ("sleipnir.errors", "SleipnirError"),
     "Status": ("sleipnir.scheduler.runs.model", "Status"),

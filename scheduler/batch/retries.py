@@ -9,10 +9,10 @@ from sleipnir.scheduler.batch.options import Progress
 from sleipnir.scheduler.batch.reported import outcome_of
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.client.preparation import PreparedAgent
+from sleipnir.scheduler.client.rerun.retry import RetryRequest, retry_run
 from sleipnir.scheduler.errors import ActionRefused, BudgetUsedUp, RunNotFound, SubmissionRefused
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.runs.reasons import reason_of
-from sleipnir.scheduler.second_chances.retry import RetryRequest, retry_run
 
 
 class Retries:

@@ -1,7 +1,7 @@
 """The Python client on asyncio: the same engine and methods, awaited.
 
 Reads and transitions are awaited on `redis.asyncio`, so that thousands of runs can be followed at
-once. File access and computation (preparing agents, second chances, syncing the embedded engine to
+once. File access and computation (preparing agents, reruns, syncing the embedded engine to
 disk) run in threads, on the synchronous client that this one wraps.
 """
 
@@ -245,7 +245,7 @@ class AsyncClient:
             return False
         return True
 
-    # ---- second chances
+    # ---- reruns
 
     fork = _in_thread(Client.fork)
     retry = _in_thread(Client.retry)

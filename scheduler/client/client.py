@@ -15,6 +15,7 @@ from sleipnir.graphs.errors import BundleError
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.client.follow import Following
 from sleipnir.scheduler.client.preparing import Preparing
+from sleipnir.scheduler.client.rerun.client import Reruns
 from sleipnir.scheduler.client.sessions import Sessions
 from sleipnir.scheduler.client.steer import Steering
 from sleipnir.scheduler.config.agents import agent_search
@@ -23,7 +24,6 @@ from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.embedded.acceptances import Acceptances
 from sleipnir.scheduler.errors import NotKept, NotOver
 from sleipnir.scheduler.runs.model import Run
-from sleipnir.scheduler.second_chances.client import SecondChances
 from sleipnir.scheduler.store.connection import RedisClient, connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
 from sleipnir.scheduler.store.machines import Machines
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.runs.submit import Request
 
 
-class Client(Preparing, Following, Steering, Sessions, SecondChances):
+class Client(Preparing, Following, Steering, Sessions, Reruns):
     """Submits runs, follows them, answers their questions, steers and compares them.
 
     It finds its engine as commands do: the given or configured Redis, or else the embedded engine,

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.errors import BundleError
-from sleipnir.scheduler.second_chances.difference import (
+from sleipnir.scheduler.client.rerun.difference import (
     Difference,
     NodeDifference,
     Side,

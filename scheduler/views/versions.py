@@ -17,8 +17,8 @@ from sleipnir.graphs.files import read_text
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.client.preparation import Preparation
+from sleipnir.scheduler.client.rerun.agents import current_reference
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.second_chances.agents import current_reference
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.temporary import OwnDirectory
 from sleipnir.scheduler.views import agents

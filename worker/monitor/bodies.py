@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from sleipnir.scheduler.second_chances.many import MOST_SELECTED
+from sleipnir.scheduler.client.rerun.many import MOST_SELECTED
 from sleipnir.worker.monitor.checked import CheckedModel
 from sleipnir.worker.monitor.conditions import RunConditions
 

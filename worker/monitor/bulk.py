@@ -14,10 +14,10 @@ from typing import Any, Literal
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.client import Client
+from sleipnir.scheduler.client.rerun.many import Retried
+from sleipnir.scheduler.client.rerun.retry import RetryRequest
 from sleipnir.scheduler.errors import ActionRefused, EngineUnreachable, SleipnirError
 from sleipnir.scheduler.runs.reasons import pattern_of
-from sleipnir.scheduler.second_chances.many import Retried
-from sleipnir.scheduler.second_chances.retry import RetryRequest
 from sleipnir.scheduler.store.audit.log import DONE
 from sleipnir.worker.monitor.problems import problem_of
 

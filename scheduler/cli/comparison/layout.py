@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from sleipnir.scheduler.cli.formatting import amount, columns, usd
 from sleipnir.scheduler.cli.terminal_output import printable, style
-from sleipnir.scheduler.second_chances.difference import Pair
-from sleipnir.scheduler.second_chances.words import word_diff
+from sleipnir.scheduler.client.rerun.difference import Pair
+from sleipnir.scheduler.client.rerun.words import word_diff
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.second_chances.difference import Difference, NodeDifference
+    from sleipnir.scheduler.client.rerun.difference import Difference, NodeDifference
 
 # Wider terminals show two columns.
 _ONE_COLUMN = 100

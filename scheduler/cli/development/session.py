@@ -21,18 +21,18 @@ from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.submission import Submission
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.client.preparation import PreparedAgent
-from sleipnir.scheduler.config.directories import config_dir
-from sleipnir.scheduler.errors import EngineUnreachable, SleipnirError
-from sleipnir.scheduler.runs.child_agents import digests_for
-from sleipnir.scheduler.runs.model import Run, Status
-from sleipnir.scheduler.runs.submit import Request
-from sleipnir.scheduler.second_chances.changes import (
+from sleipnir.scheduler.client.rerun.changes import (
     AgentForm,
     Changes,
     changes_between,
     form_of,
     step_before,
 )
+from sleipnir.scheduler.config.directories import config_dir
+from sleipnir.scheduler.errors import EngineUnreachable, SleipnirError
+from sleipnir.scheduler.runs.child_agents import digests_for
+from sleipnir.scheduler.runs.model import Run, Status
+from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.queries.filters import RunFilter
 
 

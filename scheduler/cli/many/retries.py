@@ -14,12 +14,12 @@ from sleipnir.scheduler.cli.exit_codes import ErrorReport, ExitCode, judge
 from sleipnir.scheduler.cli.formatting import columns
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.terminal_output import printable
-from sleipnir.scheduler.second_chances.agents import CURRENT, SAME
+from sleipnir.scheduler.client.rerun.agents import CURRENT, SAME
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
-    from sleipnir.scheduler.second_chances.many import Cause, RunSelection
-    from sleipnir.scheduler.second_chances.retry import RetryRequest
+    from sleipnir.scheduler.client.rerun.many import Cause, RunSelection
+    from sleipnir.scheduler.client.rerun.retry import RetryRequest
 
 _MOST_LINES = 20
 

@@ -35,12 +35,12 @@ with lazy_imports():
     from sleipnir.scheduler.cli import run_result
     from sleipnir.scheduler.cli.many import agreement
     from sleipnir.scheduler.cli.many import retries as many_retries
-    from sleipnir.scheduler.second_chances import agents as agent_choice
-    from sleipnir.scheduler.second_chances import retry as retries
+    from sleipnir.scheduler.client.rerun import agents as agent_choice
+    from sleipnir.scheduler.client.rerun import retry as retries
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
-    from sleipnir.scheduler.second_chances.retry import RetryRequest
+    from sleipnir.scheduler.client.rerun.retry import RetryRequest
 
 _FILTERS = ("status", "batch", "label", "since", "until")
 _STATUSES = ("failed", "cancelled", "timed_out", "succeeded")

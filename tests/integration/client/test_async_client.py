@@ -113,7 +113,7 @@ def test_a_question_is_answered_once(connected: Engine) -> None:
     on_asyncio(connected, talk)
 
 
-def test_second_chances_are_there_too(connected: Engine) -> None:
+def test_reruns_are_there_too(connected: Engine) -> None:
     async def talk(client: AsyncClient) -> None:
         run_id = await client.submit("ask", Request(prompt="old"))
         assert await client.cancel(run_id)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from sleipnir.scheduler.client.rerun.agents import CURRENT, SAME, current_reference
 from sleipnir.scheduler.client.steer import ANY_MACHINE
 from sleipnir.scheduler.errors import ActionRefused, SleipnirError
 from sleipnir.scheduler.runs.model import Question
-from sleipnir.scheduler.second_chances.agents import CURRENT, SAME, current_reference
 from sleipnir.scheduler.store.audit.log import DONE, AuditFilter
 from sleipnir.scheduler.views import audit, versions
 from sleipnir.worker.monitor.bodies import CancelBody, MoveBody, RetryBody

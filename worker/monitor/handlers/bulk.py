@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sleipnir.scheduler.second_chances.agents import CURRENT, SAME
-from sleipnir.scheduler.second_chances.many import (
+from sleipnir.scheduler.client.rerun.agents import CURRENT, SAME
+from sleipnir.scheduler.client.rerun.many import (
     MOST_SELECTED,
     RunSelection,
     select,

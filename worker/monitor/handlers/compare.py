@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sleipnir.scheduler.second_chances.words import word_diff
+from sleipnir.scheduler.client.rerun.words import word_diff
 from sleipnir.scheduler.views.comparison import (
     MOST_ROWS,
     comparison_document,

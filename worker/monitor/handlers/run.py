@@ -15,11 +15,11 @@ from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import Graph, MapNode
 from sleipnir.scheduler.cli import run_page
 from sleipnir.scheduler.cli.terminal_output import unstyled
+from sleipnir.scheduler.client.rerun.words import word_diff
 from sleipnir.scheduler.client.steer import ANY_MACHINE
 from sleipnir.scheduler.drawing.processes import DrawingTooLarge
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.runs.recording import FINISH_NOTES
-from sleipnir.scheduler.second_chances.words import word_diff
 from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.testing.replies import reply_of
 from sleipnir.scheduler.views import failures, graph, visits, why

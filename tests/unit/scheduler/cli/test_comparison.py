@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sleipnir.scheduler.cli.comparison.layout import lines_of
-from sleipnir.scheduler.second_chances.difference import Difference, NodeDifference, Pair
-from sleipnir.scheduler.second_chances.words import word_diff
+from sleipnir.scheduler.client.rerun.difference import Difference, NodeDifference, Pair
+from sleipnir.scheduler.client.rerun.words import word_diff
 
 NAMES = ("0a", "0b")
 LONG = "The quick brown fox jumps over the lazy dog, and nobody minds that it did so " * 3

@@ -11,18 +11,18 @@ from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.run_store import RunStore
 
 with lazy_imports():
-    from sleipnir.scheduler.second_chances import difference as differences
-    from sleipnir.scheduler.second_chances import fork as forks
-    from sleipnir.scheduler.second_chances import many
-    from sleipnir.scheduler.second_chances import retry as retries
+    from sleipnir.scheduler.client.rerun import difference as differences
+    from sleipnir.scheduler.client.rerun import fork as forks
+    from sleipnir.scheduler.client.rerun import many
+    from sleipnir.scheduler.client.rerun import retry as retries
 
 if TYPE_CHECKING:
     from sleipnir.graphs.schema import Graph
     from sleipnir.scheduler.client.preparation import PreparedAgent
+    from sleipnir.scheduler.client.rerun.difference import Difference
+    from sleipnir.scheduler.client.rerun.many import Retried, RunSelection
+    from sleipnir.scheduler.client.rerun.retry import RetryRequest
     from sleipnir.scheduler.limits.budget_check import BudgetCheck
-    from sleipnir.scheduler.second_chances.difference import Difference
-    from sleipnir.scheduler.second_chances.many import Retried, RunSelection
-    from sleipnir.scheduler.second_chances.retry import RetryRequest
     from sleipnir.scheduler.store.queries.filters import RunFilter
 
 
@@ -44,7 +44,7 @@ class ClientCore(Protocol):
     def keep(self, run_ids: Sequence[str]) -> None: ...
 
 
-class SecondChances:
+class Reruns:
     """Forks, retries and compares runs."""
 
     def fork(

@@ -11,9 +11,9 @@ from click.testing import CliRunner, Result
 
 from sleipnir.scheduler.cli.app import cli
 from sleipnir.scheduler.cli.many import agreement
+from sleipnir.scheduler.client.rerun import many
+from sleipnir.scheduler.client.rerun.retry import RetryRequest
 from sleipnir.scheduler.runs.model import Status
-from sleipnir.scheduler.second_chances import many
-from sleipnir.scheduler.second_chances.retry import RetryRequest
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent

@@ -17,7 +17,7 @@ from sleipnir.scheduler.runs.model import SHIPPED, Run, RunContext
 from sleipnir.scheduler.runs.submit import context_of_agent
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.second_chances.client import ClientCore
+    from sleipnir.scheduler.client.rerun.client import ClientCore
 
 SAME = "same"
 CURRENT = "current"  # any other choice is a path

@@ -11,11 +11,11 @@ from click.testing import CliRunner
 
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.scheduler.cli.app import cli
+from sleipnir.scheduler.client.rerun.retry import RetryRequest
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.history import state_after
 from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.scheduler.runs.submit import Request
-from sleipnir.scheduler.second_chances.retry import RetryRequest
 from sleipnir.scheduler.store.audit.log import AuditLog
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent

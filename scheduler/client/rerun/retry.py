@@ -11,6 +11,14 @@ from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.agents.sessions import place_of_session
 from sleipnir.scheduler.client.preparation import PreparedAgent
+from sleipnir.scheduler.client.rerun.agents import (
+    SAME,
+    ChosenAgent,
+    choose_agent,
+    require_changeable,
+    require_place,
+)
+from sleipnir.scheduler.client.rerun.retelling import retold
 from sleipnir.scheduler.client.steer import ANY_MACHINE
 from sleipnir.scheduler.errors import (
     ActionRefused,
@@ -27,17 +35,9 @@ from sleipnir.scheduler.runs.events import RunRetried
 from sleipnir.scheduler.runs.model import Run, RunContext, Status
 from sleipnir.scheduler.runs.submit import context_of_agent, require_fitting, seed_text
 from sleipnir.scheduler.runs.tries import AnotherTry, Beginning, OtherAgent
-from sleipnir.scheduler.second_chances.agents import (
-    SAME,
-    ChosenAgent,
-    choose_agent,
-    require_changeable,
-    require_place,
-)
-from sleipnir.scheduler.second_chances.retelling import retold
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.second_chances.client import ClientCore
+    from sleipnir.scheduler.client.rerun.client import ClientCore
 
 
 _ANSWER_REFUSED = "R019"

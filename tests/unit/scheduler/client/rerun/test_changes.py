@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from sleipnir.scheduler.runs.model import Checkpoint
-from sleipnir.scheduler.second_chances.changes import (
+from sleipnir.scheduler.client.rerun.changes import (
     AgentForm,
     Changes,
     changes_between,
     step_before,
 )
+from sleipnir.scheduler.runs.model import Checkpoint
 from tests.support.graphs import make_graph
 
 GRAPH = """

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 from sleipnir.graphs.errors import GraphError
 from sleipnir.records import dataclass
+from sleipnir.scheduler.client.rerun.agents import CURRENT, current_reference
+from sleipnir.scheduler.client.rerun.retry import RetryRequest, retry_run
 from sleipnir.scheduler.errors import EngineUnreachable, SleipnirError
 from sleipnir.scheduler.periodic import pause
 from sleipnir.scheduler.runs.model import FINAL, Run, Status
 from sleipnir.scheduler.runs.reasons import Reason, reason_of
-from sleipnir.scheduler.second_chances.agents import CURRENT, current_reference
-from sleipnir.scheduler.second_chances.retry import RetryRequest, retry_run
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client.preparation import PreparedAgent
-    from sleipnir.scheduler.second_chances.client import ClientCore
+    from sleipnir.scheduler.client.rerun.client import ClientCore
     from sleipnir.scheduler.store.queries import RunQueries
     from sleipnir.scheduler.store.queries.filters import RunFilter
 

@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.client.preparation import PreparedAgent
-from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.runs.events import RunForked
-from sleipnir.scheduler.runs.failures import NodeFailure, StepFailures
-from sleipnir.scheduler.runs.history import Moment, moment_after
-from sleipnir.scheduler.runs.model import Checkpoint, NewFork, NewRun, Run
-from sleipnir.scheduler.runs.submit import require_fitting, seed_text
-from sleipnir.scheduler.second_chances.agents import (
+from sleipnir.scheduler.client.rerun.agents import (
     SAME,
     ChosenAgent,
     choose_agent,
     require_changeable,
     require_place,
 )
-from sleipnir.scheduler.second_chances.retelling import retold
+from sleipnir.scheduler.client.rerun.retelling import retold
+from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.events import RunForked
+from sleipnir.scheduler.runs.failures import NodeFailure, StepFailures
+from sleipnir.scheduler.runs.history import Moment, moment_after
+from sleipnir.scheduler.runs.model import Checkpoint, NewFork, NewRun, Run
+from sleipnir.scheduler.runs.submit import require_fitting, seed_text
 from sleipnir.scheduler.store.keys import new_run_id
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.second_chances.client import ClientCore
+    from sleipnir.scheduler.client.rerun.client import ClientCore
 
 
 @dataclass(frozen=True, slots=True)
