@@ -17,7 +17,6 @@ import click
 
 from sleipnir.graphs.files import reason
 from sleipnir.records import dataclass
-from sleipnir.scheduler.agents.sessions import TEMPORARY
 from sleipnir.scheduler.batch.drive import Batch
 from sleipnir.scheduler.batch.edited import FinishedVersions
 from sleipnir.scheduler.batch.finished import FinishedLine, UnseenKeys
@@ -50,6 +49,7 @@ from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.errors import SleipnirError, Terminated
+from sleipnir.scheduler.runs.conversation.sessions import TEMPORARY
 from sleipnir.scheduler.runs.reasons import reasons_of
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.connection import RETRY_OUTAGE
@@ -62,7 +62,7 @@ _LEAST_IN_FLIGHT = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class BatchCall:
     """The parameters of one call as parsed by click."""
 
     agent: str
@@ -95,7 +95,7 @@ class Call:
     with_state: Sequence[str]
 
 
-def run_batch(client: Client, options: Options, call: Call, processes: int) -> int:
+def run_batch(client: Client, options: Options, call: BatchCall, processes: int) -> int:
     """Run a batch, or the rest of it; return the exit code.
 
     Args:
@@ -135,7 +135,7 @@ class _Start:
     """One start of a batch."""
 
     options: Options
-    call: Call
+    call: BatchCall
     client: Client
     agent: PreparedAgent
     ledger: Ledger

@@ -41,10 +41,10 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     from sleipnir.graphs.schema import Variable
-    from sleipnir.scheduler.agents.sessions import Session
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.client.knowledge.plans import ChooseBuild
     from sleipnir.scheduler.client.preparation import PreparedAgent
+    from sleipnir.scheduler.runs.conversation.sessions import Session
     from sleipnir.scheduler.runs.submit import Request
 
 # The options of a request besides the prompt.

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sleipnir.graphs.document.references import AgentSearch
-    from sleipnir.scheduler.agents.sessions import Session
     from sleipnir.scheduler.client.knowledge.plans import ChooseBuild
     from sleipnir.scheduler.client.preparation import PreparedAgent
+    from sleipnir.scheduler.runs.conversation.sessions import Session
     from sleipnir.scheduler.runs.model import NewRun
     from sleipnir.scheduler.runs.recording import MadeWith
     from sleipnir.scheduler.runs.submit import Request

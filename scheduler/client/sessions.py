@@ -13,12 +13,12 @@ from sleipnir.scheduler.store.run_store import RunStore
 
 with lazy_imports():
     from sleipnir.graphs import normal_agent
-    from sleipnir.scheduler.agents import sessions
+    from sleipnir.scheduler.runs.conversation import sessions
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.agents.sessions import Session
     from sleipnir.scheduler.client.preparation import PreparedAgent
     from sleipnir.scheduler.embedded.acceptances import Acceptances
+    from sleipnir.scheduler.runs.conversation.sessions import Session
     from sleipnir.scheduler.runs.submit import Request
 
 

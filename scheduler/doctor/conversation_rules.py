@@ -8,9 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sleipnir.scheduler.agents.memory import AGENTS, MESSAGES_READ, TASKS, is_turn, turn_number
-from sleipnir.scheduler.agents.roster import Roster, is_handle
-from sleipnir.scheduler.agents.tasks import Task, TaskQueue
+from sleipnir.scheduler.runs.conversation.memory import (
+    AGENTS,
+    MESSAGES_READ,
+    TASKS,
+    is_turn,
+    turn_number,
+)
+from sleipnir.scheduler.runs.conversation.roster import Roster, is_handle
+from sleipnir.scheduler.runs.conversation.tasks import Task, TaskQueue
 from sleipnir.scheduler.runs.model import FINAL, RunContext
 from sleipnir.scheduler.runs.snapshot import ABSENT, RunSnapshot
 from sleipnir.scheduler.store.keys import parse_visit_id

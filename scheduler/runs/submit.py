@@ -13,12 +13,12 @@ from sleipnir.graphs.schema import MAX_SECONDS, ApprovalNode, Graph, InputNode, 
 from sleipnir.graphs.state import encode
 from sleipnir.graphs.variables import resolve_variables
 from sleipnir.records import dataclass
-from sleipnir.scheduler.agents import asking
-from sleipnir.scheduler.agents.memory import INSTRUCTIONS
-from sleipnir.scheduler.agents.sessions import Session
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.child_agents import meaning
 from sleipnir.scheduler.runs.consent import consent
+from sleipnir.scheduler.runs.conversation import asking
+from sleipnir.scheduler.runs.conversation.memory import INSTRUCTIONS
+from sleipnir.scheduler.runs.conversation.sessions import Session
 from sleipnir.scheduler.runs.labels import require_labels
 from sleipnir.scheduler.runs.model import NewRun, RunContext
 from sleipnir.scheduler.store.keys import (

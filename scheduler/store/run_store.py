@@ -10,11 +10,11 @@ from collections.abc import Callable
 import redis
 
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.scheduler.store.agents.children import Children
-from sleipnir.scheduler.store.agents.escalations import Escalations
-from sleipnir.scheduler.store.agents.messages import Messages
 from sleipnir.scheduler.store.batches import Batches
 from sleipnir.scheduler.store.bundles import Bundles
+from sleipnir.scheduler.store.conversation.children import Children
+from sleipnir.scheduler.store.conversation.escalations import Escalations
+from sleipnir.scheduler.store.conversation.messages import Messages
 from sleipnir.scheduler.store.dispatch import Dispatcher
 from sleipnir.scheduler.store.parking import Parking
 from sleipnir.scheduler.store.partitions import Partitions

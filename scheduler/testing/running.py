@@ -10,10 +10,10 @@ from sleipnir.graphs.errors import GraphError
 from sleipnir.graphs.files import open_output, read_text, reason
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
-from sleipnir.scheduler.agents.sessions import TEMPORARY
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.conversation.sessions import TEMPORARY
 from sleipnir.scheduler.runs.model import NO_USAGE, Run, Status, Usage
 from sleipnir.scheduler.runs.recording import LIMIT_BYTES, model_calls, read, written
 from sleipnir.scheduler.runs.submit import Request

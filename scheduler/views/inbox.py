@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.dataflow import STATE_UPDATES, state_reads
 from sleipnir.graphs.schema import ApprovalNode, Graph, Node
-from sleipnir.scheduler.agents.memory import PROMPT, turn_key
+from sleipnir.scheduler.runs.conversation.memory import PROMPT, turn_key
 from sleipnir.scheduler.runs.events import QuestionAnswered
 from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339

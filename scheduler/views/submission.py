@@ -21,8 +21,8 @@ from sleipnir.scheduler.views.run import type_name
 
 if TYPE_CHECKING:
     from sleipnir.graphs.schema import Graph
-    from sleipnir.scheduler.agents.sessions import Session
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.runs.conversation.sessions import Session
     from sleipnir.scheduler.runs.model import Run
 
 

@@ -19,11 +19,11 @@ from sleipnir.graphs.document.finding import listing
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.graphs.state import encode
-from sleipnir.scheduler.agents.escalation import Escalation
-from sleipnir.scheduler.agents.notebook import Notebook
-from sleipnir.scheduler.agents.roster import Member, handle
 from sleipnir.scheduler.errors import IdTaken, SubmissionRefused
 from sleipnir.scheduler.runs.child_agents import meaning, names_in
+from sleipnir.scheduler.runs.conversation.escalation import Escalation
+from sleipnir.scheduler.runs.conversation.notebook import Notebook
+from sleipnir.scheduler.runs.conversation.roster import Member, handle
 from sleipnir.scheduler.runs.events import ChildrenDropped
 from sleipnir.scheduler.runs.model import FINAL, NO_USAGE, Usage
 from sleipnir.scheduler.runs.submit import NestedTooDeep
@@ -38,7 +38,7 @@ MOST_REMINDERS = 3
 MOST_CHARACTERS = 1_000_000
 
 
-class Children:
+class SpawnedAgents:
     """What one turn does about its run's children; the roster is in the notebook."""
 
     def __init__(self, visit: Visit[TurnNode], notebook: Notebook, calls: ModelCalls) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from sleipnir.graphs.normal_agent import TurnNode
-from sleipnir.scheduler.agents.memory import SUMMARY, Conversation, Message, turn_key
-from sleipnir.scheduler.agents.todo import TodoList
+from sleipnir.scheduler.runs.conversation.memory import SUMMARY, Conversation, Message, turn_key
+from sleipnir.scheduler.runs.conversation.todo import TodoList
 from sleipnir.worker.agents.texts import SUMMARISE, summary_section
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest

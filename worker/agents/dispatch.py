@@ -7,9 +7,9 @@ from typing import Any
 
 from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.records import dataclass
-from sleipnir.scheduler.agents.notebook import Notebook
-from sleipnir.scheduler.agents.tasks import Task
-from sleipnir.worker.agents.children import Children
+from sleipnir.scheduler.runs.conversation.notebook import Notebook
+from sleipnir.scheduler.runs.conversation.tasks import Task
+from sleipnir.worker.agents.children import SpawnedAgents
 from sleipnir.worker.conversation.tool_set import ToolInvocation
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.visit.context import Visit
@@ -17,12 +17,12 @@ from sleipnir.worker.visit.outcome import Asked, Awaiting, FreePlace
 
 
 @dataclass(frozen=True, slots=True)
-class Dispatcher:
+class TaskStarter:
     """Starts agents by itself during a turn; a task whose agent cannot start now remains due."""
 
     visit: Visit[TurnNode]
     notebook: Notebook
-    children: Children
+    children: SpawnedAgents
     calls: ModelCalls
 
     def start(self, call: ToolInvocation, tasks: Collection[int]) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from sleipnir.graphs.knowledge.bases import DescribedBase
 from sleipnir.graphs.knowledge.pointer import NORMAL_AGENT_NODE
 from sleipnir.graphs.knowledge.rag_template import filled
 from sleipnir.graphs.normal_agent import TurnNode
-from sleipnir.scheduler.agents.memory import SOURCES
+from sleipnir.scheduler.runs.conversation.memory import SOURCES
 from sleipnir.worker.conversation.transcript import Transcript
 from sleipnir.worker.visit.context import Visit
 

@@ -8,8 +8,8 @@ from typing import Any
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.graphs.state import encode
-from sleipnir.scheduler.agents.memory import INSTRUCTIONS, PROMPT, SUMMARY
-from sleipnir.scheduler.agents.rendering import render
+from sleipnir.scheduler.runs.conversation.memory import INSTRUCTIONS, PROMPT, SUMMARY
+from sleipnir.scheduler.runs.conversation.rendering import render
 from sleipnir.scheduler.runs.submit import AGENTS_FACT
 from sleipnir.worker.agents.documents import with_documents
 from sleipnir.worker.agents.texts import sections

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.mcp.config import function_suffix
 from sleipnir.graphs.skills import SkillChoice, UnusableSkill
-from sleipnir.scheduler.agents.notebook import Notebook
+from sleipnir.scheduler.runs.conversation.notebook import Notebook
 from sleipnir.worker.agents.builtin.skills import skill_tools
 from sleipnir.worker.conversation.tool_set import ResolvedTool, Toolset
 

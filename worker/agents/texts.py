@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from sleipnir.graphs.normal_agent import NormalAgent
 from sleipnir.graphs.skills import SkillChoice, choice_of
 from sleipnir.graphs.state import encode
-from sleipnir.scheduler.agents.escalation import Escalation
-from sleipnir.scheduler.agents.todo import TodoList
+from sleipnir.scheduler.runs.conversation.escalation import Escalation
+from sleipnir.scheduler.runs.conversation.todo import TodoList
 
 _TODO_SECTION = """\
 ## Todo list

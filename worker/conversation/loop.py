@@ -16,9 +16,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from sleipnir.graphs.state import encode
-from sleipnir.scheduler.agents.asking import TOO_LARGE_CALL, is_too_large
-from sleipnir.scheduler.agents.loop_check import Bounds
 from sleipnir.scheduler.runs.consent import guard_id
+from sleipnir.scheduler.runs.conversation.asking import TOO_LARGE_CALL, is_too_large
+from sleipnir.scheduler.runs.conversation.loop_check import Bounds
 from sleipnir.scheduler.runs.events import ToolCalled
 from sleipnir.scheduler.runs.model import QUESTION, GuardedCall
 from sleipnir.worker.conversation import cut_replies

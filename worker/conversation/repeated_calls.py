@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sleipnir.scheduler.agents.loop_check import Bounds, Call, alert
+from sleipnir.scheduler.runs.conversation.loop_check import Bounds, Call, alert
 from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.worker.conversation.arguments import parse_arguments
 from sleipnir.worker.llm.client import Message, Reply, ToolCall

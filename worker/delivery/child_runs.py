@@ -13,8 +13,8 @@ from sleipnir.worker.visit.services import SpawnOrder
 
 # Lazy, as few visits start another run.
 with lazy_imports():
-    from sleipnir.scheduler.agents import roster
     from sleipnir.scheduler.runs import submit
+    from sleipnir.scheduler.runs.conversation import roster
 
 _CANCELLED = Failure("cancelled", "cancelled by the agent that had spawned it", None)
 

@@ -19,10 +19,10 @@ from sleipnir.scheduler.runs.model import Begun
 
 # Lazy: only runs of normal agents have conversations.
 with lazy_imports():
-    from sleipnir.scheduler.agents import memory
+    from sleipnir.scheduler.runs.conversation import memory
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.agents.memory import Conversation
+    from sleipnir.scheduler.runs.conversation.memory import Conversation
 
 # Size of the JSON texts; decoded they take a few times as much.
 _KEPT_BYTES = 8 * 1024 * 1024

@@ -16,10 +16,10 @@ from sleipnir.scheduler.store.visits import Visits
 from sleipnir.worker.visit.run_log import head_and_tail
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.agents.escalation import Escalation
-    from sleipnir.scheduler.agents.messages import Letter, Teammate
-    from sleipnir.scheduler.store.agents.escalations import Escalations
-    from sleipnir.scheduler.store.agents.messages import Messages
+    from sleipnir.scheduler.runs.conversation.escalation import Escalation
+    from sleipnir.scheduler.runs.conversation.messages import Letter, Teammate
+    from sleipnir.scheduler.store.conversation.escalations import Escalations
+    from sleipnir.scheduler.store.conversation.messages import Messages
     from sleipnir.worker.conversation.tool_set import Recorder
 
 # For what a model says within a tenth of a second, which is seldom more than a few words.

@@ -11,8 +11,8 @@ from sleipnir.graphs.schema import LlmNode
 from sleipnir.graphs.skills import choice_of
 from sleipnir.graphs.template import render_strict
 from sleipnir.records import dataclass
-from sleipnir.scheduler.agents.loop_check import bounds_at
-from sleipnir.scheduler.agents.notebook import Notebook
+from sleipnir.scheduler.runs.conversation.loop_check import bounds_at
+from sleipnir.scheduler.runs.conversation.notebook import Notebook
 from sleipnir.worker.agents.skills import Skills
 from sleipnir.worker.agents.texts import skill_section
 from sleipnir.worker.conversation.loop import IterationsExhausted, Parked, converse

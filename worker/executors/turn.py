@@ -1,7 +1,7 @@
 """One turn of a normal agent: the model replies, its calls are carried out, the next turn follows.
 
-The conversation is in the state (scheduler/agents/memory.py). While a turn is under way, its reply
-and the results of its calls are in the visit's transcript, as those of an `llm` node are.
+The conversation is in the state (scheduler/runs/conversation/memory.py). While a turn is under way,
+its reply and the results of its calls are in the visit's transcript, as those of an `llm` node are.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.graphs.skills import choice_of
-from sleipnir.scheduler.agents.loop_check import bounds_at
-from sleipnir.scheduler.agents.memory import (
+from sleipnir.scheduler.runs.conversation.loop_check import bounds_at
+from sleipnir.scheduler.runs.conversation.memory import (
     TEXTS,
     Conversation,
     conversation_of,
@@ -23,17 +23,17 @@ from sleipnir.scheduler.agents.memory import (
     texts_of,
     turn_key,
 )
-from sleipnir.scheduler.agents.notebook import Notebook
-from sleipnir.scheduler.agents.progress import standstill, with_notices
+from sleipnir.scheduler.runs.conversation.notebook import Notebook
+from sleipnir.scheduler.runs.conversation.progress import standstill, with_notices
 from sleipnir.scheduler.runs.events import Continued
 from sleipnir.worker.agents.builtin.agents import agent_tools
 from sleipnir.worker.agents.builtin.escalations import open_escalations, told
 from sleipnir.worker.agents.builtin.messages import message_tools
 from sleipnir.worker.agents.builtin.todo import todo_tools
 from sleipnir.worker.agents.builtin.user import ALIASES, asking_limit_s, user_tools
-from sleipnir.worker.agents.children import Children
+from sleipnir.worker.agents.children import SpawnedAgents
 from sleipnir.worker.agents.compression import NOTHING_COMPRESSED, Compressed, compress, too_long
-from sleipnir.worker.agents.dispatch import Dispatcher, with_dispatched
+from sleipnir.worker.agents.dispatch import TaskStarter, with_dispatched
 from sleipnir.worker.agents.documents import lasting_sources, search_warnings
 from sleipnir.worker.agents.prompt import lasting_instructions, opening
 from sleipnir.worker.agents.skills import Skills
@@ -157,8 +157,8 @@ def _toolset(
     )
 
 
-def _dispatcher(visit: Visit[TurnNode], notebook: Notebook, calls: ModelCalls) -> Dispatcher:
-    return Dispatcher(visit, notebook, Children(visit, notebook, calls), calls)
+def _dispatcher(visit: Visit[TurnNode], notebook: Notebook, calls: ModelCalls) -> TaskStarter:
+    return TaskStarter(visit, notebook, SpawnedAgents(visit, notebook, calls), calls)
 
 
 def _told(visit: Visit[TurnNode], notebook: Notebook, calls: ModelCalls, result: Any) -> Any:
@@ -204,7 +204,7 @@ def _stop(
     reminder = None
     if notebook.roster.members:
         _dispatcher(visit, notebook, calls).start_refused()  # one of the children may have ended
-        reminder = Children(visit, notebook, calls).remind(
+        reminder = SpawnedAgents(visit, notebook, calls).remind(
             partial(open_escalations, visit, notebook)
         )
     if reminder is not None:

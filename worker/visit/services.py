@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 if TYPE_CHECKING:
     from sleipnir.graphs.knowledge.bases import DescribedBase
     from sleipnir.graphs.tools.function import Function
-    from sleipnir.scheduler.agents.escalation import Escalation
-    from sleipnir.scheduler.agents.messages import Letter, Teammate
+    from sleipnir.scheduler.runs.conversation.escalation import Escalation
+    from sleipnir.scheduler.runs.conversation.messages import Letter, Teammate
     from sleipnir.scheduler.runs.events import Event
     from sleipnir.scheduler.runs.model import Usage
     from sleipnir.worker.conversation.tool_set import Recorder, Toolset

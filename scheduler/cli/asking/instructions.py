@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.normal_agent import config_of
-from sleipnir.scheduler.agents.memory import INSTRUCTIONS
 from sleipnir.scheduler.cli.terminal import is_terminal
+from sleipnir.scheduler.runs.conversation.memory import INSTRUCTIONS
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client

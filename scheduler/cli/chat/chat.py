@@ -12,8 +12,6 @@ import click
 from sleipnir.graphs.normal_agent import config_of
 from sleipnir.graphs.variables import resolve_variables
 from sleipnir.records import dataclass
-from sleipnir.scheduler.agents.memory import SOURCES
-from sleipnir.scheduler.agents.rendering import render
 from sleipnir.scheduler.cli import exit_codes, run_result
 from sleipnir.scheduler.cli.asking import knowledge
 from sleipnir.scheduler.cli.asking.instructions import with_instructions
@@ -33,17 +31,19 @@ from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.config.machine_facts import machine_facts
 from sleipnir.scheduler.config.user import user_name
 from sleipnir.scheduler.errors import EngineUnreachable, SleipnirError, Terminated
+from sleipnir.scheduler.runs.conversation.memory import SOURCES
+from sleipnir.scheduler.runs.conversation.rendering import render
 from sleipnir.scheduler.runs.labels import LONGEST_VALUE
 from sleipnir.scheduler.runs.model import NO_USAGE, Run, Status
 from sleipnir.scheduler.runs.submit import Request, new_run_id_in
 from sleipnir.scheduler.store.queries.filters import RunFilter
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.agents.sessions import Session
     from sleipnir.scheduler.cli.chat.reader import Reader
     from sleipnir.scheduler.cli.options import Options
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.client.preparation import PreparedAgent
+    from sleipnir.scheduler.runs.conversation.sessions import Session
 
 # The label of all runs of a chat, by which its user's waiting runs are found.
 _LABEL = "chat"

@@ -6,13 +6,13 @@ import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from sleipnir.scheduler.agents.sessions import TEMPORARY
 from sleipnir.scheduler.cli.chat.commands import UnknownCommand
 from sleipnir.scheduler.errors import SleipnirError
+from sleipnir.scheduler.runs.conversation.sessions import TEMPORARY
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.agents.sessions import Session
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.runs.conversation.sessions import Session
 
 _TEMPORARY = f"{TEMPORARY}-"
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sleipnir.graphs.state import Snapshot, encode
-from sleipnir.scheduler.agents.memory import Message, conversation_of, last_text
 from sleipnir.scheduler.cli.formatting import age
+from sleipnir.scheduler.runs.conversation.memory import Message, conversation_of, last_text
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.agents.sessions import Session
+    from sleipnir.scheduler.runs.conversation.sessions import Session
 
 # Of the last message and of the last reply.
 _MOST_CHARACTERS = 300

@@ -44,7 +44,7 @@ class _Last:
     form: AgentForm
 
 
-class Session:
+class DevSession:
     """Runs an agent, and reruns it after each save from the first changed node."""
 
     def __init__(self, client: Client, options: Options, submission: Submission) -> None:

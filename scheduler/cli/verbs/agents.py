@@ -20,11 +20,11 @@ with lazy_imports():
     from sleipnir.graphs import variables
     from sleipnir.graphs.document import loader, references
     from sleipnir.graphs.validator import context
-    from sleipnir.scheduler.agents import rendering
     from sleipnir.scheduler.client import preparation
     from sleipnir.scheduler.config import machine_facts
     from sleipnir.scheduler.doctor import agent_needs
     from sleipnir.scheduler.limits import money
+    from sleipnir.scheduler.runs.conversation import rendering
     from sleipnir.scheduler.views import agents as agents_view
 
 if TYPE_CHECKING:

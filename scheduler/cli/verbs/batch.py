@@ -142,7 +142,9 @@ def batch(options: Options, status: str | None, **parameters: Any) -> int:
     require_place(parameters["record"], parameters["detach"], parameters["replay"])
     processes = settings_of(options).workers or os.cpu_count() or 1
     with open_client(options, workers=not parameters["detach"], processes=processes) as client:
-        return batch_command.run_batch(client, options, batch_command.Call(**parameters), processes)
+        return batch_command.run_batch(
+            client, options, batch_command.BatchCall(**parameters), processes
+        )
 
 
 def _require(parameters: dict[str, Any]) -> None:

@@ -24,4 +24,4 @@ def dev(options: Options, submission: Submission) -> None:
     the two runs are compared. Ctrl-C cancels the current run, or exits if there is none.
     """
     with open_client(options, workers=True) as client:
-        session.Session(client, options, submission).stay()
+        session.DevSession(client, options, submission).stay()

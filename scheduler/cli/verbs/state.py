@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.agents import memory
 from sleipnir.scheduler.cli.arguments import run_argument
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.options import Options, common_options
+from sleipnir.scheduler.runs.conversation import memory
 
 with lazy_imports():
     from sleipnir.scheduler.runs import history

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
-from sleipnir.scheduler.agents.sessions import place_of_session
 from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.client.rerun.agents import (
     SAME,
@@ -31,6 +30,7 @@ from sleipnir.scheduler.limits.commands import LimitCommands
 from sleipnir.scheduler.limits.money import dollars
 from sleipnir.scheduler.limits.records import Used
 from sleipnir.scheduler.runs.child_agents import meaning
+from sleipnir.scheduler.runs.conversation.sessions import place_of_session
 from sleipnir.scheduler.runs.events import RunRetried
 from sleipnir.scheduler.runs.model import Run, RunContext, Status
 from sleipnir.scheduler.runs.submit import context_of_agent, require_fitting, seed_text

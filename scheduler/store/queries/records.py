@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.agents.roster import handle, is_handle
 from sleipnir.scheduler.errors import AmbiguousRun, RunNotFound, RunRemoved
+from sleipnir.scheduler.runs.conversation.roster import handle, is_handle
 from sleipnir.scheduler.runs.failures import NodeFailure, in_order, read_failure
 from sleipnir.scheduler.runs.model import Failure, Run, RunContext, RunRow, Status, Usage
 from sleipnir.scheduler.runs.spending import spent_fields

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from sleipnir.graphs.errors import InvalidAgent
-from sleipnir.scheduler.agents.memory import summary_of
 from sleipnir.scheduler.runs import submit
+from sleipnir.scheduler.runs.conversation.memory import summary_of
 from sleipnir.scheduler.runs.events import StepCommitted
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.conversation.transcript import Transcript

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sleipnir.scheduler.agents.roster import handle
 from sleipnir.scheduler.errors import AnswerRefused
+from sleipnir.scheduler.runs.conversation.roster import handle
 from sleipnir.scheduler.runs.model import QUESTION
 from sleipnir.scheduler.store.keys import run_key
 from tests.support.conversations import converses, results

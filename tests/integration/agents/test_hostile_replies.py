@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from sleipnir.scheduler.agents.messages import LARGEST_BYTES, MOST_UNREAD
-from sleipnir.scheduler.agents.tasks import MOST_TASKS, Task, TaskQueue
-from sleipnir.scheduler.agents.todo import MOST_TODOS, Todo, TodoList
+from sleipnir.scheduler.runs.conversation.messages import LARGEST_BYTES, MOST_UNREAD
+from sleipnir.scheduler.runs.conversation.tasks import MOST_TASKS, Task, TaskQueue
+from sleipnir.scheduler.runs.conversation.todo import MOST_TODOS, Todo, TodoList
 from sleipnir.scheduler.runs.submit import Request as RunRequest
 from sleipnir.scheduler.store.keys import run_key
 from tests.support.conversations import converses, results

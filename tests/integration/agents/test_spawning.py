@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from sleipnir.scheduler.agents.roster import handle
 from sleipnir.scheduler.errors import RunNotFound, SubmissionRefused
+from sleipnir.scheduler.runs.conversation.roster import handle
 from sleipnir.scheduler.runs.events import ChildrenDropped, RunSubmitted
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.store.queries.filters import RunFilter

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sleipnir.scheduler.agents.memory import summary_of
+from sleipnir.scheduler.runs.conversation.memory import summary_of
 from sleipnir.scheduler.store.keys import run_key
 from tests.support.conversations import converses, results
 from tests.support.dying import LOST_S, survives

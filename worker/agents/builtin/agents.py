@@ -9,17 +9,17 @@ from typing import Any
 
 from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.records import dataclass
-from sleipnir.scheduler.agents.escalation import Escalation, pending
-from sleipnir.scheduler.agents.notebook import Notebook
-from sleipnir.scheduler.agents.roster import Member
-from sleipnir.scheduler.agents.tasks import TaskRefused
+from sleipnir.scheduler.runs.conversation.escalation import Escalation, pending
+from sleipnir.scheduler.runs.conversation.notebook import Notebook
+from sleipnir.scheduler.runs.conversation.roster import Member
+from sleipnir.scheduler.runs.conversation.tasks import TaskRefused
 from sleipnir.scheduler.runs.events import Event
 from sleipnir.scheduler.runs.model import Usage
-from sleipnir.worker.agents.builtin.declaring import Parameter, checked
+from sleipnir.worker.agents.builtin.declaring import Param, checked
 from sleipnir.worker.agents.builtin.escalations import escalation_tool, open_escalations
 from sleipnir.worker.agents.builtin.tasks import task_tools
-from sleipnir.worker.agents.children import Children
-from sleipnir.worker.agents.dispatch import Dispatcher
+from sleipnir.worker.agents.children import SpawnedAgents
+from sleipnir.worker.agents.dispatch import TaskStarter
 from sleipnir.worker.conversation.tool_set import (
     CallOutcome,
     Effect,
@@ -39,18 +39,18 @@ def agent_tools(
     visit: Visit[TurnNode], notebook: Notebook, calls: ModelCalls
 ) -> Iterator[ResolvedTool]:
     """Yield the functions for one turn."""
-    children = Children(visit, notebook, calls)
-    dispatcher = Dispatcher(visit, notebook, children, calls)
+    children = SpawnedAgents(visit, notebook, calls)
+    dispatcher = TaskStarter(visit, notebook, children, calls)
     escalations = cache(partial(open_escalations, visit, notebook))
     acts = _Acts(visit, notebook, children, escalations)
-    which = {"id": Parameter("string", "The id that agent__spawn returned.")}
+    which = {"id": Param("string", "The id that agent__spawn returned.")}
     yield checked(
         "agent__spawn",
         "Start another agent. It works by itself, beside you and others; returns its id at once.",
         {
-            "agent": Parameter("string", "The agent's name."),
-            "prompt": Parameter("string", "What it is to do; it sees nothing else of yours."),
-            "task_id": Parameter(
+            "agent": Param("string", "The agent's name."),
+            "prompt": Param("string", "What it is to do; it sees nothing else of yours."),
+            "task_id": Param(
                 "string", "The task it works on, if any.", required=False, numbers=True
             ),
         },
@@ -91,7 +91,7 @@ class _Acts:
 
     visit: Visit[TurnNode]
     notebook: Notebook
-    children: Children
+    children: SpawnedAgents
     # Read once per try: questions asked later wake the visit.
     escalations: Callable[[], Sequence[Escalation]]
 

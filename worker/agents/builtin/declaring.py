@@ -17,7 +17,7 @@ _TYPES: Mapping[str, type] = {"string": str, "array": list}
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class Param:
     """One parameter: a string, an integer, or a list of strings."""
 
     kind: Literal["string", "integer", "array"]
@@ -45,7 +45,7 @@ class Parameter:
 def builtin(
     name: str,
     description: str,
-    parameters: Mapping[str, Parameter],
+    parameters: Mapping[str, Param],
     act: Callable[[Arguments], Any],
     *,
     in_commit: bool = False,
@@ -62,7 +62,7 @@ def builtin(
 def checked(
     name: str,
     description: str,
-    parameters: Mapping[str, Parameter],
+    parameters: Mapping[str, Param],
     act: Callable[[ToolInvocation], CallOutcome],
     *,
     in_commit: bool = False,
@@ -78,7 +78,7 @@ def checked(
     return ResolvedTool(declare(name, description, parameters), call, in_commit=in_commit)
 
 
-def declare(name: str, description: str, parameters: Mapping[str, Parameter]) -> dict[str, Any]:
+def declare(name: str, description: str, parameters: Mapping[str, Param]) -> dict[str, Any]:
     """Return a function's declaration for chat models."""
     properties = {key: parameter.schema() for key, parameter in parameters.items()}
     schema: dict[str, Any] = {"type": "object", "properties": properties}
@@ -88,7 +88,7 @@ def declare(name: str, description: str, parameters: Mapping[str, Parameter]) ->
     return declaration_of(name, description, schema)
 
 
-def misfits(parameters: Mapping[str, Parameter], arguments: Arguments) -> list[str]:
+def misfits(parameters: Mapping[str, Param], arguments: Arguments) -> list[str]:
     """Return what is wrong with arguments; unknown ones are ignored."""
     found = []
     for key, parameter in parameters.items():

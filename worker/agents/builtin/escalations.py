@@ -7,12 +7,12 @@ from typing import Any
 
 from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.records import dataclass
-from sleipnir.scheduler.agents.escalation import Escalation, notified
-from sleipnir.scheduler.agents.notebook import Notebook
 from sleipnir.scheduler.errors import NotWaiting
+from sleipnir.scheduler.runs.conversation.escalation import Escalation, notified
+from sleipnir.scheduler.runs.conversation.notebook import Notebook
 from sleipnir.scheduler.runs.events import Event
 from sleipnir.scheduler.runs.model import Usage
-from sleipnir.worker.agents.builtin.declaring import Parameter, checked
+from sleipnir.worker.agents.builtin.declaring import Param, checked
 from sleipnir.worker.conversation.tool_set import (
     Effect,
     EffectRefused,
@@ -32,8 +32,8 @@ def escalation_tool(visit: Visit[TurnNode]) -> ResolvedTool:
         REPLY,
         "Answer a question of an agent that works for you, one of the pending_escalations.",
         {
-            "escalation_id": Parameter("string", "The question's escalation_id."),
-            "reply": Parameter("string", "The answer: one of its options, or your own words."),
+            "escalation_id": Param("string", "The question's escalation_id."),
+            "reply": Param("string", "The answer: one of its options, or your own words."),
         },
         _Acts(visit).reply,
     )

@@ -7,7 +7,8 @@ from typing import Any
 
 from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.records import dataclass
-from sleipnir.scheduler.agents.messages import (
+from sleipnir.scheduler.errors import InboxFull, NotOpen, NotReachable
+from sleipnir.scheduler.runs.conversation.messages import (
     LARGEST_BYTES,
     MOST_UNREAD,
     Letter,
@@ -15,11 +16,10 @@ from sleipnir.scheduler.agents.messages import (
     delivered,
     unreachable,
 )
-from sleipnir.scheduler.agents.notebook import Notebook
-from sleipnir.scheduler.errors import InboxFull, NotOpen, NotReachable
+from sleipnir.scheduler.runs.conversation.notebook import Notebook
 from sleipnir.scheduler.runs.events import Event
 from sleipnir.scheduler.runs.model import Usage
-from sleipnir.worker.agents.builtin.declaring import Parameter, checked
+from sleipnir.worker.agents.builtin.declaring import Param, checked
 from sleipnir.worker.conversation.tool_set import (
     Effect,
     EffectRefused,
@@ -41,8 +41,8 @@ def message_tools(visit: Visit[TurnNode], notebook: Notebook) -> Iterator[Resolv
         SEND,
         "Send a message to a teammate. It is read when the teammate looks into its inbox.",
         {
-            "id": Parameter("string", "The teammate's agent id."),
-            "message": Parameter("string", "What it is told."),
+            "id": Param("string", "The teammate's agent id."),
+            "message": Param("string", "What it is told."),
         },
         acts.send,
     )

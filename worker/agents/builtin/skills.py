@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from sleipnir.graphs.skills import UnusableSkill
-from sleipnir.worker.agents.builtin.declaring import Arguments, Parameter, builtin
+from sleipnir.worker.agents.builtin.declaring import Arguments, Param, builtin
 from sleipnir.worker.conversation.tool_set import ResolvedTool
 
 
@@ -31,7 +31,7 @@ def skill_tools(skills: Loading) -> Iterator[ResolvedTool]:
         name = arguments["name"]
         return _tried(name, lambda: skills.unload(name))
 
-    name = {"name": Parameter("string", "The name of the skill.")}
+    name = {"name": Param("string", "The name of the skill.")}
     yield builtin(
         "skill__list",
         "List the skills that can be loaded.",

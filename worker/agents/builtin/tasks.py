@@ -6,27 +6,27 @@ from collections.abc import Iterator
 from typing import Any
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.agents.notebook import Notebook
-from sleipnir.scheduler.agents.tasks import Task, TaskRefused, canonical
-from sleipnir.worker.agents.builtin.declaring import Parameter, checked
-from sleipnir.worker.agents.dispatch import Dispatcher, with_dispatched
+from sleipnir.scheduler.runs.conversation.notebook import Notebook
+from sleipnir.scheduler.runs.conversation.tasks import Task, TaskRefused, canonical
+from sleipnir.worker.agents.builtin.declaring import Param, checked
+from sleipnir.worker.agents.dispatch import TaskStarter, with_dispatched
 from sleipnir.worker.conversation.tool_set import ResolvedTool, ToolInvocation
 from sleipnir.worker.tools.call import Completed
 
 CREATE = "agent__task_create"
-_TASK = {"task_id": Parameter("string", "The task's id.", numbers=True)}
+_TASK = {"task_id": Param("string", "The task's id.", numbers=True)}
 _NEW_TASK = {
-    "subject": Parameter("string", "A short title."),
-    "description": Parameter("string", "Details.", required=False),
-    "blocked_by": Parameter(
+    "subject": Param("string", "A short title."),
+    "description": Param("string", "Details.", required=False),
+    "blocked_by": Param(
         "array", "Ids of tasks that must be completed before.", required=False, numbers=True
     ),
-    "agent": Parameter("string", "The agent to start once it may be begun.", required=False),
-    "prompt": Parameter("string", "What that agent is told; required with agent.", required=False),
+    "agent": Param("string", "The agent to start once it may be begun.", required=False),
+    "prompt": Param("string", "What that agent is told; required with agent.", required=False),
 }
 
 
-def task_tools(notebook: Notebook, dispatcher: Dispatcher) -> Iterator[ResolvedTool]:
+def task_tools(notebook: Notebook, dispatcher: TaskStarter) -> Iterator[ResolvedTool]:
     """Yield the functions for one turn."""
     acts = _Acts(notebook, dispatcher)
     yield checked(CREATE, "Put a task into the queue.", _NEW_TASK, acts.create, in_commit=True)
@@ -50,7 +50,7 @@ def task_tools(notebook: Notebook, dispatcher: Dispatcher) -> Iterator[ResolvedT
 @dataclass(frozen=True, slots=True)
 class _Acts:
     notebook: Notebook
-    dispatcher: Dispatcher
+    dispatcher: TaskStarter
 
     def create(self, call: ToolInvocation) -> Completed:
         given = call.arguments

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.agents.notebook import Notebook
-from sleipnir.scheduler.agents.todo import MOST_TODOS, ListFull
-from sleipnir.worker.agents.builtin.declaring import Arguments, Parameter, builtin
+from sleipnir.scheduler.runs.conversation.notebook import Notebook
+from sleipnir.scheduler.runs.conversation.todo import MOST_TODOS, ListFull
+from sleipnir.worker.agents.builtin.declaring import Arguments, Param, builtin
 from sleipnir.worker.conversation.tool_set import ResolvedTool
 
 
 def todo_tools(notebook: Notebook) -> Iterator[ResolvedTool]:
     """Yield the functions, which change one turn's notebook."""
     acts = _Acts(notebook)
-    goal = {"goal": Parameter("string", "What is reached when everything is done.")}
-    task = {"task": Parameter("string", "One thing to do.")}
-    number = {"id": Parameter("integer", "The item's id.")}
+    goal = {"goal": Param("string", "What is reached when everything is done.")}
+    task = {"task": Param("string", "One thing to do.")}
+    number = {"id": Param("integer", "The item's id.")}
     yield builtin("todo__init", "Begin a new, empty todo list.", goal, acts.begin, in_commit=True)
     yield builtin("todo__add", "Add an item to the todo list.", task, acts.add, in_commit=True)
     yield builtin("todo__done", "Mark an item as done.", number, acts.done, in_commit=True)

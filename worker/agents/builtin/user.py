@@ -10,7 +10,7 @@ from typing import Any
 from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.graphs.state import decode
 from sleipnir.records import dataclass
-from sleipnir.scheduler.agents.asking import (
+from sleipnir.scheduler.runs.conversation.asking import (
     PREFIX,
     TOO_LARGE,
     AskKind,
@@ -19,7 +19,7 @@ from sleipnir.scheduler.agents.asking import (
     no_person,
     timed_out,
 )
-from sleipnir.worker.agents.builtin.declaring import Arguments, Parameter, declare, misfits
+from sleipnir.worker.agents.builtin.declaring import Arguments, Param, declare, misfits
 from sleipnir.worker.conversation.tool_set import ResolvedTool, ToolInvocation, Waits
 from sleipnir.worker.llm.client import Message
 from sleipnir.worker.tools.call import Completed
@@ -29,7 +29,7 @@ from sleipnir.worker.visit.outcome import Asked
 # An alias that prompts of other tools use.
 ALIASES = {f"{PREFIX}select": f"{PREFIX}ask"}
 
-_QUESTION = Parameter("string", "What the person is asked.")
+_QUESTION = Param("string", "What the person is asked.")
 _DESCRIPTIONS: dict[AskKind, str] = {
     "ask": "Ask a person to choose one of several options, or to answer in their own words.",
     "confirm": "Ask a person for yes or no.",
@@ -48,7 +48,7 @@ def user_tools(visit: Visit[TurnNode], before: Sequence[Message]) -> Iterator[Re
     for kind, description in _DESCRIPTIONS.items():
         parameters = {"question": _QUESTION}
         if kind in ("ask", "checkbox"):
-            parameters["options"] = Parameter("array", "What there is to choose from.")
+            parameters["options"] = Param("array", "What there is to choose from.")
         name = f"{PREFIX}{kind}"
         tool = _UserTool(visit, kind, parameters, earlier[name])
         yield ResolvedTool(declare(name, description, parameters), tool.call)
@@ -58,7 +58,7 @@ def user_tools(visit: Visit[TurnNode], before: Sequence[Message]) -> Iterator[Re
 class _UserTool:
     visit: Visit[TurnNode]
     kind: AskKind
-    parameters: dict[str, Parameter]
+    parameters: dict[str, Param]
     earlier: int  # calls of the function in earlier turns
 
     def call(self, invocation: ToolInvocation) -> Completed | Waits:

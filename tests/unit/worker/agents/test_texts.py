@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sleipnir.graphs.normal_agent import NormalAgent
-from sleipnir.scheduler.agents.escalation import Escalation
-from sleipnir.scheduler.agents.todo import TodoList
+from sleipnir.scheduler.runs.conversation.escalation import Escalation
+from sleipnir.scheduler.runs.conversation.todo import TodoList
 from sleipnir.worker.agents.texts import continuation, pending, sections, shortening
 
 ALL = NormalAgent(auto_continue=True, can_spawn_agents=True, skills_enabled=True)

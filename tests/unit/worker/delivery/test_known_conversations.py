@@ -9,8 +9,8 @@ import pytest
 
 from sleipnir.graphs.state import Snapshot, encode
 from sleipnir.records import dataclass
-from sleipnir.scheduler.agents import memory
-from sleipnir.scheduler.agents.memory import Conversation, conversation_of, turn_key
+from sleipnir.scheduler.runs.conversation import memory
+from sleipnir.scheduler.runs.conversation.memory import Conversation, conversation_of, turn_key
 from sleipnir.scheduler.runs.model import Begun, RunContext
 from sleipnir.worker.delivery.known_conversations import KnownConversations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sleipnir.scheduler.agents.tasks import Task, TaskQueue, TaskRefused
+from sleipnir.scheduler.runs.conversation.tasks import Task, TaskQueue, TaskRefused
 
 
 def queue(*tasks: tuple[str, list[str]]) -> TaskQueue:

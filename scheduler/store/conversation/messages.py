@@ -14,10 +14,10 @@ from sleipnir.scheduler.store.transitions import Transitions
 
 # Graph agents send no messages.
 with lazy_imports():
-    from sleipnir.scheduler.agents import messages, roster
+    from sleipnir.scheduler.runs.conversation import messages, roster
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.agents.messages import Letter, Teammate
+    from sleipnir.scheduler.runs.conversation.messages import Letter, Teammate
     from sleipnir.scheduler.runs.events import Event
 
 

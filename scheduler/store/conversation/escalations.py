@@ -13,11 +13,11 @@ from sleipnir.scheduler.store.transitions import Transitions
 
 # Only reading runs needs neither.
 with lazy_imports():
-    from sleipnir.scheduler.agents import escalation as escalations
     from sleipnir.scheduler.runs import events
+    from sleipnir.scheduler.runs.conversation import escalation as escalations
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.agents.escalation import Escalation
+    from sleipnir.scheduler.runs.conversation.escalation import Escalation
     from sleipnir.scheduler.runs.events import Event
 
 

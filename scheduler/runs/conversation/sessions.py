@@ -12,8 +12,8 @@ from typing import Any
 
 from sleipnir.graphs.document.finding import printable
 from sleipnir.records import dataclass
-from sleipnir.scheduler.agents.memory import TODOS, carried_over
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.conversation.memory import TODOS, carried_over
 from sleipnir.scheduler.runs.model import Run, Status
 
 # The name that means no session.

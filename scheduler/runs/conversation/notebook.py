@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Any
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.agents.memory import (
+from sleipnir.scheduler.runs.conversation.memory import (
     AGENTS,
     MESSAGES_READ,
     SKILLS,
@@ -17,9 +17,9 @@ from sleipnir.scheduler.agents.memory import (
     tasks_of,
     todos_of,
 )
-from sleipnir.scheduler.agents.roster import NOBODY, Roster
-from sleipnir.scheduler.agents.tasks import TaskQueue
-from sleipnir.scheduler.agents.todo import TodoList
+from sleipnir.scheduler.runs.conversation.roster import NOBODY, Roster
+from sleipnir.scheduler.runs.conversation.tasks import TaskQueue
+from sleipnir.scheduler.runs.conversation.todo import TodoList
 
 
 @dataclass(slots=True)

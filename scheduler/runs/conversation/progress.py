@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from sleipnir.graphs.state import encode
-from sleipnir.scheduler.agents.memory import Message
+from sleipnir.scheduler.runs.conversation.memory import Message
 
 _FAILURES = ("tool_call_error", "tool_call_loop_alert", "isError", "error")
 # Functions of the engine, which refuse in a form of their own.

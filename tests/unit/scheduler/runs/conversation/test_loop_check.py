@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sleipnir.scheduler.agents.loop_check import OF_CHILD, OF_ROOT, Bounds, Call, alert
+from sleipnir.scheduler.runs.conversation.loop_check import OF_CHILD, OF_ROOT, Bounds, Call, alert
 
 SAME, OTHER = Call("f", {"a": 1}), Call("f", {"a": 2})
 

@@ -14,7 +14,7 @@ from sleipnir.scheduler.store.transitions import Transitions
 
 # Runs of graph agents have no memory.
 with lazy_imports():
-    from sleipnir.scheduler.agents import memory
+    from sleipnir.scheduler.runs.conversation import memory
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.events import Event

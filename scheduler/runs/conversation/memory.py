@@ -25,9 +25,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from sleipnir.graphs.state import Snapshot
-from sleipnir.scheduler.agents.roster import Roster
-from sleipnir.scheduler.agents.tasks import TaskQueue
-from sleipnir.scheduler.agents.todo import TodoList
+from sleipnir.scheduler.runs.conversation.roster import Roster
+from sleipnir.scheduler.runs.conversation.tasks import TaskQueue
+from sleipnir.scheduler.runs.conversation.todo import TodoList
 
 Message: TypeAlias = Mapping[str, Any]
 

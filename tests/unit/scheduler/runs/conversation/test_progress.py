@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sleipnir.scheduler.agents.progress import standstill, with_notices
+from sleipnir.scheduler.runs.conversation.progress import standstill, with_notices
 
 FAILED = json.dumps({"tool_call_error": "there is no tool 'wipe'"})
 ALERT = json.dumps({"tool_call_loop_alert": {"error": {}}})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sleipnir.scheduler.agents.asking import answered, chosen
+from sleipnir.scheduler.runs.conversation.asking import answered, chosen
 
 
 @pytest.mark.parametrize(

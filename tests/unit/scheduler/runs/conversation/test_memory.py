@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sleipnir.scheduler.agents.memory import carried_over
+from sleipnir.scheduler.runs.conversation.memory import carried_over
 
 ASKED = {"role": "user", "content": "Tell me."}
 CALLED = {"role": "assistant", "content": "Let me see.", "tool_calls": [{"id": "a"}]}
