@@ -22,6 +22,7 @@ from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.embedded.watchdog import Watched
 from sleipnir.scheduler.errors import SettingInvalid, TransitionRefused
+from sleipnir.scheduler.process.temporary import OwnDirectory, keep_temporary_files
 from sleipnir.scheduler.store import scripts
 from sleipnir.scheduler.store.connection import connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
@@ -29,7 +30,6 @@ from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.keys import QUEUE, machine_queue
 from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.store.run_store import RunStore
-from sleipnir.scheduler.temporary import OwnDirectory, keep_temporary_files
 from sleipnir.worker.app import make_app, register_visits
 from sleipnir.worker.cache_eviction import evict_unused
 from sleipnir.worker.delivery.bundle_cache import BundleCache

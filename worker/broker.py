@@ -13,7 +13,7 @@ from kombu import Connection
 from kombu.transport import TRANSPORT_ALIASES, redis, virtual
 from redis.exceptions import ResponseError
 
-from sleipnir.scheduler.periodic import pause
+from sleipnir.scheduler.process.periodic import pause
 from sleipnir.scheduler.store.connection import is_transient, masked
 from sleipnir.scheduler.store.keys import LANES, TURN_MARK, turns_key
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import monotonic
 
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.scheduler.periodic import repeat
+from sleipnir.scheduler.process.periodic import repeat
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.worker.visit.lease import Leases

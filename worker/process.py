@@ -11,7 +11,7 @@ import warnings
 from sleipnir.scheduler.cli.terminal_output import protect_terminals
 from sleipnir.scheduler.config.settings import load_settings
 from sleipnir.scheduler.errors import SleipnirError
-from sleipnir.scheduler.failpoints import install_requested
+from sleipnir.scheduler.process.failpoints import install_requested
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.bootstrap import serve
 from sleipnir.worker.delivery import run_visit

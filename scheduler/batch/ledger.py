@@ -16,8 +16,8 @@ from typing import Literal, NamedTuple, TypeAlias
 from sleipnir.records import dataclass
 from sleipnir.scheduler.batch.lines import Line
 from sleipnir.scheduler.batch.reported import Reported
+from sleipnir.scheduler.process.temporary import OwnDirectory
 from sleipnir.scheduler.runs.reasons import Reason, ReasonCount
-from sleipnir.scheduler.temporary import OwnDirectory
 
 # open: its run is running; waiting: for a person; over: ended, but not yet reported in order
 State: TypeAlias = Literal["todo", "open", "waiting", "over", "reported"]

@@ -12,8 +12,8 @@ from sleipnir.graphs.schema import AgentNode, Graph, LlmNode
 from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.config.model_table import is_priced
 from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.process.temporary import OwnDirectory
 from sleipnir.scheduler.store.bundles import Bundles
-from sleipnir.scheduler.temporary import OwnDirectory
 
 
 def unpriced_models(agent: PreparedAgent, bundles: Bundles, settings: Settings) -> list[str]:

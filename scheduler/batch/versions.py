@@ -12,8 +12,8 @@ from sleipnir.graphs.bundles.packed import packed_agent
 from sleipnir.graphs.errors import GraphError
 from sleipnir.graphs.schema import AgentNode
 from sleipnir.records import dataclass
+from sleipnir.scheduler.process.temporary import OwnDirectory
 from sleipnir.scheduler.store.bundles import Bundles
-from sleipnir.scheduler.temporary import OwnDirectory
 
 _DEFINITIONS = ("graph.yaml", "config.yaml")
 _PROGRAMS = (".py", ".sh", ".ts", ".js")

@@ -14,7 +14,7 @@ from sleipnir.scheduler.cli.prompts import ask, call_lines, ignore_early
 from sleipnir.scheduler.cli.terminal import Withdrawn, show
 from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.errors import AnswerRefused
-from sleipnir.scheduler.periodic import pause
+from sleipnir.scheduler.process.periodic import pause
 from sleipnir.scheduler.runs.answers import how_to_answer
 from sleipnir.scheduler.runs.events import (
     ChildStarted,

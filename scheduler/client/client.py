@@ -23,6 +23,7 @@ from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.embedded.acceptances import Acceptances
 from sleipnir.scheduler.errors import NotKept, NotOver
+from sleipnir.scheduler.process.temporary import OwnDirectory
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.store.connection import RedisClient, connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
@@ -30,7 +31,6 @@ from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.scheduler.store.run_store import RunStore
-from sleipnir.scheduler.temporary import OwnDirectory
 
 # Most clients only read runs; preparing agents imports these when needed.
 with lazy_imports():

@@ -15,7 +15,7 @@ from typing import Any
 from sleipnir.graphs.document.finding import printable
 from sleipnir.records import dataclass
 from sleipnir.scheduler.doctor.consistency_rules import Violation, violations
-from sleipnir.scheduler.periodic import pause
+from sleipnir.scheduler.process.periodic import pause
 from sleipnir.scheduler.runs.model import RunContext
 from sleipnir.scheduler.runs.snapshot import RunSnapshot, Unreadable
 from sleipnir.scheduler.store.connection import RedisClient

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from sleipnir.errors import SleipnirError
-from sleipnir.scheduler.helper_pool import HelperDied, HelperHangs, HelperPool
+from sleipnir.scheduler.process.helper_pool import HelperDied, HelperHangs, HelperPool
 
 
 class DrawingTooLarge(SleipnirError):

@@ -16,7 +16,7 @@ from time import monotonic
 
 from sleipnir.scheduler.embedded.redis_server import PrivateRedis
 from sleipnir.scheduler.errors import NotKept
-from sleipnir.scheduler.periodic import pause
+from sleipnir.scheduler.process.periodic import pause
 
 # Redis delays writes while a sync is running, by two seconds at most.
 _PUT_OFF_S = 3.0

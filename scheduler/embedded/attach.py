@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.embedded.place import MAX_WAIT_S, Engine, EngineRequest, Place, lock
 from sleipnir.scheduler.errors import EngineUnreachable, Terminated
-from sleipnir.scheduler.periodic import pause
+from sleipnir.scheduler.process.periodic import pause
 
 # Not needed by commands that find their engine running.
 with lazy_imports():

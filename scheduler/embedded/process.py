@@ -31,7 +31,7 @@ from sleipnir.scheduler.embedded.place import MAX_WAIT_S, Engine, EngineRequest,
 from sleipnir.scheduler.embedded.redis_server import PrivateRedis, socket_directory
 from sleipnir.scheduler.embedded.supervisor import ChildProcess, Supervisor, say
 from sleipnir.scheduler.errors import EngineUnreachable
-from sleipnir.scheduler.periodic import pause
+from sleipnir.scheduler.process.periodic import pause
 
 # What a worker needs after its drain to close its files.
 DRAIN_MARGIN_S = 5.0

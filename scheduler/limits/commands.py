@@ -8,7 +8,7 @@ from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.errors import ActionRefused
 from sleipnir.scheduler.limits.records import visit_of
 from sleipnir.scheduler.limits.rules import SCOPES, Rules, known_name, parse_change, parse_place
-from sleipnir.scheduler.periodic import pause
+from sleipnir.scheduler.process.periodic import pause
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
 from sleipnir.scheduler.store.run_store import RunStore
 

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from sleipnir.graphs.state import encode
-from sleipnir.scheduler.helper_pool import HelperDied, HelperHangs, HelperPool
+from sleipnir.scheduler.process.helper_pool import HelperDied, HelperHangs, HelperPool
 from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S, checking
 from sleipnir.scheduler.schema_checks.checking import Misfit, SchemaInvalid, Unchecked
 

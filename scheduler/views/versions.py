@@ -19,8 +19,8 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.client.preparation import Preparation
 from sleipnir.scheduler.client.rerun.agents import current_reference
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.process.temporary import OwnDirectory
 from sleipnir.scheduler.store.clock import to_rfc3339
-from sleipnir.scheduler.temporary import OwnDirectory
 from sleipnir.scheduler.views import agents
 from sleipnir.scheduler.views.documents import Document
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sleipnir.graphs.schema import ScriptNode
-from sleipnir.scheduler.periodic import pause
+from sleipnir.scheduler.process.periodic import pause
 from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.worker.bench.agents import ASKING, AT_ONCE, FOLLOWER, LEADER, PAUSES_MS, TALKER
 from sleipnir.worker.executors import EXECUTORS

@@ -13,7 +13,7 @@ from pathlib import Path
 from time import perf_counter
 
 from sleipnir.graphs.tools.reader import read_tool_file
-from sleipnir.scheduler.periodic import pause
+from sleipnir.scheduler.process.periodic import pause
 from sleipnir.worker.bench.arena import CALL_MS, CALLERS, Arena, open_arena
 from sleipnir.worker.bench.rows import Row, Sample, interleaved, row
 from sleipnir.worker.tools.call import call_function

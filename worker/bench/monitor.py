@@ -17,7 +17,7 @@ from time import perf_counter
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.monitor_key import monitor_key
-from sleipnir.scheduler.periodic import pause
+from sleipnir.scheduler.process.periodic import pause
 from sleipnir.scheduler.runs.events import QuestionAsked
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.keys import run_key

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from sleipnir.scheduler.periodic import pause
+from sleipnir.scheduler.process.periodic import pause
 from sleipnir.scheduler.runs.events import QuestionAsked
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.keys import run_key

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from time import perf_counter
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.periodic import pause
+from sleipnir.scheduler.process.periodic import pause
 
 # One client may ask for 50 pages a second.
 _PACE_S = 0.025

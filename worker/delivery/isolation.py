@@ -21,9 +21,9 @@ from time import monotonic
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.process.temporary import scratch
 from sleipnir.scheduler.runs.model import Lease
 from sleipnir.scheduler.store.run_store import RunStore
-from sleipnir.scheduler.temporary import scratch
 from sleipnir.worker.masking import mask
 from sleipnir.worker.sandbox import programs
 from sleipnir.worker.sandbox.child_process import GRACE_S

@@ -17,8 +17,8 @@ from sleipnir.graphs.variables import environment_name
 from sleipnir.scheduler.config.directories import config_dir
 from sleipnir.scheduler.config.secrets import hidden
 from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable
+from sleipnir.scheduler.process.temporary import scratch
 from sleipnir.scheduler.runs.failures import cause_first
-from sleipnir.scheduler.temporary import scratch
 from sleipnir.worker.executors.updates import update_state
 from sleipnir.worker.sandbox import typescript
 from sleipnir.worker.sandbox.child_process import (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.periodic import pause
+from sleipnir.scheduler.process.periodic import pause
 from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.knowledge.embedding import BATCH_SIZE, BatchFailed, Embedder

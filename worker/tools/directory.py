@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sleipnir.graphs.files import UnusableFile, open_plain
 from sleipnir.records import dataclass
-from sleipnir.scheduler.temporary import scratch
+from sleipnir.scheduler.process.temporary import scratch
 
 # Code that another program has compiled into a bash file, for its own use.
 _COMPILED = re.compile(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
 
-from sleipnir.scheduler.periodic import repeat
+from sleipnir.scheduler.process.periodic import repeat
 from sleipnir.scheduler.runs.model import Lease
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.visit.cancellation import Cancellation

@@ -21,7 +21,7 @@ from sleipnir.scheduler.cli.many.filters import (
 )
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.paging import cursor_option, limit_option
-from sleipnir.scheduler.periodic import pause
+from sleipnir.scheduler.process.periodic import pause
 
 with lazy_imports():
     from sleipnir.scheduler.cli import paging, run_result

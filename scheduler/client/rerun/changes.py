@@ -27,8 +27,8 @@ from sleipnir.graphs.schema import (
     SkillFields,
 )
 from sleipnir.records import dataclass
+from sleipnir.scheduler.process.temporary import OwnDirectory
 from sleipnir.scheduler.runs.model import Checkpoint
-from sleipnir.scheduler.temporary import OwnDirectory
 
 # Graph fields that no node depends on, or that are compared separately.
 _OF_NO_NODE = {

@@ -12,7 +12,7 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.client.rerun.agents import CURRENT, current_reference
 from sleipnir.scheduler.client.rerun.retry import RetryRequest, retry_run
 from sleipnir.scheduler.errors import EngineUnreachable, SleipnirError
-from sleipnir.scheduler.periodic import pause
+from sleipnir.scheduler.process.periodic import pause
 from sleipnir.scheduler.runs.model import FINAL, Run, Status
 from sleipnir.scheduler.runs.reasons import Reason, reason_of
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from sleipnir.scheduler.temporary import OwnDirectory, keep_temporary_files, scratch
+from sleipnir.scheduler.process.temporary import OwnDirectory, keep_temporary_files, scratch
 from tests.support.mcp import ROOT
 
 LIVES = """
 import sys
-from sleipnir.scheduler.temporary import OwnDirectory
+from sleipnir.scheduler.process.temporary import OwnDirectory
 own = OwnDirectory()
 (own.path / "sealed").mkdir()
 (own.path / "sealed" / "file").touch()

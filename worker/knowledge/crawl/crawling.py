@@ -16,7 +16,7 @@ from sleipnir.graphs.functions.lib.sleipnir.web import FetchError, Request, Resp
 from sleipnir.graphs.knowledge.sources import SourceError
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
-from sleipnir.scheduler.periodic import pause
+from sleipnir.scheduler.process.periodic import pause
 from sleipnir.worker.knowledge.crawl import github
 from sleipnir.worker.knowledge.crawl.scope import CrawlScope
 from sleipnir.worker.knowledge.reading.documents import SourceText

@@ -30,7 +30,7 @@ from sleipnir.scheduler.limits.records import (
     visit_of,
 )
 from sleipnir.scheduler.limits.rules import Budget, Rules, names_of
-from sleipnir.scheduler.periodic import repeat
+from sleipnir.scheduler.process.periodic import repeat
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.rate_limiter import LEASE_S, RateLimiter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from sleipnir.scheduler.periodic import repeat
+from sleipnir.scheduler.process.periodic import repeat
 
 LIMIT_S = 60
 
