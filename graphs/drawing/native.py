@@ -1,7 +1,7 @@
 """What native code does for drawings: it places boxes and arrows, and renders pixels.
 
 It holds the interpreter until it is done, which takes minutes for some graphs. So processes that do
-anything else leave it to others that can be stopped, as `sleipnir.scheduler.drawing` does.
+anything else leave it to others that can be stopped, as `sleipnir.scheduler.process.drawing` does.
 """
 
 from __future__ import annotations

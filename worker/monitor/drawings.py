@@ -21,7 +21,7 @@ from sleipnir.graphs.drawing.page import lay_out
 from sleipnir.graphs.schema import Graph
 from sleipnir.records import dataclass
 from sleipnir.scheduler.client import Client
-from sleipnir.scheduler.drawing.processes import DrawingProcesses, DrawingTooLarge
+from sleipnir.scheduler.process.drawing.processes import DrawingProcesses, DrawingTooLarge
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.versions import AgentVersion

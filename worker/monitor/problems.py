@@ -12,7 +12,6 @@ from tornado.web import HTTPError
 
 from sleipnir.graphs.errors import AgentNotFound, AmbiguousAgent, BundleError, InvalidAgent
 from sleipnir.records import dataclass
-from sleipnir.scheduler.drawing.processes import DrawingTooLarge
 from sleipnir.scheduler.errors import (
     ActionRefused,
     AmbiguousRun,
@@ -28,6 +27,7 @@ from sleipnir.scheduler.errors import (
     SubmissionRefused,
     TransitionRefused,
 )
+from sleipnir.scheduler.process.drawing.processes import DrawingTooLarge
 from sleipnir.scheduler.store.connection import describe
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.views.visits import NoSuchMap

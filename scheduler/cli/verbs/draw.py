@@ -19,7 +19,7 @@ with lazy_imports():
     from sleipnir.graphs import drawing
     from sleipnir.graphs.document import loader
     from sleipnir.graphs.validator import scripts
-    from sleipnir.scheduler.drawing import processes
+    from sleipnir.scheduler.process.drawing import processes
     from sleipnir.scheduler.views import graph
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from sleipnir.graphs.drawing import outline_of
-from sleipnir.scheduler.drawing.processes import DrawingTooLarge
+from sleipnir.scheduler.process.drawing.processes import DrawingTooLarge
 from sleipnir.scheduler.views.versions import AgentVersion
 from sleipnir.worker.monitor import drawings as monitor_drawings
 from sleipnir.worker.monitor.drawings import DrawingNotReady, Drawings

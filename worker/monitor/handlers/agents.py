@@ -10,8 +10,8 @@ from typing import Any
 
 from sleipnir.graphs.drawing.page import NodeMark, to_page_svg
 from sleipnir.records import dataclass
-from sleipnir.scheduler.drawing.processes import DrawingTooLarge
 from sleipnir.scheduler.errors import SleipnirError
+from sleipnir.scheduler.process.drawing.processes import DrawingTooLarge
 from sleipnir.scheduler.views import agents, limits, submission, versions
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.submission import AcceptedRun, WantedRun

@@ -17,7 +17,7 @@ from sleipnir.scheduler.cli import run_page
 from sleipnir.scheduler.cli.terminal_output import unstyled
 from sleipnir.scheduler.client.rerun.words import word_diff
 from sleipnir.scheduler.client.steer import ANY_MACHINE
-from sleipnir.scheduler.drawing.processes import DrawingTooLarge
+from sleipnir.scheduler.process.drawing.processes import DrawingTooLarge
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.runs.recording import FINISH_NOTES
 from sleipnir.scheduler.store.machines import Machines

@@ -24,7 +24,7 @@ class DrawingProcesses:
 
     def __init__(self, limit_s: float, size: int = 1) -> None:
         self._limit_s = limit_s
-        self._pool = HelperPool("sleipnir.scheduler.drawing.helper", size)
+        self._pool = HelperPool("sleipnir.scheduler.process.drawing.helper", size)
 
     def __enter__(self) -> Self:
         return self

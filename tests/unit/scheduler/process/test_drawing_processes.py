@@ -9,7 +9,7 @@ import pytest
 
 from sleipnir.graphs.drawing import native, outline_of
 from sleipnir.graphs.drawing.layout import place
-from sleipnir.scheduler.drawing.processes import DrawingProcesses, DrawingTooLarge
+from sleipnir.scheduler.process.drawing.processes import DrawingProcesses, DrawingTooLarge
 from tests.support.dense_graphs import dense
 from tests.support.graphs import make_graph
 from tests.support.wait import wait_until
