@@ -37,9 +37,9 @@ with lazy_imports():
     from sleipnir.graphs.bundles import archive, packed
     from sleipnir.graphs.drawing import outline as outlines
     from sleipnir.graphs.validator import scripts
+    from sleipnir.scheduler.client.limits import budget_check
     from sleipnir.scheduler.config import settings as configuration
     from sleipnir.scheduler.embedded import attach as embedded
-    from sleipnir.scheduler.limits import budget_check
     from sleipnir.scheduler.runs import submit as submission
     from sleipnir.scheduler.store.clients import translating as clients
 
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from sleipnir.graphs.document.references import AgentSearch
     from sleipnir.graphs.drawing.outline import Outline
     from sleipnir.graphs.schema import Graph
+    from sleipnir.scheduler.client.limits.budget_check import BudgetCheck
     from sleipnir.scheduler.client.preparation import PreparedAgent
-    from sleipnir.scheduler.limits.budget_check import BudgetCheck
     from sleipnir.scheduler.runs.submit import Request
 
 

@@ -15,7 +15,7 @@ from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.run_store import RunStore
 
 with lazy_imports():
-    from sleipnir.scheduler.limits import report as limit_report
+    from sleipnir.scheduler.client.limits import report as limit_report
     from sleipnir.scheduler.runs import answers
 
 if TYPE_CHECKING:

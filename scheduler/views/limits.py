@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.client.limits.commands import LimitCommands
+from sleipnir.scheduler.client.limits.report import report
 from sleipnir.scheduler.errors import SettingInvalid
-from sleipnir.scheduler.limits.commands import LimitCommands
 from sleipnir.scheduler.limits.records import visit_of
-from sleipnir.scheduler.limits.report import report
 from sleipnir.scheduler.limits.rules import SCOPES, UNLIMITED
 from sleipnir.scheduler.views.documents import Document
 

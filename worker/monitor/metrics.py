@@ -16,9 +16,9 @@ from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Met
 from prometheus_client.registry import Collector
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.client.limits.commands import LimitCommands
+from sleipnir.scheduler.client.limits.report import Report, report, scope_of
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.scheduler.limits.commands import LimitCommands
-from sleipnir.scheduler.limits.report import Report, report, scope_of
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.keys import QUEUE
 from sleipnir.scheduler.store.machines import Machines, WorkerState

@@ -18,13 +18,14 @@ with lazy_imports():
     from sleipnir.scheduler.cli import run_result
     from sleipnir.scheduler.cli.many import audit
     from sleipnir.scheduler.cli.tables import limits as limit_table
-    from sleipnir.scheduler.limits import commands as limit_commands
-    from sleipnir.scheduler.limits import money, report, rules
+    from sleipnir.scheduler.client.limits import commands as limit_commands
+    from sleipnir.scheduler.client.limits import report
+    from sleipnir.scheduler.limits import money, rules
     from sleipnir.scheduler.store import rate_limiter
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.limits.commands import LimitCommands
-    from sleipnir.scheduler.limits.report import Report
+    from sleipnir.scheduler.client.limits.commands import LimitCommands
+    from sleipnir.scheduler.client.limits.report import Report
 
 
 def _complete_names(

@@ -18,11 +18,11 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     from sleipnir.graphs.schema import Graph
+    from sleipnir.scheduler.client.limits.budget_check import BudgetCheck
     from sleipnir.scheduler.client.preparation import PreparedAgent
     from sleipnir.scheduler.client.rerun.difference import Difference
     from sleipnir.scheduler.client.rerun.many import Retried, RunSelection
     from sleipnir.scheduler.client.rerun.retry import RetryRequest
-    from sleipnir.scheduler.limits.budget_check import BudgetCheck
     from sleipnir.scheduler.store.queries.filters import RunFilter
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
+from sleipnir.scheduler.client.limits.commands import LimitCommands
 from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.client.rerun.agents import (
     SAME,
@@ -26,7 +27,6 @@ from sleipnir.scheduler.errors import (
     RunNotFound,
     SubmissionRefused,
 )
-from sleipnir.scheduler.limits.commands import LimitCommands
 from sleipnir.scheduler.limits.money import dollars
 from sleipnir.scheduler.limits.records import Used
 from sleipnir.scheduler.runs.child_agents import meaning

@@ -1,4 +1,4 @@
-"""`python -m sleipnir.scheduler.process.drawing.helper`: the process that lays out and renders drawings.
+"""`python -m sleipnir.scheduler.process.drawing.helper`: lays out and renders drawings.
 
 Native code cannot be interrupted, so the limit of CPU time kills the process. That also ends a
 process whose caller is gone.

@@ -24,7 +24,7 @@ def test_the_manual_shows_sets_and_lifts_limits(
     monkeypatch.setenv("SLEIPNIR_MODELS", json.dumps(budgets))
     monkeypatch.setenv("SLEIPNIR_REDIS_URL", redis_server.url)
     # No worker is there to learn of a change.
-    monkeypatch.setattr("sleipnir.scheduler.limits.commands._KNOWN_AFTER_S", 0)
+    monkeypatch.setattr("sleipnir.scheduler.client.limits.commands._KNOWN_AFTER_S", 0)
     (commands,) = blocks("limits.md", "sh")
     calls = [shlex.split(line, comments=True) for line in commands.splitlines()]
 

@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from sleipnir.scheduler.client import Client
+from sleipnir.scheduler.client.limits.commands import LimitCommands
+from sleipnir.scheduler.client.limits.report import report
 from sleipnir.scheduler.errors import BudgetUsedUp
-from sleipnir.scheduler.limits.commands import LimitCommands
-from sleipnir.scheduler.limits.report import report
 from sleipnir.scheduler.runs.events import ReplyLimited
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.llm.caller import Caller

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from sleipnir.scheduler.limits.commands import LimitCommands
+from sleipnir.scheduler.client.limits.commands import LimitCommands
 from sleipnir.scheduler.store.keys import AUDIT
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from tests.support.engine import Engine

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sleipnir.scheduler.limits.commands import LimitCommands
+from sleipnir.scheduler.client.limits.commands import LimitCommands
 from sleipnir.scheduler.store.connection import connect
 from sleipnir.scheduler.store.keys import CHANGES, partition_of, watched_key
 from sleipnir.scheduler.store.machines import Machines, WorkerState

@@ -11,7 +11,7 @@ from functools import partial
 import redis
 from prometheus_client.registry import CollectorRegistry
 
-from sleipnir.scheduler.limits.commands import LimitCommands
+from sleipnir.scheduler.client.limits.commands import LimitCommands
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.scheduler.store.queries.engine import QueueState
 from sleipnir.worker.monitor.metrics import EngineMetrics, StandingQueues

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sleipnir.scheduler.limits.commands import LimitCommands
+from sleipnir.scheduler.client.limits.commands import LimitCommands
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.scheduler.store.queries import indexes

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from sleipnir.scheduler.cli.app import cli
-from sleipnir.scheduler.limits.report import report
+from sleipnir.scheduler.client.limits.report import report
 from sleipnir.scheduler.limits.rules import Rules
 from sleipnir.scheduler.store.clock import RedisClock
 from tests.support.conversations import converses

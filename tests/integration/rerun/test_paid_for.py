@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from sleipnir.scheduler.cli.app import cli
+from sleipnir.scheduler.client.limits.commands import LimitCommands
+from sleipnir.scheduler.client.limits.report import report
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.limits.commands import LimitCommands
-from sleipnir.scheduler.limits.report import report
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
 from tests.support.model_server import ModelServer, calls, fails, says

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from sleipnir.scheduler.limits.report import BudgetLine, LimitLine, PauseLine
+from sleipnir.scheduler.client.limits.report import BudgetLine, LimitLine, PauseLine
 from sleipnir.worker.monitor.api.records import (
     AgedQuestionDocument,
     AgentFileDocument,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sleipnir.scheduler.cli.tables import limits as limit_table
+from sleipnir.scheduler.client.limits import report
+from sleipnir.scheduler.client.limits.commands import LimitCommands
 from sleipnir.scheduler.errors import SettingInvalid, SleipnirError
-from sleipnir.scheduler.limits import report
-from sleipnir.scheduler.limits.commands import LimitCommands
 from sleipnir.scheduler.limits.rules import BUDGET_SETTINGS, LIMIT_SETTINGS, SCOPES
 from sleipnir.scheduler.views import limits
 from sleipnir.scheduler.views.documents import Document

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from time import monotonic
 
+from sleipnir.scheduler.client.limits.commands import LimitCommands
 from sleipnir.scheduler.errors import BudgetUsedUp
-from sleipnir.scheduler.limits.commands import LimitCommands
 from sleipnir.scheduler.limits.records import owner_of
 from sleipnir.scheduler.limits.rules import Budget
 from sleipnir.scheduler.store.run_store import RunStore
