@@ -2,7 +2,7 @@
 
     with lazy_imports():
         import graphlay
-        from sleipnir.scheduler.cli import run_page
+        from sleipnir.scheduler.views.text import run_page
 
 Modules only, not names from them. Type checkers and import contracts see ordinary imports. Python
 3.15 has `lazy import` for this. `made_when_used` is for objects that would import such modules.

@@ -8,11 +8,11 @@ import os
 import sys
 import warnings
 
-from sleipnir.scheduler.cli.terminal_output import protect_terminals
 from sleipnir.scheduler.config.settings import load_settings
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.process.failpoints import install_requested
 from sleipnir.scheduler.store.run_store import RunStore
+from sleipnir.scheduler.views.text.terminal_output import protect_terminals
 from sleipnir.worker.bootstrap import serve
 from sleipnir.worker.delivery import run_visit
 

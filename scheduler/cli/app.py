@@ -21,8 +21,8 @@ from click.shell_completion import CompletionItem
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.endings import end_by, hear_termination, leave, minding_readers
 from sleipnir.scheduler.cli.options import engine_options
-from sleipnir.scheduler.cli.terminal_output import protect_terminals
 from sleipnir.scheduler.errors import Terminated
+from sleipnir.scheduler.views.text.terminal_output import protect_terminals
 
 with lazy_imports():
     from sleipnir.scheduler.cli import exit_codes

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from sleipnir.scheduler.cli.asking.answering import give
 from sleipnir.scheduler.cli.connect import lacking_process
 from sleipnir.scheduler.cli.narration.narrator import Narrator
-from sleipnir.scheduler.cli.prompts import ask, call_lines, ignore_early
+from sleipnir.scheduler.cli.prompts import ask, ignore_early
 from sleipnir.scheduler.cli.terminal import Withdrawn, show
-from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.errors import AnswerRefused
 from sleipnir.scheduler.process.periodic import pause
 from sleipnir.scheduler.runs.answers import how_to_answer
@@ -27,6 +26,8 @@ from sleipnir.scheduler.runs.events import (
 )
 from sleipnir.scheduler.runs.model import Question, Run, Status
 from sleipnir.scheduler.store.connection import retry_aloud
+from sleipnir.scheduler.views.text.formatting import call_lines
+from sleipnir.scheduler.views.text.terminal_output import printable
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.cli.options import Options

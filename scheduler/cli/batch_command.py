@@ -35,7 +35,6 @@ from sleipnir.scheduler.cli.batches.budget import require_prices
 from sleipnir.scheduler.cli.batches.input import STDIN, InputFile, load
 from sleipnir.scheduler.cli.connect import say_what_is_left, settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
-from sleipnir.scheduler.cli.formatting import amount, usd
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.progress import Display, WorkerWatch, final_lines
 from sleipnir.scheduler.cli.recording_flags import (
@@ -45,7 +44,6 @@ from sleipnir.scheduler.cli.recording_flags import (
 )
 from sleipnir.scheduler.cli.run_result import print_json
 from sleipnir.scheduler.cli.submission import live_tools, variables_from_environment
-from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.errors import SleipnirError, Terminated
@@ -55,6 +53,8 @@ from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.connection import RETRY_OUTAGE
 from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.views.batches import STATUSES, batch_page
+from sleipnir.scheduler.views.text.formatting import amount, usd
+from sleipnir.scheduler.views.text.terminal_output import printable
 
 # Enough that no worker runs idle; runs waiting in the queue cost nothing.
 _IN_FLIGHT_PER_SLOT = 2

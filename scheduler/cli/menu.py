@@ -16,10 +16,10 @@ from dataclasses import replace
 import click
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.cli.formatting import first_line
 from sleipnir.scheduler.cli.terminal import keys_unbuffered, read_input
-from sleipnir.scheduler.cli.terminal_output import control, printable, shortened, style
 from sleipnir.scheduler.runs.answers import nearest_option
+from sleipnir.scheduler.views.text.formatting import first_line
+from sleipnir.scheduler.views.text.terminal_output import control, printable, shortened, style
 
 OTHER = "another answer …"
 

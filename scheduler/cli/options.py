@@ -12,7 +12,7 @@ import click
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
-from sleipnir.scheduler.cli.terminal_output import PLAIN
+from sleipnir.scheduler.views.text.terminal_output import PLAIN
 
 with lazy_imports():
     from sleipnir.scheduler.cli import exit_codes

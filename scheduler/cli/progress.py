@@ -14,9 +14,9 @@ import click
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.connect import lacking_process
-from sleipnir.scheduler.cli.formatting import age, cost, tokens
 from sleipnir.scheduler.cli.options import Options
-from sleipnir.scheduler.cli.terminal_output import printable, shortened
+from sleipnir.scheduler.views.text.formatting import age, cost, tokens
+from sleipnir.scheduler.views.text.terminal_output import printable, shortened
 
 # Needed only on terminals.
 with lazy_imports():

@@ -9,10 +9,10 @@ from functools import partial
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.terminal import read_line, rows_of, show, typed_so_far
-from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.runs.answers import satisfies
 from sleipnir.scheduler.runs.consent import consent
 from sleipnir.scheduler.runs.model import Question
+from sleipnir.scheduler.views.text.formatting import call_lines
 
 with lazy_imports():
     from sleipnir.scheduler.cli import menu
@@ -67,12 +67,6 @@ def _ask_by_menu(question: Question, is_open: Callable[[], bool]) -> str | None:
         rows += 1
     chosen = menu.choose(question.options, is_open, above=rows, several=several)
     return json.dumps(chosen, ensure_ascii=False) if isinstance(chosen, list) else chosen
-
-
-def call_lines(question: Question) -> list[str]:
-    """Return the guarded call that a question is about, in full; nothing for other questions."""
-    call = question.guarded_call
-    return [] if call is None else ["call:", *printable(call.to_text()).split("\n")]
 
 
 def ask_for_text(question: Question, echo: Echo, read: ReadLine) -> str:

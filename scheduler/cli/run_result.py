@@ -13,13 +13,13 @@ import click
 from sleipnir.scheduler.cli.attach import Attachment, explain
 from sleipnir.scheduler.cli.connect import say_run_goes_on
 from sleipnir.scheduler.cli.exit_codes import ExitCode, exit_code_of
-from sleipnir.scheduler.cli.formatting import headline, place_of_failure
 from sleipnir.scheduler.cli.terminal import is_terminal
-from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.errors import RunNotFound, Terminated
 from sleipnir.scheduler.runs.history import node_times
 from sleipnir.scheduler.runs.model import Failure, Question, Run, Status
 from sleipnir.scheduler.views.documents import Document, run_document
+from sleipnir.scheduler.views.text.formatting import headline, place_of_failure
+from sleipnir.scheduler.views.text.terminal_output import printable
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.cli.options import Options

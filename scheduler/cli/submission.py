@@ -29,8 +29,8 @@ from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.recording_flags import OWN, REPLAYED, GivenRecording, given_recording
 from sleipnir.scheduler.cli.terminal import is_terminal, read_line
-from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.views.text.terminal_output import printable
 
 with lazy_imports():
     from sleipnir.scheduler.cli import run_result

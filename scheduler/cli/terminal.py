@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import click
 
-from sleipnir.scheduler.cli.terminal_output import printable, width_of
+from sleipnir.scheduler.views.text.terminal_output import printable, width_of
 
 # How often to check a question that may be answered elsewhere meanwhile.
 _LOOK_S = 1.0

@@ -14,12 +14,12 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.run_result import print_json
-from sleipnir.scheduler.cli.terminal_output import printable, style
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.errors import Terminated
 from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.scheduler.testing.cases import Case, read_all_cases
 from sleipnir.scheduler.testing.running import CaseSession, Result
+from sleipnir.scheduler.views.text.terminal_output import printable, style
 
 _RULE_WIDTH = 79
 

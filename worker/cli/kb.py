@@ -14,19 +14,20 @@ from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import complete_agents
 from sleipnir.scheduler.cli.connect import open_client, search_of, settings_of
 from sleipnir.scheduler.cli.options import Options, common_options
-from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.process.periodic import pause
 from sleipnir.scheduler.store.keys import new_run_id
+from sleipnir.scheduler.views.text.terminal_output import printable
 
 with lazy_imports():
     from sleipnir.graphs import errors as graph_errors
     from sleipnir.graphs.document import loader
     from sleipnir.graphs.knowledge import bases
-    from sleipnir.scheduler.cli import formatting, progress, terminal
+    from sleipnir.scheduler.cli import progress, terminal
     from sleipnir.scheduler.cli.asking import knowledge as knowledge_questions
     from sleipnir.scheduler.client.knowledge import plans as knowledge_plans
     from sleipnir.scheduler.runs import events
     from sleipnir.scheduler.store.knowledge import indexes as store
+    from sleipnir.scheduler.views.text import formatting
     from sleipnir.worker.knowledge import agent_base, by_hand, root_build
     from sleipnir.worker.knowledge import errors as knowledge_errors
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from sleipnir.graphs.tools.function import Function
-from sleipnir.scheduler.cli.formatting import first_line
-from sleipnir.scheduler.cli.terminal_output import printable, style
+from sleipnir.scheduler.views.text.formatting import first_line
+from sleipnir.scheduler.views.text.terminal_output import printable, style
 from sleipnir.worker.mcp.functions import McpFunction
 
 AnyFunction: TypeAlias = Function | McpFunction

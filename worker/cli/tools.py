@@ -21,7 +21,7 @@ from sleipnir.scheduler.cli.connect import search_of, settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.terminal import is_terminal, read_line, show, typed_so_far
-from sleipnir.scheduler.cli.terminal_output import printable
+from sleipnir.scheduler.views.text.terminal_output import printable
 
 with lazy_imports():
     from sleipnir.graphs.document import loader

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from sleipnir.graphs.errors import BundleError
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.many import audit
-from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.runs.model import Question
+from sleipnir.scheduler.views.text.terminal_output import printable
 
 # Needed only for answers that are none of the options.
 with lazy_imports():

@@ -18,10 +18,10 @@ from sleipnir.scheduler.batch.reading import decoded_stream
 from sleipnir.scheduler.cli.connect import settings_of
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.progress import StepDisplay
-from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.runs.submit import Request
+from sleipnir.scheduler.views.text.terminal_output import printable
 
 STDIN = "-"
 # Spellings of a tab, which is hard to type in a shell.

@@ -23,11 +23,9 @@ from sleipnir.scheduler.cli.chat.reader import EarlyInput
 from sleipnir.scheduler.cli.chat.recap import recap
 from sleipnir.scheduler.cli.connect import say_run_goes_on
 from sleipnir.scheduler.cli.exit_codes import ExitCode
-from sleipnir.scheduler.cli.formatting import cost, first_line, tokens
 from sleipnir.scheduler.cli.narration.narrator import Narrator
 from sleipnir.scheduler.cli.submission import variable_values
 from sleipnir.scheduler.cli.terminal import is_terminal
-from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.config.machine_facts import machine_facts
 from sleipnir.scheduler.config.user import user_name
 from sleipnir.scheduler.errors import EngineUnreachable, SleipnirError, Terminated
@@ -37,6 +35,8 @@ from sleipnir.scheduler.runs.labels import LONGEST_VALUE
 from sleipnir.scheduler.runs.model import NO_USAGE, Run, Status
 from sleipnir.scheduler.runs.submit import Request, new_run_id_in
 from sleipnir.scheduler.store.queries.filters import RunFilter
+from sleipnir.scheduler.views.text.formatting import cost, first_line, tokens
+from sleipnir.scheduler.views.text.terminal_output import printable
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.cli.chat.reader import Reader

@@ -10,7 +10,6 @@ import click
 from sleipnir.scheduler.cli.chat.word_wrap import WordWrap
 from sleipnir.scheduler.cli.narration.narrator import Narrator
 from sleipnir.scheduler.cli.options import Options
-from sleipnir.scheduler.cli.terminal_output import control, printable, shortened, style
 from sleipnir.scheduler.runs.events import (
     ChildStarted,
     Event,
@@ -23,6 +22,7 @@ from sleipnir.scheduler.runs.events import (
     ToolCalled,
 )
 from sleipnir.scheduler.runs.narration import render
+from sleipnir.scheduler.views.text.terminal_output import control, printable, shortened, style
 
 _WARNING = "▸ warning "
 _THINKING = "…"

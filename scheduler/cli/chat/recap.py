@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sleipnir.graphs.state import Snapshot, encode
-from sleipnir.scheduler.cli.formatting import age
 from sleipnir.scheduler.runs.conversation.memory import Message, conversation_of, last_text
+from sleipnir.scheduler.views.text.formatting import age
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.conversation.sessions import Session

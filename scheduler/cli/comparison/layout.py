@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from sleipnir.scheduler.cli.formatting import amount, columns, usd
-from sleipnir.scheduler.cli.terminal_output import printable, style
 from sleipnir.scheduler.client.rerun.difference import Pair
 from sleipnir.scheduler.client.rerun.words import word_diff
+from sleipnir.scheduler.views.text.formatting import amount, columns, usd
+from sleipnir.scheduler.views.text.terminal_output import printable, style
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client.rerun.difference import Difference, NodeDifference

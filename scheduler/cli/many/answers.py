@@ -14,10 +14,10 @@ from sleipnir.graphs.files import UnusableFile, read_text, reason
 from sleipnir.records import dataclass
 from sleipnir.scheduler.cli.asking.answering import give
 from sleipnir.scheduler.cli.many.agreement import agree
-from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.errors import AnswerInvalid, AnswerRefused
 from sleipnir.scheduler.runs.answers import accepted
 from sleipnir.scheduler.runs.model import Question
+from sleipnir.scheduler.views.text.terminal_output import printable
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.cli.options import Options

@@ -11,10 +11,10 @@ import click
 from sleipnir.scheduler.cli import run_result
 from sleipnir.scheduler.cli.connect import say_who_goes_on
 from sleipnir.scheduler.cli.exit_codes import ErrorReport, ExitCode, judge
-from sleipnir.scheduler.cli.formatting import columns
 from sleipnir.scheduler.cli.options import Options
-from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.client.rerun.agents import CURRENT, SAME
+from sleipnir.scheduler.views.text.formatting import columns
+from sleipnir.scheduler.views.text.terminal_output import printable
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client

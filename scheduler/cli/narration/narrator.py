@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import click
 
 from sleipnir.scheduler.cli.narration.stream_printer import StreamPrinter
-from sleipnir.scheduler.cli.terminal_output import control, printable, shortened, style
 from sleipnir.scheduler.runs.events import (
     ChildStarted,
     Event,
@@ -22,6 +21,7 @@ from sleipnir.scheduler.runs.events import (
 )
 from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.runs.narration import render, render_end_of_child
+from sleipnir.scheduler.views.text.terminal_output import control, printable, shortened, style
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.cli.options import Options

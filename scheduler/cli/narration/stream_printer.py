@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.cli.terminal_output import printable, style
 from sleipnir.scheduler.runs.events import TextStreamed
+from sleipnir.scheduler.views.text.terminal_output import printable, style
 
 
 @dataclass(slots=True)

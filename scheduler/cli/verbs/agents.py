@@ -13,8 +13,8 @@ import click
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import complete_agents
 from sleipnir.scheduler.cli.connect import open_client, search_of, settings_of
-from sleipnir.scheduler.cli.formatting import columns
 from sleipnir.scheduler.cli.options import Options, common_options
+from sleipnir.scheduler.views.text.formatting import columns
 
 with lazy_imports():
     from sleipnir.graphs import variables

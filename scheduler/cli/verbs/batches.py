@@ -11,8 +11,8 @@ from sleipnir.scheduler.cli.paging import cursor_option, limit_option
 
 with lazy_imports():
     from sleipnir.scheduler.cli import paging, run_result
-    from sleipnir.scheduler.cli.tables import batches as batch_table
     from sleipnir.scheduler.views import batches as batch_views
+    from sleipnir.scheduler.views.text.tables import batches as batch_table
 
 _LIMIT = 20
 

@@ -11,11 +11,11 @@ import click
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.exit_codes import ExitCode
-from sleipnir.scheduler.cli.formatting import columns
 from sleipnir.scheduler.cli.options import Options, common_options
-from sleipnir.scheduler.cli.terminal_output import style
 from sleipnir.scheduler.config.agents import agent_search
 from sleipnir.scheduler.config.directories import config_dir, data_dir
+from sleipnir.scheduler.views.text.formatting import columns
+from sleipnir.scheduler.views.text.terminal_output import style
 
 with lazy_imports():
     from sleipnir.scheduler.config import checking, secrets, settings

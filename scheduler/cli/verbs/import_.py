@@ -14,8 +14,8 @@ from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.connect import settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
-from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.config.directories import config_dir
+from sleipnir.scheduler.views.text.terminal_output import printable
 
 with lazy_imports():
     from sleipnir.scheduler.importing import imported, importer

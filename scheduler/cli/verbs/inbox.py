@@ -12,8 +12,8 @@ from sleipnir.scheduler.cli.paging import cursor_option, limit_option
 
 with lazy_imports():
     from sleipnir.scheduler.cli import paging, run_result
-    from sleipnir.scheduler.cli.tables import questions as question_table
     from sleipnir.scheduler.views import questions
+    from sleipnir.scheduler.views.text.tables import questions as question_table
 
 _LIMIT = 100
 

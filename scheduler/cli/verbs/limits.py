@@ -17,11 +17,11 @@ from sleipnir.scheduler.errors import SleipnirError
 with lazy_imports():
     from sleipnir.scheduler.cli import run_result
     from sleipnir.scheduler.cli.many import audit
-    from sleipnir.scheduler.cli.tables import limits as limit_table
     from sleipnir.scheduler.client.limits import commands as limit_commands
     from sleipnir.scheduler.client.limits import report
     from sleipnir.scheduler.limits import money, rules
     from sleipnir.scheduler.store import rate_limiter
+    from sleipnir.scheduler.views.text.tables import limits as limit_table
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client.limits.commands import LimitCommands

@@ -14,12 +14,12 @@ from sleipnir.scheduler.cli.arguments import complete_logged_nodes, run_argument
 from sleipnir.scheduler.cli.connect import open_client, say_run_goes_on, say_what_is_left
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.paging import time_bound
-from sleipnir.scheduler.cli.terminal_output import printable, style
 from sleipnir.scheduler.errors import Terminated
+from sleipnir.scheduler.views.text.terminal_output import printable, style
 
 with lazy_imports():
-    from sleipnir.scheduler.cli import transcripts as transcript_lists
     from sleipnir.scheduler.store import clock
+    from sleipnir.scheduler.views.text import transcripts as transcript_lists
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client

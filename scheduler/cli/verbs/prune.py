@@ -21,12 +21,12 @@ from sleipnir.scheduler.cli.many.filters import (
 )
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.paging import time_bound
-from sleipnir.scheduler.cli.terminal_output import printable
+from sleipnir.scheduler.views.text.terminal_output import printable
 
 with lazy_imports():
-    from sleipnir.scheduler.cli import formatting
     from sleipnir.scheduler.cli.many import agreement, audit
     from sleipnir.scheduler.client import removal
+    from sleipnir.scheduler.views.text import formatting
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client

@@ -25,10 +25,10 @@ from sleipnir.scheduler.process.periodic import pause
 
 with lazy_imports():
     from sleipnir.scheduler.cli import paging, run_result
-    from sleipnir.scheduler.cli.tables import runs as run_table
     from sleipnir.scheduler.store import clock
     from sleipnir.scheduler.store.queries import filters
     from sleipnir.scheduler.views import runs
+    from sleipnir.scheduler.views.text.tables import runs as run_table
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client

@@ -9,8 +9,9 @@ from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.options import Options, common_options
 
 with lazy_imports():
-    from sleipnir.scheduler.cli import formatting, run_result
+    from sleipnir.scheduler.cli import run_result
     from sleipnir.scheduler.views import runs as run_views
+    from sleipnir.scheduler.views.text import formatting
 
 _HEAD = ("AGENT", "SESSION", "LAST RUN", "STATUS", "AGE")
 

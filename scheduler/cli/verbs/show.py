@@ -13,8 +13,9 @@ from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.options import Options, common_options
 
 with lazy_imports():
-    from sleipnir.scheduler.cli import run_page, run_result
+    from sleipnir.scheduler.cli import run_result
     from sleipnir.scheduler.views import documents, timeline, waits
+    from sleipnir.scheduler.views.text import run_page
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client

@@ -11,7 +11,6 @@ from click.testing import CliRunner, Result
 
 from sleipnir.scheduler.cli.app import cli
 from sleipnir.scheduler.cli.many import agreement
-from sleipnir.scheduler.cli.tables.batches import lines_of
 from sleipnir.scheduler.client import removal
 from sleipnir.scheduler.errors import RunNotFound
 from sleipnir.scheduler.runs.model import Status
@@ -19,6 +18,7 @@ from sleipnir.scheduler.store.audit.log import AuditLog
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.batches import batch_page, progress_document
+from sleipnir.scheduler.views.text.tables.batches import lines_of
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
 from tests.support.redis_server import RedisServer

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sleipnir.scheduler.cli import formatting
 from sleipnir.scheduler.cli.app import cli
 from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.errors import ActionRefused, RunNotFound, StaleVisit, SubmissionRefused
@@ -18,6 +17,7 @@ from sleipnir.scheduler.runs.plan import Plan
 from sleipnir.scheduler.runs.tries import AnotherTry
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.parking import wait_for
+from sleipnir.scheduler.views.text import formatting
 from sleipnir.worker.delivery.run_visit import run_visit
 from tests.support.engine import Engine
 from tests.support.keys import leaked_keys

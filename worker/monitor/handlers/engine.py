@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 from tornado.iostream import StreamClosedError
 
-from sleipnir.scheduler.cli.tables import batches as batch_table
 from sleipnir.scheduler.views import agents, batches, engine
 from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.text.tables import batches as batch_table
 from sleipnir.worker.monitor.charts.bars import bar_svg, columns_svg
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler

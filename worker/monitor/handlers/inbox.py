@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import Graph
-from sleipnir.scheduler.cli.tables import questions as question_table
 from sleipnir.scheduler.errors import AnswerInvalid, AnswerRefused, RunNotFound
 from sleipnir.scheduler.runs.answers import accepted
 from sleipnir.scheduler.runs.model import Question, Run
@@ -17,6 +16,7 @@ from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.keys import place_of
 from sleipnir.scheduler.views import audit, inbox, questions
 from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.text.tables import questions as question_table
 from sleipnir.worker.monitor.bodies import AnswerBody
 from sleipnir.worker.monitor.conditions import instant_of
 from sleipnir.worker.monitor.handlers.acts import ActingHandler

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sleipnir.scheduler.cli.tables import limits as limit_table
 from sleipnir.scheduler.client.limits import report
 from sleipnir.scheduler.client.limits.commands import LimitCommands
 from sleipnir.scheduler.errors import SettingInvalid, SleipnirError
@@ -10,6 +9,7 @@ from sleipnir.scheduler.limits.rules import BUDGET_SETTINGS, LIMIT_SETTINGS, SCO
 from sleipnir.scheduler.views import limits
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.limits import LimitAct
+from sleipnir.scheduler.views.text.tables import limits as limit_table
 from sleipnir.worker.monitor.bodies import LimitsBody
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import bad_request

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
-from sleipnir.scheduler.cli.terminal_output import unstyled
 from sleipnir.scheduler.config.secrets import hidden
+from sleipnir.scheduler.views.text.terminal_output import unstyled
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.access import Powers, Role, Visitor
 from sleipnir.worker.monitor.handlers.arguments import TOKEN_FIELD, ArgumentReader

@@ -13,8 +13,6 @@ from urllib.parse import urlencode
 from sleipnir.graphs.drawing.page import NodeMark, Ring, to_page_svg
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import Graph, MapNode
-from sleipnir.scheduler.cli import run_page
-from sleipnir.scheduler.cli.terminal_output import unstyled
 from sleipnir.scheduler.client.rerun.words import word_diff
 from sleipnir.scheduler.client.steer import ANY_MACHINE
 from sleipnir.scheduler.process.drawing.processes import DrawingTooLarge
@@ -25,6 +23,8 @@ from sleipnir.scheduler.testing.replies import reply_of
 from sleipnir.scheduler.views import failures, graph, visits, why
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.run import MOST_VALUES, StateBounds
+from sleipnir.scheduler.views.text import run_page
+from sleipnir.scheduler.views.text.terminal_output import unstyled
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.charts.timeline import TimelineLinks, timeline_svg
 from sleipnir.worker.monitor.charts.wall import wall_svg

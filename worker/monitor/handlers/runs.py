@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from sleipnir.scheduler.cli.tables import runs as run_table
 from sleipnir.scheduler.errors import AmbiguousRun, RunNotFound
 from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.runs import runs_overview
+from sleipnir.scheduler.views.text.tables import runs as run_table
 from sleipnir.scheduler.views.typical_runs import mark_unusual
 from sleipnir.worker.monitor.conditions import RunConditions, number_of
 from sleipnir.worker.monitor.handlers.base import MonitorHandler

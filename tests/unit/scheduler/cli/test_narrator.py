@@ -9,7 +9,6 @@ import pytest
 from sleipnir.scheduler.cli.chat.narrator import ChatNarrator
 from sleipnir.scheduler.cli.narration.narrator import Narrator
 from sleipnir.scheduler.cli.options import Options
-from sleipnir.scheduler.cli.terminal_output import TerminalOutput
 from sleipnir.scheduler.runs.events import (
     ChildStarted,
     Event,
@@ -19,6 +18,7 @@ from sleipnir.scheduler.runs.events import (
     TextStreamed,
 )
 from sleipnir.scheduler.runs.model import Status
+from sleipnir.scheduler.views.text.terminal_output import TerminalOutput
 
 ITEMS = [ItemCommitted("all", n, None, done=n + 1, total=3) for n in range(3)]
 END = RunEnded(Status.SUCCEEDED, "", 1_000)

@@ -12,9 +12,6 @@ import redis
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.errors import AgentNotFound, BundleError, InvalidAgent
 from sleipnir.scheduler.cli.exit_codes import ExitCode, exit_code_of, report
-from sleipnir.scheduler.cli.formatting import age, columns, cost, first_line, fitted, tokens
-from sleipnir.scheduler.cli.run_page import items
-from sleipnir.scheduler.cli.terminal_output import TerminalOutput, style, unstyled, width_of
 from sleipnir.scheduler.errors import (
     ActionRefused,
     AmbiguousRun,
@@ -38,6 +35,9 @@ from sleipnir.scheduler.runs.model import (
     Usage,
 )
 from sleipnir.scheduler.views.documents import row_document, run_document
+from sleipnir.scheduler.views.text.formatting import age, columns, cost, first_line, fitted, tokens
+from sleipnir.scheduler.views.text.run_page import items
+from sleipnir.scheduler.views.text.terminal_output import TerminalOutput, style, unstyled, width_of
 
 
 def a_run(**fields: Any) -> Run:

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from sleipnir.scheduler.cli.terminal_output import TerminalOutput, printable, style, unstyled
+from sleipnir.scheduler.views.text.terminal_output import TerminalOutput, printable, style, unstyled
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from sleipnir.scheduler.cli.transcripts import transcript_lines
+from sleipnir.scheduler.views.text.transcripts import transcript_lines
 
 CALL = {"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"at": "x"}'}}
 

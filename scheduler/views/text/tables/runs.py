@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from sleipnir.scheduler.cli import formatting
+from sleipnir.scheduler.views.text import formatting
 
 _HEAD = ("RUN", "AGENT", "STATUS", "AT", "AGE", "TOKENS", "COST")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sleipnir.scheduler.cli import formatting
+from sleipnir.scheduler.views.text import formatting
 
 _HEAD = ("BATCH", "AGENT", "DONE", "FAILED", "WAITING", "OPEN", "TOKENS", "COST", "AGE")
 _UNSUCCESSFUL = ("failed", "cancelled", "timed_out")

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sleipnir.scheduler.cli.formatting import cost, tokens
-from sleipnir.scheduler.cli.terminal_output import printable, style
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.scheduler.runs.recording import FINISH_NOTES
+from sleipnir.scheduler.views.text.formatting import cost, tokens
+from sleipnir.scheduler.views.text.terminal_output import printable, style
 
 
 def transcript_lines(entry: Mapping[str, Any]) -> Iterator[str]:

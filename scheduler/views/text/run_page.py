@@ -7,8 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sleipnir.graphs.errors import BundleError
-from sleipnir.scheduler.cli.formatting import (
+from sleipnir.scheduler.runs.answers import how_to_answer
+from sleipnir.scheduler.runs.events import RunEnded, VisitDelayed
+from sleipnir.scheduler.runs.failures import NodeFailure
+from sleipnir.scheduler.runs.history import NodeTimes
+from sleipnir.scheduler.runs.model import Failure, Question, Run
+from sleipnir.scheduler.store.clock import to_rfc3339
+from sleipnir.scheduler.views.documents import directory_of, elapsed_s, left_out, origin, place_of
+from sleipnir.scheduler.views.runs import MOST_CHILDREN
+from sleipnir.scheduler.views.text.formatting import (
     age,
+    call_lines,
     colored,
     columns,
     cost,
@@ -18,16 +27,7 @@ from sleipnir.scheduler.cli.formatting import (
     place_of_failure,
     tokens,
 )
-from sleipnir.scheduler.cli.prompts import call_lines
-from sleipnir.scheduler.cli.terminal_output import printable
-from sleipnir.scheduler.runs.answers import how_to_answer
-from sleipnir.scheduler.runs.events import RunEnded, VisitDelayed
-from sleipnir.scheduler.runs.failures import NodeFailure
-from sleipnir.scheduler.runs.history import NodeTimes
-from sleipnir.scheduler.runs.model import Failure, Question, Run
-from sleipnir.scheduler.store.clock import to_rfc3339
-from sleipnir.scheduler.views.documents import directory_of, elapsed_s, left_out, origin, place_of
-from sleipnir.scheduler.views.runs import MOST_CHILDREN
+from sleipnir.scheduler.views.text.terminal_output import printable
 from sleipnir.scheduler.views.timeline import times_of_nodes
 from sleipnir.scheduler.views.waits import waits_of
 

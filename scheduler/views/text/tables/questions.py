@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from sleipnir.scheduler.cli import formatting
-from sleipnir.scheduler.cli.terminal_output import printable
 from sleipnir.scheduler.runs.consent import MOST_LISTED, call_text
+from sleipnir.scheduler.views.text import formatting
+from sleipnir.scheduler.views.text.terminal_output import printable
 
 _HEAD = ("RUN", "AGENT", "NODE", "AGE", "QUESTION", "OPTIONS")
 

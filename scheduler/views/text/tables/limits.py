@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sleipnir.scheduler.cli import formatting
 from sleipnir.scheduler.client.limits.report import BudgetLine, LimitLine, Report
 from sleipnir.scheduler.limits import money, rules
+from sleipnir.scheduler.views.text import formatting
 
 _LIMITS = ("LIMIT", "SETTING", "VALUE", "FROM", "IN USE", "WAITING", "")
 _PAUSES = ("PAUSED", "UNTIL", "WAITING", "WHY")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sleipnir.scheduler.cli.terminal_output import (
+from sleipnir.scheduler.limits.money import dollars
+from sleipnir.scheduler.runs.failures import NodeFailure, with_failures
+from sleipnir.scheduler.runs.model import Question, Usage
+from sleipnir.scheduler.views.text.terminal_output import (
     output_width,
     printable,
     shortened,
     style,
     width_of,
 )
-from sleipnir.scheduler.limits.money import dollars
-from sleipnir.scheduler.runs.failures import NodeFailure, with_failures
-from sleipnir.scheduler.runs.model import Usage
 
 _STATUS_COLORS = {
     "succeeded": "green",
@@ -128,3 +128,9 @@ def first_line(text: str, width: int = 80) -> str:
     """Return the first line of a text, shortened for a cell."""
     line = printable((text.splitlines() or [""])[0])
     return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def call_lines(question: Question) -> list[str]:
+    """Return the guarded call that a question is about, in full; nothing for other questions."""
+    call = question.guarded_call
+    return [] if call is None else ["call:", *printable(call.to_text()).split("\n")]
