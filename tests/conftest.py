@@ -15,7 +15,7 @@ import redis
 from sleipnir.scheduler.store.connection import connect
 from sleipnir.worker.llm.client import Endpoint, prepare
 from sleipnir.worker.llm.provider.transport import shared_transport
-from sleipnir.worker.masking import known_secrets
+from sleipnir.worker.visit.masking import known_secrets
 from tests.support.engine import Clock, Engine
 from tests.support.keys import leaked_keys
 from tests.support.model_server import ModelServer

@@ -8,10 +8,10 @@ import sys
 from sleipnir.lazy import lazy_imports
 
 with lazy_imports():
-    from sleipnir.worker import process
+    from sleipnir.worker.process import main
 
 if __name__ == "__main__":
     # Do not collect garbage during the start: scanning what is imported, which stays anyway, takes
     # a sixth of it. The worker enables collection again before it takes messages.
     gc.disable()
-    sys.exit(process.main())
+    sys.exit(main.main())

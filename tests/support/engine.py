@@ -21,11 +21,11 @@ from sleipnir.worker.conversation.tool_recording import ToolRecording
 from sleipnir.worker.conversation.tool_resolver import ToolResolver
 from sleipnir.worker.delivery.bundle_cache import BundleCache
 from sleipnir.worker.delivery.run_visit import run_visit
+from sleipnir.worker.delivery.services import Services
 from sleipnir.worker.knowledge.bases import KnowledgeBases
 from sleipnir.worker.llm.limits.gate import Gate
 from sleipnir.worker.llm.models import Models
 from sleipnir.worker.mcp.pool import McpPool
-from sleipnir.worker.services import Services
 from sleipnir.worker.visit.context import VisitLimits
 from sleipnir.worker.visit.lease import Leases
 from tests.support.agents import Agents

@@ -110,7 +110,7 @@ def test_help_of_all_verbs_imports_nothing_heavy() -> None:
     [
         # A worker reads the graphs of bundles, which have been checked.
         (
-            "sleipnir.worker.process, sleipnir.graphs.bundles.parsed, "
+            "sleipnir.worker.process.main, sleipnir.graphs.bundles.parsed, "
             "sleipnir.worker.executors.end, sleipnir.worker.executors.script",
             {"pydantic", "jsonschema", "litellm", "faiss", "mcp"},
         ),

@@ -18,8 +18,8 @@ import pytest
 
 from sleipnir.worker.conversation.structured_output import clean
 from sleipnir.worker.llm.provider.failures import _unwrapped
-from sleipnir.worker.masking import mask
 from sleipnir.worker.tools.sanitize import without_escapes
+from sleipnir.worker.visit.masking import mask
 from tests.support.pumping import adversarial
 
 ROOT = Path(__file__).parents[2]

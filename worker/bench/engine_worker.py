@@ -15,7 +15,7 @@ from sleipnir.worker.executors import EXECUTORS
 from sleipnir.worker.llm import models
 from sleipnir.worker.llm.caller import Caller
 from sleipnir.worker.llm.client import Message, ModelRequest, Reply
-from sleipnir.worker.process import main
+from sleipnir.worker.process.main import main
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Outcome, Wrote
 

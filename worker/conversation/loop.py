@@ -37,8 +37,8 @@ from sleipnir.worker.conversation.tool_set import (
 from sleipnir.worker.conversation.transcript import Consent
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import Message, Reply, ToolCall
-from sleipnir.worker.masking import mask_json
 from sleipnir.worker.tools.call import Completed, NeedsConfirmation
+from sleipnir.worker.visit.masking import mask_json
 from sleipnir.worker.visit.outcome import NOT_IN_TIME, Asked, Awaiting, ChildEnd
 
 # Of a call's arguments, shown to people. Of those that are masked before, the last ones are not

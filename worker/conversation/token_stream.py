@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 
 from sleipnir.worker.llm.thoughts import answer_begins, separated
-from sleipnir.worker.masking import mask
+from sleipnir.worker.visit.masking import mask
 
 # Often enough to read along, and a negligible load on Redis.
 INTERVAL_S = 0.1

@@ -17,8 +17,8 @@ from sleipnir.worker.delivery.commit.step import advance
 from sleipnir.worker.delivery.delivery import Delivery, DeliveryOver
 from sleipnir.worker.delivery.isolation import ISOLATED_AFTER_LOSSES
 from sleipnir.worker.delivery.log_records import log_begin
+from sleipnir.worker.delivery.services import Services
 from sleipnir.worker.delivery.visit_services import StoredConversation, StoredNarration, StoredTeam
-from sleipnir.worker.services import Services
 from sleipnir.worker.visit.cancellation import Cancellation
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.exchanges import Exchanges

@@ -69,7 +69,7 @@ class BundleCache:
                 raise BundleError(f"bundle {digest} is not in the store")
             self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             unpack(data, digest, target)
-        os.utime(target)  # in use: see sleipnir.worker.cache_eviction
+        os.utime(target)  # in use: see sleipnir.worker.process.eviction
         try:
             graph, directory = packed_agent(target)
         except InvalidAgent as error:

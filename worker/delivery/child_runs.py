@@ -8,7 +8,7 @@ from typing import Any
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.runs.events import ChildStarted
 from sleipnir.scheduler.runs.model import Failure, Lease, RunContext
-from sleipnir.worker.services import Services
+from sleipnir.worker.delivery.services import Services
 from sleipnir.worker.visit.services import SpawnOrder
 
 # Lazy, as few visits start another run.

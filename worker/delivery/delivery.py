@@ -6,7 +6,7 @@ from typing import Any
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import Begun, Lease
-from sleipnir.worker.services import Services
+from sleipnir.worker.delivery.services import Services
 from sleipnir.worker.visit.context import Visit
 
 

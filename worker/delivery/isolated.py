@@ -27,7 +27,6 @@ from sleipnir.scheduler.process.temporary import make_temporary_files_in
 from sleipnir.scheduler.runs.model import Lease
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.run_store import RunStore
-from sleipnir.worker.bootstrap import close_servers, import_all, make_services
 from sleipnir.worker.delivery import run_visit
 from sleipnir.worker.delivery.isolation import (
     ALIVE,
@@ -38,9 +37,10 @@ from sleipnir.worker.delivery.isolation import (
     INCONCLUSIVE,
     Order,
 )
+from sleipnir.worker.delivery.services import Services
+from sleipnir.worker.process.bootstrap import close_servers, import_all, make_services
 from sleipnir.worker.sandbox.child_process import GRACE_S
 from sleipnir.worker.sandbox.programs import adopt_orphans
-from sleipnir.worker.services import Services
 
 logger = logging.getLogger("sleipnir.worker")
 

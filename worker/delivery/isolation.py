@@ -24,11 +24,11 @@ from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.process.temporary import scratch
 from sleipnir.scheduler.runs.model import Lease
 from sleipnir.scheduler.store.run_store import RunStore
-from sleipnir.worker.masking import mask
 from sleipnir.worker.sandbox import programs
 from sleipnir.worker.sandbox.child_process import GRACE_S
 from sleipnir.worker.visit.cancellation import Cancellation
 from sleipnir.worker.visit.lease import Leases
+from sleipnir.worker.visit.masking import mask
 
 logger = logging.getLogger("sleipnir.worker")
 

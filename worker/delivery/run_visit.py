@@ -20,7 +20,7 @@ from sleipnir.worker.delivery.admit import admit
 from sleipnir.worker.delivery.commit import commit
 from sleipnir.worker.delivery.delivery import DeliveryOver
 from sleipnir.worker.delivery.execute import execute
-from sleipnir.worker.services import Services
+from sleipnir.worker.delivery.services import Services
 from sleipnir.worker.visit.loaded_agent import LoadedAgent
 
 logger = logging.getLogger(__name__)

@@ -37,7 +37,7 @@ from sleipnir.scheduler.config.settings import Settings, load_settings
 from sleipnir.scheduler.embedded.acceptances import Acceptances
 from sleipnir.scheduler.errors import SettingInvalid, SleipnirError
 from sleipnir.scheduler.store.connection import connect, masked
-from sleipnir.worker.app import make_app
+from sleipnir.worker.celery.app import make_app
 from sleipnir.worker.monitor.access import Access, NamedUsers, SignedInUsers
 from sleipnir.worker.monitor.admission.hosts import Hosts, is_loopback
 from sleipnir.worker.monitor.admission.proxies import Proxies

@@ -1,7 +1,7 @@
 """Switches workers' events about single tasks, for Flower's page, on while somebody watches.
 
-Events cost workers time, as each message then takes Celery's way (worker/strategy.py). Our own
-pages do not need them.
+Events cost workers time, as each message then takes Celery's way (worker/celery/strategy.py). Our
+own pages do not need them.
 """
 
 from __future__ import annotations

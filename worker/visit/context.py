@@ -14,11 +14,11 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.runs.model import RunContext
 from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S
-from sleipnir.worker.masking import mask
 from sleipnir.worker.sandbox.limits import NO_LIMITS, ProgramLimits
 from sleipnir.worker.sandbox.workdir import workdir_of
 from sleipnir.worker.visit.cancellation import Cancellation
 from sleipnir.worker.visit.loaded_agent import LoadedAgent
+from sleipnir.worker.visit.masking import mask
 from sleipnir.worker.visit.services import VisitServices
 
 N = TypeVar("N", bound=BaseNode)

@@ -15,7 +15,7 @@ from sleipnir.graphs.template import references
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.store.keys import parse_visit_id
-from sleipnir.worker.bundle_secrets import bundle_secrets
+from sleipnir.worker.visit.bundle_secrets import bundle_secrets
 
 # Lazy, as few agents have all of them.
 with lazy_imports():

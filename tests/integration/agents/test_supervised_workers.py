@@ -20,7 +20,8 @@ from tests.support.wait import wait_until
 from tests.support.workers import Worker, Workers
 
 # A killed worker's visits go on soon; of four children each worker has two at once.
-SETTINGS: Mapping[str, Any] = {"lease_s": 1, "concurrency": 2}
+# Long enough for a busy machine: a lease that is not renewed in time has its calls made again.
+SETTINGS: Mapping[str, Any] = {"lease_s": 3, "concurrency": 2}
 BOSS = """
 model: openai:m
 can_spawn_agents: true

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from sleipnir.scheduler.store.keys import QUEUE, lane_key, machine_queue
-from sleipnir.worker import strategy
+from sleipnir.worker.celery import strategy
 from sleipnir.worker.delivery.handover import handover
 from tests.support.engine import Engine
 from tests.support.runs import RUN, go_to, started

@@ -7,7 +7,9 @@ import json
 import pickle
 from itertools import count
 from pathlib import Path
+from queue import Empty
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 import redis
@@ -17,13 +19,14 @@ from kombu import Connection, Consumer, Queue
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.dispatch import TASK, make_dispatcher
-from sleipnir.scheduler.store.keys import QUEUE
+from sleipnir.scheduler.store.keys import LANES, QUEUE, lane_key
 from sleipnir.scheduler.store.run_store import RunStore
-from sleipnir.worker.broker import Transport
+from sleipnir.worker.celery.broker import Channel, Transport, stop_receiving
 from tests.support.engine import Engine
 from tests.support.queue import take, waiting
 from tests.support.redis_server import RedisServer
 from tests.support.runs import DIGEST, RUN, a_run
+from tests.support.wait import wait_until
 from tests.support.workers import Workers
 
 END = """
@@ -218,3 +221,58 @@ def test_foreign_messages_are_refused_and_harm_nobody(
     assert workers.client.wait(run_id).output == "done"
     assert not (tmp_path / "trap").exists()
     assert worker.is_running()
+
+
+LANED = {"priority_steps": list(range(LANES))}
+
+
+def asks(channel: Any) -> None:
+    """Have a channel ask for a message as its event loop does."""
+    channel.connection.cycle._register_BRPOP(channel)
+
+
+@pytest.mark.parametrize("by_turn", [False, True])
+def test_what_a_stopping_worker_is_sent_last_goes_back_to_its_queue(
+    redis_server: RedisServer,
+    redis_client: redis.Redis,
+    monkeypatch: pytest.MonkeyPatch,
+    by_turn: bool,
+) -> None:
+    monkeypatch.setattr(Channel, "are_stopped", False)
+    monkeypatch.setattr(Channel, "opened", WeakSet())
+    text = json.dumps({"body": "[]", "properties": {}})
+    with Connection(redis_server.broker_url, transport_options=LANED) as connection:
+        connection.transport_cls = Transport
+        channel = connection.channel()
+        with Consumer(channel, [Queue(QUEUE)], accept=["json"]):
+            channel._by_turn = by_turn
+            if by_turn:
+                redis_client.lpush(lane_key(QUEUE, 2), text)
+            asks(channel)
+            if not by_turn:
+                redis_client.lpush(lane_key(QUEUE, 2), text)
+            wait_until(lambda: not redis_client.exists(lane_key(QUEUE, 2)), "it is taken")
+
+            stop_receiving()
+
+            assert redis_client.lrange(lane_key(QUEUE, 2), 0, -1) == [text]
+            asks(channel)  # for nothing more
+            with pytest.raises(Empty):
+                channel._brpop_read()
+    assert redis_client.lrange(lane_key(QUEUE, 2), 0, -1) == [text]
+
+
+def test_a_stopping_worker_that_is_sent_nothing_does_not_wait(
+    redis_server: RedisServer, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Channel, "are_stopped", False)
+    monkeypatch.setattr(Channel, "opened", WeakSet())
+    with Connection(redis_server.broker_url, transport_options=LANED) as connection:
+        connection.transport_cls = Transport
+        channel = connection.channel()
+        with Consumer(channel, [Queue(QUEUE)], accept=["json"]):
+            asks(channel)
+            stop_receiving()
+            redis_client.lpush(lane_key(QUEUE, 2), "later")
+
+    assert redis_client.lrange(lane_key(QUEUE, 2), 0, -1) == ["later"]

@@ -14,7 +14,7 @@ import yaml
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.errors import SettingInvalid
 from sleipnir.scheduler.store.connection import connect
-from sleipnir.worker.bootstrap import make_services
+from sleipnir.worker.process.bootstrap import make_services
 from tests.support.model_server import HANGS, ModelServer, fails
 from tests.support.processes import is_alive
 from tests.support.redis_server import RedisServer

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sleipnir.worker.broker import Credit
+from sleipnir.worker.celery.broker import Credit
 
 
 @pytest.fixture

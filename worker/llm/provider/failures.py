@@ -18,7 +18,7 @@ import httpx
 
 from sleipnir.worker.llm.client import FailureKind, ModelCallFailed, ReplyTooLarge, no_key
 from sleipnir.worker.llm.provider.transport import StreamStalled
-from sleipnir.worker.masking import mask
+from sleipnir.worker.visit.masking import mask
 
 E = TypeVar("E", bound=BaseException)
 

@@ -13,8 +13,8 @@ from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.process.failpoints import install_requested
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.views.text.terminal_output import protect_terminals
-from sleipnir.worker.bootstrap import serve
 from sleipnir.worker.delivery import run_visit
+from sleipnir.worker.process.bootstrap import serve
 
 
 def main() -> int:

@@ -17,8 +17,8 @@ from celery.bootsteps import RUN
 from celery.worker.strategy import default as celery_strategy
 from kombu.exceptions import DecodeError
 
-from sleipnir.worker.app import NodeHasFailed
-from sleipnir.worker.broker import Credit
+from sleipnir.worker.celery.app import NodeHasFailed
+from sleipnir.worker.celery.broker import Credit
 from sleipnir.worker.delivery.handover import handover
 
 logger = logging.getLogger("sleipnir.worker")

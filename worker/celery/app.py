@@ -10,7 +10,7 @@ from kombu import Queue
 from sleipnir.scheduler.store.connection import kombu_url, transport_options
 from sleipnir.scheduler.store.dispatch import TASK
 from sleipnir.scheduler.store.keys import LANES, QUEUE
-from sleipnir.worker.broker import EagerAMQP, use_tolerant_transport
+from sleipnir.worker.celery.broker import EagerAMQP, use_tolerant_transport
 
 # A connection may die silently. Waiting for a message is abandoned and resumed after six to eleven
 # seconds of silence; every other command fails after fifteen.
@@ -70,7 +70,7 @@ def register_visits(app: Celery, visit: Callable[[str, str, str], str | None]) -
     @app.task(  # type: ignore[untyped-decorator]  # no stubs
         name=TASK,
         ignore_result=True,
-        Strategy="sleipnir.worker.strategy:visit_strategy",
+        Strategy="sleipnir.worker.celery.strategy:visit_strategy",
         throws=(NodeHasFailed,),
     )
     def run(run_id: str, visit_id: str, digest: str) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sleipnir.worker.cache_eviction import evict_unused
+from sleipnir.worker.process.eviction import evict_unused
 
 
 def test_only_what_nobody_touched_for_long_is_removed(tmp_path: Path) -> None:

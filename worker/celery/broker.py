@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
+import threading
+from contextlib import suppress
 from queue import Empty
 from time import monotonic
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 from celery.app.amqp import AMQP
 from kombu import Connection
@@ -45,6 +49,9 @@ _WHILE_REFUSED_S = 1.0
 # Celery's pauses between attempts grow to half a minute, and runs would wait as long for workers
 # after an outage.
 _RECONNECT_S = 2.0
+_FINAL_READ_S = 1.0
+# Held while a message is asked for, and while it is read.
+_receiving = threading.RLock()
 
 
 class Credit(virtual.QoS):  # type: ignore[misc]  # kombu publishes no types
@@ -86,9 +93,14 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
     # can wait.
     _by_turn = False
 
+    # Of this process; they ask for no more messages once it is to stop.
+    opened: ClassVar[WeakSet[Channel]] = WeakSet()
+    are_stopped = False
+
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.QoS = Credit
+        self.opened.add(self)
 
     def _restore(self, message: Any, leftmost: bool = False) -> None:
         """Put back, first in line, a message that arrived after this worker had stopped consuming.
@@ -103,6 +115,11 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
 
     def _brpop_start(self, timeout: int | None = None) -> None:
         """Ask for a message, as kombu does or in the order of turns."""
+        with _receiving:
+            if not self.are_stopped:
+                self._ask(timeout)
+
+    def _ask(self, timeout: int | None) -> None:
         if not self._by_turn:
             super()._brpop_start(timeout)
             return
@@ -120,6 +137,26 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
         )
 
     def _brpop_read(self, **options: Any) -> Any:
+        with _receiving:
+            if self.are_stopped:
+                raise Empty
+            return self._receive(**options)
+
+    def put_back(self) -> None:
+        """Return a message that is on its way from Redis to the list it was taken from.
+
+        Closing our half of the connection ends a BRPOP that still waits.
+        """
+        asked, self._in_poll = self._in_poll, None
+        with suppress(*self.connection_errors, OSError, AttributeError):
+            asked._sock.settimeout(_FINAL_READ_S)
+            asked._sock.shutdown(socket.SHUT_WR)
+            found = self.client.parse_response(asked, "EVAL" if self._by_turn else "BRPOP")
+            if found:
+                with self.conn_or_acquire() as client:
+                    client.rpush(*found)
+
+    def _receive(self, **options: Any) -> Any:
         try:
             return self._read(**options)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -155,6 +192,23 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
         self._queue_cycle.rotate(queue)
         self.connection._deliver(json.loads(found[1]), queue)
         return True
+
+
+def stop_receiving() -> None:
+    """Have this process ask for no more messages; what is on its way goes back to its queue.
+
+    Otherwise a worker that exits takes along what Redis has sent it last.
+    """
+    with _receiving:
+        Channel.are_stopped = True
+        for channel in list(Channel.opened):
+            if channel._in_poll:
+                channel.put_back()
+
+
+def in_hand() -> int:
+    """Return how many messages this process has received and not dealt with."""
+    return sum(channel.qos.taken for channel in list(Channel.opened))
 
 
 class _Readers:

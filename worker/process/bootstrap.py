@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from socket import gethostname
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from celery import Celery
@@ -22,6 +23,7 @@ from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.embedded.watchdog import Watched
 from sleipnir.scheduler.errors import SettingInvalid, TransitionRefused
+from sleipnir.scheduler.process.periodic import pause
 from sleipnir.scheduler.process.temporary import OwnDirectory, keep_temporary_files
 from sleipnir.scheduler.store import scripts
 from sleipnir.scheduler.store.connection import connect, is_private, require_fit
@@ -30,16 +32,17 @@ from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.keys import QUEUE, machine_queue
 from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.store.run_store import RunStore
-from sleipnir.worker.app import make_app, register_visits
-from sleipnir.worker.cache_eviction import evict_unused
+from sleipnir.worker.celery.app import make_app, register_visits
+from sleipnir.worker.celery.broker import in_hand, stop_receiving
 from sleipnir.worker.delivery.bundle_cache import BundleCache
 from sleipnir.worker.delivery.isolation import Isolation
 from sleipnir.worker.delivery.run_visit import run_visit
+from sleipnir.worker.delivery.services import Services
 from sleipnir.worker.executors import EXECUTORS, import_executors
-from sleipnir.worker.machine_heartbeat import announce
+from sleipnir.worker.process.eviction import evict_unused
+from sleipnir.worker.process.heartbeat import announce
 from sleipnir.worker.sandbox.child_process import GRACE_S
 from sleipnir.worker.sandbox.programs import adopt_orphans, end_all, marks
-from sleipnir.worker.services import Services
 from sleipnir.worker.visit.context import VisitLimits
 from sleipnir.worker.visit.lease import Leases
 
@@ -246,10 +249,11 @@ def _drain(
 ) -> None:
     """Give running visits time to finish, requeue the others, and exit.
 
-    Celery has stopped fetching when this runs. `os._exit` avoids its slow shutdown; nothing is
-    lost, as everything that matters is in Redis.
+    `os._exit` avoids Celery's slow shutdown; nothing is lost, as everything that matters is in
+    Redis.
     """
     services.leases.closed = True
+    stop_receiving()
     if not services.leases.wait_until_idle(services.settings.drain_s):
         for lease, cancellation in services.leases.held():
             try:
@@ -260,6 +264,10 @@ def _drain(
                 cancellation.set()
         # Wait for programs that ignore SIGTERM to be killed: they must not outlive the worker.
         services.leases.wait_until_idle(2 * GRACE_S)
+    # Visits that have not begun are requeued once they have.
+    deadline = monotonic() + GRACE_S
+    while in_hand() and monotonic() < deadline:
+        pause(0.01)
     if scheduler is not None:
         scheduler.stop()
     close_servers(services)
