@@ -39,7 +39,7 @@ SleipnirError
 │   ├── StepFailing      a sibling failed for good
 │   └── StateTooLarge    the state would exceed its limit
 ├── KnowledgeFailed      a knowledge base is unusable (worker.knowledge.errors)
-├── DrawingTooLarge      a drawing was given up (scheduler.drawing.processes)
+├── DrawingTooLarge      a drawing was given up (scheduler.process.drawing.processes)
 ├── NoSuchMap            the run has no items of a map with that name (scheduler.views.visits)
 ├── NoCorpus             a package of the benchmark's corpus is missing (worker.bench.rag.corpus)
 └── DrawingNotReady      the drawing may be there later (worker.monitor.drawings)

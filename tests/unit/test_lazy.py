@@ -193,7 +193,7 @@ def test_what_cannot_be_made_now_is_tried_again() -> None:
 
 def test_a_worker_starts_without_what_its_nodes_may_not_need() -> None:
     code = (
-        "import sys; from sleipnir.worker import process; process.main; "
+        "import sys; from sleipnir.worker.process import main; main.main; "
         "print(*(name for name in sys.modules "
         "if name.startswith(('httpx', 'jsonschema', 'numpy', 'sleipnir.worker.'))))"
     )

@@ -37,7 +37,8 @@ _EMBEDDED_AT_ONCE = 1000
 # Versions recorded in the manifest, for indexes of unknown origin.
 _TOOLS = ("sleipnir", "faiss-cpu", "whoosh")
 # A chunk as it is written: two texts and two numbers, nothing nested.
-_ROW = re.compile(rb'\["(?:[^"\\]++|\\.)*+",\d{1,9},\d{1,9},"(?:[^"\\]++|\\.)*+"\]')
+_TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*"'
+_ROW = re.compile(rb"\[%s,\d{1,9},\d{1,9},%s\]" % (_TEXT, _TEXT))
 
 
 @dataclass(frozen=True, slots=True)
