@@ -110,6 +110,22 @@ def test_the_errors_of_compared_runs_are_side_by_side(engine: Engine, site: Serv
     row = page.partition('<th scope="row">Error</th>')[2].partition("</tr>")[0]
     assert row.startswith(f"<td>{NONE}</td><td>R013 at work: ")
     assert "&lt;broken&gt;" in row
+    assert page.partition("<h2>Nodes</h2>")[2].count("failed</span>") == 1
+
+
+def test_runs_to_compare_one_with_are_offered(engine: Engine, site: ServedSite) -> None:
+    good, worse, a = (
+        engine.finish(GRAPH, FILES, prompt=each, answers={"review": [answer]}).run_id
+        for each, answer in (("<good>", "yes"), ("worse", "no"), ("this", "yes"))
+    )
+    engine.redis.hset(run_key("run", worse), "agent", "other")
+
+    page = site.ask(f"/compare?a={a[:12]}").text
+
+    assert f'href="/compare?a={a}&amp;b={good}"' in page
+    assert "&lt;good&gt;" in page
+    assert f"b={a}" not in page
+    assert site.ask("/compare?a=ffffffffffffffff").status == 404
 
 
 def test_long_comparisons_are_given_in_parts(engine: Engine, site: ServedSite) -> None:

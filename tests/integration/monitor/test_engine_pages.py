@@ -61,6 +61,25 @@ def test_the_first_page_tells_what_needs_people_what_failed_and_who_works(
     assert site.ask("/").headers["Location"] == "/now"
 
 
+def test_the_first_page_says_how_many_failures_it_has_looked_at(
+    engine: Engine, site: ServedSite
+) -> None:
+    picky = """
+    start: ask
+    nodes:
+      ask: {type: input, question: Name?, validation: "len(input) > 9", next: z}
+      z: {type: end}
+    """
+    for _ in range(51):
+        engine.finish(picky, answers={"ask": ["x"]})
+
+    page = site.ask("/now").text
+
+    assert "<b>50 alike</b>" in page
+    assert "The newest 50 of" in page
+    assert ">51</a>, one of each cause" in page
+
+
 def test_a_batch_tells_its_failures_by_what_they_have_in_common(
     engine: Engine, site: ServedSite
 ) -> None:

@@ -43,6 +43,8 @@ def test_a_failed_item_leads_to_its_model_call(
 
     assert f'href="{base}/items?map=each" aria-label="Items of each: 4 of 4 done"' in graph
     assert "4/4 ✕1" in graph
+    assert '<a class="skip" href="#graph">Skip to Graph</a>' in graph
+    assert '<a class="skip" href="#part">Skip to Items</a>' in failed
     assert items["counts"] == {"done": 3, "failed": 1, "open": 0, "left_out": 0}
     assert (items["states"], [item["index"] for item in items["items"]]) == ("ddfd", [0, 1, 2, 3])
     assert [group["first"] for group in items["failures"]] == [2]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from sleipnir.scheduler.client.rerun.words import word_diff
+from sleipnir.scheduler.runs.model import Status
+from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.comparison import (
     MOST_ROWS,
     comparison_document,
@@ -13,12 +16,15 @@ from sleipnir.scheduler.views.comparison import (
     with_excerpts,
 )
 from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.runs import runs_overview
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
+from sleipnir.worker.monitor.masked import masked_texts
 
 # Limit for one value; the download has all of it.
 _MOST_CHARACTERS = 2_000
 # Longer texts are compared word by word.
 _SHORT = 80
+_OTHERS = 5
 
 
 class CompareHandler(MonitorHandler):
@@ -42,16 +48,34 @@ class CompareHandler(MonitorHandler):
                 raise bad_request("a and b name the two runs")
             self.give_json(found)
             return
+        others = None
+        if a is not None and b is None:
+            others = await self.site.call(self._others, a.strip())
         self.give_page(
             "compare.html",
             tab="runs",
             title="Compare",
             found=found,
+            others=others,
             a=a,
             b=b,
             step=self.text_argument("step"),
             beside=_beside,
         )
+
+    def _others(self, a: str) -> Document:
+        """Return runs of the same agent to compare one with: those that succeeded, the newest."""
+        client = self.site.client
+        run = client.queries.run(client.queries.resolve(a))
+        any_end = RunFilter(agents=(run.agent,), children=run.parent is not None)
+        succeeded = replace(any_end, statuses=frozenset({Status.SUCCEEDED}))
+        rows = {
+            row["run_id"]: row
+            for wanted in (succeeded, any_end)
+            for row in runs_overview(client, wanted, limit=_OTHERS)["runs"]
+            if row["run_id"] != run.run_id
+        }
+        return masked_texts({"run_id": run.run_id, "runs": list(rows.values())})
 
     def _read(self, a: str, b: str, step: int | None) -> Document:
         client = self.site.client
