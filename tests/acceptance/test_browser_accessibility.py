@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sleipnir.scheduler.store.machines import Machines, WorkerState
+from sleipnir.worker.monitor.routes import ROUTES, SiteRoute
 from tests.support.browser import Person, chromium
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, says
-from tests.support.site import ServedSite
+from tests.support.site import ServedSite, is_page
 
 # What WCAG 2.2 asks for at the levels A and AA.
 _STANDARD = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
@@ -112,10 +114,15 @@ def everything(engine: Engine, models: ModelServer) -> list[str]:
     return [*of_runs, *graphs, *narrower, *questions, *engine_pages, *others]
 
 
+def is_among(route: SiteRoute, paths: Sequence[str]) -> bool:
+    return any(re.fullmatch(route.pattern, path.partition("?")[0]) for path in paths)
+
+
 def test_no_page_keeps_anybody_out(
     engine: Engine, site: ServedSite, browser: Any, models: ModelServer, node_modules: Path
 ) -> None:
     paths = everything(engine, models)
+    assert [route.path for route in ROUTES if is_page(route) and not is_among(route, paths)] == []
     person = Person(browser, site)
     page = person.page
     person.context.add_init_script(path=node_modules / "axe-core" / "axe.min.js")

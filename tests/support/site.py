@@ -22,11 +22,18 @@ from sleipnir.worker.monitor.admission.proxies import Proxies
 from sleipnir.worker.monitor.admission.rates import AllowedRate, VisitorRates
 from sleipnir.worker.monitor.gate import GatedApplication
 from sleipnir.worker.monitor.handlers.base import COOKIE
-from sleipnir.worker.monitor.routes import rules
+from sleipnir.worker.monitor.routes import SiteRoute, rules
 from sleipnir.worker.monitor.site import Site
 from tests.support.api_answers import check_answer
 
 KEY = "k" * 43
+
+
+def is_page(route: SiteRoute) -> bool:
+    """Whether people go to it: no part of the API, no file, and not where a form leads."""
+    others = ("/api/", "/assets/", "/healthz", "/readyz", "/?", "/sign-", "/bulk/")
+    is_file = route.path.endswith("/results")
+    return "GET" in route.needs and not is_file and not route.path.startswith(others)
 
 
 class Answer(NamedTuple):

@@ -14,7 +14,7 @@ from sleipnir.scheduler.config.monitor_users import ROLES, MonitorUsers, new_lin
 from sleipnir.worker.monitor.access import Access, Role
 from sleipnir.worker.monitor.routes import ROUTES, SiteRoute
 from tests.support.engine import Engine
-from tests.support.site import ServedSite
+from tests.support.site import ServedSite, is_page
 from tests.support.users import basic
 
 ASKS = """
@@ -73,12 +73,6 @@ def routes_of(control: Control) -> Iterator[SiteRoute]:
     first = next(fitting, None)
     if first is not None:
         yield first
-
-
-def is_page(route: SiteRoute) -> bool:
-    """Whether people go to it: no part of the API, no file, and not where a form leads."""
-    others = ("/api/", "/assets/", "/healthz", "/readyz", "/?", "/sign-", "/bulk/")
-    return "GET" in route.needs and not route.path.startswith(others)
 
 
 @pytest.fixture
