@@ -84,7 +84,7 @@ def test_identifiers_exist_in_the_files_named_with_them(page: str) -> None:
             if not is_there(identifier, named or list(SOURCES))
         ]
 
-    assert missing == []
+    assert not missing, "\n".join(missing)
 
 
 @pages
@@ -97,4 +97,4 @@ def test_an_identifier_is_in_the_file_that_follows_it(page: str) -> None:
         if IDENTIFIER.fullmatch(code) and not is_there(code.partition("(")[0], files_of(file))
     ]
 
-    assert wrong == []
+    assert not wrong, "\n".join(wrong)
