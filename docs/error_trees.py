@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 _TREE = re.compile(r"^((\w+)(?:, a \w+)?\n)(?:[├│└ ].*\n)+", re.MULTILINE)
 _PACKAGES = ("graphs", "scheduler", "worker")
 # Programs, whose errors no caller of ours meets.
-_PROGRAMS = ("graphs/agents/", "graphs/functions/", "scheduler/templates/")
+_PROGRAMS = ("graphs/agents/", "graphs/functions/", "scheduler/cli/templates/")
 _SOURCES = {
     file: file.read_text(encoding="utf-8")
     for package in _PACKAGES

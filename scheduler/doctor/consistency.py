@@ -16,18 +16,12 @@ from sleipnir.graphs.document.finding import printable
 from sleipnir.records import dataclass
 from sleipnir.scheduler.doctor.consistency_rules import Violation, violations
 from sleipnir.scheduler.process.periodic import pause
+from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.runs.model import RunContext
 from sleipnir.scheduler.runs.snapshot import RunSnapshot, Unreadable
 from sleipnir.scheduler.store.connection import RedisClient
 from sleipnir.scheduler.store.inspection import Inspector, Keyspace, pairs
-from sleipnir.scheduler.store.keys import (
-    ALL_PARTITIONS,
-    AUDIT,
-    BUNDLES,
-    INDEX_OF,
-    QUEUE,
-    turns_key,
-)
+from sleipnir.scheduler.store.keys import AUDIT, BUNDLES, INDEX_OF, QUEUE, turns_key
 
 _AT_ONCE = 50  # runs read in one round trip
 # Longer than any operation of several calls, such as storing a bundle and its entry.

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Mapping
 from sleipnir.graphs.document.finding import printable
 from sleipnir.records import dataclass
 from sleipnir.scheduler.doctor import conversation_rules
+from sleipnir.scheduler.runs.ids import visit_id
 from sleipnir.scheduler.runs.model import FINAL, Status
 from sleipnir.scheduler.runs.snapshot import ABSENT, NEVER_EXPIRES, RunSnapshot, VisitTrace
 from sleipnir.scheduler.runs.stranded import stuck
-from sleipnir.scheduler.store.keys import visit_id
 
 # The parts of a run, besides its record, that outlive its end, and those removed with it.
 EXPIRING = (

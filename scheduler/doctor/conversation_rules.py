@@ -17,9 +17,9 @@ from sleipnir.scheduler.runs.conversation.memory import (
 )
 from sleipnir.scheduler.runs.conversation.roster import Roster, is_handle
 from sleipnir.scheduler.runs.conversation.tasks import Task, TaskQueue
+from sleipnir.scheduler.runs.ids import parse_visit_id
 from sleipnir.scheduler.runs.model import FINAL, RunContext
 from sleipnir.scheduler.runs.snapshot import ABSENT, RunSnapshot
-from sleipnir.scheduler.store.keys import parse_visit_id
 
 
 def calls_have_results(run: RunSnapshot) -> Iterator[str]:

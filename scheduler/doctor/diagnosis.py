@@ -20,6 +20,7 @@ from sleipnir.scheduler.doctor.agents import agent_checks
 from sleipnir.scheduler.doctor.check import Check
 from sleipnir.scheduler.doctor.mcp_servers import mcp_checks
 from sleipnir.scheduler.doctor.models import model_checks
+from sleipnir.scheduler.doctor.permissions import permission_check
 from sleipnir.scheduler.embedded.attach import attach
 from sleipnir.scheduler.embedded.redis_server import find_server
 from sleipnir.scheduler.errors import EngineUnreachable
@@ -35,7 +36,6 @@ from sleipnir.scheduler.store.connection import (
 )
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.machines import Machines, WorkerState
-from sleipnir.scheduler.store.permissions import permission_check
 from sleipnir.scheduler.store.queries import RunQueries
 
 # Only needed if the broker is another server.

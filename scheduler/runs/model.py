@@ -12,7 +12,7 @@ from sleipnir.graphs.state import Snapshot
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.consent import GUARD, call_text, is_auto_confirming
 from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures
-from sleipnir.scheduler.store.keys import parse_visit_id, place_of
+from sleipnir.scheduler.runs.ids import parse_visit_id, place_of
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.spending import Spent

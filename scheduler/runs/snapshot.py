@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.runs.ids import map_visit_of, parse_visit_id
 from sleipnir.scheduler.runs.model import FINAL, Checkpoint
-from sleipnir.scheduler.store.keys import map_visit_of, parse_visit_id
 
 NEVER_EXPIRES = -1
 ABSENT = -2

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.runs.ids import invocation_id, map_visit_of, visit_id
 from sleipnir.scheduler.runs.model import FINAL
 from sleipnir.scheduler.runs.snapshot import (
     ABSENT,
@@ -19,7 +20,6 @@ from sleipnir.scheduler.runs.snapshot import (
     VisitTrace,
     WaitRow,
 )
-from sleipnir.scheduler.store.keys import invocation_id, map_visit_of, visit_id
 
 
 @dataclass(frozen=True, slots=True)

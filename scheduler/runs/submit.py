@@ -19,15 +19,15 @@ from sleipnir.scheduler.runs.consent import consent
 from sleipnir.scheduler.runs.conversation import asking
 from sleipnir.scheduler.runs.conversation.memory import INSTRUCTIONS
 from sleipnir.scheduler.runs.conversation.sessions import Session
-from sleipnir.scheduler.runs.labels import require_labels
-from sleipnir.scheduler.runs.model import NewRun, RunContext
-from sleipnir.scheduler.store.keys import (
+from sleipnir.scheduler.runs.ids import (
     new_child_id,
     new_id_in_session,
     new_run_id,
     partition_of,
     partition_of_session,
 )
+from sleipnir.scheduler.runs.labels import require_labels
+from sleipnir.scheduler.runs.model import NewRun, RunContext
 
 # The state key of the prompt.
 PROMPT_KEY = "initial_prompt"

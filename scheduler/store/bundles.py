@@ -8,7 +8,8 @@ from typing import Any
 
 from redis.exceptions import WatchError
 
-from sleipnir.scheduler.store.keys import ALL_PARTITIONS, BUNDLES, bundle_key, run_key
+from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
+from sleipnir.scheduler.store.keys import BUNDLES, bundle_key, run_key
 from sleipnir.scheduler.store.transitions import Transitions
 
 _AT_ONCE = 500  # records read in one round trip

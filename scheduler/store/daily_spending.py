@@ -7,8 +7,8 @@ from typing import Any
 
 import redis
 
+from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.runs.spending import NOTHING_SPENT, Spent
-from sleipnir.scheduler.store.keys import ALL_PARTITIONS
 
 DAY_MS = 86_400_000
 # The sums of older days have expired.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sleipnir.scheduler.store.keys import ALL_PARTITIONS
+from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.store.transitions import Transitions
 
 

@@ -12,10 +12,11 @@ from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.runs.failures import KEPT_FAILURES
+from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.store.clock import RedisClock
 from sleipnir.scheduler.store.connection import OwnConnection
 from sleipnir.scheduler.store.dispatch import Dispatcher
-from sleipnir.scheduler.store.keys import LANE_SEPARATOR, QUEUE, TURN_MARK, partition_of
+from sleipnir.scheduler.store.keys import LANE_SEPARATOR, QUEUE, TURN_MARK
 from sleipnir.scheduler.store.scripts import Constant, Transition, Woken
 
 with lazy_imports():

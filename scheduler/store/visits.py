@@ -15,8 +15,9 @@ from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import TransitionBroken
 from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures
 from sleipnir.scheduler.runs.history import folded
+from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.runs.model import Begun, Lease, RunContext, Usage
-from sleipnir.scheduler.store.keys import partition_of, run_key
+from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.record import checkpoint, flat, size_of, usage_text
 from sleipnir.scheduler.store.transitions import Queued, Transitions
 

@@ -15,10 +15,10 @@ from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.process.temporary import OwnDirectory
 from sleipnir.scheduler.runs.conversation.sessions import TEMPORARY
+from sleipnir.scheduler.runs.ids import new_child_id, new_run_id
 from sleipnir.scheduler.runs.model import NO_USAGE, Run, Status, Usage
 from sleipnir.scheduler.runs.recording import LIMIT_BYTES, model_calls, read, written
 from sleipnir.scheduler.runs.submit import Request
-from sleipnir.scheduler.store.keys import new_child_id, new_run_id
 from sleipnir.scheduler.testing.cases import Case
 from sleipnir.scheduler.testing.judgement import Course, problems
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import asdict
 
+from sleipnir.scheduler.runs.ids import place_of
 from sleipnir.scheduler.store.audit.log import DONE, AuditEntry, AuditFilter, AuditLog
 from sleipnir.scheduler.store.clock import to_rfc3339
-from sleipnir.scheduler.store.keys import place_of
 from sleipnir.scheduler.views.documents import Document
 
 _RUN_ID = re.compile("[0-9a-f]{16}")

@@ -11,10 +11,10 @@ from sleipnir.graphs.drawing.outline import Arrow, Outline, Route, including, wi
 from sleipnir.graphs.schema import Graph, Node, ScriptNode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.history import NodeTimes
+from sleipnir.scheduler.runs.ids import visit_id
 from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run, Usage
 from sleipnir.scheduler.runs.routes import RouteFinder
 from sleipnir.scheduler.runs.spending import spent_by_node, unattributed
-from sleipnir.scheduler.store.keys import visit_id
 from sleipnir.scheduler.views.documents import Document, excerpt
 from sleipnir.scheduler.views.run import logs_document
 from sleipnir.scheduler.views.timeline import (

@@ -10,9 +10,9 @@ from sleipnir.graphs.dataflow import STATE_UPDATES, state_reads
 from sleipnir.graphs.schema import ApprovalNode, Graph, Node
 from sleipnir.scheduler.runs.conversation.memory import PROMPT, turn_key
 from sleipnir.scheduler.runs.events import QuestionAnswered
+from sleipnir.scheduler.runs.ids import parse_visit_id
 from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
-from sleipnir.scheduler.store.keys import parse_visit_id
 from sleipnir.scheduler.views.documents import Document, excerpt, question_document
 
 if TYPE_CHECKING:

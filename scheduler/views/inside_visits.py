@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from sleipnir.scheduler.runs.ids import parse_visit_id
 from sleipnir.scheduler.runs.model import Run, RunRow, Usage
 from sleipnir.scheduler.store.clock import to_rfc3339
-from sleipnir.scheduler.store.keys import parse_visit_id
 from sleipnir.scheduler.views.documents import Document
 
 if TYPE_CHECKING:

@@ -88,7 +88,12 @@ def test_types_are_checked_in_every_module() -> None:
     )
     # What it found, whether it had to read it once more or knew it from last time.
     seen = {Path(name).resolve() for name in re.findall(r"[^\s'\":]+\.py\b", report.stderr)}
-    programs = ("graphs/agents", "graphs/functions", "scheduler/templates", "worker/tools/wrappers")
+    programs = (
+        "graphs/agents",
+        "graphs/functions",
+        "scheduler/cli/templates",
+        "worker/tools/wrappers",
+    )
     modules = {
         file
         for folder in FOLDERS

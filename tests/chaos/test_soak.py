@@ -15,8 +15,8 @@ from typing import Any, cast
 import pytest
 import redis
 
+from sleipnir.scheduler.runs.ids import PARTITIONS
 from sleipnir.scheduler.store.connection import connect
-from sleipnir.scheduler.store.keys import PARTITIONS
 from tests.support.invariants import assert_consistent
 from tests.support.processes import children_of
 from tests.support.services import Fleet, Service

@@ -9,7 +9,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from sleipnir.scheduler.process.failpoints import install
+from sleipnir.scheduler.store.failpoints import install
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.delivery import run_visit
 from tests.support.engine import Engine

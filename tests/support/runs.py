@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.runs.model import Failure, Lease, NewRun, Question, RunContext
 from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.runs.snapshot import RunSnapshot
 from sleipnir.scheduler.store.inspection import Inspector
-from sleipnir.scheduler.store.keys import partition_of
 from sleipnir.scheduler.store.parking import wait_for
 from tests.support.engine import Engine
 from tests.support.keys import dump

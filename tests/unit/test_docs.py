@@ -340,7 +340,7 @@ def test_every_room_is_explained() -> None:
 
     listed = set(re.findall(r"^\| `([\w/]+)/` \|", TEXTS["architecture.md"], re.MULTILINE))
 
-    programs = ("graphs/agents/", "graphs/functions/", "scheduler/templates/", "worker/tools/")
+    programs = ("graphs/agents/", "graphs/functions/", "scheduler/cli/templates/", "worker/tools/")
     assert {room for room in rooms - listed if not room.startswith(programs)} == set()
     assert {room for room in listed if not (ROOT / room).is_dir()} == set()
 

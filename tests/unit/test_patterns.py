@@ -30,7 +30,7 @@ SOURCES = sorted(
     if "import re\n" in path.read_text()
 )
 # Programs of their own, ended at their node's limit: they may take what lies beside them.
-PROGRAMS = ("graphs/agents", "graphs/functions", "scheduler/templates", "worker/tools/wrappers")
+PROGRAMS = ("graphs/agents", "graphs/functions", "scheduler/cli/templates", "worker/tools/wrappers")
 # What is used of patterns, and what is tried for it.
 METHODS = {word: word for word in ("match", "fullmatch", "search", "finditer")}
 METHODS |= dict.fromkeys(("sub", "split", "findall"), "finditer")

@@ -19,7 +19,7 @@ _PACKAGES = ("graphs", "scheduler", "worker")
 _PROGRAMS = (
     "graphs/agents",
     "graphs/functions",
-    "scheduler/templates",
+    "scheduler/cli/templates",
     "worker/tools/wrappers",
 )
 

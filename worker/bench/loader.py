@@ -15,8 +15,9 @@ from typing import Any
 import redis
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.runs.model import RunContext
-from sleipnir.scheduler.store.keys import bundle_key, partition_of
+from sleipnir.scheduler.store.keys import bundle_key
 
 DIGEST = hashlib.sha256(b"a bundle of nobody").hexdigest()
 DAY_MS = 86_400_000

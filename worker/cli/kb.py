@@ -15,7 +15,7 @@ from sleipnir.scheduler.cli.arguments import complete_agents
 from sleipnir.scheduler.cli.connect import open_client, search_of, settings_of
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.process.periodic import pause
-from sleipnir.scheduler.store.keys import new_run_id
+from sleipnir.scheduler.runs.ids import new_run_id
 from sleipnir.scheduler.views.text.terminal_output import printable
 
 with lazy_imports():

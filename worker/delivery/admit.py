@@ -9,8 +9,8 @@ from typing import Any
 
 from sleipnir.graphs.schema import BaseNode, MapNode
 from sleipnir.graphs.state import Snapshot
+from sleipnir.scheduler.runs.ids import parse_visit_id
 from sleipnir.scheduler.runs.model import Begun, Lease
-from sleipnir.scheduler.store.keys import parse_visit_id
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.delivery.child_runs import StoredChildren
 from sleipnir.worker.delivery.commit.step import advance

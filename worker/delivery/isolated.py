@@ -21,11 +21,11 @@ from typing import Any
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SleipnirError, TransitionRefused
-from sleipnir.scheduler.process.failpoints import install_requested
 from sleipnir.scheduler.process.periodic import pause
 from sleipnir.scheduler.process.temporary import make_temporary_files_in
 from sleipnir.scheduler.runs.model import Lease
 from sleipnir.scheduler.store.errors import RedisError
+from sleipnir.scheduler.store.failpoints import install_requested
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.delivery import run_visit
 from sleipnir.worker.delivery.isolation import (

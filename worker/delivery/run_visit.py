@@ -13,9 +13,9 @@ from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.scheduler.config.secrets import hidden
 from sleipnir.scheduler.errors import TransitionRefused
+from sleipnir.scheduler.runs.ids import parse_visit_id
 from sleipnir.scheduler.runs.model import Begun, Failure, Lease
 from sleipnir.scheduler.store.errors import RedisError
-from sleipnir.scheduler.store.keys import parse_visit_id
 from sleipnir.worker.delivery.admit import admit
 from sleipnir.worker.delivery.commit import commit
 from sleipnir.worker.delivery.delivery import DeliveryOver

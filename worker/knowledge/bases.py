@@ -20,8 +20,8 @@ from sleipnir.graphs.knowledge.sources import is_absolute
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import ArtifactStoreFailed
+from sleipnir.scheduler.runs.ids import new_child_id
 from sleipnir.scheduler.store.connection import is_private
-from sleipnir.scheduler.store.keys import new_child_id
 from sleipnir.scheduler.store.knowledge.build_claims import BuildClaims
 from sleipnir.scheduler.store.knowledge.build_files import BuildFiles
 from sleipnir.scheduler.store.knowledge.indexes import Indexes

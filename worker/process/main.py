@@ -10,7 +10,7 @@ import warnings
 
 from sleipnir.scheduler.config.settings import load_settings
 from sleipnir.scheduler.errors import SleipnirError
-from sleipnir.scheduler.process.failpoints import install_requested
+from sleipnir.scheduler.store.failpoints import install_requested
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.views.text.terminal_output import protect_terminals
 from sleipnir.worker.delivery import run_visit

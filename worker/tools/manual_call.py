@@ -26,7 +26,7 @@ from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.mcp_servers import configured_servers
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.process.temporary import OwnDirectory
-from sleipnir.scheduler.store.keys import new_run_id
+from sleipnir.scheduler.runs.ids import new_run_id
 from sleipnir.worker.mcp.functions import McpServers
 from sleipnir.worker.mcp.pool import McpLimits, McpPool
 from sleipnir.worker.tools.call import Completed, call_function

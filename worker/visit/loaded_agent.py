@@ -14,7 +14,7 @@ from sleipnir.graphs.schema import AgentNode, Graph, LlmNode, MapNode
 from sleipnir.graphs.template import references
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
-from sleipnir.scheduler.store.keys import parse_visit_id
+from sleipnir.scheduler.runs.ids import parse_visit_id
 from sleipnir.worker.visit.bundle_secrets import bundle_secrets
 
 # Lazy, as few agents have all of them.

@@ -18,7 +18,7 @@ from sleipnir.scheduler.cli.submission import REQUEST_OPTIONS
 
 with lazy_imports():
     from sleipnir.scheduler.batch import reading
-    from sleipnir.scheduler.cli import batch_command
+    from sleipnir.scheduler.cli.batch import command as batch_command
 
 
 def _encoding(_context: click.Context, _parameter: click.Parameter, name: str | None) -> str | None:

@@ -10,7 +10,7 @@ from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.submission import Submission, submission_parameters
 
 with lazy_imports():
-    from sleipnir.scheduler.cli.development import session
+    from sleipnir.scheduler.cli.dev import session
 
 
 @click.command

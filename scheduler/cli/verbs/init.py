@@ -17,7 +17,7 @@ from sleipnir.scheduler.cli.schema_file import modeline, schema_text
 from sleipnir.scheduler.config import trusted_agents
 from sleipnir.scheduler.errors import SleipnirError
 
-_TEMPLATES = Path(__file__).parents[2] / "templates"
+_TEMPLATES = Path(__file__).parents[1] / "templates"
 _ABOUT = {
     "script": "a script that routes, without a model",
     "llm": "a model with a fallback",

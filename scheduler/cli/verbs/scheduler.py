@@ -13,9 +13,8 @@ from sleipnir.scheduler.cli.connect import require_redis, settings_of
 from sleipnir.scheduler.cli.options import Options, common_options
 
 with lazy_imports():
-    from sleipnir.scheduler.process import failpoints
     from sleipnir.scheduler.service import scheduler as service
-    from sleipnir.scheduler.store import connection, dispatch, run_store
+    from sleipnir.scheduler.store import connection, dispatch, failpoints, run_store
 
 
 @click.command

@@ -22,9 +22,9 @@ from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.events import RunForked
 from sleipnir.scheduler.runs.failures import NodeFailure, StepFailures
 from sleipnir.scheduler.runs.history import Moment, moment_after
+from sleipnir.scheduler.runs.ids import new_run_id
 from sleipnir.scheduler.runs.model import Checkpoint, NewFork, NewRun, Run
 from sleipnir.scheduler.runs.submit import require_fitting, seed_text
-from sleipnir.scheduler.store.keys import new_run_id
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client.rerun.client import ClientCore

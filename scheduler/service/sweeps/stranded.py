@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from sleipnir.lazy import lazy_imports, made_when_used
 from sleipnir.records import dataclass
+from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.runs.model import Failure
-from sleipnir.scheduler.store.keys import partition_of
 from sleipnir.scheduler.store.run_store import RunStore
 
 # A command's embedded engine may stop before the first sweep.

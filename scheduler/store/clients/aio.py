@@ -11,9 +11,9 @@ from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 from redis.exceptions import ConnectionError, NoScriptError
 
+from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.store.clients.translating import translating
 from sleipnir.scheduler.store.connection import SOCKET_TIMEOUT_S, client_options, sentinel_url
-from sleipnir.scheduler.store.keys import partition_of
 from sleipnir.scheduler.store.queries.reads import Reads, carry_out_async
 from sleipnir.scheduler.store.scripts import Contract
 from sleipnir.scheduler.store.sentinels import SCHEME as SENTINEL

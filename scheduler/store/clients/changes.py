@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 from redis.exceptions import RedisError
 
+from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.store.clients.aio import connect_async
-from sleipnir.scheduler.store.keys import ALL_PARTITIONS, CHANGES, run_key, watched_key
+from sleipnir.scheduler.store.keys import CHANGES, run_key, watched_key
 
 # How long one read blocks, and so how long a newly followed run may have to wait to be included.
 # Reads are not cancelled instead, because redis-py does not always notice.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.runs.model import FINAL
-from sleipnir.scheduler.store.keys import ALL_PARTITIONS, batch_key
+from sleipnir.scheduler.store.keys import batch_key
 from sleipnir.scheduler.store.queries.cursors import Position, to_cursor
 from sleipnir.scheduler.store.queries.indexes import Page, Span, find_page, position_of
 from sleipnir.scheduler.store.queries.totals import TotalQueries

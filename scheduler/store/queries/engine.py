@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.store.keys import (
-    ALL_PARTITIONS,
     LANES,
     QUEUE,
     TURN_MARK,

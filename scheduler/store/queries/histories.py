@@ -8,10 +8,11 @@ from typing import Any
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.history import Moment, moment_after
+from sleipnir.scheduler.runs.ids import visit_id
 from sleipnir.scheduler.runs.map_items import MapItem, items_of, unpacked
 from sleipnir.scheduler.runs.model import Checkpoint, Run
 from sleipnir.scheduler.runs.step import StepVisit, StoredVisit, step_visit
-from sleipnir.scheduler.store.keys import run_key, visit_id
+from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.queries.base import Queries
 from sleipnir.scheduler.store.queries.reads import Reads
 

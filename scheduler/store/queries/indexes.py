@@ -7,7 +7,7 @@ from time import monotonic
 from typing import Generic, TypeVar
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.store.keys import ALL_PARTITIONS
+from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.store.queries.base import Queries
 from sleipnir.scheduler.store.queries.cursors import ListKind, Position, from_cursor, to_cursor
 from sleipnir.scheduler.store.queries.merging import MergedList, RangeAnswer, RangeRequest

@@ -9,8 +9,9 @@ from itertools import chain, islice
 from typing import Any
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.runs.model import RunRow
-from sleipnir.scheduler.store.keys import partition_of, run_key
+from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.queries.cursors import Position
 from sleipnir.scheduler.store.queries.filters import (
     UNINDEXED,

@@ -7,8 +7,9 @@ import json
 from collections.abc import Sequence
 
 from sleipnir.scheduler.runs.consent import GUARD
+from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.runs.model import FINAL, QUESTION, GuardedCall, Question, Run, RunRow
-from sleipnir.scheduler.store.keys import partition_of, run_key
+from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.queries.cursors import Position
 from sleipnir.scheduler.store.queries.indexes import (
     IndexQueries,

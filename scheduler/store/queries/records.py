@@ -10,10 +10,11 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import AmbiguousRun, RunNotFound, RunRemoved
 from sleipnir.scheduler.runs.conversation.roster import handle, is_handle
 from sleipnir.scheduler.runs.failures import NodeFailure, in_order, read_failure
+from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.runs.model import Failure, Run, RunContext, RunRow, Status, Usage
 from sleipnir.scheduler.runs.spending import spent_fields
 from sleipnir.scheduler.store.clock import to_rfc3339
-from sleipnir.scheduler.store.keys import ALL_PARTITIONS, ids_keys, run_key
+from sleipnir.scheduler.store.keys import ids_keys, run_key
 from sleipnir.scheduler.store.queries.base import Queries
 from sleipnir.scheduler.store.queries.reads import Reads
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.runs.ids import ALL_PARTITIONS, partition_of_session
 from sleipnir.scheduler.runs.model import RunRow
-from sleipnir.scheduler.store.keys import ALL_PARTITIONS, partition_of_session, sessions_key
+from sleipnir.scheduler.store.keys import sessions_key
 from sleipnir.scheduler.store.queries.records import RecordQueries
 
 

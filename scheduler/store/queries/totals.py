@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.runs.model import FINAL, Status
 from sleipnir.scheduler.runs.spending import Spent
 from sleipnir.scheduler.store.daily_spending import DAY_MS, spent_on
-from sleipnir.scheduler.store.keys import ALL_PARTITIONS
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.store.queries.indexes import IndexQueries, Span
 

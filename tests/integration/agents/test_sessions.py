@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sleipnir.scheduler.errors import ActionRefused, NotOver, SessionInUse, SubmissionRefused
+from sleipnir.scheduler.runs.ids import new_id_in_session, partition_of
 from sleipnir.scheduler.runs.submit import Request
-from sleipnir.scheduler.store.keys import new_id_in_session, partition_of
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
 from tests.support.model_server import ModelServer, calls, fails, says

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from sleipnir.scheduler.runs.events import StepCommitted
+from sleipnir.scheduler.runs.ids import partition_of, visit_id
 from sleipnir.scheduler.runs.model import Run
-from sleipnir.scheduler.store.keys import partition_of, run_key, visit_id
+from sleipnir.scheduler.store.keys import run_key
 from sleipnir.worker.executors import EXECUTORS
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Wrote

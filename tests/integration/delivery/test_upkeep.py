@@ -13,11 +13,12 @@ from click.testing import CliRunner
 from sleipnir.scheduler.cli.app import cli
 from sleipnir.scheduler.errors import RunNotFound
 from sleipnir.scheduler.runs.events import QuestionAnswered
+from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.runs.model import Failure, RunContext
 from sleipnir.scheduler.runs.plan import Plan
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.clock import to_rfc3339
-from sleipnir.scheduler.store.keys import ALL_PARTITIONS, run_key
+from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.scheduler.store.queries import RunQueries
 from tests.support.engine import Engine

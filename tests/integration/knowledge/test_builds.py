@@ -12,10 +12,10 @@ from sleipnir.graphs.knowledge import pointer
 from sleipnir.graphs.knowledge.pointer import read_pointer
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.runs.events import ItemCommitted, StepCommitted
+from sleipnir.scheduler.runs.ids import new_run_id
 from sleipnir.scheduler.runs.model import NO_USAGE, RunRow
 from sleipnir.scheduler.runs.recording import written
 from sleipnir.scheduler.runs.submit import Request
-from sleipnir.scheduler.store.keys import new_run_id
 from sleipnir.worker.knowledge.agent_base import base_of
 from sleipnir.worker.knowledge.root_build import result_of, submit_build
 from tests.support.dying import survives

@@ -14,8 +14,8 @@ from sleipnir.graphs.bundles.archive import Part, pack_into, unpack_from
 from sleipnir.graphs.document.loader import load_agent
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.scheduler.runs.events import VisitDelayed
+from sleipnir.scheduler.runs.ids import new_run_id
 from sleipnir.scheduler.runs.submit import Request
-from sleipnir.scheduler.store.keys import new_run_id
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.scheduler.store.knowledge.packed import PackedIndex
 from sleipnir.worker.delivery.run_visit import run_visit

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from sleipnir.scheduler.client.limits.commands import LimitCommands
+from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.store.connection import connect
-from sleipnir.scheduler.store.keys import CHANGES, partition_of, watched_key
+from sleipnir.scheduler.store.keys import CHANGES, watched_key
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.worker.monitor import hub as hub_module
 from sleipnir.worker.monitor.hub import MOST_OF_READER, MOST_STREAMS, Hub, Look, Looking

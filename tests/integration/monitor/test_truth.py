@@ -27,9 +27,9 @@ from hypothesis.stateful import (
 )
 
 from sleipnir.scheduler.cli.app import cli
+from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.runs.model import FINAL, Run
 from sleipnir.scheduler.runs.submit import Request
-from sleipnir.scheduler.store.keys import ALL_PARTITIONS
 from sleipnir.worker.monitor.formats import money
 from tests.support import model_server
 from tests.support.engine import Engine

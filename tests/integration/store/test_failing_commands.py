@@ -18,13 +18,14 @@ from sleipnir.scheduler.limits.rules import Budget, Limit
 from sleipnir.scheduler.runs.conversation.messages import Letter
 from sleipnir.scheduler.runs.events import QuestionAnswered, RunRetried
 from sleipnir.scheduler.runs.failures import of_node
+from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.runs.model import Failure, Lease, NewFork, RunContext, Usage, Wait
 from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.runs.stranded import defects
 from sleipnir.scheduler.runs.tries import AnotherTry, Beginning, OtherAgent
 from sleipnir.scheduler.store import scripts
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
-from sleipnir.scheduler.store.keys import LANE_SEPARATOR, QUEUE, partition_of, run_key
+from sleipnir.scheduler.store.keys import LANE_SEPARATOR, QUEUE, run_key
 from sleipnir.scheduler.store.limit_queries import PARTITION as LIMITS
 from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.scheduler.store.rate_limiter import RateLimiter

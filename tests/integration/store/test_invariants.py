@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
-from sleipnir.scheduler.store.keys import partition_of, run_key
+from sleipnir.scheduler.runs.ids import partition_of
+from sleipnir.scheduler.store.keys import run_key
 from tests.support.conversations import converses
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, Reply, Request, calls, says

@@ -10,9 +10,10 @@ import pytest
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import BadCursor
+from sleipnir.scheduler.runs.ids import new_run_id
 from sleipnir.scheduler.runs.model import Failure, Lease, RunContext, Status
 from sleipnir.scheduler.runs.plan import Plan
-from sleipnir.scheduler.store.keys import new_run_id, run_key
+from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.scheduler.store.queries import indexes
 from sleipnir.scheduler.store.queries.cursors import Position

@@ -11,8 +11,8 @@ import pytest
 from redis.exceptions import NoPermissionError
 
 from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
+from sleipnir.scheduler.doctor.permissions import permission_check, rule
 from sleipnir.scheduler.store.connection import connect
-from sleipnir.scheduler.store.permissions import permission_check, rule
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
 from tests.support.command_line import Sleipnir
 from tests.support.model_server import ModelServer, says

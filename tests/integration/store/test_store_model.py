@@ -24,11 +24,12 @@ from hypothesis.stateful import (
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.errors import AnswerRefused, TransitionRefused
+from sleipnir.scheduler.runs.ids import new_run_id
 from sleipnir.scheduler.runs.model import Failure, Lease, NewRun, Question, RunContext
 from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
-from sleipnir.scheduler.store.keys import new_run_id, run_key
+from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.run_store import RunStore

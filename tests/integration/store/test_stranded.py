@@ -8,9 +8,10 @@ from collections.abc import Mapping
 import pytest
 
 from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
+from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.runs.model import FINAL
 from sleipnir.scheduler.service.sweeps.stranded import StrandedSweep
-from sleipnir.scheduler.store.keys import partition_of, run_key
+from sleipnir.scheduler.store.keys import run_key
 from tests.support.engine import Engine
 from tests.support.runs import FAILED, RUN, a_run, ask, begin, fanned_out, look_at, stage, status
 

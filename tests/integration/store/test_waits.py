@@ -26,12 +26,13 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.doctor.consistency_rules import violations
 from sleipnir.scheduler.errors import NotWaiting, RunClosed, StaleVisit
+from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.runs.model import Failure, Lease, NewRun, Wait, WaitKind, WaitMode
 from sleipnir.scheduler.runs.plan import Plan
 from sleipnir.scheduler.runs.snapshot import NEVER_EXPIRES, RunSnapshot
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.inspection import Inspector
-from sleipnir.scheduler.store.keys import partition_of, run_key
+from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.run_store import RunStore
 from tests.support.engine import Clock, Engine

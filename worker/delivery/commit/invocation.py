@@ -8,7 +8,7 @@ from sleipnir.graphs.schema import MapNode, ScriptNode
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.events import ItemCommitted
 from sleipnir.scheduler.runs.failures import BUDGET_REFUSES, is_of_budget
-from sleipnir.scheduler.store.keys import parse_visit_id
+from sleipnir.scheduler.runs.ids import parse_visit_id
 from sleipnir.worker.delivery.commit.branch import counted_usage
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.context import Visit

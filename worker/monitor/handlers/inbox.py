@@ -11,9 +11,9 @@ from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import Graph
 from sleipnir.scheduler.errors import AnswerInvalid, AnswerRefused, RunNotFound
 from sleipnir.scheduler.runs.answers import accepted
+from sleipnir.scheduler.runs.ids import place_of
 from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
-from sleipnir.scheduler.store.keys import place_of
 from sleipnir.scheduler.views import audit, inbox, questions
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.text.tables import questions as question_table

@@ -9,9 +9,10 @@ import pytest
 
 from sleipnir.graphs.schema import MAX_SECONDS, Graph
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.ids import ALL_PARTITIONS, new_run_id, partition_of
 from sleipnir.scheduler.runs.model import NewRun, RunContext
 from sleipnir.scheduler.runs.submit import NestedTooDeep, Request, child_digest, child_run, new_run
-from sleipnir.scheduler.store.keys import ALL_PARTITIONS, new_run_id, partition_of, run_key
+from sleipnir.scheduler.store.keys import run_key
 from tests.support.graphs import make_graph
 
 

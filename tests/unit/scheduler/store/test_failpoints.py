@@ -6,7 +6,7 @@ import pytest
 from redis.exceptions import ConnectionError
 
 from sleipnir.scheduler.errors import SettingInvalid
-from sleipnir.scheduler.process.failpoints import VARIABLE, install, install_requested
+from sleipnir.scheduler.store.failpoints import VARIABLE, install, install_requested
 
 
 class Store:

@@ -7,12 +7,13 @@ refusals.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import redis
-from redis.exceptions import NoPermissionError
+from typing import TYPE_CHECKING, Any
 
 from sleipnir.scheduler.doctor.check import Check
+from sleipnir.scheduler.store.errors import NoPermissionError
+
+if TYPE_CHECKING:
+    import redis
 
 # Ours, and those by which Celery and kombu control and inspect workers.
 _KEYS = (

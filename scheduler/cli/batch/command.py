@@ -30,9 +30,9 @@ from sleipnir.scheduler.batch.table import lines_of, write_table
 from sleipnir.scheduler.batch.versions import AgentVersions
 from sleipnir.scheduler.cli.arguments import json_or_text
 from sleipnir.scheduler.cli.asking.knowledge import questions_here
-from sleipnir.scheduler.cli.batches.agent_change import require_same_agent
-from sleipnir.scheduler.cli.batches.budget import require_prices
-from sleipnir.scheduler.cli.batches.input import STDIN, InputFile, load
+from sleipnir.scheduler.cli.batch.agent_change import require_same_agent
+from sleipnir.scheduler.cli.batch.budget import require_prices
+from sleipnir.scheduler.cli.batch.input import STDIN, InputFile, load
 from sleipnir.scheduler.cli.connect import say_what_is_left, settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options

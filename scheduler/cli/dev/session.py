@@ -15,7 +15,7 @@ from sleipnir.graphs.schema import AgentNode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.cli import exit_codes, run_result
 from sleipnir.scheduler.cli.comparison import layout
-from sleipnir.scheduler.cli.development.watching import Watch
+from sleipnir.scheduler.cli.dev.watching import Watch
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.submission import Submission
