@@ -161,12 +161,11 @@ class Index:
             self._ends = _line_ends(self._rows, self.manifest.chunks)
             file = directory / _VECTORS
             self.vectors = Vectors(file) if self.dimension is not None else None
-            counts = {self.manifest.chunks}
             # Of an older format only the vectors are of use, as they may have cost money.
             self.is_searchable = self.manifest.format == INDEX_FORMAT
             if self.is_searchable:
                 self.keywords = Keywords(directory / _KEYWORDS)
-                counts.add(self.keywords.count)
+            self._require_one_size()
         except IndexUnusable:
             raise
         except OSError as error:
@@ -174,11 +173,14 @@ class Index:
             raise IndexUnusable(f"{place}{reason(error)}") from error
         except Exception as error:  # faiss raises many exceptions of its own
             raise IndexUnusable(str(error)) from error
-        dimensions = {self.dimension}
+
+    def _require_one_size(self) -> None:
+        sizes = {(self.manifest.chunks, self.dimension)}
         if self.vectors is not None:
-            counts.add(self.vectors.count)
-            dimensions.add(self.vectors.dimension)
-        if len(counts) != 1 or len(dimensions) != 1:
+            sizes.add((self.vectors.count, self.vectors.dimension))
+        if self.is_searchable:
+            sizes.add((self.keywords.count, self.dimension))
+        if len(sizes) > 1:
             raise IndexUnusable(_MISFITS)
 
     @property

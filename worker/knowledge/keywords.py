@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from sleipnir.worker.knowledge.manifest import IndexUnusable
 from sleipnir.worker.knowledge.words import words_of, words_of_query
 
 _Scored: TypeAlias = "tuple[NDArray[np.int64], NDArray[np.float64]]"  # positions, and their scores
@@ -37,10 +38,6 @@ _FREQUENCIES = "frequencies.u32"
 # Per text, its number of words.
 _LENGTHS = "lengths.u32"
 _NUMBER = np.dtype("<u4")
-
-
-class KeywordsUnusable(Exception):
-    """The files of a keyword index contradict each other; the text says how."""
 
 
 def write_keywords(directory: Path, texts: Iterable[str]) -> None:
@@ -76,7 +73,7 @@ class Keywords:
 
     Raises:
         OSError: a file cannot be read.
-        KeywordsUnusable, UnicodeDecodeError: its files contradict each other.
+        IndexUnusable, UnicodeDecodeError: its files contradict each other.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -92,17 +89,17 @@ class Keywords:
         self._kept = 0  # number of scores in it
         self._lock = Lock()  # for what is cached
         # Of the words and the norms; the texts that contain a word are read from the disk.
-        self.bytes = 150 * len(self._words) + 8 * self._count
+        self.bytes = 100 * len(self._words) + 8 * self._count
 
     def _require_consistent(self, texts: _Numbers) -> None:
         """Check what the numbers say of each other, before they take memory."""
         entries = int(texts.sum(dtype=np.uint64))
         if not entries == len(self._positions) == len(self._frequencies):
-            raise KeywordsUnusable("its parts differ in length")
+            raise IndexUnusable("its parts differ in length")
         if len(texts) and not texts.min():
-            raise KeywordsUnusable("a word is in no text")
+            raise IndexUnusable("a word is in no text")
         if entries and int(self._positions.max()) >= self._count:
-            raise KeywordsUnusable("a word is in a text that does not exist")
+            raise IndexUnusable("a word is in a text that does not exist")
 
     @property
     def count(self) -> int:
@@ -161,18 +158,18 @@ def mapped(file: Path, kind: DTypeLike) -> NDArray[Any]:
 
 def _numbers_in(file: Path) -> _Numbers:
     if file.stat().st_size % _NUMBER.itemsize:
-        raise KeywordsUnusable(f"{file.name} is cut")
+        raise IndexUnusable(f"{file.name} is cut")
     return mapped(file, _NUMBER)
 
 
 def _words_in(file: Path, count: int) -> dict[str, int]:
-    """Return the number of each word; raises KeywordsUnusable unless they are so many."""
+    """Return the number of each word; raises IndexUnusable unless they are so many."""
     text = file.read_text(encoding="utf-8")
     if text.count("\n") + bool(text) == count:
         words = {word: number for number, word in enumerate(text.split("\n") if text else ())}
         if len(words) == count:
             return words
-    raise KeywordsUnusable("its words do not match their numbers")
+    raise IndexUnusable("its words do not match their numbers")
 
 
 def _norms(lengths: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sleipnir.worker.knowledge.manifest import IndexUnusable
+
 _FLAT, _HNSW = b"IxFI", b"IHNf"
 _HEADER = struct.Struct("<4siqqqBi")  # kind, dimension, vectors, two unused, trained, metric
 _SIZE = struct.Struct("<Q")
@@ -20,30 +22,26 @@ _HNSW_NUMBERS = struct.Struct("<iiiii")  # entry point, highest level, and setti
 _INNER_PRODUCT = 0
 
 
-class VectorFileRefused(Exception):
-    """The file is not as faiss writes it; the text says why."""
-
-
 def require_sound(file: Path) -> None:
     """Check that a file holds an index of the kinds that we write.
 
     Raises:
         OSError: it cannot be read.
-        VectorFileRefused: it does not.
+        IndexUnusable: it does not.
     """
     if file.stat().st_size < _HEADER.size:
-        raise VectorFileRefused("the file of vectors is cut")
+        raise IndexUnusable("the file of vectors is cut")
     reader = _Reader(np.memmap(file, np.uint8, "r"))
     kind, dimension, count = reader.header()
     if kind == _HNSW:
         _require_links_inside(reader, count)
         kind, *inner = reader.header()
         if inner != [dimension, count]:
-            raise VectorFileRefused("its links and its vectors do not belong together")
+            raise IndexUnusable("its links and its vectors do not belong together")
     if kind != _FLAT or dimension < 1 or count < 0:
-        raise VectorFileRefused("the vectors are of an unknown kind")
+        raise IndexUnusable("the vectors are of an unknown kind")
     if reader.array("<f4").size != dimension * count or not reader.is_at_end:
-        raise VectorFileRefused("the file of vectors is of another size than it says")
+        raise IndexUnusable("the file of vectors is of another size than it says")
 
 
 class _Reader:
@@ -61,7 +59,7 @@ class _Reader:
         """Return the kind, the dimension and the number of vectors."""
         kind, dimension, count, _, _, is_trained, metric = self.numbers(_HEADER)
         if is_trained != 1 or metric != _INNER_PRODUCT:
-            raise VectorFileRefused("the vectors are of an unknown kind")
+            raise IndexUnusable("the vectors are of an unknown kind")
         return kind, dimension, count
 
     def numbers(self, layout: struct.Struct) -> tuple[Any, ...]:
@@ -75,7 +73,7 @@ class _Reader:
 
     def _take(self, size: int) -> NDArray[np.uint8]:
         if size > len(self._content) - self._at:
-            raise VectorFileRefused("the file of vectors is cut")
+            raise IndexUnusable("the file of vectors is cut")
         self._at += size
         return self._content[self._at - size : self._at]
 
@@ -100,4 +98,4 @@ def _require_links_inside(reader: _Reader, count: int) -> None:
         and int(links.max(initial=-1)) < count
     )
     if not is_sound:
-        raise VectorFileRefused("the links between its vectors lead elsewhere")
+        raise IndexUnusable("the links between its vectors lead elsewhere")

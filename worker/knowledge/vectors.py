@@ -132,7 +132,7 @@ class Vectors:
         """Open an index.
 
         Raises:
-            OSError, VectorFileRefused: it cannot be read, or is not as faiss writes it.
+            OSError, IndexUnusable: it cannot be read, or is not as faiss writes it.
         """
         require_sound(file)
         self._index: Any = faiss.read_index(str(file))

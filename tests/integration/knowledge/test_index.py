@@ -29,11 +29,10 @@ from sleipnir.worker.knowledge.index import (
     chunks_of,
     write_index,
 )
-from sleipnir.worker.knowledge.keywords import Keywords, KeywordsUnusable, write_keywords
+from sleipnir.worker.knowledge.keywords import Keywords, write_keywords
 from sleipnir.worker.knowledge.manifest import IndexUnusable, require_undamaged
 from sleipnir.worker.knowledge.reading.documents import SourceText
 from sleipnir.worker.knowledge.search import by_meaning, output_of, search
-from sleipnir.worker.knowledge.vector_file import VectorFileRefused
 from sleipnir.worker.knowledge.vectors import (
     Matrix,
     Vectors,
@@ -469,7 +468,7 @@ def test_keywords_that_contradict_each_other_are_not_opened(
 
     forged(tmp_path, part, numbers)
 
-    with pytest.raises(KeywordsUnusable):
+    with pytest.raises(IndexUnusable):
         Keywords(tmp_path)
 
 
@@ -566,7 +565,7 @@ def test_a_forged_file_of_vectors_is_not_given_to_the_library(vector_file: Path)
 
     for at in (8, *numbers):
         vector_file.write_bytes(content[:at] + huge + content[at + 8 :])
-        with pytest.raises(VectorFileRefused):
+        with pytest.raises(IndexUnusable):
             Vectors(vector_file)
 
 
@@ -590,7 +589,7 @@ def test_links_to_vectors_that_do_not_exist_are_refused(
         (tmp_path / "faiss.index").write_bytes(
             content[:links] + struct.pack("<i", link) + content[links + 4 :]
         )
-        with pytest.raises(VectorFileRefused, match="lead elsewhere"):
+        with pytest.raises(IndexUnusable, match="lead elsewhere"):
             Vectors(tmp_path / "faiss.index")
 
 
