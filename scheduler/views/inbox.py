@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.dataflow import STATE_UPDATES, state_reads
 from sleipnir.graphs.schema import ApprovalNode, Graph, Node
 from sleipnir.scheduler.runs.conversation.memory import PROMPT, turn_key
 from sleipnir.scheduler.runs.events import QuestionAnswered
-from sleipnir.scheduler.runs.ids import parse_visit_id
+from sleipnir.scheduler.runs.ids import parse_visit_id, visit_id
 from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views.documents import Document, excerpt, question_document
@@ -22,6 +22,7 @@ _MOST_OF_VALUE = 10_000  # characters
 # Of the conversation before a question: the newest turns that are read, and messages shown of them.
 _TURNS = 8
 _MESSAGES = 12
+_OPEN_VISITS = 20
 _MOST_OF_TEXT = 4_000  # characters
 
 
@@ -87,9 +88,34 @@ def context_document(client: Client, question: Question, mask: Callable[[Any], A
         turns = client.queries.state_values(run.run_id, keys) if keys else {}
         messages = [message for turn in turns.values() if turn for message in turn]
     messages += _of_attempt(client.queries.turns(run.run_id, question.visit))
-    told = [message for message in messages if message["role"] != "system"]
     return {
         "prompt": excerpt(mask(prompt), _MOST_OF_TEXT) if isinstance(prompt, str) else None,
+        **_newest(messages, mask),
+    }
+
+
+def under_way_document(client: Client, run: Run, mask: Callable[[Any], Any]) -> Document:
+    """Return the newest messages of each open visit, as far as they are recorded: `visits`.
+
+    Args:
+        mask: hides secrets in JSON, as above.
+    """
+    found = {
+        node: _of_attempt(client.queries.turns(run.run_id, visit_id(run.step, node)))
+        for node in run.frontier[:_OPEN_VISITS]
+    }
+    return {
+        "visits": [
+            {"node": node, **_newest(messages, mask)}
+            for node, messages in found.items()
+            if messages
+        ]
+    }
+
+
+def _newest(messages: Sequence[Mapping[str, Any]], mask: Callable[[Any], Any]) -> Document:
+    told = [message for message in messages if message["role"] != "system"]
+    return {
         "left_out": max(0, len(told) - _MESSAGES),
         "messages": [_message_document(mask(message)) for message in told[-_MESSAGES:]],
     }

@@ -81,6 +81,7 @@ def headline_document(client: Client, run: Run) -> Document:
         "batch": run.batch,
         "item": run.item,
         "labels": dict(run.labels),
+        "user": run.context.user or None,
         "forked_from": None if run.forked_from is None else run.forked_from[0],
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
@@ -75,6 +76,8 @@ class BatchQueries(TotalQueries):
 
         found = find_page("batches", self._merged(["batches"], Span(), after), limit, choose)
         names, following = found.entries, found.next
+        # Of each batch every partition may have an entry.
+        searched = replace(found.searched, entries=len(positions))
         if after is None:
             # What moved to the front may have left a place that was not read yet.
             names = list(dict.fromkeys([*self._active_since(began_ms), *names]))
@@ -84,7 +87,7 @@ class BatchQueries(TotalQueries):
         rows = tuple(row for row in self.batch_rows(names) if row is not None)
         # Partitions count independently, so only a complete list has a total.
         total = len(rows) if cursor is None and following is None else None
-        return Page(rows, following, found.searched, total, total)
+        return Page(rows, following, searched, total, total)
 
     def batch_rows(self, names: Sequence[str]) -> list[BatchRow | None]:
         """Return the state of batches; None for those of which nothing is stored."""

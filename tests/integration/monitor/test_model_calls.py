@@ -327,17 +327,25 @@ def test_a_models_question_is_shown_with_the_conversation_before_it(
         calls(("look", {"at": "the door"}), text="Let me look."),
         calls(("user__ask", {"question": "Paint it?", "options": ["yes", "no"]}), text="Hm."),
     )
-    run_id = engine.submit_normal(dedent(config), {"tools.py": tools}, prompt="Is hush-4711 red?")
+    run_id = engine.submit_normal(
+        dedent(config), {"tools.py": tools}, prompt="Is hush-4711 red?", user="ann@desk"
+    )
     engine.drive()
     (question,) = engine.inbox()
 
     page = site.ask(f"/inbox/{question.question_id}").text
+    run = site.ask(f"/runs/{run_id}").text
+    inbox = site.ask("/inbox").text
 
     assert page.index("Paint it?") < page.index("Is *** red?") < page.index("Let me look.")
     assert page.index("Let me look.") < page.index("the door is &lt;red&gt;") < page.index("Hm.")
     assert "Keep quiet." not in page
     assert f"/runs/{run_id}/model" in page
     assert "in the graph" not in page
+    assert run.index("Let me look.") < run.index("is under way") < run.index("Hm.")
+    assert "No conversations" not in run
+    assert "<dt>Of</dt><dd>ann@desk</dd>" in run
+    assert "</a> of ann@desk</td>" in inbox
 
 
 def test_a_run_keeps_a_bounded_number_of_sums_and_counts_the_rest_together(

@@ -384,6 +384,7 @@ def test_batches_are_listed_by_last_activity(engine: Engine) -> None:
     by_activity = sorted(((at, name) for name, at in active.items()), reverse=True)
     assert [(row.last_activity, row.name) for row in seen] == by_activity
     assert sum(row.open for row in seen) == 60
+    assert engine.queries.list_batches(20).searched.entries == len(active)
 
 
 def test_a_batch_that_is_active_while_it_is_read_is_listed_once(

@@ -83,6 +83,7 @@ class RunDocument(AnswerDocument):
     batch: str | None
     item: str | None
     labels: dict[str, str]
+    user: str | None = Field(description="who has submitted its root by a command")
     forked_from: str | None
     typical: TypicalDocument = Field(description="of the agent's runs")
 

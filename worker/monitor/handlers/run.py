@@ -187,7 +187,9 @@ class RunPage(RunHandler):
                 return {"children": children, "rows": list(_levels(children["children"]))}
             case "model":
                 model = await self.model(of)
-                return {"model": model, "reply_line": _reply_line, "finish_notes": FINISH_NOTES}
+                under_way = await self.under_way(of)
+                shown = {"model": model, "under_way": under_way}
+                return {**shown, "reply_line": _reply_line, "finish_notes": FINISH_NOTES}
             case "timeline":
                 document = await self.timeline(of)
                 runs = f"{self.site.prefix}/runs"
@@ -319,6 +321,8 @@ def _said(part: Mapping[str, Any]) -> Iterator[str]:
             for message in (*exchange["messages"], exchange["reply"] or {}):
                 if message.get("role") in _SPEAKERS and isinstance(message.get("content"), str):
                     yield message["content"]
+    for said in part.get("under_way", ()):
+        yield from (each["text"] for each in said["messages"] if each["role"] in _SPEAKERS)
 
 
 def _levels(children: Iterable[Document], depth: int = 0) -> Iterator[tuple[int, Document]]:

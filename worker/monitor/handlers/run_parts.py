@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import Graph
 from sleipnir.scheduler.runs.model import Run
-from sleipnir.scheduler.views import audit, graph, run, submission, timeline, versions, visits
+from sleipnir.scheduler.views import (
+    audit,
+    graph,
+    inbox,
+    run,
+    submission,
+    timeline,
+    versions,
+    visits,
+)
 from sleipnir.scheduler.views.documents import Document, excerpt
 from sleipnir.worker.monitor.formats import first_line
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
@@ -164,6 +174,15 @@ class RunHandler(MonitorHandler):
             call=self.index_argument("call"),
             limit=self.number_argument("limit", _VISITS, run.MOST_ENTRIES),
         )
+
+    async def under_way(self, of: Run) -> list[Document]:
+        """Return what was said in open visits; nothing if only some conversations are wanted."""
+        if of.is_final or any(self.text_argument(name) for name in ("node", "item", "step")):
+            return []
+        mask = partial(self.site.masks.masked, run=of)
+        found = await self.site.call(inbox.under_way_document, self.site.client, of, mask)
+        visits: list[Document] = found["visits"]
+        return visits
 
     async def children(self, of: Run) -> Document:
         return await self.shown(run.children_document, of)
