@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from sleipnir.scheduler.cli.app import cli
+from sleipnir.scheduler.client.limits.commands import LimitCommands
 from sleipnir.scheduler.client.limits.report import report
 from sleipnir.scheduler.limits.rules import Rules
 from sleipnir.scheduler.store.clock import RedisClock
@@ -170,3 +171,22 @@ def test_a_budget_that_is_set_at_noon_starts_with_what_was_spent_today(
     assert refused.failure is not None
     assert refused.failure.code == "R025"
     assert [agent[1] for agent in spent(site)] == [960]
+
+
+def test_budgets_of_runs_with_room_are_folded_and_lead_to_their_runs(
+    engine: Engine, site: ServedSite, server: ModelServer
+) -> None:
+    LimitCommands(engine.store, lambda _seconds: engine.gate.refresh()).set("run.usd=0.001")
+    server.script.add(says("x", prompt_tokens=100), says("x", prompt_tokens=900))
+    # Budgets are listed of open runs.
+    asks = ASK.replace("next: z", "next: wait").replace(
+        "  z:", "  wait: {type: input, question: Go?, next: z}\n  z:"
+    )
+    little, much = (engine.finish(asks, prompt=each).run_id for each in ("a", "b"))
+
+    table, _, folded = site.ask("/limits").text.partition('<details class="easy">')
+
+    assert f'<a href="/runs/{much}">run:{much}</a>' in table
+    assert little not in table.partition("</datalist>")[0].partition("<table")[2]
+    assert "1 other run with more than half of the budget left" in folded
+    assert f'<a href="/runs/{little}">run:{little}</a> $0.0001' in folded

@@ -64,12 +64,15 @@ class LimitsHandler(ActingHandler):
             touched = await self.site.call(limits.touched_document, client, act.name)
         parts = (document["limits"], document["pauses"], document["budgets"])
         names = {each["name"] for part in parts for each in part}
+        easy = [each for each in document["budgets"] if _has_room(each)]
         self.give_page(
             "limits.html",
             tab="limits",
             title="Limits",
             topics="inbox,limits",
             document=document,
+            budgets=[each for each in document["budgets"] if each not in easy],
+            easy=easy,
             act=act,
             problem=problem,
             touched=touched,
@@ -104,3 +107,13 @@ def _acts_of(body: LimitsBody) -> list[LimitAct]:
     if not acts:
         raise bad_request("the body must have one of set, unset, pause and resume")
     return acts
+
+
+def _has_room(budget: Document) -> bool:
+    """Whether this is the budget of one run, which holds nothing up and is less than half spent."""
+    left = [(budget["left_usd"], budget["usd"]), (budget["left_tokens"], budget["tokens"])]
+    return (
+        budget["name"].startswith("run:")
+        and not budget["waiting"]
+        and all(most is None or 2 * rest > most for rest, most in left)
+    )
