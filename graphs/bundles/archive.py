@@ -17,11 +17,12 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from fnmatch import fnmatchcase
+from math import inf
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, cast
 
 from sleipnir.graphs.errors import BundleError
-from sleipnir.graphs.files import open_plain, read_text
+from sleipnir.graphs.files import open_plain, read_text, reason
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 
@@ -33,9 +34,12 @@ with lazy_imports():
 BUNDLE_LIMIT_BYTES = 64 * 1024 * 1024
 # What a bundle may take when unpacked: a small one can expand to a thousand times its size.
 UNPACKED_LIMIT_BYTES = 1024 * 1024 * 1024
+# What the headers of all members may take: about 60,000 files, or fewer with long names.
+_HEADERS_LIMIT_BYTES = 32 * 1024 * 1024
 IGNORE_FILE = ".sleipnirignore"
 _IGNORE_LIMIT_BYTES = 1024 * 1024
 _BLOCK_BYTES = 1024 * 1024
+_LONGEST_SHOWN = 200  # characters of a name, in messages
 _MOST_NESTED = 100  # directories
 NEVER_PACKED = (
     ".git",
@@ -136,7 +140,7 @@ def _digest(file: IO[bytes]) -> str:
 
 def _write(file: IO[bytes], parts: list[Part], limit_bytes: int) -> None:
     places = {part.source.resolve(): part.place for part in parts if isinstance(part.source, Path)}
-    unpacked, name = 0, ""
+    unpacked, headers, name = 0, 0, ""
     # Without owners and times, which would change the digest of unchanged files.
     with (
         gzip.GzipFile("", "wb", mtime=0, fileobj=file) as compressed,
@@ -147,6 +151,9 @@ def _write(file: IO[bytes], parts: list[Part], limit_bytes: int) -> None:
             unpacked += member.size + tarfile.BLOCKSIZE
             if unpacked > UNPACKED_LIMIT_BYTES:
                 raise _too_large("it", name, UNPACKED_LIMIT_BYTES, "unpacked")
+            headers += len(member.tobuf(tarfile.PAX_FORMAT))
+            if headers > _HEADERS_LIMIT_BYTES:
+                raise _too_large("it", name, _HEADERS_LIMIT_BYTES, "for the names of its files")
             with _opened(member, source) as content:
                 archive.addfile(member, content)
             if file.tell() > limit_bytes:
@@ -251,14 +258,40 @@ def _too_large(what: str, name: str, limit_bytes: int, how: str) -> BundleError:
     )
 
 
+class _Content:
+    """The content of an archive, of which only so much can be read at first.
+
+    The library reads all headers before any member can be checked, and believes what each says of
+    its own size.
+    """
+
+    def __init__(self, content: gzip.GzipFile) -> None:
+        self.left: float = _HEADERS_LIMIT_BYTES
+        self._read = content.read
+        self.seek, self.tell = content.seek, content.tell
+
+    def read(self, size: int) -> bytes:
+        self.left -= size
+        if self.left < 0:
+            limit_mib = _HEADERS_LIMIT_BYTES / 1024 / 1024
+            raise BundleError(
+                f"cannot unpack the bundle: the names of its files take more than {limit_mib:g} MiB"
+            )
+        return self._read(size)
+
+
 def _extract(file: IO[bytes], target: Path) -> None:
     file.seek(0)
     try:
-        with tarfile.open(fileobj=file, mode="r:gz") as archive:
-            for member in _checked(archive):
-                _make(archive, member, target / member.name)
-    except (tarfile.TarError, zlib.error, OSError, EOFError) as error:
-        raise BundleError(f"cannot unpack the bundle: {error}") from error
+        with gzip.GzipFile(fileobj=file) as plain:
+            content = _Content(plain)
+            with tarfile.open(fileobj=cast("IO[bytes]", content), mode="r:") as archive:
+                members = _checked(archive)
+                content.left = inf
+                for member in members:
+                    _make(archive, member, target / member.name)
+    except (tarfile.TarError, zlib.error, OSError, EOFError, ValueError, RecursionError) as error:
+        raise BundleError(f"cannot unpack the bundle: {reason(error)}") from error
 
 
 def _checked(archive: tarfile.TarFile) -> list[tarfile.TarInfo]:
@@ -268,13 +301,17 @@ def _checked(archive: tarfile.TarFile) -> list[tarfile.TarInfo]:
     for member in archive:
         unpacked += member.size + tarfile.BLOCKSIZE
         if unpacked > UNPACKED_LIMIT_BYTES:
-            raise _too_large("the bundle", member.name, UNPACKED_LIMIT_BYTES, "unpacked")
+            raise _too_large("the bundle", _clipped(member.name), UNPACKED_LIMIT_BYTES, "unpacked")
         members.append(member)
     links = {member.name for member in members if member.issym()}
     for member in members:
         if why := _unsafe(member, links):
-            raise BundleError(f"refused to unpack '{member.name}': {why}")
+            raise BundleError(f"refused to unpack '{_clipped(member.name)}': {why}")
     return members
+
+
+def _clipped(name: str) -> str:
+    return name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}…"
 
 
 def _unsafe(member: tarfile.TarInfo, links: set[str]) -> str | None:

@@ -1,5 +1,6 @@
 """Packing an agent, and unpacking what may be hostile."""
 
+import gzip
 import hashlib
 import io
 import os
@@ -293,6 +294,39 @@ def test_a_bundle_that_unfolds_too_far_is_refused(
     with pytest.raises(BundleError, match=r"more than 0\.5 MiB unpacked, reached at 'agent/zeros'"):
         unpack(bundle.data, bundle.digest, tmp_path / "out")
     with pytest.raises(BundleError, match=r"more than 0\.5 MiB unpacked, reached at 'agent/zeros'"):
+        pack_agent(agent)
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+@pytest.mark.parametrize(("mib", "complaint"), [(40, "names of its files"), (1, "unpack")])
+def test_a_name_takes_no_more_memory_than_a_bundle_may_have_of_them(
+    kind: bytes, mib: int, complaint: str, tmp_path: Path
+) -> None:
+    header = tarfile.TarInfo("long")
+    header.type, header.size = kind, mib * 1024 * 1024
+    name = b"1048576 path=".ljust(header.size - 1, b"a") + b"\n"
+    data = gzip.compress(header.tobuf() + name + member("a").tobuf() + bytes(1024), 1)
+    digest = hashlib.sha256(data).hexdigest()
+
+    tracemalloc.start()
+    with pytest.raises(BundleError, match=complaint) as refused:
+        unpack(data, digest, tmp_path / "out")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert peak < 10 * 1024 * 1024
+    assert len(str(refused.value)) < 400
+
+
+def test_more_names_than_a_bundle_may_have_are_refused(
+    agent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = pack_agent(agent)
+    monkeypatch.setattr(bundle_module, "_HEADERS_LIMIT_BYTES", 2048)
+
+    with pytest.raises(BundleError, match=r"names of its files take more than 0\.00195312 MiB"):
+        unpack(bundle.data, bundle.digest, tmp_path / "out")
+    with pytest.raises(BundleError, match="MiB for the names of its files, reached at 'agent/scri"):
         pack_agent(agent)
 
 
