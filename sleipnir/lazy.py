@@ -5,7 +5,7 @@
         from sleipnir.scheduler.views.text import run_page
 
 Modules only, not names from them. Type checkers and import contracts see ordinary imports. Python
-3.15 has `lazy import` for this. `made_when_used` is for objects that would import such modules.
+3.15 has `lazy import` for this. `lazy_object` is for objects that would import such modules.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _module(name: str, importer: dict[str, Any]) -> ModuleType:
     return sys.modules.get(name) or _LazyModule(name, importer)
 
 
-class _MadeWhenUsed:
+class _LazyObject:
     """Takes an object's place until one of its attributes is looked up."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -99,15 +99,15 @@ class _MadeWhenUsed:
         return getattr(self._thing, attribute)
 
 
-def made_when_used(make: Callable[[], T]) -> T:
+def lazy_object(make: Callable[[], T]) -> T:
     """Return a placeholder for what `make` returns; the first thread to use it calls `make`.
 
     If it raises, so does that use, and the next one tries again. Supports attributes and methods
     only: it is not an instance of the class.
     """
-    return cast(T, _MadeWhenUsed(make))
+    return cast(T, _LazyObject(make))
 
 
 def is_made(thing: object) -> bool:
-    """Return whether a `made_when_used` object has been used; true for any other object."""
-    return not isinstance(thing, _MadeWhenUsed) or thing.is_made
+    """Return whether a `lazy_object` object has been used; true for any other object."""
+    return not isinstance(thing, _LazyObject) or thing.is_made

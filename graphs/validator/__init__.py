@@ -75,7 +75,7 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     maps.branches_are_no_targets,
     templates.braces_are_references,
     templates.reads_have_a_source,
-    ignored.next_is_heeded,
+    ignored.next_has_effect,
     ignored.no_reserved_fields,
     ignored.efforts_reach_models_that_reason,
     ignored.agent_nodes_bring_no_tools,

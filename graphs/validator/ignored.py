@@ -16,7 +16,7 @@ _RESERVED: Mapping[type[BaseNode], tuple[str, ...]] = {
 }
 
 
-def next_is_heeded(context: Context) -> Iterator[Finding]:
+def next_has_effect(context: Context) -> Iterator[Finding]:
     """W006: approval and end nodes route by other means."""
     for node_id, node in context.graph.nodes.items():
         if ignores_next(node) and node.next is not None:

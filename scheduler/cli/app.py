@@ -19,7 +19,12 @@ import click
 from click.shell_completion import CompletionItem
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.endings import end_by, hear_termination, leave, minding_readers
+from sleipnir.scheduler.cli.endings import (
+    die_by_signal,
+    end_on_broken_pipe,
+    exit_fast,
+    install_signal_handlers,
+)
 from sleipnir.scheduler.cli.options import engine_options
 from sleipnir.scheduler.errors import Terminated
 from sleipnir.scheduler.views.text.terminal_output import protect_terminals
@@ -178,11 +183,11 @@ class _Verbs(click.Group):
     # Around both, because click turns a broken pipe into exit code 1.
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        with minding_readers():
+        with end_on_broken_pipe():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with minding_readers():
+        with end_on_broken_pipe():
             return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -244,13 +249,13 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     protect_terminals()
-    hear_termination()
+    install_signal_handlers()
     try:
-        with minding_readers():
+        with end_on_broken_pipe():
             code = _written(_call())
     except Terminated as ended:
-        end_by(ended.number)
-    leave(code)
+        die_by_signal(ended.number)
+    exit_fast(code)
 
 
 def _call() -> int:

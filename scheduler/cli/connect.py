@@ -120,7 +120,7 @@ def require_redis(settings: Settings) -> None:
     )
 
 
-def say_who_goes_on(client: Client, options: Options, run_id: str) -> None:
+def hint_missing_process(client: Client, options: Options, run_id: str) -> None:
     """Say what to start for a run to continue, if nothing is running on this engine."""
     if client.queries.has_live_scheduler():
         return
@@ -154,7 +154,7 @@ def lacking_process(client: Client, options: Options) -> str | None:
     return None
 
 
-def say_what_is_left(options: Options, left: str) -> None:
+def report_still_running(options: Options, left: str) -> None:
     """Say after Ctrl-C that running work continues, and when.
 
     Args:

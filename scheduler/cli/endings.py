@@ -17,7 +17,7 @@ from sleipnir.scheduler.errors import Terminated
 _TERMINATING = (signal.SIGTERM, signal.SIGHUP)
 
 
-def hear_termination() -> None:
+def install_signal_handlers() -> None:
     """Raise `Terminated` for the first SIGTERM or SIGHUP; a second one ends the process at once."""
     for number in _TERMINATING:
         if signal.getsignal(number) == signal.SIG_DFL:  # else it is ignored on purpose
@@ -25,7 +25,7 @@ def hear_termination() -> None:
 
 
 @contextlib.contextmanager
-def minding_readers() -> Iterator[None]:
+def end_on_broken_pipe() -> Iterator[None]:
     """End by SIGPIPE, as other tools do, when nobody reads our output any more (`| head -1`)."""
     try:
         yield
@@ -33,7 +33,7 @@ def minding_readers() -> Iterator[None]:
         raise Terminated(signal.SIGPIPE) from error
 
 
-def leave(code: int) -> NoReturn:
+def exit_fast(code: int) -> NoReturn:
     """Exit as the interpreter does, but without tearing it down.
 
     The teardown would be a sixth of a short command's time.
@@ -46,7 +46,7 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def end_by(number: int) -> NoReturn:
+def die_by_signal(number: int) -> NoReturn:
     """End by a signal, as its sender expects; a shell reports 128 plus its number."""
     with contextlib.suppress(OSError):
         sys.stderr.flush()

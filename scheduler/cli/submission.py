@@ -24,7 +24,7 @@ from sleipnir.scheduler.cli.arguments import (
     pairs,
     piped_text,
 )
-from sleipnir.scheduler.cli.connect import open_client, say_who_goes_on
+from sleipnir.scheduler.cli.connect import hint_missing_process, open_client
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.recording_flags import OWN, REPLAYED, GivenRecording, given_recording
@@ -305,7 +305,7 @@ def submit_only(options: Options, submission: Submission) -> ExitCode:
             run_result.print_json(run_result.document_of(client, client.queries.run(run_id), ()))
         else:
             click.echo(run_id)
-        say_who_goes_on(client, options, run_id)
+        hint_missing_process(client, options, run_id)
     return ExitCode.SUCCEEDED
 
 

@@ -204,7 +204,7 @@ class Preparation:
         settings, brought = self._settings, list[Part]()
         with TemporaryDirectory(prefix="sleipnir-documents-") as scratch:
             if plans and self._reads_documents:
-                plans, brought = knowledge_documents.take_along(
+                plans, brought = knowledge_documents.bundle_documents(
                     agent, plans, settings, self._choose, Path(scratch)
                 )
             parts = parts_of(agent, settings, self._library, self._resources.skills(), plans)

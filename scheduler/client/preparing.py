@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.client.knowledge.pointers import KnowledgeNotes
+from sleipnir.scheduler.client.knowledge.pointers import PendingPointers
 from sleipnir.scheduler.errors import SubmissionRefused
 
 # Most clients only read runs.
@@ -68,13 +68,13 @@ class Preparing:
         settings, put = self.store.settings, self.store.bundles.put
         preparing = preparation.Preparation(settings, self.search, put, workdir, choose, made_with)
         prepared = preparing.prepare(reference)
-        self.knowledge_notes.add(prepared.unbuilt, prepared.built)
+        self.pending_pointers.add(prepared.unbuilt, prepared.built)
         return prepared
 
     @cached_property
-    def knowledge_notes(self) -> KnowledgeNotes:
+    def pending_pointers(self) -> PendingPointers:
         """The unbuilt knowledge bases of agents prepared here."""
-        return KnowledgeNotes(self.store)
+        return PendingPointers(self.store)
 
     def check(self: NewRuns, agent: PreparedAgent, request: Request) -> None:
         """Check that `submit` would accept this; Redis is only read for a session.

@@ -45,7 +45,7 @@ class RunForked:
 class RunRetried:
     """The ended run continues with `nodes` of a step as try `number`.
 
-    For child runs it is written by lua/lib/revive.lua.
+    For child runs it is written by lua/lib/resume_run.lua.
     """
 
     kind: ClassVar[str] = "retried"

@@ -40,7 +40,7 @@ def failure_document(client: Client, run: Run) -> Document:
     }
 
 
-def outlived_documents(failures: Sequence[Document]) -> list[Document]:
+def tolerated_failures(failures: Sequence[Document]) -> list[Document]:
     """Failures of nodes that a run went on after, those that are alike as one: the first of them,
     with the `count` of all."""
     groups = grouped(

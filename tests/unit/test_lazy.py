@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from sleipnir.graphs.tools.shipped import SHIPPED_LIBRARY
-from sleipnir.lazy import is_made, load, made_when_used
+from sleipnir.lazy import is_made, lazy_object, load
 from tests.support.pages import ROOT
 
 _PACKAGES = ("graphs", "scheduler", "worker")
@@ -167,7 +167,7 @@ def test_what_is_made_when_used_is_made_once() -> None:
         made.append("once")
         return "text"
 
-    text = made_when_used(make)
+    text = lazy_object(make)
     assert not is_made(text)
     with ThreadPoolExecutor(8) as threads:
         assert set(threads.map(lambda _: text.upper(), range(32))) == {"TEXT"}
@@ -184,7 +184,7 @@ def test_what_cannot_be_made_now_is_tried_again() -> None:
             raise reply
         return reply
 
-    text = made_when_used(make)
+    text = lazy_object(make)
     with pytest.raises(ConnectionError, match="away"):
         text.upper()
     assert not is_made(text)

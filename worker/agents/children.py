@@ -178,7 +178,7 @@ class SpawnedAgents:
         model = self._visit.node.config.summarization_model
         usage = NO_USAGE
         try:
-            reply = self._calls.ask_beside(messages, model, key)
+            reply = self._calls.ask_separately(messages, model, key)
             usage = reply.usage
             require_whole_answer(reply)
         except ModelCallFailed as error:

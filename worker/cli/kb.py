@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.runs.model import Run
     from sleipnir.scheduler.store.knowledge.indexes import Indexes
     from sleipnir.worker.knowledge.agent_base import AgentBase
-    from sleipnir.worker.knowledge.by_hand import ModelsByHand
+    from sleipnir.worker.knowledge.by_hand import CommandModels
     from sleipnir.worker.knowledge.reading.documents import Loaded
     from sleipnir.worker.knowledge.search import Hit
 
@@ -218,10 +218,10 @@ def _named(base: AgentBase) -> Iterator[None]:
 
 
 @contextmanager
-def _indexes(options: Options) -> Iterator[tuple[Indexes, ModelsByHand]]:
+def _indexes(options: Options) -> Iterator[tuple[Indexes, CommandModels]]:
     """Yield the stored indexes and a way to ask models, with a client of the engine open."""
     with open_client(options, workers=False) as client:
-        yield _indexes_of(client), by_hand.ModelsByHand(client.store)
+        yield _indexes_of(client), by_hand.CommandModels(client.store)
 
 
 def _indexes_of(client: Client) -> Indexes:

@@ -41,7 +41,7 @@ with lazy_imports():
     from sleipnir.worker.knowledge.reading import loading
 
 if TYPE_CHECKING:
-    from sleipnir.worker.knowledge.by_hand import ModelsByHand
+    from sleipnir.worker.knowledge.by_hand import CommandModels
     from sleipnir.worker.knowledge.cache import IndexCache
     from sleipnir.worker.knowledge.index import Index
     from sleipnir.worker.knowledge.reading.documents import Loaded
@@ -150,7 +150,7 @@ class AgentBase:
         if pointer is not None:
             indexes.let_go(pointer.address)
 
-    def search(self, indexes: Indexes, models: ModelsByHand, query: str, top_k: int) -> list[Hit]:
+    def search(self, indexes: Indexes, models: CommandModels, query: str, top_k: int) -> list[Hit]:
         """Return the best chunks for a query.
 
         Raises:

@@ -22,7 +22,7 @@ from sleipnir.worker.llm.retries import is_repeatable
 
 
 @dataclass(slots=True)
-class ModelsByHand:
+class CommandModels:
     """Embeds and reranks outside of any run."""
 
     store: RunStore

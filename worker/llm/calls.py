@@ -120,7 +120,7 @@ class ModelCalls:
             self.visit.services.narration.narrate(ReplyCut(self.visit.node_id, reply.tokens))
         return reply
 
-    def ask_beside(self, messages: Sequence[Message], model: str | None, key: str) -> Reply:
+    def ask_separately(self, messages: Sequence[Message], model: str | None, key: str) -> Reply:
         """Return a reply that is not part of the conversation.
 
         The caller records what comes of it, and checks whether it is an answer.

@@ -46,7 +46,7 @@ class Powers:
 
 
 @dataclass(frozen=True, slots=True)
-class Visitor:
+class User:
     """The sender of a request."""
 
     name: str
@@ -65,7 +65,7 @@ class Visitor:
         return self.via in ("link", "session", "oauth")
 
 
-STRANGER = Visitor("somebody", Role.LOCAL, "nothing")
+ANONYMOUS = User("somebody", Role.LOCAL, "nothing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +76,14 @@ class NamedUsers:
     role_of: Callable[[str], Role]
     secret: str  # key for the tokens of forms
 
-    def visitor(self, headers: Mapping[str, str]) -> Visitor | None:
+    def visitor(self, headers: Mapping[str, str]) -> User | None:
         """Return the user that is named, if there is exactly one."""
         name = headers.get(self.header, "")
         if not _NAME.fullmatch(name):
             return None
         # Needs a form token: browsers send the proxy's cookie or password with forged forms too.
         token = _derived(self.secret.encode(), f"form {name}")
-        return Visitor(name, self.role_of(name), "proxy", token)
+        return User(name, self.role_of(name), "proxy", token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +94,12 @@ class SignedInUsers:
     role_of: Callable[[str], Role]
     secret: str  # key for the tokens of forms
 
-    def visitor(self, name: str) -> Visitor | None:
+    def visitor(self, name: str) -> User | None:
         """Return the signed-in user, if still allowed."""
         if not self.allows(name):
             return None
         token = _derived(self.secret.encode(), f"form {name}")
-        return Visitor(name, self.role_of(name), "oauth", token)
+        return User(name, self.role_of(name), "oauth", token)
 
 
 class Access:
@@ -152,7 +152,7 @@ class Access:
         cookie: str | None,
         signed: str | None = None,
         session: str | None = None,
-    ) -> Visitor | None:
+    ) -> User | None:
         """Return the sender of a request; None if unknown. May take as long as checking a password.
 
         Args:
@@ -170,10 +170,10 @@ class Access:
                 return self._by_session(session)
             return self._by_password(scheme, credentials)
         if scheme == "bearer" and _equal(credentials.encode(), self._key):
-            return Visitor(self._owner, Role.OPERATE, "key")
+            return User(self._owner, Role.OPERATE, "key")
         if cookie is not None and _equal(cookie.encode(), self.cookie.encode()):
-            return Visitor(self._owner, Role.OPERATE, "link", self._derived("form"))
-        return STRANGER
+            return User(self._owner, Role.OPERATE, "link", self._derived("form"))
+        return ANONYMOUS
 
     def claim(self, headers: Mapping[str, str]) -> str | None:
         """Return the name for which a request shows a password, None if it shows none.
@@ -206,7 +206,7 @@ class Access:
         """The cookie for the link: not its key, which would also work elsewhere."""
         return self._derived("cookie")
 
-    def _by_password(self, scheme: str, credentials: str) -> Visitor | None:
+    def _by_password(self, scheme: str, credentials: str) -> User | None:
         if scheme == "bearer" and credentials.startswith(API_PREFIX):
             name, _, secret = credentials.rpartition(".")
             return self._user(name, secret, "key")
@@ -216,19 +216,19 @@ class Access:
         name, _, password = given.decode(errors="replace").partition(":")
         return self._by_name(name, password)
 
-    def _by_name(self, name: str, password: str) -> Visitor | None:
+    def _by_name(self, name: str, password: str) -> User | None:
         given = f"{name}:{password}".encode(errors="replace")
         if self._password is not None and _equal(given, self._password):
-            return Visitor(name, Role.OPERATE, "password")
+            return User(name, Role.OPERATE, "password")
         return self._user(name, password, "password")
 
-    def _by_session(self, cookie: str) -> Visitor | None:
+    def _by_session(self, cookie: str) -> User | None:
         name = None if self._cookies is None else self._cookies.name_in(cookie)
         if name is None:
             return None
         user = None if self._users is None else self._users.users().get(name)
         role = Role.OPERATE if user is None else Role[user.role.upper()]
-        return Visitor(name, role, "session", _derived(self._secret, f"form {name}"))
+        return User(name, role, "session", _derived(self._secret, f"form {name}"))
 
     def _proof_of(self, name: str) -> bytes | None:
         """Return bytes that change with a user's password; None if there is no such user."""
@@ -237,9 +237,9 @@ class Access:
         user = None if self._users is None else self._users.users().get(name)
         return None if user is None else user.digest
 
-    def _user(self, name: str, password: str, via: Literal["key", "password"]) -> Visitor | None:
+    def _user(self, name: str, password: str, via: Literal["key", "password"]) -> User | None:
         found = None if self._users is None else self._users.find(name, password)
-        return None if found is None else Visitor(name, Role[found.role.upper()], via)
+        return None if found is None else User(name, Role[found.role.upper()], via)
 
     def _derived(self, purpose: str) -> str:
         assert self._key is not None, "there is no link"

@@ -68,7 +68,7 @@ class Drawing:
         return Drawing(key, self.graph, outline, *folded(outline))
 
     def boxes(self, nodes: Iterable[Document]) -> list[Document]:
-        """Return the nodes of a `graph_document` as drawn; a row names the one `worth_a_look`."""
+        """Return nodes of a `graph_document` as drawn; a row names its `representative_node`."""
         by_id = {node["id"]: node for node in nodes}
         inner = {node for row in self.rows.values() for node in row[1:]}
         return [
@@ -107,7 +107,9 @@ def _row(nodes: Sequence[Document]) -> Document:
         "type": ROW_TYPE,
         "state": telling,
         "items": {"done": done, "total": len(nodes)},
-        "worth_a_look": next((n["id"] for n in nodes if n["state"] == telling), nodes[0]["id"]),
+        "representative_node": next(
+            (n["id"] for n in nodes if n["state"] == telling), nodes[0]["id"]
+        ),
         "usage": {**nodes[0]["usage"], "cost_usd": cost},
         **{name: sum(node[name] for node in nodes) for name in _SUMMED},
     }

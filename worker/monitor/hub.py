@@ -40,7 +40,7 @@ Frame = tuple[str, str]  # event and data of a server-sent event
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class PollResult:
     """The result of looking at a topic."""
 
     version: str  # differs if anything has changed
@@ -51,7 +51,7 @@ class Look:
 
 CLOSED: Frame = ("closed", "")
 _RESYNC: Frame = ("resync", "{}")
-Looking = Callable[[str], Awaitable[Look]]  # takes the known version, "" at first
+Poll = Callable[[str], Awaitable[PollResult]]  # takes the known version, "" at first
 Following = Callable[[Collection[str]], None]  # called with the topics that are being watched
 
 
@@ -81,7 +81,7 @@ class Hub:
         follow: arranges that `changed` is called for these topics.
     """
 
-    def __init__(self, look_at: Callable[[str], Looking], follow: Following) -> None:
+    def __init__(self, look_at: Callable[[str], Poll], follow: Following) -> None:
         self._look_at = look_at
         self._follow_topics = follow
         self._watchers: dict[str, set[Watcher]] = {}
@@ -123,7 +123,7 @@ class Hub:
         return watcher
 
     def changed(self, touches: Callable[[str], bool]) -> None:
-        """Look again at the topics that a change affects."""
+        """PollResult again at the topics that a change affects."""
         for topic, event in self._changed.items():
             if touches(topic):
                 event.set()

@@ -15,7 +15,7 @@ from sleipnir.scheduler.store.audit.log import AuditLog
 from sleipnir.scheduler.views.hours import HourlyRuns
 from sleipnir.scheduler.views.typical_runs import TypicalRuns
 from sleipnir.scheduler.views.versions import agent_file
-from sleipnir.worker.monitor.access import STRANGER, Access, Visitor
+from sleipnir.worker.monitor.access import ANONYMOUS, Access, User
 from sleipnir.worker.monitor.admission.hosts import is_loopback
 from sleipnir.worker.monitor.admission.rates import (
     ACTS,
@@ -28,8 +28,8 @@ from sleipnir.worker.monitor.bulk import BulkActs
 from sleipnir.worker.monitor.drawings import Drawings
 from sleipnir.worker.monitor.hub import Hub
 from sleipnir.worker.monitor.masked import Masks
-from sleipnir.worker.monitor.own_figures import OwnFigures
 from sleipnir.worker.monitor.prefixed_templates import PrefixedTemplates
+from sleipnir.worker.monitor.self_metrics import SelfMetrics
 from sleipnir.worker.monitor.task_events import TaskEvents
 from sleipnir.worker.monitor.told_pages import ToldPages
 from sleipnir.worker.monitor.topics import Topics
@@ -82,7 +82,7 @@ class Site:
         self.topics = Topics(self, redis_url)
         self.task_events: TaskEvents | None = None  # Flower's, if it is served with our pages
         self.hub = Hub(self.topics.look_at, self.topics.follow)
-        self.figures = OwnFigures(lambda: self.hub.streams)
+        self.figures = SelfMetrics(lambda: self.hub.streams)
         self._threads = ThreadPoolExecutor(_THREADS, "monitor")
         # However much is watched, pages do not wait for it.
         self._looks = ThreadPoolExecutor(_LOOKS, "looks")
@@ -94,7 +94,7 @@ class Site:
         address: str,
         signed: str | None = None,
         session: str | None = None,
-    ) -> Visitor | None:
+    ) -> User | None:
         """Return the sender of a request, as `Access.visitor`, and count wrong credentials.
 
         They are counted by address and by the name they are for, so that nobody is shut out by
@@ -110,7 +110,7 @@ class Site:
         if claim is not None:
             self._require_few(source)
         found = self.access.visitor(headers, cookie, signed, session)
-        if found is STRANGER and not is_loopback(address):  # passed on by a proxy
+        if found is ANONYMOUS and not is_loopback(address):  # passed on by a proxy
             found = None
         if shows_something and (found is None or found.via == "nothing"):
             self._require_few(source)

@@ -23,7 +23,7 @@ from sleipnir.scheduler.views.engine import fleet_document
 from sleipnir.scheduler.views.graph import graph_document
 from sleipnir.scheduler.views.limits import limits_document
 from sleipnir.worker.monitor import formats
-from sleipnir.worker.monitor.hub import Look, Looking
+from sleipnir.worker.monitor.hub import Poll, PollResult
 from sleipnir.worker.monitor.problems import Problem, Refused
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Topics:
         else:
             self._site.hub.changed(lambda topic: topic.startswith(_TOUCHED[kind]))
 
-    def look_at(self, topic: str) -> Looking:
+    def look_at(self, topic: str) -> Poll:
         """Return the function that looks at a topic.
 
         Raises:
@@ -95,18 +95,18 @@ class Topics:
                 return self._of(self._limits, _ENGINE_S)
         raise Refused(Problem(400, "bad_request", f"'{topic}' is not a topic"))
 
-    def _of(self, read: Callable[[], Mapping[str, Any]], again_s: float | None = None) -> Looking:
-        async def look(_: str) -> Look:
+    def _of(self, read: Callable[[], Mapping[str, Any]], again_s: float | None = None) -> Poll:
+        async def look(_: str) -> PollResult:
             document = await self._site.look(read)
-            return Look(_version(document), document, again_s=again_s)
+            return PollResult(_version(document), document, again_s=again_s)
 
         return look
 
-    def _of_bulk(self, bulk_id: str) -> Looking:
-        async def look(_: str) -> Look:
+    def _of_bulk(self, bulk_id: str) -> Poll:
+        async def look(_: str) -> PollResult:
             found = self._site.bulk.find(bulk_id)
             document = {} if found is None else found.to_json()
-            return Look(_version(document), document, document.get("is_over", True), _BULK_S)
+            return PollResult(_version(document), document, document.get("is_over", True), _BULK_S)
 
         return look
 
@@ -143,7 +143,7 @@ class RunTopic:
         self._site = site
         self._run_id = run_id
 
-    async def look(self, version: str) -> Look:
+    async def look(self, version: str) -> PollResult:
         """Return the run's current state.
 
         Raises:
@@ -151,25 +151,25 @@ class RunTopic:
         """
         return await self._site.look(self._read, version)
 
-    def _read(self, version: str) -> Look:
+    def _read(self, version: str) -> PollResult:
         queries = self._site.client.queries
         try:
             run = queries.run(self._run_id)
         except RunNotFound:
-            return Look("gone", {"status": "gone"}, is_final=True)
+            return PollResult("gone", {"status": "gone"}, is_final=True)
         newest = queries.newest_entry(self._run_id)
         # The end of a branch is no event.
         staged = queries.staged_visits(run)
         now = f"{run.status} {run.step} {staged} {newest and newest.event_id}"
         if now == version:
-            return Look(version, {})
+            return PollResult(version, {})
         document = {
             "status": str(run.status),
             "glyph": formats.glyph(run.status),
             "word": formats.word(run.status),
             "nodes": self._nodes(run),
         }
-        return Look(now, self._site.masks.masked(document, run), is_final=run.is_final)
+        return PollResult(now, self._site.masks.masked(document, run), is_final=run.is_final)
 
     def _nodes(self, run: Run) -> dict[str, list[str]]:
         """Return each node's state, its line in the drawing, and the progress of its items."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from celery import Celery
 from celery.signals import worker_ready, worker_shutting_down
 
-from sleipnir.lazy import is_made, lazy_imports, load, made_when_used
+from sleipnir.lazy import is_made, lazy_imports, lazy_object, load
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.embedded.watchdog import Watched
@@ -88,7 +88,7 @@ def make_services(settings: Settings) -> Services:
     dispatcher = make_dispatcher(settings.redis_url, settings.broker_url)
     store = RunStore(client, settings, dispatcher)
     scripts.read_all()
-    models = made_when_used(lambda: _make_models(store))
+    models = lazy_object(lambda: _make_models(store))
     for cache in (home / "bundles", home / "scratch"):
         evict_unused(cache, settings.retention_s)
     return Services(
@@ -98,8 +98,8 @@ def make_services(settings: Settings) -> Services:
         ),
         leases=Leases(store.visits.renew, min(_HEARTBEAT_S, settings.lease_s / 3)),
         models=models,
-        tools=made_when_used(lambda: _make_tools(store, home / "cache")),
-        knowledge=made_when_used(lambda: bases.KnowledgeBases(store, models, home / "kb-cache")),
+        tools=lazy_object(lambda: _make_tools(store, home / "cache")),
+        knowledge=lazy_object(lambda: bases.KnowledgeBases(store, models, home / "kb-cache")),
         secrets=settings.secrets,
         settings=settings,
         limits=VisitLimits.of(settings),

@@ -33,7 +33,7 @@ from sleipnir.scheduler.cli.asking.knowledge import questions_here
 from sleipnir.scheduler.cli.batch.agent_change import require_same_agent
 from sleipnir.scheduler.cli.batch.budget import require_prices
 from sleipnir.scheduler.cli.batch.input import STDIN, InputFile, load
-from sleipnir.scheduler.cli.connect import say_what_is_left, settings_of
+from sleipnir.scheduler.cli.connect import report_still_running, settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.progress import Display, WorkerWatch, final_lines
@@ -114,7 +114,7 @@ def run_batch(client: Client, options: Options, call: BatchCall, processes: int)
             versions = AgentVersions(client.store.bundles)
             return _Start(options, call, client, prepared, ledger, processes, versions, replayed)()
         finally:
-            client.knowledge_notes.write()
+            client.pending_pointers.write()
 
 
 @contextmanager
@@ -343,7 +343,7 @@ class _Start:
                 if progress.in_flight == 1
                 else f"{progress.in_flight} runs continue"
             )
-            say_what_is_left(self.options, runs)
+            report_still_running(self.options, runs)
 
     def _say_terminated(self, name: str, progress: Progress) -> None:
         when = "" if settings_of(self.options).redis_url is not None else " whenever an engine runs"

@@ -231,7 +231,7 @@ class Chat:
         except Terminated:
             say_run_goes_on(self._options, run_id)
             raise
-        self._client.knowledge_notes.write()
+        self._client.pending_pointers.write()
         self._last = run
         self._usage += run.usage
         self._code = exit_codes.exit_code_of(run.status)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sleipnir.scheduler.cli import run_result
-from sleipnir.scheduler.cli.connect import say_who_goes_on
+from sleipnir.scheduler.cli.connect import hint_missing_process
 from sleipnir.scheduler.cli.exit_codes import ErrorReport, ExitCode, judge
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.client.rerun.agents import CURRENT, SAME
@@ -54,7 +54,7 @@ def retry_all(
     if len(run_ids) > 1:
         options.say(f"{len(going_on):,} of {len(run_ids):,} runs continue")
     if going_on:
-        say_who_goes_on(client, options, going_on[0])
+        hint_missing_process(client, options, going_on[0])
     return max((report.exit_code for report in refused), default=ExitCode.SUCCEEDED)
 
 

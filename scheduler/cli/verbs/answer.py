@@ -14,7 +14,7 @@ from sleipnir.scheduler.cli.arguments import (
     complete_runs,
 )
 from sleipnir.scheduler.cli.asking.answering import give, other_than_offered
-from sleipnir.scheduler.cli.connect import open_client, say_who_goes_on
+from sleipnir.scheduler.cli.connect import hint_missing_process, open_client
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.prompts import ask
@@ -92,7 +92,7 @@ def answer(
         options.say(f"answered '{question.node}' of run {question.run_id}")
         if other := other_than_offered(client, question, text):
             options.say(other)
-        say_who_goes_on(client, options, question.root_run_id)
+        hint_missing_process(client, options, question.root_run_id)
     return None
 
 

@@ -13,7 +13,7 @@ from sleipnir.scheduler.cli.arguments import (
     json_or_text,
     run_argument,
 )
-from sleipnir.scheduler.cli.connect import open_client, say_who_goes_on
+from sleipnir.scheduler.cli.connect import hint_missing_process, open_client
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
 
@@ -66,5 +66,5 @@ def fork(
                 run_result.print_json(run_result.document_of(client, new, ()))
             else:
                 click.echo(new.run_id)
-        say_who_goes_on(client, options, new.run_id)
+        hint_missing_process(client, options, new.run_id)
     return ExitCode.SUCCEEDED

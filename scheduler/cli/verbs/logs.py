@@ -11,7 +11,7 @@ import click
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.cli.arguments import complete_logged_nodes, run_argument
-from sleipnir.scheduler.cli.connect import open_client, say_run_goes_on, say_what_is_left
+from sleipnir.scheduler.cli.connect import open_client, report_still_running, say_run_goes_on
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.paging import time_bound
 from sleipnir.scheduler.errors import Terminated
@@ -150,7 +150,7 @@ def _follow(log: _Log) -> None:
                 return
             after = news.entries[-1].event_id if news.entries else after
     except KeyboardInterrupt:
-        say_what_is_left(log.options, f"detached: run {log.run_id} continues")
+        report_still_running(log.options, f"detached: run {log.run_id} continues")
         raise
     except Terminated:
         say_run_goes_on(log.options, log.run_id)

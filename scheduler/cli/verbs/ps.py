@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.connect import open_client, say_who_goes_on
+from sleipnir.scheduler.cli.connect import hint_missing_process, open_client
 from sleipnir.scheduler.cli.many.filters import (
     agents_option,
     batch_option,
@@ -97,7 +97,7 @@ def _print(client: Client, options: Options, flags: Mapping[str, Any]) -> None:
             click.echo(line)
         going_on = next((run["run_id"] for run in found if run["status"] in _NEED_WORKERS), None)
         if going_on is not None and not options.json:
-            say_who_goes_on(client, options, going_on)
+            hint_missing_process(client, options, going_on)
     if found or page["next"] is not None:
         below = paging.PageLine("ps", _named(flags, wanted), "run", "runs")
         options.say(below.of(page, len(found)))

@@ -86,7 +86,7 @@ def run(
         except Terminated:
             say_run_goes_on(options, run_id)
             raise
-        client.knowledge_notes.write()
+        client.pending_pointers.write()
         if record is not None:
             write_recording(client, [run_id], record, options, submission.prompt)
         code = run_result.print_result(client, found, options, attachment.open_questions())

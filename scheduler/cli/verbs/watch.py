@@ -8,7 +8,7 @@ import click
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import PositiveNumber, run_argument
-from sleipnir.scheduler.cli.connect import open_client, say_run_goes_on, say_what_is_left
+from sleipnir.scheduler.cli.connect import open_client, report_still_running, say_run_goes_on
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.errors import Terminated
@@ -57,7 +57,7 @@ def _follow(client: Client, run_id: str, options: Options) -> ExitCode:
     try:
         run = attachment.follow()
     except KeyboardInterrupt:
-        say_what_is_left(options, f"detached: run {run_id} continues")
+        report_still_running(options, f"detached: run {run_id} continues")
         raise
     except Terminated:
         say_run_goes_on(options, run_id)

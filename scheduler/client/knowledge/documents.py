@@ -24,7 +24,7 @@ from sleipnir.scheduler.errors import SleipnirError
 _READER = "sleipnir.worker.knowledge.reading.taken_along"
 
 
-def take_along(
+def bundle_documents(
     agent: Agent,
     plans: Mapping[str, KnowledgePlan],
     settings: Settings,

@@ -48,7 +48,7 @@ class BuiltBase:
     address: str
 
 
-class KnowledgeNotes:
+class PendingPointers:
     """The unbuilt knowledge bases of agents prepared by one client."""
 
     def __init__(self, store: RunStore) -> None:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from sleipnir.lazy import lazy_imports, made_when_used
+from sleipnir.lazy import lazy_imports, lazy_object
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.runs.model import Failure
@@ -60,7 +60,7 @@ class StrandedSweep:
         apart: timedelta = timedelta(minutes=1),
     ) -> None:
         self._store = store
-        self._inspector = made_when_used(lambda: inspection.Inspector(store.client, whole=False))
+        self._inspector = lazy_object(lambda: inspection.Inspector(store.client, whole=False))
         self._monotonic = monotonic
         self._interval_s = interval.total_seconds()
         self._apart_s = apart.total_seconds()

@@ -13,7 +13,7 @@ from sleipnir.scheduler.runs.recording import written
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.worker.knowledge import search
 from sleipnir.worker.knowledge.agent_base import base_of
-from sleipnir.worker.knowledge.by_hand import ModelsByHand
+from sleipnir.worker.knowledge.by_hand import CommandModels
 from sleipnir.worker.llm.client import Endpoint, ModelCallFailed, prepare, rerank
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, Request, Script, fails, says
@@ -76,7 +76,7 @@ def test_a_person_who_searches_gets_its_order_too(engine: Engine, server: ModelS
     settings = engine.store.settings
     base = base_of(load_agent(engine.write("tested", GRAPH, DOCS)), None, settings)
 
-    hits = base.search(Indexes(engine.redis, settings), ModelsByHand(engine.store), "cats", 2)
+    hits = base.search(Indexes(engine.redis, settings), CommandModels(engine.store), "cats", 2)
 
     assert [hit.chunk.source for hit in hits] == ["./docs/b.md", "./docs/a.md"]
     assert [hit.keyword_rank for hit in hits] == [2, 1]

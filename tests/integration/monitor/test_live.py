@@ -14,7 +14,7 @@ from sleipnir.scheduler.store.connection import connect
 from sleipnir.scheduler.store.keys import CHANGES, watched_key
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.worker.monitor import hub as hub_module
-from sleipnir.worker.monitor.hub import MOST_OF_READER, MOST_STREAMS, Hub, Look, Looking
+from sleipnir.worker.monitor.hub import MOST_OF_READER, MOST_STREAMS, Hub, Poll, PollResult
 from sleipnir.worker.monitor.problems import Refused
 from tests.support.engine import Clock, Engine
 from tests.support.on_asyncio import run_in_thread
@@ -138,10 +138,10 @@ class Counted:
     def __init__(self) -> None:
         self.looks = 0
 
-    def look_at(self, topic: str) -> Looking:
-        async def look(_: str) -> Look:
+    def look_at(self, topic: str) -> Poll:
+        async def look(_: str) -> PollResult:
             self.looks += 1
-            return Look(str(self.looks), {"n": self.looks})
+            return PollResult(str(self.looks), {"n": self.looks})
 
         return look
 

@@ -15,7 +15,7 @@ from sleipnir.scheduler.client.limits.commands import LimitCommands
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.scheduler.store.queries.engine import QueueState
 from sleipnir.worker.monitor.metrics import EngineMetrics, StandingQueues
-from sleipnir.worker.monitor.own_figures import OwnFigures
+from sleipnir.worker.monitor.self_metrics import SelfMetrics
 from tests.support.engine import Clock, Engine
 from tests.support.pages import ROOT
 from tests.support.site import ServedSite
@@ -196,7 +196,7 @@ def test_dashboard_and_alerts_ask_for_figures_that_there_are(engine: Engine) -> 
     engine.configure(models=rules)
     metrics = EngineMetrics(engine.store, engine.store.settings)
     LimitCommands(engine.store).pause("openai", "for a test")
-    own = OwnFigures(lambda: 0)
+    own = SelfMetrics(lambda: 0)
     emitted = {family.name for family in (*metrics.collect(), *own.collect())}
 
     asked = {

@@ -45,11 +45,13 @@ class ActingHandler(MonitorHandler):
             outcome = problem_of(error).message
             raise
         finally:
-            await self.site.call(self.noting(name, detail, waited_s, question), target, outcome)
+            await self.site.call(
+                self.audit_entry(name, detail, waited_s, question), target, outcome
+            )
 
     async def note(self, name: str, target: str, detail: str, outcome: str) -> None:
         """Record an act and its outcome."""
-        await self.site.call(self.noting(name, detail), target, outcome)
+        await self.site.call(self.audit_entry(name, detail), target, outcome)
 
 
 class SteerHandler(ActingHandler):

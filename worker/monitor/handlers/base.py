@@ -194,7 +194,7 @@ class MonitorHandler(ResponseWriter):
             return None
         return "refused", self.site_path
 
-    def noting(
+    def audit_entry(
         self,
         name: str,
         detail: str = "",
@@ -238,7 +238,7 @@ class MonitorHandler(ResponseWriter):
         act = self.act_of_request()
         if act is not None:
             name, target = act
-            self.site.begin(self.noting(name), target, self.outcome)
+            self.site.begin(self.audit_entry(name), target, self.outcome)
 
     # ---- refusals
 

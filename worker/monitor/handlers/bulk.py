@@ -61,7 +61,7 @@ class BulkActHandler(ActingHandler, RunsHandler):
         """Start the act; each run is recorded with its outcome."""
         if not run_ids:
             raise bad_request("no run is selected, or none matches")
-        note = self.noting(act, AS_IT_IS_NOW if agent == CURRENT else reason)
+        note = self.audit_entry(act, AS_IT_IS_NOW if agent == CURRENT else reason)
         return self.site.bulk.start(act, run_ids, reason or CANCEL_REASON, agent, note)
 
 

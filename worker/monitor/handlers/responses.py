@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from sleipnir.scheduler.config.secrets import hidden
 from sleipnir.scheduler.views.text.terminal_output import unstyled
 from sleipnir.worker.monitor import formats
-from sleipnir.worker.monitor.access import Powers, Role, Visitor
+from sleipnir.worker.monitor.access import Powers, Role, User
 from sleipnir.worker.monitor.handlers.arguments import TOKEN_FIELD, ArgumentReader
 from sleipnir.worker.monitor.site import Site
 from sleipnir.worker.monitor.told_pages import PAGE_FIELD, ToldPage
@@ -21,7 +21,7 @@ class ResponseWriter(ArgumentReader):
 
     gives_json: ClassVar[bool] = False
     site: Site
-    visitor: Visitor | None = None
+    visitor: User | None = None
     told_status: int | None = None  # of the page that a form has led to
 
     @property

@@ -131,7 +131,7 @@ class RunPage(RunHandler):
             topics="inbox" if of.is_final else f"inbox,run:{of.run_id}",
             run=head,
             failure=await self.shown(failures.failure_document, of),
-            outlived=failures.outlived_documents(
+            outlived=failures.tolerated_failures(
                 head["error"]["caused_by"] if head["error"] else head["failures"]
             ),
             machines=await self.site.call(self._machines, of),
@@ -254,7 +254,7 @@ class RunPage(RunHandler):
                 "step": step,
                 "is_coming": False,
             }
-        chosen = self.text_argument("node") or _worth_a_look(head)
+        chosen = self.text_argument("node") or _representative_node(head)
         drawing = await self.site.call(self.site.drawings.of, of)
         drawing = await self.site.call(drawing.including, document["arrows"])
         row = drawing.row_of(chosen) if chosen else ()
@@ -296,7 +296,7 @@ class RunPage(RunHandler):
 
     def _mark(self, of: Run, node: Document, chosen: str | None) -> NodeMark:
         state = f"{node['state']} is-chosen" if node["id"] == chosen else node["state"]
-        href = self.with_query(node=node.get("worth_a_look", node["id"]))
+        href = self.with_query(node=node.get("representative_node", node["id"]))
         return NodeMark(state, formats.node_line(node), href, _heat(node), self._ring(of, node))
 
     def _ring(self, of: Run, node: Document) -> Ring | None:
@@ -359,7 +359,7 @@ def _heat(node: Document) -> dict[str, str]:
     }
 
 
-def _worth_a_look(head: Document) -> str | None:
+def _representative_node(head: Document) -> str | None:
     """Return the node that a page opens on: the one that failed, else the one that asks."""
     if head["error"] is not None and head["error"]["node"]:
         return str(head["error"]["node"])

@@ -9,7 +9,7 @@ local function drop_visit(run_id, visit, v)
 end
 
 -- Interrupt an open visit, or drop it with its void result; what it has is set aside.
-local function break_off(run_id, visit, v, how, marked)
+local function interrupt_visit(run_id, visit, v, how, marked)
   local visits = key('visits', run_id)
   write_undone_by({'HSET', visits, visit, v.packed}, 'HDEL', visits, visit)
   write('ZREM', timers, timer('visit', run_id, visit))

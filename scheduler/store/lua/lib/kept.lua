@@ -68,7 +68,7 @@ end
 
 -- Keep a key from expiring. Call it before any write: undoing that may recreate the key, without
 -- an expiry.
-local function stay(name)
+local function persist(name)
   if redis.call('PTTL', name) >= 0 then
     write_undone_by({'PEXPIRE', name, 2 * retention_ms}, 'PERSIST', name)
   end

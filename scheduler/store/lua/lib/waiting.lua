@@ -20,7 +20,7 @@ local settle
 
 -- Waits that need a person. A map's invocations are counted themselves, as are the children of
 -- which one has to end for a place.
-local STILL = {question = true, map = true, message = true, place = true}
+local NEEDS_PERSON = {question = true, map = true, message = true, place = true}
 
 local function waits_of(run_id, visit)
   return key('waits', run_id .. ' ' .. visit)
@@ -71,7 +71,7 @@ local function collects(rows)
 end
 
 local function is_still(row)
-  if row.kind ~= 'child' then return STILL[row.kind] end
+  if row.kind ~= 'child' then return NEEDS_PERSON[row.kind] end
   return redis.call('HGET', key('run', row.detail), 'status') == 'waiting'
 end
 

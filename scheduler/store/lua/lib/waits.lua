@@ -35,7 +35,7 @@ local function add_usages(one, other, sign)
 end
 
 -- A run's usage as a text, without what its parent's nodes were told in earlier tries.
-local function untold_usage(run_id)
+local function unreported_usage(run_id)
   local prompt, completion, cost, unpriced, cached, told = unpack(redis.call('HMGET',
     key('run', run_id), 'prompt_tokens', 'completion_tokens', 'cost', 'unpriced', 'cached_tokens',
     'told'))
@@ -48,7 +48,7 @@ end
 local function child_result(child_id, status, output, failure)
   return cjson.encode({
     run_id = child_id, status = status, output = output, error = failure,
-    usage = untold_usage(child_id),
+    usage = unreported_usage(child_id),
   })
 end
 

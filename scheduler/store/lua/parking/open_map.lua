@@ -3,7 +3,7 @@
 -- KEYS partition
 -- ARGV run_id visit token branch window rest
 -- REST the items, each as JSON text; at least one
--- USES store listed indexes dispatch waiting waits kept finish revive
+-- USES store listed indexes dispatch waiting waits kept finish resume_run
 -- ERR  run_closed stale_visit
 -- ERR  step_failing  its step or its map failed for good: stage this visit as discarded
 local run = key('run', run_id)
@@ -17,7 +17,7 @@ local map = key('map', run_id .. ' ' .. visit)
 local sum = redis.sha1hex(branch .. '\n' .. table.concat(rest, '\n'))
 
 local function take_up()
-  local earlier, how, packed = take_up_map(run_id, visit, sum)
+  local earlier, how, packed = resume_map(run_id, visit, sum)
   local invocations = {}
   for other in pairs(how) do
     local map_visit, index = map_of(other)

@@ -5,7 +5,7 @@
 --      '2': the result is void because of such a failure; else '0'
 -- event: a non-empty JSON object, to which `done` and `total` are added in front; or ''
 -- spent: the invocation's whole usage; usage: the part that the run has not counted yet
--- USES store usage listed indexes dispatch waiting waits kept finish revive
+-- USES store usage listed indexes dispatch waiting waits kept finish resume_run
 -- ERR  run_closed stale_visit
 local run = key('run', run_id)
 local status, agent, digest = unpack(redis.call('HMGET', run, 'status', 'agent', 'digest'))
@@ -20,7 +20,7 @@ local branch, total, following, inflight, halted, longest, done, total_ms, spars
 if halt == '0' then
   forget_visit(run_id, visit, v)
 else
-  break_off(run_id, visit, v, halt == '1' and 'failed' or 'broken')
+  interrupt_visit(run_id, visit, v, halt == '1' and 'failed' or 'broken')
 end
 write_last('HDEL', map, 'item:' .. index)
 local news = {'result:' .. index, result, 'ms:' .. index, elapsed_ms}
@@ -51,7 +51,7 @@ local function withdraw()
     if of == map_visit and other.status == 'waiting' then
       gone = gone + 1
       busy = busy + (is_busy(other) and 1 or 0)
-      break_off(run_id, open[i], other, 'broken')
+      interrupt_visit(run_id, open[i], other, 'broken')
       write('HDEL', map, 'item:' .. item)
     end
   end

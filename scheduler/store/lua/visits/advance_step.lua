@@ -35,7 +35,7 @@ if status == 'failed' then
   if v.status == 'leased' then
     -- An invalid answer is asked for again.
     local misanswered = string.match(failure, '^{"code": ?"R019"')
-    break_off(run_id, visit, v, misanswered and 'misanswered' or 'failed')
+    interrupt_visit(run_id, visit, v, misanswered and 'misanswered' or 'failed')
   end
   finish(run_id, 'failed', '', failure)
   return reply('failed', 0, '')

@@ -50,7 +50,7 @@ class LoopLag:
         self._wait(loop)
 
 
-class OwnFigures(Collector):
+class SelfMetrics(Collector):
     """The metrics of one site.
 
     Args:

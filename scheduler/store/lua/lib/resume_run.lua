@@ -1,7 +1,7 @@
 -- Continues ended runs where they stopped, with the visits that were set aside.
 -- LAZY
 
-local revive
+local resume_run
 
 -- The number of tries of a run so far.
 local function tries_of(run_id)
@@ -10,7 +10,7 @@ end
 
 -- Whether a child can continue: enough is left of it, and it was spawned or waited for by any visit
 -- of its parent.
-local function can_revive(run_id, parent)
+local function can_resume(run_id, parent)
   local run = key('run', run_id)
   local status, capped, of = unpack(redis.call('HMGET', run, 'status', 'capped', 'parent'))
   return FINAL[status] and status ~= 'succeeded' and not capped
@@ -21,21 +21,21 @@ end
 -- Count a spawned child as alive again.
 local function spawn_again(run_id, parent)
   local spawned = key('spawned', string.match(parent, '^%S+'))
-  stay(spawned)
+  persist(spawned)
   write('HSET', spawned, handle_of(run_id), run_id)
 end
 
 -- Continue the spawned children that ended because their parent did, unless the parent begins at an
 -- earlier step or with new children.
-local function revive_spawned(run_id, change, changes)
+local function resume_spawned(run_id, change, changes)
   local spawned = key('spawned', run_id)
-  stay(spawned)
+  persist(spawned)
   local found = redis.call('HGETALL', spawned)
   for i = 1, #found, 2 do
     local handle, child = found[i], found[i + 1]
     if is_over(redis.call('HGET', key('run', child), 'status')) then
-      if not change.from and not changes.shallow and can_revive(child, run_id) then
-        revive(child, changes[child] or {}, changes)
+      if not change.from and not changes.shallow and can_resume(child, run_id) then
+        resume_run(child, changes[child] or {}, changes)
       else
         write('HDEL', spawned, handle)
       end
@@ -45,7 +45,7 @@ end
 
 -- Mark the usage that a child has reported, so that it is not reported twice. `told` is a row's
 -- result.
-local function count_as_told(child_id, told)
+local function count_as_reported(child_id, told)
   local usage = string.match(told, '"usage":"(%d+ %d+ %S+ %d+)"')
   if not usage then return end
   local run = key('run', child_id)
@@ -54,7 +54,7 @@ local function count_as_told(child_id, told)
 end
 
 -- The new text of a row when its visit continues; nil if it is of no use.
-local function row_again(run_id, visit, row, how, changes)
+local function restore_wait(run_id, visit, row, how, changes)
   if row.kind == 'question' and not row.is_open then
     return how ~= 'misanswered' and row.text or nil
   end
@@ -63,11 +63,11 @@ local function row_again(run_id, visit, row, how, changes)
   if not child then return end
   local status, allowed = unpack(redis.call('HMGET', key('run', child), 'status', 'allowed_ms'))
   if status == 'succeeded' then return not row.is_open and row.text or nil end
-  if changes.shallow or not can_revive(child, run_id .. ' ' .. visit) then return end
+  if changes.shallow or not can_resume(child, run_id .. ' ' .. visit) then return end
   if not row.is_open and how ~= 'broken' then
-    count_as_told(child, row.result)
+    count_as_reported(child, row.result)
   end
-  revive(child, changes[child] or {}, changes)
+  resume_run(child, changes[child] or {}, changes)
   allowed = tonumber(row.is_open and row.allowed or allowed or -1)
   return open_text({kind = 'child', since = now_ms, allowed = allowed, detail = child}), allowed
 end
@@ -98,10 +98,10 @@ end
 
 -- Restore a visit that was set aside; of it, only its rows are written here.
 -- `changes`: `shallow`, and changes to children by run id.
-local function visit_again(run_id, visit, how, packed, changes)
+local function restore_visit(run_id, visit, how, packed, changes)
   local v, waits = parse_visit(packed), waits_of(run_id, visit)
   for _, name in ipairs(keys_of_visit(run_id, visit)) do
-    stay(name)
+    persist(name)
   end
   v.packed, v.token, v.tries, v.published = nil, '-', 0, now_ms
   v.began, v.wait, v.parked, v.rests = 0, 0, 0, 0
@@ -116,7 +116,7 @@ local function visit_again(run_id, visit, how, packed, changes)
     if row.kind == 'place' then
       place = row
     else
-      local text, allowed = row_again(run_id, visit, row, how, changes)
+      local text, allowed = restore_wait(run_id, visit, row, how, changes)
       rewrite_row(waits, v, call, row, text)
       if allowed then  -- it waits for its child again
         v.open = v.open + 1
@@ -133,7 +133,7 @@ local function visit_again(run_id, visit, how, packed, changes)
 end
 
 -- Continue a visit: it waits for its child again, or is announced.
-local function go_on(run_id, visit, v, label, digest)
+local function continue_visit(run_id, visit, v, label, digest)
   if not may_go_on(v) then
     v.status = 'waiting'
     write_visit(run_id, visit, v)
@@ -150,15 +150,15 @@ local function invoke_again(run_id, invocation, label, digest)
   if text then
     local how, packed = string.match(text, '^(%l+) (.*)$')
     local shallow = redis.call('HGET', key('run', run_id), 'shallow')
-    v = visit_again(run_id, invocation, how, packed, {shallow = shallow})
+    v = restore_visit(run_id, invocation, how, packed, {shallow = shallow})
     write('HDEL', kept, invocation)
   end
-  go_on(run_id, invocation, v, label, digest)
+  continue_visit(run_id, invocation, v, label, digest)
 end
 
 -- The usable result fields that an earlier try of a map left, nil if its items differ, and the
 -- visits set aside in the run. The map is then opened again.
-local function take_up_map(run_id, visit, sum)
+local function resume_map(run_id, visit, sum)
   local map = key('map', run_id .. ' ' .. visit)
   local found, fields = redis.call('HGETALL', map), {}
   for i = 1, #found, 2 do
@@ -220,16 +220,16 @@ local function renew_record(run_id, r, from, change, count)
   relist_run(run_id, r, 'queued', false)
   for _, kind in ipairs({'state', 'history', 'events', 'logs', 'children', 'failures',
     'messages', 'transcripts', 'failed_transcripts', 'superseded'}) do
-    stay(key(kind, run_id))
+    persist(key(kind, run_id))
   end
 end
 
 -- The state of an uncompleted step: the nodes that are done, and the visits set aside.
-local function sort_out_step(run_id, step, nodes)
+local function partition_step(run_id, step, nodes)
   local how, packed = all_kept(run_id)
   local of_step, done = {}, {}
-  stay(key('kept', run_id))
-  stay(key('staged', run_id))
+  persist(key('kept', run_id))
+  persist(key('staged', run_id))
   for _, node in ipairs(nodes) do
     of_step[visit_of(step, node)] = true
   end
@@ -239,7 +239,7 @@ local function sort_out_step(run_id, step, nodes)
       how[visit] = nil
     elseif map_of(visit) then
       for _, name in ipairs(keys_of_visit(run_id, visit)) do
-        stay(name)
+        persist(name)
       end
     end
   end
@@ -274,7 +274,7 @@ local function open_step(run_id, from, agent, digest, changes, how, packed, done
     local visit = visit_of(from.step, node)
     if not done[node] then
       opened = opened + 1
-      local v = how[visit] and visit_again(run_id, visit, how[visit], packed[visit], changes)
+      local v = how[visit] and restore_visit(run_id, visit, how[visit], packed[visit], changes)
       if how[visit] and redis.call('EXISTS', key('map', run_id .. ' ' .. visit)) == 0 then
         write('HDEL', kept, visit)  -- a map needs its field until it is opened
       end
@@ -287,7 +287,7 @@ local function open_step(run_id, from, agent, digest, changes, how, packed, done
       else
         local waits = v and not may_go_on(v)
         announced = announced + (waits and 0 or 1)
-        go_on(run_id, visit, v or new_visit(), agent .. '/' .. node, digest)
+        continue_visit(run_id, visit, v or new_visit(), agent .. '/' .. node, digest)
         places = places and (waits and places or places - 1)
       end
     end
@@ -328,13 +328,13 @@ end
 
 -- `change`: changes to this run: digest, context, timeout_ms, window, shallow, event, from;
 -- `changes`: the same by run id for children that continue with it.
-function revive(run_id, change, changes)
+function resume_run(run_id, change, changes)
   local r = read_listed(run_id)
   local from = change.from or unfinished(run_id)
   from.window = change.window or from.window
   local how, packed, done = {}, {}, {}
   if not change.from then
-    how, packed, done = sort_out_step(run_id, from.step, from.nodes)
+    how, packed, done = partition_step(run_id, from.step, from.nodes)
   end
   local count = 0
   for _, node in ipairs(from.nodes) do
@@ -349,7 +349,7 @@ function revive(run_id, change, changes)
   end
   open_step(run_id, from, r.agent, digest, changes, how, packed, done)
   if r.spawns then
-    revive_spawned(run_id, change, changes)
+    resume_spawned(run_id, change, changes)
     free_place(run_id)  -- for children that did not continue
   end
 end
