@@ -41,7 +41,7 @@ def build(
         with ExitStack() as opened:
             content = opened.enter_context(tempfile.TemporaryFile(prefix="sleipnir-packed-"))
             with tempfile.TemporaryDirectory(prefix="sleipnir-index-") as name:
-                size = write_index(Path(name), settings, hashes, chunks, embed)
+                manifest = write_index(Path(name), settings, hashes, chunks, embed)
                 _require_unpackable(Path(name))
                 digest = pack_into(content, [Part(INDEX_DIRECTORY, Path(name))], limit_bytes)
             opened.pop_all()
@@ -54,7 +54,7 @@ def build(
         raise BuildFailed(
             f"the index takes more than {limit_bytes / MIB:g} MiB (kb_max_bytes)"
         ) from error
-    info = {"files": len(hashes), "chunks": size.chunks, "dimension": size.dimension}
+    info = {"files": len(hashes), "chunks": manifest.chunks, "dimension": manifest.dimension}
     return PackedIndex(digest, content, info)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sleipnir.graphs.files import reason
-from sleipnir.graphs.knowledge.address import INDEX_FORMAT, DocumentHash, address_of
+from sleipnir.graphs.knowledge.address import INDEX_FORMAT, DocumentHash
 from sleipnir.graphs.knowledge.build_settings import BuildSettings
 from sleipnir.graphs.knowledge.chunking import split
 from sleipnir.records import dataclass
@@ -62,21 +62,13 @@ def chunks_of(documents: Iterable[SourceText], settings: BuildSettings) -> Itera
                 yield Chunk(document.source, (number, place), text)
 
 
-@dataclass(frozen=True, slots=True)
-class IndexSize:
-    """The size of an index."""
-
-    chunks: int
-    dimension: int | None  # of its vectors; None: keywords only
-
-
 def write_index(
     directory: Path,
     settings: BuildSettings,
     hashes: Sequence[DocumentHash],
     chunks: Iterable[Chunk],
     embed: EmbedChunks | None,
-) -> IndexSize:
+) -> Manifest:
     """Make an index in an empty directory, in one pass over its chunks.
 
     Args:
@@ -100,19 +92,18 @@ def write_index(
         (directory / _KEYWORDS).mkdir()
         write_keywords(directory / _KEYWORDS, texts())
     vectors.write()
-    size = IndexSize(vectors.chunks, vectors.dimension)
-    Manifest(
+    manifest = Manifest(
         format=INDEX_FORMAT,
-        address=address_of(settings, hashes),
         settings=ManifestSettings(**settings.to_json()),
         index_model=settings.index_model,
         sources=[(hash.source, hash.ext, hash.content) for hash in hashes],
-        chunks=size.chunks,
-        dimension=size.dimension,
+        chunks=vectors.chunks,
+        dimension=vectors.dimension,
         tools={name: version(name) for name in _TOOLS},
         digests=digests_of(directory),
-    ).write(directory)
-    return size
+    )
+    manifest.write(directory)
+    return manifest
 
 
 class _ChunkVectors:
@@ -211,14 +202,6 @@ class Index:
         """Read all chunks; raises IndexUnusable."""
         for number in range(len(self._ends)):
             self.chunk(number)
-
-    def by_words(self, query: str, top_k: int) -> list[tuple[int, float]]:
-        """Return the positions that best match a query's words."""
-        return self.keywords.search(query, top_k)
-
-    def rarity(self, word: str) -> float:
-        """Return how rare a word is in the index, 0 if it does not count."""
-        return self.keywords.rarity(word)
 
 
 def _line_ends(rows: NDArray[np.uint8], count: int) -> NDArray[np.int64]:

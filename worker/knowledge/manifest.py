@@ -37,7 +37,6 @@ class Manifest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     format: int
-    address: str
     settings: ManifestSettings
     index_model: str
     # Of each document its source, kind and hash; a source may hold what is no Unicode.

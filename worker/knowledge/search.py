@@ -61,7 +61,7 @@ def search(
     """
     if not query.strip():
         return []
-    keyword_leg = _LEGS.submit(index.by_words, query, top_k)
+    keyword_leg = _LEGS.submit(index.keywords.search, query, top_k)
     vector = by_meaning(index, query, top_k, embed)
     keyword = keyword_leg.result()
     vector_scores, keyword_scores = dict(vector), dict(keyword)
@@ -102,7 +102,7 @@ def by_meaning(
 ) -> list[tuple[int, float]]:
     """Return the positions nearest to the pieces of a query, best first; raises as `search`."""
     if index.settings.embedding_model == LOCAL:
-        embed = partial(local_model.embed_query, rarity=index.rarity)
+        embed = partial(local_model.embed_query, rarity=index.keywords.rarity)
     if index.vectors is None or embed is None:
         return []
     pieces = [piece for piece in split(query, "txt", index.settings.sizes) if piece.strip()]

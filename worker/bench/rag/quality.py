@@ -127,7 +127,7 @@ def _searchers(index: Index, chunks: Sequence[Chunk]) -> dict[str, Searcher]:
         return [numbers[hit.chunk.position] for hit in search(index, text, _TOP_K)]
 
     return {
-        "keywords": lambda text: [number for number, _ in index.by_words(text, _TOP_K)],
+        "keywords": lambda text: [number for number, _ in index.keywords.search(text, _TOP_K)],
         "vectors": lambda text: [number for number, _ in by_meaning(index, text, _TOP_K)],
         "fused": fused,
         "bm25s": _bm25s([chunk.text for chunk in chunks]),
