@@ -118,9 +118,33 @@ class SkillFields(Section):
     """What the prompt says of skills in the place of our own text."""
 
 
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """A way on from a node that its fields declare."""
+
+    target: str
+    field: tuple[str | int, ...]  # below the node, such as ("routes", "yes")
+
+
 @dataclass(frozen=True, kw_only=True)
 class BaseNode(Section):
-    """Fields of every node type."""
+    """Fields of every node type; the facts in capitals are what the engine must know of a type."""
+
+    NEEDS_NEXT: ClassVar[bool] = False  # it goes on by `next` and, if it has one, `fallback` only
+    IGNORES_NEXT: ClassVar[bool] = False  # it goes on by other means
+    MAY_BE_BRANCH: ClassVar[bool] = False  # a map can run it for each item
+    ASKS_PEOPLE: ClassVar[bool] = False
+    READS_ALL: ClassVar[bool] = False  # its fields do not tell what it reads of the state
+    FAILURE_CODE: ClassVar[str] = "R014"  # if nothing tolerates its failure
+    # Templated fields besides `state_updates`, in the order they are rendered: those whose every
+    # reference must be set, others, and those that see what the updates have written.
+    STRICT: ClassVar[tuple[str, ...]] = ()
+    LENIENT: ClassVar[tuple[str, ...]] = ()
+    AFTER_UPDATES: ClassVar[tuple[str, ...]] = ()
+    SCOPED: ClassVar[str | None] = None  # a variable that exists for `state_updates` only
+    MODELS: ClassVar[tuple[str, ...]] = ()  # fields that name models
+    WITHOUT_EFFECT: ClassVar[tuple[str, ...]] = ()  # fields of other dialects, accepted (W011)
+    CAPTION: ClassVar[str | None] = None  # the field that drawings show beside its type
 
     id: str | None = None
     """Optional; if given, the same as the node's key."""
@@ -138,6 +162,33 @@ class BaseNode(Section):
             return (self.next,)
         return tuple(dict.fromkeys(self.next))
 
+    def exits(self) -> Iterator[Exit]:
+        """Yield all ways on that its fields declare, each target of `next` once."""
+        if not self.IGNORES_NEXT:
+            yield from self.next_exits()
+        fallback: str | None = getattr(self, "fallback", None)
+        if fallback is not None:
+            yield Exit(fallback, ("fallback",))
+
+    def next_exits(self) -> Iterator[Exit]:
+        """Yield the distinct targets of `next`, each at its first mention."""
+        if isinstance(self.next, str):
+            yield Exit(self.next, ("next",))
+            return
+        written = list(self.next or ())
+        for target in self.targets:
+            yield Exit(target, ("next", written.index(target)))
+
+    def written_keys(self) -> frozenset[str]:
+        """Return the keys it declares to write; none for a script without `state_updates`."""
+        return self.schema_keys() | frozenset(getattr(self, "state_updates", None) or ())
+
+    def schema_keys(self) -> frozenset[str]:
+        """Return the top-level properties of the `output_schema`, which go into the state."""
+        schema = getattr(self, "output_schema", None) or {}
+        properties = schema.get("properties")
+        return frozenset(properties) if isinstance(properties, dict) else frozenset()
+
 
 @dataclass(frozen=True, kw_only=True)
 class WritingNode(BaseNode):
@@ -151,6 +202,11 @@ class WritingNode(BaseNode):
 class LlmNode(WritingNode, SkillFields):
     """One model call, optionally with a bounded tool loop."""
 
+    NEEDS_NEXT = True
+    MAY_BE_BRANCH = True
+    STRICT = ("instructions", "prompt")
+    SCOPED = "output"
+    MODELS = ("model",)
     type: Literal["llm"] = "llm"
     """One model call, optionally with a bounded tool loop."""
     prompt: str
@@ -201,6 +257,11 @@ class RetriedNode(WritingNode):
 class AgentNode(RetriedNode):
     """Runs another agent as a child run and waits for it."""
 
+    NEEDS_NEXT = True
+    MAY_BE_BRANCH = True
+    STRICT = ("prompt",)
+    SCOPED = "output"
+    CAPTION = "agent"
     type: Literal["agent"] = "agent"
     """Runs another agent and waits for it."""
     agent: str
@@ -219,6 +280,9 @@ class AgentNode(RetriedNode):
 class ScriptNode(RetriedNode):
     """Runs a local program that reads the state and prints one JSON object."""
 
+    MAY_BE_BRANCH = True
+    READS_ALL = True
+    FAILURE_CODE = "R013"
     type: Literal["script"] = "script"
     """Runs a local program that reads the state and prints one JSON object."""
     script: str
@@ -233,6 +297,10 @@ class ScriptNode(RetriedNode):
 class ApprovalNode(WritingNode):
     """Asks a person to choose; the answer picks the route."""
 
+    IGNORES_NEXT = True
+    ASKS_PEOPLE = True
+    STRICT = ("question",)
+    SCOPED = "choice"
     type: Literal["approval"] = "approval"
     """Asks a person to choose; the answer picks the route."""
     question: str
@@ -244,11 +312,21 @@ class ApprovalNode(WritingNode):
     on_other: str
     """The node to go to for any other answer."""
 
+    def exits(self) -> Iterator[Exit]:
+        for option, target in self.routes.items():
+            yield Exit(target, ("routes", option))
+        yield Exit(self.on_other, ("on_other",))
+
 
 @dataclass(frozen=True, kw_only=True)
 class InputNode(WritingNode):
     """Asks a person for text."""
 
+    NEEDS_NEXT = True
+    ASKS_PEOPLE = True
+    STRICT = ("question",)
+    LENIENT = ("default",)
+    SCOPED = "input"
     type: Literal["input"] = "input"
     """Asks a person for text."""
     question: str
@@ -263,6 +341,12 @@ class InputNode(WritingNode):
 class RagNode(RetriedNode):
     """Retrieves from a knowledge base."""
 
+    NEEDS_NEXT = True
+    MAY_BE_BRANCH = True
+    STRICT = ("query",)
+    SCOPED = "output"
+    MODELS = ("embedding_model", "reranker_model")
+    WITHOUT_EFFECT = ("extractor_model", "extractor_prompt", "graph_hops", "driver")
     type: Literal["rag"] = "rag"
     """Retrieves from a knowledge base."""
     documents: field_types.SomeTexts
@@ -299,6 +383,9 @@ class MapNode(BaseNode):
     """Runs one branch node per item of a list."""
 
     NAMES_IN_FILES: ClassVar[Mapping[str, str]] = {"item_name": "as"}
+    NEEDS_NEXT = True
+    STRICT = ("over",)
+    CAPTION = "over"
     type: Literal["map"] = "map"
     """Runs one branch node per item of a list."""
     over: str
@@ -316,11 +403,20 @@ class MapNode(BaseNode):
     on_error: Literal["fail", "collect", "skip"] = "fail"
     """A failed item fails the run, is collected as an error, or is left out."""
 
+    def exits(self) -> Iterator[Exit]:
+        yield from super().exits()
+        yield Exit(self.branch, ("branch",))
+
+    def written_keys(self) -> frozenset[str]:
+        return frozenset({self.collect_into})
+
 
 @dataclass(frozen=True, kw_only=True)
 class EndNode(WritingNode):
     """Ends the run with a result."""
 
+    IGNORES_NEXT = True
+    AFTER_UPDATES = ("output",)
     type: Literal["end"] = "end"
     """Ends the run with a result."""
     output: str = ""
@@ -331,14 +427,14 @@ class EndNode(WritingNode):
 class BuildNode(WritingNode):
     """A stage of building a knowledge base; not in any file, see knowledge/build_graph.py."""
 
+    MAY_BE_BRANCH = True
+    READS_ALL = True
     type: Literal["build"] = "build"
     """Builds a knowledge base."""
     stage: Literal["load", "embed", "assemble", "tidy"]
     """What of it."""
 
 
-# Node types that name the following node by `next` only.
-NEEDS_NEXT = (AgentNode, LlmNode, InputNode, RagNode, MapNode)
 Node: TypeAlias = (
     LlmNode | AgentNode | ScriptNode | ApprovalNode | InputNode | RagNode | MapNode | EndNode
 )

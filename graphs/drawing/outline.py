@@ -6,16 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
-from sleipnir.graphs.schema import (
-    AgentNode,
-    ApprovalNode,
-    EndNode,
-    Graph,
-    LlmNode,
-    MapNode,
-    Node,
-    ScriptNode,
-)
+from sleipnir.graphs.schema import Graph, Node
 from sleipnir.records import dataclass
 
 Progress: TypeAlias = Literal[
@@ -127,31 +118,25 @@ def _counted(arrow: Arrow, taken: Mapping[Route, int]) -> Arrow:
 
 
 def _what(node: Node) -> str:
-    match node:
-        case AgentNode():
-            return f"agent: {node.agent}"
-        case MapNode():
-            return f"map: {node.over.strip().strip('{}')}"
-        case _:
-            return node.type
+    if node.CAPTION is None:
+        return node.type
+    return f"{node.type}: {getattr(node, node.CAPTION).strip().strip('{}')}"
 
 
 def _arrows(key: str, node: Node) -> Iterator[Arrow]:
-    match node:
-        case EndNode():
-            return
-        case ApprovalNode():
-            for answer, target in node.routes.items():
-                yield Arrow(key, target, "usual", answer)
-            yield Arrow(key, node.on_other, "otherwise", "other")
-            return
-        case MapNode():
-            yield Arrow(key, node.branch, "each", "each")
-    targets = node.targets
-    for target in targets:
-        yield Arrow(key, target, "parallel" if len(targets) > 1 else "usual")
-    if isinstance(node, LlmNode | ScriptNode) and node.fallback is not None:
-        yield Arrow(key, node.fallback, "otherwise", "fallback")
+    several = len(node.targets) > 1
+    for way in node.exits():
+        match way.field:
+            case ("routes", str(answer)):
+                yield Arrow(key, way.target, "usual", answer)
+            case ("next", *_):
+                yield Arrow(key, way.target, "parallel" if several else "usual")
+            case ("branch",):
+                yield Arrow(key, way.target, "each", "each")
+            case ("on_other",):
+                yield Arrow(key, way.target, "otherwise", "other")
+            case (name,):
+                yield Arrow(key, way.target, "otherwise", str(name))
 
 
 def _merged(arrows: Iterator[Arrow]) -> tuple[Arrow, ...]:

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 
-from sleipnir.graphs.dataflow import declared_writes
 from sleipnir.graphs.document.document import name_place
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.loader import Agent
@@ -17,7 +16,6 @@ from sleipnir.graphs.validator.edges import (
     Adjacency,
     Edge,
     declared_edges,
-    ignores_next,
     next_edges,
     reachable,
 )
@@ -81,7 +79,7 @@ class Context:
         """Keys that exist at some time: seeded, given as variables, or written by a node."""
         graph = self.graph
         given = (variable.name for variable in graph.variables if not variable.secret)
-        written = (key for node in graph.nodes.values() for key in declared_writes(node))
+        written = (key for node in graph.nodes.values() for key in node.written_keys())
         return frozenset(("initial_prompt", *graph.initial_state, *given, *written))
 
     @cached_property
@@ -149,7 +147,7 @@ def every_edge(graph: Graph) -> Iterator[Edge]:
     """Yield all routes in the file, including those to unknown nodes and in an ignored `next`."""
     for node_id, node in graph.nodes.items():
         yield from declared_edges(node_id, node)
-        if ignores_next(node):
+        if node.IGNORES_NEXT:
             yield from next_edges(node_id, node)
 
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from sleipnir.graphs.schema import ApprovalNode, EndNode, MapNode, Node
+from sleipnir.graphs.schema import Node
 from sleipnir.records import dataclass
 
 Adjacency: TypeAlias = Mapping[str, list[str]]
@@ -36,36 +36,14 @@ class Edge:
         return ("nodes", self.source, *self.field)
 
 
-def ignores_next(node: Node) -> bool:
-    """Return whether `next` has no effect: approval and end nodes route by other means."""
-    return isinstance(node, ApprovalNode | EndNode)
-
-
 def next_edges(node_id: str, node: Node) -> Iterator[Edge]:
     """Yield the distinct targets of `next`, each at its first mention."""
-    if isinstance(node.next, str):
-        yield Edge(node_id, node.next, ("next",))
-        return
-    seen = set()
-    for index, target in enumerate(node.next or ()):
-        if target not in seen:
-            seen.add(target)
-            yield Edge(node_id, target, ("next", index))
+    return (Edge(node_id, way.target, way.field) for way in node.next_exits())
 
 
 def declared_edges(node_id: str, node: Node) -> Iterator[Edge]:
     """Yield all edges that a file declares from a node."""
-    if not ignores_next(node):
-        yield from next_edges(node_id, node)
-    if isinstance(node, ApprovalNode):
-        for option, target in node.routes.items():
-            yield Edge(node_id, target, ("routes", option))
-        yield Edge(node_id, node.on_other, ("on_other",))
-    fallback = getattr(node, "fallback", None)
-    if fallback is not None:
-        yield Edge(node_id, fallback, ("fallback",))
-    if isinstance(node, MapNode):
-        yield Edge(node_id, node.branch, ("branch",))
+    return (Edge(node_id, way.target, way.field) for way in node.exits())
 
 
 def reachable(start: Iterable[str], adjacency: Adjacency) -> set[str]:

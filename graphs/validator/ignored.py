@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from sleipnir.graphs.document.finding import Finding, listing
-from sleipnir.graphs.schema import AgentNode, BaseNode, LlmNode, RagNode, ReservedFields
+from sleipnir.graphs.schema import AgentNode, LlmNode, ReservedFields
 from sleipnir.graphs.validator.context import Context, place
-from sleipnir.graphs.validator.edges import ignores_next
 
 _OF_GRAPHS = tuple(ReservedFields.fields_in_files())
-_RESERVED: Mapping[type[BaseNode], tuple[str, ...]] = {
-    RagNode: ("extractor_model", "extractor_prompt", "graph_hops", "driver"),
-}
 
 
 def next_has_effect(context: Context) -> Iterator[Finding]:
     """W006: approval and end nodes route by other means."""
     for node_id, node in context.graph.nodes.items():
-        if ignores_next(node) and node.next is not None:
+        if node.IGNORES_NEXT and node.next is not None:
             message = f"{node.type} node '{node_id}' ignores 'next'"
             yield context.finding("W006", message, "nodes", node_id, "next")
 
@@ -28,7 +24,7 @@ def no_reserved_fields(context: Context) -> Iterator[Finding]:
     """W011: fields of a newer dialect are accepted without effect."""
     places: list[tuple[str, ...]] = [(field,) for field in _OF_GRAPHS]
     for node_id, node in context.graph.nodes.items():
-        places += [("nodes", node_id, field) for field in _RESERVED.get(type(node), ())]
+        places += [("nodes", node_id, field) for field in node.WITHOUT_EFFECT]
     for path in places:
         if context.is_written(*path):
             found = context.finding("W011", f"{place(*path)} has no effect here", *path)

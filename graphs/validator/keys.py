@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sleipnir.graphs.dataflow import STATE_UPDATES, schema_keys
+from sleipnir.graphs.dataflow import STATE_UPDATES
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.schema import MapNode
 from sleipnir.graphs.template import is_identifier
@@ -69,5 +69,5 @@ def _state_keys(context: Context) -> Iterator[tuple[str, tuple[str | int, ...]]]
             continue
         for key in node.state_updates or ():
             yield key, ("nodes", node_id, STATE_UPDATES, key)
-        for key in schema_keys(node):
+        for key in node.schema_keys():
             yield key, ("nodes", node_id, "output_schema", "properties", key)

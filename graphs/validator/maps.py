@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sleipnir.graphs.document.finding import Finding
-from sleipnir.graphs.schema import AgentNode, LlmNode, MapNode, RagNode, ScriptNode
+from sleipnir.graphs.schema import MapNode
 from sleipnir.graphs.template import is_identifier
 from sleipnir.graphs.validator.context import Context
-
-_BRANCH_TYPES = (LlmNode, AgentNode, RagNode, ScriptNode)
 
 
 def branches_fit(context: Context) -> Iterator[Finding]:
     """E401: only nodes that compute something can be run per item."""
     for branch_id, maps in context.branches.items():
         branch = context.graph.nodes[branch_id]
-        if isinstance(branch, _BRANCH_TYPES):
+        if branch.MAY_BE_BRANCH:
             yield from _branch_leads_nowhere(context, branch_id)
             yield from _branch_writes_only_its_result(context, branch_id)
             continue

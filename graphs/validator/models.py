@@ -8,7 +8,7 @@ from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.loader import Agent
 from sleipnir.graphs.knowledge.build_settings import KEYWORDS_ONLY, LOCAL
 from sleipnir.graphs.models import PROVIDERS, is_known_model
-from sleipnir.graphs.schema import Graph, LlmNode, RagNode
+from sleipnir.graphs.schema import Graph, LlmNode
 from sleipnir.graphs.validator.context import Context, near_names, place
 from sleipnir.graphs.validator.resources import Resources
 
@@ -95,12 +95,7 @@ def _models(graph: Graph) -> Iterator[tuple[tuple[str, ...], str]]:
     if graph.model is not None:
         yield ("model",), graph.model
     for node_id, node in graph.nodes.items():
-        fields: tuple[str, ...] = ()
-        if isinstance(node, LlmNode):
-            fields = ("model",)
-        elif isinstance(node, RagNode):
-            fields = ("embedding_model", "reranker_model")
-        for field in fields:
+        for field in node.MODELS:
             model = getattr(node, field)
             if model is not None:
                 yield ("nodes", node_id, field), model

@@ -11,16 +11,12 @@ from collections.abc import Iterator
 from sleipnir.graphs.dataflow import (
     STATE_UPDATES,
     Read,
-    declared_writes,
-    schema_keys,
     state_reads,
 )
 from sleipnir.graphs.document.finding import Finding, listing
 from sleipnir.graphs.schema import (
-    ApprovalNode,
     EndNode,
     Graph,
-    InputNode,
     MapNode,
     ScriptNode,
 )
@@ -58,7 +54,7 @@ def nobody_is_asked_in_parallel(context: Context) -> Iterator[Finding]:
     """E304: a question would hold up the whole super-step."""
     for edge in _parallel_edges(context):
         node = context.graph.nodes[edge.target]
-        if isinstance(node, ApprovalNode | InputNode):
+        if node.ASKS_PEOPLE:
             message = f"{node.type} '{edge.target}' cannot be a fan-out target; ask after the join"
             yield context.finding("E304", message, *edge.path, node=edge.target)
 
@@ -114,7 +110,7 @@ def _writers(graph: Graph, group: list[Edge]) -> dict[str, list[str]]:
     """Return for each key the members of the group that declare to write it, in id order."""
     writers: dict[str, list[str]] = {}
     for node_id in sorted(edge.target for edge in group):
-        for key in sorted(declared_writes(graph.nodes[node_id])):
+        for key in sorted(graph.nodes[node_id].written_keys()):
             writers.setdefault(key, []).append(node_id)
     return writers
 
@@ -122,7 +118,7 @@ def _writers(graph: Graph, group: list[Edge]) -> dict[str, list[str]]:
 def _declared_reads(graph: Graph, node_id: str) -> Iterator[tuple[str, Read]]:
     """Yield what the node's own templates read, and for a map those of its branch."""
     node = graph.nodes[node_id]
-    merged = schema_keys(node)
+    merged = node.schema_keys()
     for read in state_reads(node):
         if read.field[0] != STATE_UPDATES or read.key not in merged:
             yield node_id, read

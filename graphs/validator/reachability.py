@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sleipnir.graphs.document.finding import Finding, listing
-from sleipnir.graphs.schema import NEEDS_NEXT, EndNode
+from sleipnir.graphs.schema import EndNode
 from sleipnir.graphs.validator.context import Context
 from sleipnir.graphs.validator.edges import cycles
 
@@ -41,7 +41,7 @@ def next_is_given(context: Context) -> Iterator[Finding]:
     """E104 for a node without `next` that runs reach; W007 if only `_next` may lead to it."""
     for node_id, node in context.graph.nodes.items():
         path = ("nodes", node_id, "next")
-        if not isinstance(node, NEEDS_NEXT) or context.is_written(*path):
+        if not node.NEEDS_NEXT or context.is_written(*path):
             continue
         if node_id in context.entered:
             yield context.finding("E104", f"{node.type} node '{node_id}' needs 'next'", *path)

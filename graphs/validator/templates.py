@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sleipnir.graphs.dataflow import (
-    SCOPED_VARIABLES,
     STATE_UPDATES,
     Read,
     Template,
@@ -15,13 +14,13 @@ from sleipnir.graphs.dataflow import (
     templates,
 )
 from sleipnir.graphs.document.finding import Finding
-from sleipnir.graphs.schema import Node
+from sleipnir.graphs.schema import NODE_TYPES, Node
 from sleipnir.graphs.template import references
 from sleipnir.graphs.validator.context import Context, near_names, place
 
 # Braces that look like a reference, on one line. Stops at the next `{{` to keep the search linear.
 _LOOKALIKE = re.compile(r"\{\{(?!\{)((?:(?!\{\{)[^\n])+?)\}\}")
-_SCOPED = frozenset(SCOPED_VARIABLES.values())
+_SCOPED = frozenset(kind.SCOPED for kind in NODE_TYPES.values() if kind.SCOPED is not None)
 
 
 def braces_are_references(context: Context) -> Iterator[Finding]:
@@ -85,7 +84,7 @@ def _literal(context: Context, node_id: str, template: Template, text: str) -> F
 
 def _readable_keys(context: Context, node_id: str, template: Template) -> frozenset[str]:
     """Return the keys that a template may name."""
-    own = SCOPED_VARIABLES.get(type(context.graph.nodes[node_id]))
+    own = context.graph.nodes[node_id].SCOPED
     scoped = {own} if own is not None and template.field[0] == STATE_UPDATES else set()
     return context.known_keys | _item_names(context, node_id) | scoped
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sleipnir.graphs.dataflow import declared_writes, state_reads
+from sleipnir.graphs.dataflow import state_reads
 from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.graphs.schema import Graph, ScriptNode
 from sleipnir.graphs.validator.scripts import words_of_scripts
@@ -18,7 +18,7 @@ def known_keys(graph: Graph, directory: Path) -> frozenset[str]:
     keys = {*graph.initial_state, *graph.reducers}
     keys.update(variable.name for variable in graph.variables)
     for node in graph.nodes.values():
-        keys.update(declared_writes(node))
+        keys.update(node.written_keys())
         keys.update(read.key for read in state_reads(node))
     if any(graph.nodes_of(ScriptNode)):
         keys.add("prompt")  # a script may use the state as a whole

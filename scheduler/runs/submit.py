@@ -9,7 +9,7 @@ from typing import Any
 from sleipnir.graphs.document.finding import listing, printable
 from sleipnir.graphs.errors import MissingVariables
 from sleipnir.graphs.normal_agent import is_normal, may_spawn
-from sleipnir.graphs.schema import MAX_SECONDS, ApprovalNode, Graph, InputNode, Variable
+from sleipnir.graphs.schema import MAX_SECONDS, Graph, Variable
 from sleipnir.graphs.state import encode
 from sleipnir.graphs.variables import resolve_variables
 from sleipnir.records import dataclass
@@ -214,7 +214,7 @@ def _require_asking(graph: Graph, answers: Mapping[str, Sequence[str]]) -> None:
             raise SubmissionRefused(
                 f"an answer names node '{printable(node_id)}', which does not exist"
             )
-        if not isinstance(graph.nodes[node_id], ApprovalNode | InputNode):
+        if not graph.nodes[node_id].ASKS_PEOPLE:
             raise SubmissionRefused(
                 f"an answer names node '{node_id}', which does not ask a question"
             )

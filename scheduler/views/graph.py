@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from sleipnir.graphs.dataflow import STATE_UPDATES, declared_writes, state_reads, templates
+from sleipnir.graphs.dataflow import STATE_UPDATES, state_reads, templates
 from sleipnir.graphs.drawing.outline import Arrow, Outline, Route, including, with_progress
 from sleipnir.graphs.schema import Graph, Node, ScriptNode
 from sleipnir.records import dataclass
@@ -290,7 +290,7 @@ def _visit_document(
     timing = checkpoint.nodes.get(node_id)
     written = {} if timing is None else checkpoint.writes
     if others:  # nodes that run in parallel declare all that they write
-        written = {key: written[key] for key in written if key in declared_writes(node)}
+        written = {key: written[key] for key in written if key in node.written_keys()}
     logs = logs_document(client, run, node=node_id, step=checkpoint.step, limit=_MOST_LOG_ENTRIES)
     return {
         "step": checkpoint.step,

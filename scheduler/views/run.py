@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from sleipnir.graphs.dataflow import declared_writes
 from sleipnir.graphs.schema import Graph
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.events import NarrationEntry, to_json
@@ -195,7 +194,7 @@ def _writers(checkpoint: Checkpoint, key: str, graph: Graph | None) -> list[str]
     if graph is None or len(nodes) < 2:
         return nodes
     known = graph.nodes
-    return [node for node in nodes if node in known and key in declared_writes(known[node])]
+    return [node for node in nodes if node in known and key in known[node].written_keys()]
 
 
 def events_document(client: Client, run: Run, after: str = "0") -> Document:

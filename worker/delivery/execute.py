@@ -7,7 +7,7 @@ from time import monotonic
 from typing import Any
 
 from sleipnir.graphs.errors import NodeFailed, TextTooLong
-from sleipnir.graphs.schema import NEEDS_NEXT, RetriedNode
+from sleipnir.graphs.schema import RetriedNode
 from sleipnir.scheduler.errors import TransitionRefused
 from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.scheduler.store.errors import RedisError
@@ -42,7 +42,7 @@ def execute(delivery: Delivery) -> Outcome:
 
 def _outcome(visit: Visit[Any]) -> Outcome:
     node = visit.node
-    if isinstance(node, NEEDS_NEXT) and visit.item_index is None and not node.targets:
+    if node.NEEDS_NEXT and visit.item_index is None and not node.targets:
         return Failed("R002", f"{node.type} '{visit.node_id}' has no 'next'")
     if visit.attempt > 1 and isinstance(node, RetriedNode):
         visit.services.conversation.entries()  # reads what earlier attempts used

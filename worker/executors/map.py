@@ -7,14 +7,11 @@ from typing import Any
 
 from sleipnir.graphs.errors import MissingReference, NodeFailed
 from sleipnir.graphs.reducers import json_type
-from sleipnir.graphs.schema import AgentNode, BuildNode, LlmNode, MapNode, RagNode, ScriptNode
+from sleipnir.graphs.schema import BuildNode, MapNode
 from sleipnir.graphs.template import evaluate_strict
 from sleipnir.scheduler.runs.failures import BUDGET_REFUSES, KEPT_FAILURES
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Mapped, Outcome, Wrote
-
-# Node types allowed as a branch; validation checks this too, but can be switched off.
-BRANCHES = (LlmNode, AgentNode, RagNode, ScriptNode, BuildNode)
 
 
 def run_map(visit: Visit[MapNode]) -> Outcome:
@@ -27,7 +24,9 @@ def run_map(visit: Visit[MapNode]) -> Outcome:
     if visit.resumed_with is not None:
         return _collect(visit, visit.resumed_with)
     node = visit.node
-    if not isinstance(visit.graph.nodes.get(node.branch), BRANCHES):
+    branch = visit.graph.nodes.get(node.branch)
+    # Validation checks this too, but can be switched off.
+    if branch is None or not branch.MAY_BE_BRANCH:
         raise NodeFailed("R003", f"map '{visit.node_id}': no usable branch '{node.branch}'")
     items = _items(visit)
     if not items:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sleipnir.graphs.bundles.layout import library_of, skills_of
-from sleipnir.graphs.dataflow import declared_writes, reads
+from sleipnir.graphs.dataflow import reads
 from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.graphs.schema import AgentNode, Graph, LlmNode, MapNode
 from sleipnir.graphs.template import references
@@ -122,6 +122,6 @@ def _needed(graph: Graph, node_id: str) -> frozenset[str] | None:
     if isinstance(node, MapNode):
         # What the branch reads is fetched by each invocation itself.
         roots = {reference.root for reference in references(node.over)}
-        return frozenset(root for root in roots if root is not None) | declared_writes(node)
+        return frozenset(root for root in roots if root is not None) | node.written_keys()
     read = reads(graph, node_id)
-    return None if read is None else read | declared_writes(node)
+    return None if read is None else read | node.written_keys()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sleipnir.graphs.dataflow import STATE_UPDATES, declared_writes, reads, templates
+from sleipnir.graphs.dataflow import STATE_UPDATES, reads, templates
 from sleipnir.graphs.json_schema import json_schema
 from sleipnir.graphs.schema import NODE_TYPES, Graph
 from tests.support.graphs import make_graph
@@ -85,6 +85,6 @@ def test_declared_writes_are_updates_schema_properties_and_collected_lists() -> 
     map_ = {"type": "map", "over": "{{l}}", "as": "i", "branch": "b", "collect_into": "c"}
     nodes = graph(a=llm, m=map_, s={"type": "script", "script": "s.py"}, e=END).nodes
 
-    assert declared_writes(nodes["a"]) == {"x", "y"}
-    assert declared_writes(nodes["m"]) == {"c"}
-    assert declared_writes(nodes["s"]) == declared_writes(nodes["e"]) == frozenset()
+    assert nodes["a"].written_keys() == {"x", "y"}
+    assert nodes["m"].written_keys() == {"c"}
+    assert nodes["s"].written_keys() == nodes["e"].written_keys() == frozenset()

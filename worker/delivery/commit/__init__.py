@@ -9,7 +9,6 @@ from sleipnir.graphs.schema import ScriptNode
 from sleipnir.scheduler.errors import StepFailing, TransitionRefused
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.delivery.commit import invocation, kept, parking, step
-from sleipnir.worker.delivery.commit.branch import failure_code
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import (
@@ -62,7 +61,7 @@ def _note_failure(visit: Visit[Any], outcome: Outcome) -> str | None:
         case Failed(code, message):
             pass
         case Wrote(failure=str(message)):
-            code = failure_code(visit.node)
+            code = visit.node.FAILURE_CODE
         case _:
             return None
     if isinstance(visit.node, ScriptNode):

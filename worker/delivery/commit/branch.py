@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sleipnir.graphs.normal_agent import is_normal
-from sleipnir.graphs.schema import BaseNode, MapNode, ScriptNode
+from sleipnir.graphs.schema import MapNode
 from sleipnir.graphs.state import Snapshot, encode, same_json
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures, of_items, of_node
@@ -62,13 +62,8 @@ def _failures(visit: Visit[Any], outcome: Wrote) -> StepFailures:
         return NO_FAILURES
     handled = visit.node.fallback is not None
     return of_node(
-        visit.node_id, visit.step, failure_code(visit.node), outcome.failure, handled=handled
+        visit.node_id, visit.step, visit.node.FAILURE_CODE, outcome.failure, handled=handled
     )
-
-
-def failure_code(node: BaseNode) -> str:
-    """Return the code a failed node ends its run with when its failure is not tolerated."""
-    return "R013" if isinstance(node, ScriptNode) else "R014"
 
 
 def _log_failure(delivery: Delivery, text: str) -> None:
