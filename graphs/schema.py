@@ -404,8 +404,8 @@ class MapNode(BaseNode):
     """A failed item fails the run, is collected as an error, or is left out."""
 
     def exits(self) -> Iterator[Exit]:
-        yield from super().exits()
         yield Exit(self.branch, ("branch",))
+        yield from super().exits()
 
     def written_keys(self) -> frozenset[str]:
         return frozenset({self.collect_into})
