@@ -140,7 +140,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
         with _receiving:
             if self.are_stopped:
                 raise Empty
-            return self._receive(**options)
+            return self._take_message(**options)
 
     def put_back(self) -> None:
         """Return a message that is on its way from Redis to the list it was taken from.
@@ -156,7 +156,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
                 with self.conn_or_acquire() as client:
                     client.rpush(*found)
 
-    def _receive(self, **options: Any) -> Any:
+    def _take_message(self, **options: Any) -> Any:
         try:
             return self._read(**options)
         except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sleipnir.worker.celery.broker import Credit
+from sleipnir.worker.celery.broker import Channel, Credit, Transport
 
 
 @pytest.fixture
@@ -38,3 +38,20 @@ def test_a_loop_that_still_has_credit_is_left_alone(credit: Credit) -> None:
     assert credit.can_consume()
 
     assert not credit.return_credit("1")
+
+
+@pytest.mark.parametrize(
+    ("ours", "overridden"),
+    [
+        (Channel, {"_brpop_read", "_brpop_start", "_restore", "do_restore"}),
+        (Credit, {"can_consume"}),
+        (Transport, {"Channel", "register_with_event_loop"}),
+    ],
+)
+def test_no_private_name_of_kombu_is_overridden_by_chance(ours: type, overridden: set[str]) -> None:
+    """A method of ours with the name of one of kombu's takes its place without a word."""
+    (theirs,) = ours.__bases__
+
+    found = {name for name in vars(ours) if not name.startswith("__") and hasattr(theirs, name)}
+
+    assert found == overridden
