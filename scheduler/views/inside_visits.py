@@ -60,7 +60,7 @@ def read_inside(client: Client, run: Run) -> Inside:
 def call_began_at(entry: Mapping[str, Any], exchange: Mapping[str, Any]) -> str | None:
     """Return when a call of a stored conversation began.
 
-    None for a reply that was recorded before, and for those of earlier versions.
+    None for calls of earlier versions.
     """
     began = _call_began_ms(entry, exchange)
     return None if began is None else to_rfc3339(began)

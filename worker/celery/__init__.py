@@ -1,0 +1,1 @@
+"""The Celery app, and how its messages reach visits."""

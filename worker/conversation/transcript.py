@@ -5,8 +5,10 @@ is every result of a call, unless the turn's commit follows at once. A worker th
 over asks the same questions in the same order, and is answered from the record as far as it goes.
 
 Entries of a visit, oldest first:
-    {"reply": message, "usage": […]}             of the model, or of the extractor; with `finish`
-                                                 and `tokens` if it ended before the model was done
+    {"reply": message, "usage": […], "time": […]}
+                                                 of the model, or of the extractor; with `finish`
+                                                 and `tokens` if it ended before the model was done;
+                                                 `time` is a `CallTime`
     {"turn": n, "call": id, "result": value}     of a call in the n-th reply, from 1; turn 0 is
                                                  for what comes before the first reply
     {"turn": n, "call": id, "question": text, "guard": wait}
@@ -31,6 +33,7 @@ from sleipnir.scheduler.runs.model import NO_USAGE, QUESTION, Usage
 from sleipnir.worker.conversation.tool_set import Recorder
 from sleipnir.worker.llm.client import ModelCallFailed, Reply
 from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.exchanges import CallTime
 
 
 class ConversationTooLarge(ModelCallFailed):
@@ -63,6 +66,7 @@ class Transcript:
         self._limit_bytes = visit.limits.conversation_bytes
         self._taken_bytes = 0  # size of this attempt's entries
         self._replies: list[Reply] = []
+        self._times: list[CallTime | None] = []  # of these
         self._results: dict[tuple[int, str], Any] = {}
         self._notes: list[Mapping[str, Any]] = []
         self._asked: Mapping[str, Any] | None = None  # the entry of the open question
@@ -94,16 +98,26 @@ class Transcript:
         self._turn += 1
         return self._replies[self._turn - 1]
 
-    def took(self, reply: Reply) -> None:
+    @property
+    def time_of_reply(self) -> CallTime | None:
+        """When the last reply was given; None if it is not recorded."""
+        return self._times[self._turn - 1]
+
+    def took(self, reply: Reply, time: CallTime) -> None:
         """Record a reply, so that the model is not asked for it again.
 
         One that is too large is not recorded, but may still be the last: see `require_recorded`.
         """
         self._replies.append(reply)
+        self._times.append(time)
         self._turn += 1
         self._unrecorded = reply
         with contextlib.suppress(ConversationTooLarge):
-            entry: dict[str, Any] = {"reply": reply.message, "usage": reply.usage.to_list()}
+            entry: dict[str, Any] = {
+                "reply": reply.message,
+                "usage": reply.usage.to_list(),
+                "time": [round(part, 3) for part in time],
+            }
             if reply.finish is not None:
                 entry |= {"finish": reply.finish, "tokens": reply.tokens}
             self._append(entry, usage=reply.usage)
@@ -210,6 +224,7 @@ class Transcript:
         if "attempt" in entry:
             self._taken_bytes = 0
             self._replies.clear()
+            self._times.clear()
             # What comes before the conversation does not belong to the attempt, so keep it.
             self._results = {key: kept for key, kept in self._results.items() if key[0] == 0}
             self._answers.clear()
@@ -217,6 +232,7 @@ class Transcript:
             finish, tokens = entry.get("finish"), entry.get("tokens", 0)
             reply = Reply(entry["reply"], Usage(*entry["usage"]), "model", finish, tokens)
             self._replies.append(reply)
+            self._times.append(CallTime(*entry["time"]) if "time" in entry else None)
         elif "result" in entry:
             self._results[entry["turn"], entry["call"]] = entry["result"]
         elif "noted" in entry:

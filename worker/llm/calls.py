@@ -29,6 +29,7 @@ from sleipnir.worker.llm.client import (
 )
 from sleipnir.worker.llm.recording.cache import kept_for_s
 from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.exchanges import CallTime
 
 
 @dataclass(slots=True)
@@ -107,12 +108,13 @@ class ModelCalls:
         self._asked += 1
         replied = self.transcript.next_reply()
         if replied is not None:
-            self.visit.services.exchanges.add(request, replied, None)
+            self.visit.services.exchanges.add(request, replied, self.transcript.time_of_reply)
             return replied
         self._require_time()
         self.transcript.require_recorded()
+        began = monotonic()
         reply = self._reply_to(request, self._caller(str(self._asked), streamed=streamed))
-        self.transcript.took(reply)
+        self.transcript.took(reply, self._time_since(began))
         for setting in sorted(reply.without & request.settings().keys()):
             warning = f"{request.model} does not take {setting}: it was left out"
             self.warnings = tuple(dict.fromkeys((*self.warnings, warning)))
@@ -136,6 +138,9 @@ class ModelCalls:
         request = ModelRequest(model or self.model, messages, (), self.temperature, self.top_p)
         return self._reply_to(request, self._caller(key, streamed=False))
 
+    def _time_since(self, began: float) -> CallTime:
+        return CallTime(monotonic() - began, self.visit.elapsed_s())
+
     def _require_time(self) -> None:
         if not self.model:
             raise ModelCallFailed("no model set in the graph or as engine default")
@@ -152,11 +157,11 @@ class ModelCalls:
                 left = visit.seconds_left(self.timeout_s)
                 reply = visit.services.models.ask(request, caller, left)
         except ModelCallFailed as failure:
-            visit.services.exchanges.add_failed(request, failure, monotonic() - began)
+            visit.services.exchanges.add_failed(request, failure, self._time_since(began))
             if isinstance(failure, BudgetRefused):
                 raise NodeFailed(BUDGET_REFUSES, failure.message, self.usage) from failure
             raise
-        visit.services.exchanges.add(request, reply, monotonic() - began)
+        visit.services.exchanges.add(request, reply, self._time_since(began))
         if reply.text:
             visit.services.run_log.keep("llm", visit.mask(reply.text))
         if reply.usage:

@@ -72,7 +72,10 @@ def node_line(node: Mapping[str, Any]) -> str:
         if node["failed"]:
             return f"{glyph(node['state'])} {done} ✕{node['failed']:,}"
         return f"{text} {done}"
-    return f"{text} {TIMES}{node['visits']:,}" if node["visits"] > 1 else text
+    if node["visits"] <= 1:
+        return text
+    failed = f" ✕{node['failed']:,}" if node["failed"] and node["state"] == "done" else ""
+    return f"{text} {TIMES}{node['visits']:,}{failed}"
 
 
 def span(seconds: float | None) -> str:

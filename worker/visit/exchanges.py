@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sleipnir.graphs.state import encode
@@ -20,6 +19,13 @@ _TEXTS = 8
 _MOST_MESSAGES = 200
 
 
+class CallTime(NamedTuple):
+    """When a call of a model was over, and how long it took."""
+
+    seconds: float
+    age_s: float  # how long before its end the visit had first begun, on the clock of Redis
+
+
 @dataclass(frozen=True, slots=True)
 class _Exchange:
     model: str  # asked; maybe a chain of several
@@ -27,11 +33,10 @@ class _Exchange:
     earlier: int  # number of the others
     reply: Reply | None
     failure: ModelCallFailed | None  # if there is no reply
-    seconds: float | None  # None: the reply came from the visit's record
-    ended: float  # by this process's monotonic clock
+    time: CallTime | None  # None: the reply was recorded by an earlier version
 
-    def to_json(self, shown: Callable[[Any], Any]) -> dict[str, Any]:
-        """Return it as JSON; `shown` prepares texts."""
+    def to_json(self, shown: Callable[[Any], Any], age_s: float) -> dict[str, Any]:
+        """Return it as JSON; `shown` prepares texts, `age_s` is the visit's age now."""
         reply, failure = self.reply, self.failure
         made = None if reply is None else reply.usage.call
         return {
@@ -41,8 +46,8 @@ class _Exchange:
             "reply": None if reply is None else shown(reply.message),
             "error": None if failure is None else shown(_error(failure)),
             "usage": (NO_USAGE if reply is None else reply.usage).to_list(),
-            "seconds": None if self.seconds is None else round(self.seconds, 3),
-            "ago_s": round(monotonic() - self.ended, 3),
+            "seconds": None if self.time is None else round(self.time.seconds, 3),
+            **({} if self.time is None else {"ago_s": round(age_s - self.time.age_s, 3)}),
             "source": "model" if reply is None else reply.source,
             **({} if reply is None or reply.finish is None else {"finish": reply.finish}),
         }
@@ -66,7 +71,7 @@ class Exchanges:
     def __bool__(self) -> bool:
         return self._failed is not None and bool(self._all)
 
-    def add(self, request: ModelRequest, reply: Reply, seconds: float | None) -> None:
+    def add(self, request: ModelRequest, reply: Reply, when: CallTime | None) -> None:
         """Add an exchange; if its messages continue the latest one, only the new ones are kept.
 
         Of a conversation that earlier visits began, the first exchange here keeps the messages
@@ -79,7 +84,7 @@ class Exchanges:
             new = max([new, *replies])
         kept = _newest(messages[new:])
         earlier = len(messages) - len(kept)
-        self._all.append(_Exchange(request.model, kept, earlier, reply, None, seconds, monotonic()))
+        self._all.append(_Exchange(request.model, kept, earlier, reply, None, when))
         self._seen = [*messages, reply.message]
 
     @property
@@ -87,7 +92,7 @@ class Exchanges:
         """How many replies were cut off at their greatest length."""
         return sum(each.reply.is_cut for each in self._all if each.reply is not None)
 
-    def add_failed(self, request: ModelRequest, failure: ModelCallFailed, seconds: float) -> None:
+    def add_failed(self, request: ModelRequest, failure: ModelCallFailed, when: CallTime) -> None:
         """Add a request without a reply.
 
         Of a conversation that earlier visits began, all messages are kept: they may be the cause.
@@ -95,9 +100,7 @@ class Exchanges:
         messages = list(request.messages)
         kept = _newest(messages[self._known(messages) :])
         earlier = len(messages) - len(kept)
-        self._all.append(
-            _Exchange(request.model, kept, earlier, None, failure, seconds, monotonic())
-        )
+        self._all.append(_Exchange(request.model, kept, earlier, None, failure, when))
 
     def _known(self, messages: list[Message]) -> int:
         """Return how many of the messages the latest exchange has already."""
@@ -109,7 +112,11 @@ class Exchanges:
         self._failed = failed
 
     def take(
-        self, place: Mapping[str, Any], mask: Callable[[str], str], limit_bytes: int
+        self,
+        place: Mapping[str, Any],
+        mask: Callable[[str], str],
+        limit_bytes: int,
+        age_s: float,
     ) -> Taken | None:
         """Take all exchanges of an attempt that is over; None if there are none, or a second time.
 
@@ -118,18 +125,21 @@ class Exchanges:
         Args:
             place: further fields of the entry.
             limit_bytes: the approximate size limit of its JSON text.
+            age_s: of the visit, now.
         """
         failed, self._failed = self._failed, None
         if failed is None or not self._all:
             return None
         place = {**place, "failed": failed}
-        text = self._encoded(place, mask, limit_bytes // _TEXTS)
+        text = self._encoded(place, mask, limit_bytes // _TEXTS, age_s)
         if len(text) > limit_bytes:
             texts = sum(len(each.messages) + 1 for each in self._all)
-            text = self._encoded(place, mask, limit_bytes // (2 * texts))
+            text = self._encoded(place, mask, limit_bytes // (2 * texts), age_s)
         return Taken(text, failed)
 
-    def _encoded(self, place: Mapping[str, Any], mask: Callable[[str], str], limit: int) -> str:
+    def _encoded(
+        self, place: Mapping[str, Any], mask: Callable[[str], str], limit: int, age_s: float
+    ) -> str:
         def shown(value: Any) -> Any:
             match value:
                 case str():
@@ -141,7 +151,7 @@ class Exchanges:
                 case _:
                     return value
 
-        exchanges = [each.to_json(shown) for each in self._all]
+        exchanges = [each.to_json(shown, age_s) for each in self._all]
         return encode({**place, "exchanges": exchanges})
 
 

@@ -1,0 +1,1 @@
+"""Knowledge bases of an agent that is submitted."""

@@ -1,0 +1,1 @@
+"""Limits of model calls as people see and change them."""

@@ -1,0 +1,1 @@
+"""What commands and the monitor both print as text."""

@@ -309,3 +309,22 @@ def test_calls_and_children_of_a_visit_are_bounded_and_count_for_a_page(
         ("z", 0, 0),
     ]
     assert len(first["rows"]) == 1
+
+
+def test_a_turn_that_waited_for_a_person_has_its_call_where_it_was(
+    engine: Engine, clock: Clock, site: ServedSite, server: ModelServer
+) -> None:
+    server.script.add(calls(("user__input", {"question": "Which?"})), says("So."))
+    run_id = engine.submit_normal("model: openai:m\n", prompt="Go.")
+    engine.drive()
+    clock.move(3_600)
+    engine.client.answer(run_id, "this one")
+    engine.drive()
+
+    turn, last = site.ask(f"/api/v1/runs/{run_id}/timeline").json["rows"][:2]
+
+    (call,) = turn["calls"]
+    assert turn["parked_ms"] == 3_600_000
+    assert call["began_ms"] - turn["began_ms"] < 60_000  # not when the visit went on
+    assert call["tools"] == ["user__input"]
+    assert len(last["calls"]) == 1

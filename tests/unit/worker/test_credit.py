@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sleipnir.worker.celery.broker import Channel, Credit, Transport
+from sleipnir.worker.celery.broker import Channel, Credit, Transport, in_hand
 
 
 @pytest.fixture
@@ -38,6 +38,19 @@ def test_a_loop_that_still_has_credit_is_left_alone(credit: Credit) -> None:
     assert credit.can_consume()
 
     assert not credit.return_credit("1")
+
+
+def test_a_message_is_in_hand_until_its_visit_is_over(
+    credit: Credit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channel = SimpleNamespace(qos=credit)
+    monkeypatch.setattr(Channel, "opened", [channel])
+    credit.append("first", "1")
+    assert in_hand() == 1
+
+    credit.return_credit("1")
+
+    assert in_hand() == 0
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,8 @@ def _transcript(delivery: Delivery) -> Iterator[Appended]:
         "index": visit.item_index,
         "attempt": visit.attempt,
     }
-    found = visit.services.exchanges.take(place, visit.mask, settings.transcript_limit_bytes)
+    found = visit.services.exchanges.take(
+        place, visit.mask, settings.transcript_limit_bytes, visit.elapsed_s()
+    )
     if found is not None and (found.failed or settings.transcripts == "all"):
         yield delivery.services.store.runs.transcript(found.text, failed=found.failed)

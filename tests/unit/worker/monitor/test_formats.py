@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sleipnir.graphs.drawing.outline import TIMES
 from sleipnir.worker.monitor import formats
 
 FAMILY = "\N{MAN}\N{ZERO WIDTH JOINER}\N{WOMAN}\N{ZERO WIDTH JOINER}\N{GIRL}"
@@ -65,3 +66,5 @@ def test_counts_have_thousands_separators() -> None:
     node = {"state": "failed", "items": items, "failed": 1_021, "visits": 1}
 
     assert formats.node_line(node) == "✕ 9,999/10,000 ✕1,021"
+    branch = {"state": "done", "items": None, "failed": 2, "visits": 60}
+    assert formats.node_line(branch) == f"✓ done {TIMES}60 ✕2"

@@ -7,7 +7,7 @@ from typing import Any
 
 from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest, Reply
-from sleipnir.worker.visit.exchanges import Exchanges
+from sleipnir.worker.visit.exchanges import CallTime, Exchanges
 
 LIMIT_BYTES = 64 * 1024
 
@@ -21,7 +21,7 @@ def conversation(messages: int, text: str = "x") -> ModelRequest:
 
 def taken(exchanges: Exchanges) -> dict[str, Any]:
     exchanges.close(failed=True)
-    found = exchanges.take({"node": "ask"}, str, LIMIT_BYTES)
+    found = exchanges.take({"node": "ask"}, str, LIMIT_BYTES, 2.0)
     assert found is not None
     assert len(found.text) < 2 * LIMIT_BYTES
     entry: dict[str, Any] = json.loads(found.text)
@@ -30,7 +30,9 @@ def taken(exchanges: Exchanges) -> dict[str, Any]:
 
 def test_of_a_long_conversation_that_failed_the_instructions_and_newest_messages_are_kept() -> None:
     exchanges = Exchanges()
-    exchanges.add_failed(conversation(3_000, "y" * 5_000), ModelCallFailed("z" * 500_000), 1.0)
+    exchanges.add_failed(
+        conversation(3_000, "y" * 5_000), ModelCallFailed("z" * 500_000), CallTime(1.0, 0.0)
+    )
 
     (exchange,) = taken(exchanges)["exchanges"]
 
@@ -43,7 +45,7 @@ def test_of_a_long_conversation_that_failed_the_instructions_and_newest_messages
 def test_of_a_conversation_that_earlier_visits_began_only_what_is_new_is_kept() -> None:
     reply = Reply({"role": "assistant", "content": "Yes."}, NO_USAGE)
     exchanges = Exchanges()
-    exchanges.add(conversation(6), reply, 1.0)
+    exchanges.add(conversation(6), reply, CallTime(1.0, 0.0))
 
     (exchange,) = taken(exchanges)["exchanges"]
 
@@ -53,8 +55,12 @@ def test_of_a_conversation_that_earlier_visits_began_only_what_is_new_is_kept() 
 
 def test_exchanges_of_an_attempt_are_taken_once_it_is_over_and_only_once() -> None:
     exchanges = Exchanges()
-    exchanges.add(conversation(2), Reply({"role": "assistant", "content": "Yes."}, NO_USAGE), 1.0)
+    exchanges.add(
+        conversation(2),
+        Reply({"role": "assistant", "content": "Yes."}, NO_USAGE),
+        CallTime(1.0, 0.0),
+    )
 
-    assert exchanges.take({}, str, LIMIT_BYTES) is None
+    assert exchanges.take({}, str, LIMIT_BYTES, 2.0) is None
     taken(exchanges)
-    assert exchanges.take({}, str, LIMIT_BYTES) is None
+    assert exchanges.take({}, str, LIMIT_BYTES, 2.0) is None
