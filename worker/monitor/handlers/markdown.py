@@ -14,6 +14,7 @@ from sleipnir.worker.monitor.formats import visible
 # Characters. What is longer is shown as it is written: to format it costs the monitor time.
 _MOST_OF_TEXT = 32_768
 _MOST_OF_PAGE = 131_072
+_MOST_OF_HTML = 131_072  # of a text: a table fills in the cells that its rows leave out
 _KEPT = 128  # texts whose HTML is kept, since live pages ask for it again and again
 _PLAIN = frozenset(
     ("paragraph_open", "paragraph_close", "inline", "text", "softbreak", "hardbreak")
@@ -37,7 +38,7 @@ def formatted(texts: Iterable[str | None]) -> dict[str, str]:
 
 @lru_cache(_KEPT)
 def _html(text: str) -> str:
-    """Return a text as HTML; empty if nothing in it is Markdown."""
+    """Return a text as HTML; empty if nothing in it is Markdown, or if it becomes too large."""
     parser = _parser()
     tokens = parser.parse(visible(text))
     if all(_is_plain(token) for token in tokens):
@@ -47,7 +48,7 @@ def _html(text: str) -> str:
         if token.type == "fence":
             token.info = ""
     html: str = parser.renderer.render(tokens, parser.options, {})
-    return html
+    return html if len(html) <= _MOST_OF_HTML else ""
 
 
 def _is_plain(token: Token) -> bool:

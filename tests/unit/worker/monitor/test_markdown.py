@@ -57,6 +57,7 @@ def test_nothing_but_text_and_links_to_sites_comes_of_it() -> None:
         "",
         None,
         f"# {'x' * 32_768}",
+        "|a" * 1_000 + "\n" + "|-" * 1_000 + "\n" + "x\n" * 10_000,  # cells are filled in
     ],
 )
 def test_plain_and_very_long_texts_are_left_as_they_are(text: str | None) -> None:
