@@ -79,9 +79,12 @@ def write_mcp_servers(config: Path) -> None:
 
 
 def matches(pattern: str, printed: str) -> bool:
-    """Return whether a text is what was printed; `…` stands for anything, including lines."""
-    parts = map(re.escape, pattern.strip().split("…"))
-    return re.fullmatch(".*?".join(parts), printed.strip(), re.DOTALL) is not None
+    """Return whether a text is what was printed.
+
+    `…` stands for anything, lines included; as a line of its own, for any lines or none.
+    """
+    lines = re.escape(pattern.strip()).replace("\\\n", "\n").replace("\n…\n", "\n(?:.*?\n)?")
+    return re.fullmatch(lines.replace("…", ".*?"), printed.strip(), re.DOTALL) is not None
 
 
 def _coder(server: ModelServer) -> None:
