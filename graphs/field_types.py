@@ -10,6 +10,8 @@ from pydantic_core import core_schema
 from sleipnir.graphs import schema
 
 Seconds: TypeAlias = Annotated[float, Field(gt=0, le=schema.MAX_SECONDS)]
+# 0: no limit.
+Timeout: TypeAlias = Annotated[float, Field(ge=0, le=schema.MAX_SECONDS)]
 PositiveInt: TypeAlias = Annotated[int, Field(ge=1)]
 NotNegativeInt: TypeAlias = Annotated[int, Field(ge=0)]
 NotNegative: TypeAlias = Annotated[float, Field(ge=0)]

@@ -68,14 +68,25 @@ class Section:
         return {**handler(source), "strict": False}
 
 
+class Timed:
+    """A section whose `timeout` may be 0 for none."""
+
+    timeout: float | None
+
+    @property
+    def limit_s(self) -> float | None:
+        """The timeout in seconds; None if there is none."""
+        return self.timeout or None
+
+
 @dataclass(frozen=True, kw_only=True)
-class GraphSettings(Section):
+class GraphSettings(Timed, Section):
     """Bounds and switches of one graph."""
 
     max_loop_iterations: field_types.PositiveInt = 100
     """Visits of each single node, not steps in total."""
-    timeout: field_types.Seconds | None = None
-    """Seconds the whole run may take, waiting for people included. Default: no limit."""
+    timeout: field_types.Timeout | None = None
+    """Seconds the whole run may take, waiting for people included. Default: no limit, as with 0."""
     max_concurrency: field_types.PositiveInt = 8
     """Nodes of one super-step executing at once; also the default window of a map."""
     log_state_snapshots: bool = True
@@ -199,7 +210,7 @@ class WritingNode(BaseNode):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlmNode(WritingNode, SkillFields):
+class LlmNode(Timed, WritingNode, SkillFields):
     """One model call, optionally with a bounded tool loop."""
 
     NEEDS_NEXT = True
@@ -235,8 +246,8 @@ class LlmNode(WritingNode, SkillFields):
     """Model turns of one attempt, tool calls included."""
     refuse_repeated_calls: bool = False
     """true: the third equal call in a row is not carried out, in a child run the fifth."""
-    timeout: field_types.Seconds | None = None
-    """Seconds for all attempts together. Default: no limit."""
+    timeout: field_types.Timeout | None = None
+    """Seconds for all attempts together. Default: no limit, as with 0."""
     output_schema: JsonObject | None = None
     """JSON Schema of the answer; the keys of an object are written to the state."""
     fallback: str | None = None
@@ -254,7 +265,7 @@ class RetriedNode(WritingNode):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentNode(RetriedNode):
+class AgentNode(Timed, RetriedNode):
     """Runs another agent as a child run and waits for it."""
 
     NEEDS_NEXT = True
@@ -268,8 +279,8 @@ class AgentNode(RetriedNode):
     """Name of the agent."""
     prompt: str
     """What the agent is asked; a template in which every reference must be set."""
-    timeout: field_types.Seconds = 300.0
-    """Seconds for the whole child run, its waiting included."""
+    timeout: field_types.Timeout = 300.0
+    """Seconds for the whole child run, its waiting included; 0: no limit."""
     output_schema: JsonObject | None = None
     """JSON Schema of the answer; the keys of an object are written to the state."""
     tools: Any = None
@@ -277,7 +288,7 @@ class AgentNode(RetriedNode):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScriptNode(RetriedNode):
+class ScriptNode(Timed, RetriedNode):
     """Runs a local program that reads the state and prints one JSON object."""
 
     MAY_BE_BRANCH = True
@@ -287,8 +298,8 @@ class ScriptNode(RetriedNode):
     """Runs a local program that reads the state and prints one JSON object."""
     script: str
     """Path of a .sh, .py or .ts file, relative to the agent directory."""
-    timeout: field_types.Seconds = 30.0
-    """Seconds the program may take."""
+    timeout: field_types.Timeout = 30.0
+    """Seconds the program may take; 0: no limit."""
     fallback: str | None = None
     """The node to go to when this one fails."""
 
@@ -338,7 +349,7 @@ class InputNode(WritingNode):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RagNode(RetriedNode):
+class RagNode(Timed, RetriedNode):
     """Retrieves from a knowledge base."""
 
     NEEDS_NEXT = True
@@ -355,8 +366,8 @@ class RagNode(RetriedNode):
     """A template in which every reference must be set."""
     top_k: field_types.PositiveInt | None = None
     """Chunks to retrieve. Default: the knowledge base's."""
-    timeout: field_types.Seconds = 120.0
-    """Seconds retrieval may take."""
+    timeout: field_types.Timeout = 120.0
+    """Seconds retrieval may take; 0: no limit."""
     embedding_model: str | None = None
     """Default: the engine's."""
     reranker_model: str | None = None

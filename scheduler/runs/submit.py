@@ -147,7 +147,7 @@ def new_run(
         start_type=graph.nodes[graph.start].type,
         state=_seeds(graph, context.variables, _given(request, session), request.prompt),
         context=context,
-        timeout_s=_lower(graph.settings.timeout, request.timeout_s),
+        timeout_s=_lower(graph.settings.limit_s, request.timeout_s),
         batch=request.batch,
         item=request.item,
         labels=dict(request.labels),
@@ -385,7 +385,7 @@ def child_run(
             model=model or parent.model,
             **_OF_ROOTS_ONLY,
         ),
-        timeout_s=graph.settings.timeout,
+        timeout_s=graph.settings.limit_s,
         parent=f"{parent_run} {parent_visit}",
     )
 

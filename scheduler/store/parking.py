@@ -116,10 +116,10 @@ class Parking:
         self._store.call("close_wait", run_id, visit, call, result, self._store.event(event))
 
     def spawn(
-        self, lease: Lease, child: NewRun, timeout_s: float, *, event: Event | None = None
+        self, lease: Lease, child: NewRun, timeout_s: float | None, *, event: Event | None = None
     ) -> None:
         """Start a child run and park the visit on it, in one transition."""
-        allowed_ms = int(timeout_s * 1000)
+        allowed_ms = -1 if timeout_s is None else int(timeout_s * 1000)
         fields = [*record_fields(child), "allowed_ms", str(allowed_ms)]
         self._store.call(
             "spawn_child",

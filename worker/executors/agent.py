@@ -26,7 +26,7 @@ def run_agent(visit: Visit[AgentNode]) -> Outcome:
     node = visit.node
     if visit.resumed_with is None:
         prompt = require_rendered(node.prompt, "prompt", visit)
-        return Spawned(node.agent, prompt, node.timeout)
+        return Spawned(node.agent, prompt, node.limit_s)
     child = visit.resumed_with
     text = _result_of(visit, child)
     output: Any = text

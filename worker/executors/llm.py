@@ -53,7 +53,7 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
         max_tokens=graph.max_tokens if node.max_tokens is None else node.max_tokens,
         accepts_cut=node.output_schema is None and (node.on_cut or graph.on_cut) == "accept",
         cut_remedy="raise max_tokens",
-        timeout_s=node.timeout,
+        timeout_s=node.limit_s,
     )
     toolset = visit.services.tools.resolve(visit) if node.tools else NO_TOOLS
     skills = Skills(visit, choice_of(node, graph), Notebook())

@@ -21,7 +21,7 @@ def run_rag(visit: Visit[RagNode]) -> Outcome:
     query = require_rendered(node.query, "query", visit)
     base = DescribedBase(visit.node_id, node.documents, node)
     try:
-        found = visit.services.knowledge.search(visit, base, query, node.timeout)
+        found = visit.services.knowledge.search(visit, base, query, node.limit_s)
     except KnowledgeFailed as failure:
         where = f"agent '{visit.graph.name}', rag node '{visit.node_id}'"
         return outcome_without(visit, where, failure)

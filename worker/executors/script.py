@@ -86,8 +86,7 @@ def _run(visit: Visit[ScriptNode]) -> Finished:
     command = _command(visit)
     is_typescript = command[:2] == [*typescript.COMMAND]
     # The node's timeout applies to this process alone, not to earlier tries; the run's to all.
-    run_ends_in = visit.seconds_left(None)
-    limit = visit.node.timeout
+    limits = [left for left in (visit.node.limit_s, visit.seconds_left(None)) if left is not None]
     try:
         with _environment(visit) as environment:
             if is_typescript:
@@ -98,7 +97,7 @@ def _run(visit: Visit[ScriptNode]) -> Finished:
                 command,
                 environment=environment,
                 workdir=visit.workdir(),
-                timeout_s=limit if run_ends_in is None else min(limit, run_ends_in),
+                timeout_s=min(limits, default=None),
                 output_limit_bytes=visit.limits.output_bytes,
                 cancellation=visit.cancelled,
                 limits=visit.limits.programs,

@@ -98,13 +98,13 @@ class KnowledgeBases:
         visit: Visit[Any],
         base: DescribedBase,
         query: str,
-        timeout_s: float,
+        timeout_s: float | None,
         transcript: Transcript | None = None,
     ) -> FoundPassages:
         """Return the best chunks of a knowledge base of the visit's agent.
 
         Args:
-            timeout_s: for the search alone.
+            timeout_s: for the search alone; None: unlimited.
             transcript: of the conversation that searches; None: the visit has none.
 
         Raises:

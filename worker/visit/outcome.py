@@ -123,7 +123,7 @@ class Spawned:
 
     agent: str
     prompt: str
-    timeout_s: float
+    timeout_s: float | None
     own: OwnAgent | None = None  # the engine's agent of that name; None: one of the run's agents
 
 

@@ -149,7 +149,7 @@ class KnowledgeService(Protocol):
         visit: Visit[Any],
         base: DescribedBase,
         query: str,
-        timeout_s: float,
+        timeout_s: float | None,
         transcript: Transcript | None = None,
     ) -> Passages:
         """Return the best passages of a knowledge base of the visit's agent."""

@@ -103,7 +103,7 @@ def _fork(
     run: Run, chosen: ChosenAgent, moment: Moment, state: Mapping[str, str], request: ForkRequest
 ) -> NewFork:
     run_id = new_run_id()
-    limit_s = chosen.graph.settings.timeout
+    limit_s = chosen.graph.settings.limit_s
     context = replace(
         chosen.context,
         root=run_id,

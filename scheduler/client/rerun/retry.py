@@ -241,7 +241,7 @@ def _limit_ms(chosen: ChosenAgent, request: RetryRequest) -> str:
     limit_s = request.timeout_s
     if limit_s is None and chosen.digests is None:
         return ""
-    limit_s = chosen.graph.settings.timeout if limit_s is None else limit_s
+    limit_s = chosen.graph.settings.limit_s if limit_s is None else limit_s
     return "-" if limit_s is None else str(int(limit_s * 1000))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.scheduler.client import Client
-from sleipnir.scheduler.runs.model import Failure, Lease, Usage
+from sleipnir.scheduler.runs.model import Failure, Lease, Status, Usage
 from sleipnir.scheduler.runs.plan import Plan
 from sleipnir.scheduler.runs.submit import Request
 from tests.support.agents import Agents
@@ -134,6 +134,21 @@ def test_a_child_past_its_own_deadline_fails_its_parent(engine: Engine) -> None:
     failure = engine.failure(run_id)
     assert failure.code == "R015"
     assert "R005" in failure.message
+
+
+def test_zero_is_no_time_limit_for_runs_and_nodes(engine: Engine) -> None:
+    no_limit = "settings: {timeout: 0}\n"
+    parent = no_limit + PARENT.replace("next: z,", "next: z, timeout: 0,")
+    run_id = run_both(engine, no_limit + ASKS, parent)
+    engine.clock.move(1_000_000)
+    engine.tick()
+    engine.drive()
+    waiting = engine.run(run_id).status
+
+    engine.client.answer(child_of(engine, run_id), "late")
+    engine.drive()
+
+    assert (waiting, engine.run(run_id).output) == (Status.WAITING, "late")
 
 
 def test_the_node_s_time_limit_counts_waiting_and_cancels_the_child(engine: Engine) -> None:

@@ -269,6 +269,14 @@ def test_a_program_that_cannot_be_started_is_a_failure(
 # ---- time limits
 
 
+def test_a_timeout_of_zero_is_none(engine: Engine) -> None:
+    graph = GRAPH.replace("next: z", "next: z, timeout: 0")
+
+    run = finish(engine, """echo '{"k": "done"}'""", graph)
+
+    assert run.output == "done"
+
+
 def test_a_timeout_ends_grandchildren_that_ignore_it(engine: Engine, tmp_path: Path) -> None:
     graph = GRAPH.replace("next: z", "next: z, timeout: 0.3").replace("k}", "error}")
 

@@ -1,6 +1,7 @@
 -- Start the child run of an agent node and park the node's visit on it, in one step.
 -- KEYS partition
 -- ARGV run_id visit token timeout_ms child_id start agent digest history event child_event field_count rest
+-- timeout_ms: -1: no limit
 -- REST field_count name, value pairs of the child's record; then key, JSON text pairs of its state
 -- USES store listed indexes dispatch waiting waits kept finish create
 -- ERR  run_closed stale_visit

@@ -218,7 +218,7 @@ def test_null_on_an_optional_field_means_not_given(tmp_path: Path) -> None:
         ("state_updates: {k: 5}", "state_updates.k: expected a string, got 5 (quote it)"),
         ("state_updates: [k]", "state_updates: expected a mapping, got a list"),
         ('timeout: "5"', 'timeout: expected a number, got the text "5"'),
-        ("timeout: 0", "timeout: expected more than 0, got 0"),
+        ("timeout: -1", "timeout: expected at least 0, got -1"),
         ("timeout: true", "timeout: expected a number, got true"),
         ("temperature: -0.1", "temperature: expected at least 0, got -0.1"),
         ("max_attempts: 1.0", "max_attempts: expected an integer, got 1.0"),

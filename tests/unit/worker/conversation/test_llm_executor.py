@@ -356,6 +356,15 @@ def test_the_nodes_time_limit_is_not_retried(server: ModelServer) -> None:
     assert tolerated(outcome) == "timed out after 0.2s"
 
 
+def test_zero_is_no_time_limit(server: ModelServer) -> None:
+    server.script.add(says("done"))
+
+    outcome = run_llm(visit({"timeout": 0}, age_s=100_000.0))
+
+    assert isinstance(outcome, Wrote)
+    assert outcome.output == "done"
+
+
 def test_the_time_limit_covers_earlier_attempts(server: ModelServer) -> None:
     outcome = run_llm(visit({"max_attempts": 3, "timeout": 60}, attempt=2, age_s=60.0))
 
