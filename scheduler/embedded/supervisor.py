@@ -21,11 +21,10 @@ from types import FrameType
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.embedded import orphans
+from sleipnir.scheduler.process.backoff import RESTART
 
 # A process that lives shorter than this has failed to start: each further start waits longer.
 SHORT_LIFE_S = 5.0
-FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 5.0
 # After so many of them in a row, all with `ends_all_with`, the supervisor ends as well.
 _MOST_SHORT_LIVES = 3
 
@@ -66,12 +65,14 @@ class ChildProcess:
 class Pauses:
     """The pauses between restarts of something that keeps dying."""
 
-    _next_s: float = 0.0
+    _restarts: int = 0  # since the last long life
 
     def after(self, lived_s: float) -> float:
         """Return the pause after a life of `lived_s`: 0 after a long one, else doubling to 5 s."""
-        pause_s = 0.0 if lived_s >= SHORT_LIFE_S else self._next_s
-        self._next_s = min(max(2 * pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
+        if lived_s >= SHORT_LIFE_S:
+            self._restarts = 0
+        pause_s = RESTART.pause_s(self._restarts) if self._restarts else 0.0
+        self._restarts += 1
         return pause_s
 
 
@@ -282,7 +283,7 @@ class Supervisor:
                 member.start()
             except OSError as error:
                 say(f"{member.child.name} cannot be started: {error}")
-                member.starts_at = now + LONGEST_PAUSE_S
+                member.starts_at = now + RESTART.longest_s
         return True
 
     def _is_hopeless(self, member: _Member, code: int, lived_s: float) -> bool:

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.limits.rules import Budget, Limit, Scope
+from sleipnir.scheduler.process.backoff import Backoff
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +92,7 @@ class ProviderFailure:
     kind: ProviderFailureKind
     name: str
     reason: str
-    shortest_s: float  # of the first pause; doubles with each failure after a pause
-    longest_s: float
+    backoff: Backoff  # a failure after a pause is another attempt that failed
     retry_after_s: float | None = None  # requested by the server instead
 
 

@@ -286,8 +286,8 @@ def _failure(failure: ProviderFailure) -> dict[str, Any]:
         "kind": failure.kind,
         "name": failure.name,
         "reason": failure.reason,
-        "shortest_ms": int(failure.shortest_s * 1000),
-        "longest_ms": int(failure.longest_s * 1000),
+        "shortest_ms": int(failure.backoff.first_s * 1000),
+        "longest_ms": int(failure.backoff.longest_s * 1000),
         "retry_after_ms": None
         if failure.retry_after_s is None
         else math.ceil(failure.retry_after_s * 1000),

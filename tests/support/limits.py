@@ -20,11 +20,12 @@ from sleipnir.scheduler.limits.records import (
     Used,
 )
 from sleipnir.scheduler.limits.rules import Budget, Limit
+from sleipnir.scheduler.process.backoff import PROVIDER
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
 from tests.support.engine import Clock
 
 MINUTE_MS = 60_000
-UNAVAILABLE = ProviderFailure("unavailable", "p", "Connection refused", 1.0, 60.0)
+UNAVAILABLE = ProviderFailure("unavailable", "p", "Connection refused", PROVIDER)
 
 
 def reservation(number: int, *limits: Limit, **fields: Any) -> Reservation:

@@ -22,7 +22,7 @@ from sleipnir.worker.executors.updates import update_state
 from sleipnir.worker.llm.caller import MustWait
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import Message, ModelCallFailed
-from sleipnir.worker.llm.retries import is_repeatable, pause_s
+from sleipnir.worker.llm.retries import is_repeatable
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Deferred, Outcome, Postponed, Wrote
 
@@ -33,7 +33,7 @@ class _LlmFailed(Exception):
 
     reason: str
     repeatable: bool = False  # whether another try may help
-    retry_after_s: float = 0.0
+    retry_after_s: float | None = None
 
 
 def run_llm(visit: Visit[LlmNode]) -> Outcome:
@@ -125,8 +125,7 @@ def _answer(
         bounds = bounds_at(visit.context.depth) if visit.node.refuse_repeated_calls else None
         texts = converse(calls, messages, toolset, visit.node.max_iterations, skills, bounds)
     except ModelCallFailed as error:
-        delay_s = error.retry_after_s or 0.0
-        raise _LlmFailed(error.message, is_repeatable(error), delay_s) from error
+        raise _LlmFailed(error.message, is_repeatable(error), error.retry_after_s) from error
     except IterationsExhausted as error:
         raise _LlmFailed(str(error)) from error
     texts = [text for text in texts if text.strip()]
@@ -141,7 +140,7 @@ def _after_failure(visit: Visit[LlmNode], calls: ModelCalls, failure: _LlmFailed
         return _tolerated(visit, calls, f"timed out after {visit.node.timeout:g}s")
     if _may_try_again(visit, failure):
         delay_s = _within_limit(
-            calls, max(pause_s(visit.attempt, visit.limits), failure.retry_after_s)
+            calls, visit.limits.model_backoff.pause_s(visit.attempt, failure.retry_after_s)
         )
         return Postponed(delay_s, visit.mask(failure.reason), calls.usage)
     return _tolerated(visit, calls, failure.reason)

@@ -47,7 +47,7 @@ from sleipnir.worker.knowledge.errors import KnowledgeFailed
 from sleipnir.worker.llm.caller import MustWait
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import Message, ModelCallFailed, Reply
-from sleipnir.worker.llm.retries import is_repeatable, pause_s
+from sleipnir.worker.llm.retries import is_repeatable
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Deferred, Ended, Outcome, Postponed, Wrote
 
@@ -266,5 +266,5 @@ def _after_failure(
         raise NodeFailed("R601", too_long(visit, reason), calls.usage)
     if not (is_repeatable(failure) and visit.attempt < visit.node.max_attempts):
         raise NodeFailed("R601", f"the model call failed: {reason}", calls.usage)
-    delay_s = max(pause_s(visit.attempt, visit.limits), failure.retry_after_s or 0.0)
+    delay_s = visit.limits.model_backoff.pause_s(visit.attempt, failure.retry_after_s)
     return Postponed(delay_s, reason, calls.usage)

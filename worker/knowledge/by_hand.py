@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.process.backoff import EMBEDDING
 from sleipnir.scheduler.process.periodic import pause
 from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
 from sleipnir.scheduler.store.run_store import RunStore
@@ -61,7 +62,7 @@ class CommandModels:
                     raise KnowledgeFailed(
                         f"embedding with {model} failed: {failed.failure.message}"
                     ) from failed
-                pause(2.0 ** (failures - 1))
+                pause(EMBEDDING.pause_s(failures, failed.failure.retry_after_s))
 
     def rerank(
         self, model: str, query: str, texts: Sequence[str], top_n: int

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sleipnir.graphs.knowledge.address import content_hash
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.process.backoff import EMBEDDING
 from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
 from sleipnir.worker.knowledge.errors import KnowledgeFailed, NotYet
 from sleipnir.worker.knowledge.ledger import CallLog, caller_of
@@ -81,7 +82,7 @@ class EmbeddingCalls:
         count = self._kept.count_failure(f"{self._visit.idempotency_key}:{failed.batch}")
         if count >= self._attempts or not is_repeatable(failed.failure):
             return KnowledgeFailed(reason)
-        return NotYet(max(2.0 ** (count - 1), failed.failure.retry_after_s or 0.0), reason)
+        return NotYet(EMBEDDING.pause_s(count, failed.failure.retry_after_s), reason)
 
     def _ask(self, texts: Sequence[str]) -> Embedded:
         limit_s = self._visit.seconds_left(None)

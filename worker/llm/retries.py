@@ -1,11 +1,10 @@
-"""Decides whether a failed model call is retried, and after what pause."""
+"""Decides whether a failed model call is retried."""
 
 from __future__ import annotations
 
 import re
 
 from sleipnir.worker.llm.client import ModelCallFailed
-from sleipnir.worker.visit.context import VisitLimits
 
 # Phrases, in lower case, that mark a failure as transient.
 TRANSIENT = (
@@ -38,9 +37,3 @@ def is_transient(reason: str) -> bool:
 def is_repeatable(failure: ModelCallFailed) -> bool:
     """Return whether another attempt may help."""
     return failure.may_pass and is_transient(failure.message)
-
-
-def pause_s(attempt: int, limits: VisitLimits) -> float:
-    """Return the pause after attempt number `attempt`, counted from 1."""
-    # Attempts are unlimited, so the exponent must be bounded.
-    return min(limits.retry_base_s * 2.0 ** min(attempt - 1, 64), limits.retry_max_s)

@@ -12,6 +12,7 @@ from sleipnir.graphs.schema import BaseNode, Graph
 from sleipnir.graphs.state import Snapshot
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.process.backoff import Backoff
 from sleipnir.scheduler.runs.model import RunContext
 from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S
 from sleipnir.worker.sandbox.limits import NO_LIMITS, ProgramLimits
@@ -41,8 +42,7 @@ class VisitLimits:
     allow_private_addresses: bool = False  # for scripts that use the shipped fetcher
     programs: ProgramLimits = NO_LIMITS
     check_s: float = DEFAULT_LIMIT_S  # processor time to check a value against a schema
-    retry_base_s: float = 0.5  # first pause before a model call is retried; it doubles
-    retry_max_s: float = 30.0
+    model_backoff: Backoff = Backoff(0.5, 30.0)  # of model calls
     agent_turns: int = 0  # turns of a normal agent's run; 0: unlimited
     stuck_turns: int = 25  # those of them in a row that achieve nothing; 0: unlimited
     compression_tokens: int = 4_000  # size of a session above which it is compressed; 0: never
@@ -65,8 +65,7 @@ class VisitLimits:
             allow_private_addresses=settings.allow_private_addresses,
             programs=ProgramLimits.of(settings),
             check_s=settings.check_timeout_s,
-            retry_base_s=settings.retry_base_s,
-            retry_max_s=settings.retry_max_s,
+            model_backoff=Backoff(settings.retry_base_s, settings.retry_max_s),
             agent_turns=settings.agent_max_turns,
             stuck_turns=settings.agent_max_stuck_turns,
             compression_tokens=settings.compression_threshold,

@@ -6,6 +6,7 @@ import pytest
 import redis
 
 from sleipnir.scheduler.limits.records import Delay, Denied, Grant, ProviderFailure, Used
+from sleipnir.scheduler.process.backoff import PROVIDER
 from sleipnir.scheduler.store.clock import RedisClock
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
 from tests.support.engine import Clock
@@ -132,7 +133,7 @@ def test_what_the_server_asks_for_holds_for_everybody(limiter: RateLimiter, cloc
     fail(
         limiter,
         1,
-        ProviderFailure("throttled", "p:m", "HTTP 429: slow down", 1.0, 60.0, retry_after_s=20),
+        ProviderFailure("throttled", "p:m", "HTTP 429: slow down", PROVIDER, retry_after_s=20),
     )
 
     waiting = waits(limiter.reserve(reservation(2, max_wait_s=MAX_WAIT_S)))

@@ -17,6 +17,7 @@ import redis
 from sleipnir.scheduler.batch.limit_wait import limit_wait
 from sleipnir.scheduler.limits.records import Delay, Denied, Grant, ProviderFailure, Used
 from sleipnir.scheduler.limits.rules import Limit
+from sleipnir.scheduler.process.backoff import PROVIDER
 from sleipnir.scheduler.store.clock import RedisClock
 from sleipnir.scheduler.store.connection import connect
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
@@ -246,7 +247,7 @@ def test_threads_get_an_instant_each(redis_server: RedisServer, redis_client: re
 
 def test_refusals_lower_a_rate_and_it_recovers(limiter: RateLimiter, clock: Clock) -> None:
     limit = Limit("p", requests_per_minute=60)
-    throttled = ProviderFailure("throttled", "p", "HTTP 429: slow down", 1.0, 60.0)
+    throttled = ProviderFailure("throttled", "p", "HTTP 429: slow down", PROVIDER)
 
     def apart() -> float:
         clock.move(10)
@@ -270,7 +271,7 @@ def test_refusals_lower_a_rate_and_it_recovers(limiter: RateLimiter, clock: Cloc
 
 def test_calls_that_are_refused_together_count_once(limiter: RateLimiter, clock: Clock) -> None:
     limit = Limit("p", concurrency=40)
-    throttled = ProviderFailure("throttled", "p", "HTTP 429: slow down", 1.0, 60.0)
+    throttled = ProviderFailure("throttled", "p", "HTTP 429: slow down", PROVIDER)
 
     for number in range(20):
         limiter.release(Grant(reservation(number, limit)), Used(), throttled)

@@ -15,6 +15,7 @@ from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.errors import TransitionBroken
 from sleipnir.scheduler.limits.records import Grant, ProviderFailure, Used
 from sleipnir.scheduler.limits.rules import Budget, Limit
+from sleipnir.scheduler.process.backoff import PROVIDER
 from sleipnir.scheduler.runs.conversation.messages import Letter
 from sleipnir.scheduler.runs.events import QuestionAnswered, RunRetried
 from sleipnir.scheduler.runs.failures import of_node
@@ -556,7 +557,7 @@ WRITING = re.compile(r"\b(write\w*|in_pieces|push|pop|remove\w*|tell)\(|\badd\('
 
 DAY = ("day", Budget("day", usd=9.0, tokens=99))
 CALL = reservation(1, Limit("p:m", 5, 100, 1), budgets=(DAY,), tokens=10)
-THROTTLED = ProviderFailure("throttled", "p:m", "HTTP 429", 1.0, 60.0)
+THROTTLED = ProviderFailure("throttled", "p:m", "HTTP 429", PROVIDER)
 
 
 def begin_day(engine: Engine) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from sleipnir.scheduler.limits.records import ProviderFailure
+from sleipnir.scheduler.process.backoff import EXHAUSTED_QUOTA, PROVIDER
 from sleipnir.worker.llm.client import ModelCallFailed
 
 
@@ -22,11 +23,11 @@ def provider_failure_of(
     text = failure.message
     match failure.kind:
         case "throttled":
-            return ProviderFailure("throttled", model, text, 1.0, 60.0, failure.retry_after_s)
+            return ProviderFailure("throttled", model, text, PROVIDER, failure.retry_after_s)
         case "unavailable":
-            return ProviderFailure("unavailable", provider, text, 1.0, 60.0)
+            return ProviderFailure("unavailable", provider, text, PROVIDER)
         case "quota_exceeded":
-            return ProviderFailure("quota_exceeded", provider, text, 30.0, 900.0)
+            return ProviderFailure("quota_exceeded", provider, text, EXHAUSTED_QUOTA)
         case "timed_out" | "too_long" | "other":
             return None
         case _:

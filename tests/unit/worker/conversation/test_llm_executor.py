@@ -10,6 +10,7 @@ import pytest
 
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.schema import LlmNode
+from sleipnir.scheduler.process.backoff import Backoff
 from sleipnir.scheduler.runs.events import ModelCalled
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.worker.conversation.tool_set import ResolvedTool, ToolInvocation, Toolset
@@ -313,7 +314,7 @@ def test_delays_double_up_to_half_a_minute(
 
 def test_the_engine_sets_the_delays(server: ModelServer) -> None:
     server.script.add(fails(429, "slow down"), fails(429, "slow down"))
-    limits = VisitLimits(retry_base_s=0.1, retry_max_s=0.3)
+    limits = VisitLimits(model_backoff=Backoff(0.1, 0.3))
 
     delays = [run_llm(visit({"max_attempts": 9}, attempt=n, limits=limits)) for n in (2, 3)]
 
