@@ -7,6 +7,7 @@ its conversation, and ends the run when the model has no calls left.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Literal, cast
 
@@ -76,18 +77,31 @@ class NormalAgent(SkillFields):
     spawnable_agents: Any = None
     max_tool_result_chars: Any = None
     compression_keep_last: Any = None
+    max_concurrent_jobs: Any = None
     memory: Any = None
+    hooks: Any = None
+    global_hooks: Any = None
+    brief_model: Any = None
+    envoy_model: Any = None
     enabled_macros: Any = None
+    enabled_tools: Any = None
 
 
-WITHOUT_EFFECT = (
-    "reasoning_effort",
-    "spawnable_agents",
-    "max_tool_result_chars",
-    "compression_keep_last",
-    "memory",
-    "enabled_macros",
-)
+# Fields without effect, and what to do in their place if there is something.
+WITHOUT_EFFECT: Mapping[str, str | None] = {
+    "reasoning_effort": None,
+    "spawnable_agents": None,
+    "max_tool_result_chars": None,
+    "compression_keep_last": None,
+    "max_concurrent_jobs": None,
+    "memory": None,
+    "hooks": None,
+    "global_hooks": None,
+    "brief_model": None,
+    "envoy_model": None,
+    "enabled_macros": None,
+    "enabled_tools": "global_tools is what gives an agent tools",
+}
 
 # More than anyone can pay for; users set the cap `agent_max_turns`.
 _MOST_TURNS = 10**9

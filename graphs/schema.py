@@ -470,6 +470,12 @@ class ReservedFields(Section):
     """Has no effect here."""
     memory: Any = None
     """Has no effect here."""
+    max_concurrent_jobs: Any = None
+    """Has no effect here."""
+    hooks: Any = None
+    """Has no effect here."""
+    global_hooks: Any = None
+    """Has no effect here."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -68,7 +68,7 @@ def folded(findings: Iterable[Finding]) -> list[Finding]:
 def _as_one(findings: Sequence[Finding]) -> Finding:
     subjects = listing([finding.subject for finding in findings])
     message = _FOLDED[findings[0].code].format(count=len(findings), subjects=subjects)
-    hints = {finding.hint for finding in findings}
+    hints = {finding.hint for finding in findings if finding.hint}
     hint = hints.pop() if len(hints) == 1 else None
     return replace(findings[0], message=message, node=None, subject="", hint=hint)
 

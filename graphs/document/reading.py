@@ -63,9 +63,12 @@ class Reading:
 
     def normal_agent(self) -> NormalAgent | None:
         """Return the content of a `config.yaml` without its broken parts."""
-        for field in WITHOUT_EFFECT:
-            if self._data.get(field) is not None:
-                self._report("W011", f"config.{field} has no effect here", field)
+        for name, hint in WITHOUT_EFFECT.items():
+            if self._data.get(name) is not None:
+                subject = f"config.{name}"
+                message = f"{subject} has no effect here"
+                found = self._document.finding("W011", message, name, hint=hint)
+                self.findings.append(replace(found, subject=subject))
         return self._shape(NormalAgent, (), ready={**self._variables(), **self._own_version()})
 
     def _report(self, code: str, message: str, *path: str | int, hint: str | None = None) -> None:

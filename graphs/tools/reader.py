@@ -32,10 +32,10 @@ EXTENSIONS = tuple(_READERS)
 _LIMIT_BYTES = 4 * 1024 * 1024
 
 _LEGAL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-# Prefixes of functions that the engine itself offers.
+# Prefixes of functions that the engine itself offers, or those of another dialect.
 RESERVED_PREFIXES = (
-    *("todo__", "agent__", "user__", "rag__", "skill__"),
-    *("mcp_search_", "mcp_describe_", "mcp_invoke_"),
+    *("todo__", "agent__", "user__", "rag__", "skill__", "job__", "memory__"),
+    *("mcp_search_", "mcp_describe_", "mcp_invoke_", "mcp_read_", "mcp_prompt_"),
 )
 
 

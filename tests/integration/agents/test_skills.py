@@ -193,7 +193,7 @@ def test_functions_and_sections_of_a_prompt_have_an_order(
         *(f"user__{name}" for name in ("ask", "confirm", "input", "checkbox")),
     ]
     assert after == [*before, "rhyme"]
-    own = [f"`{name}`" for name in before if name.startswith(RESERVED_PREFIXES[:5])]
+    own = [f"`{name}`" for name in before if name.startswith(RESERVED_PREFIXES[:7])]
     assert [name for name in own if name not in TEXTS["agents.md"]] == []
     assert [name for name in own if name not in system(server.requests[0])] == []
     titles = re.findall(r"^## (.*)$", system(server.requests[0]), re.MULTILINE)

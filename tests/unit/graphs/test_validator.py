@@ -146,6 +146,19 @@ def test_of_many_nodes_and_fields_one_line_is_told(tmp_path: Path) -> None:
     assert folded(found[-1:]) == [found[-1]]
 
 
+def test_fields_of_a_normal_agent_without_effect_are_named_in_one_line(tmp_path: Path) -> None:
+    directory = tmp_path / "agent"
+    directory.mkdir()
+    (directory / "config.yaml").write_text("hooks: {}\nmemory: [1]\nenabled_tools: fs_read\n")
+
+    (told,) = folded(validate(load_agent(directory), Resources(AgentSearch((tmp_path,)))))
+
+    assert told.message == (
+        "3 fields have no effect here: config.hooks, config.memory, config.enabled_tools"
+    )
+    assert told.hint == "global_tools is what gives an agent tools"
+
+
 @pytest.mark.parametrize("path", ["..", "../a", "a/../../b", "/etc", "out/x", "loop/../..", "n\0"])
 def test_paths_that_leave_the_directory_lead_nowhere(path: str, tmp_path: Path) -> None:
     (tmp_path / "agent").mkdir()

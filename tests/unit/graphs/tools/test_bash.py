@@ -241,6 +241,18 @@ def test_an_annotation_of_no_kind_is_an_error(
             "# @cmd D\ntodo__x() { :; }\n",
             ["1: E606 function 'todo__x': names in 'todo__' are reserved"],
         ),
+        (
+            "tools.sh",
+            "# @cmd D\njob__a() { :; }\n# @cmd D\nmemory__a() { :; }\n"
+            "# @cmd D\nmcp_read_a() { :; }\n# @cmd D\nmcp_prompt_a() { :; }\n"
+            "# @cmd D\nmcp_a() { :; }\n",
+            [
+                "1: E606 function 'job__a': names in 'job__' are reserved",
+                "3: E606 function 'memory__a': names in 'memory__' are reserved",
+                "5: E606 function 'mcp_read_a': names in 'mcp_read_' are reserved",
+                "7: E606 function 'mcp_prompt_a': names in 'mcp_prompt_' are reserved",
+            ],
+        ),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(
