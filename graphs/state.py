@@ -9,6 +9,8 @@ from itertools import chain
 from math import isfinite
 from typing import Any, NoReturn
 
+# The state key of the prompt.
+PROMPT_KEY = "initial_prompt"
 # Levels of lists and objects in a value from outside, as JSON is read and written recursively.
 DEEPEST = 200
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from sleipnir.graphs.dataflow import state_reads
 from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.graphs.schema import Graph, ScriptNode
+from sleipnir.graphs.state import PROMPT_KEY
 from sleipnir.graphs.validator.scripts import words_of_scripts
-from sleipnir.scheduler.runs.submit import PROMPT_KEY
 
 
 def known_keys(graph: Graph, directory: Path) -> frozenset[str]:

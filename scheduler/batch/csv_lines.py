@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 from itertools import chain
 
 from sleipnir.graphs.document.finding import printable
+from sleipnir.graphs.state import PROMPT_KEY
 from sleipnir.records import dataclass
 from sleipnir.scheduler.batch.lines import (
     ENCODING_REMEDY,
@@ -23,7 +24,6 @@ from sleipnir.scheduler.batch.lines import (
     line_of,
 )
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.runs.submit import PROMPT_KEY
 
 _DELIMITERS = (",", ";", "\t")
 # Excel's first line in front of the header, which names the delimiter.

@@ -8,6 +8,7 @@ from dataclasses import field
 from typing import TextIO
 
 from sleipnir.graphs.document.finding import printable
+from sleipnir.graphs.state import PROMPT_KEY
 from sleipnir.records import dataclass
 from sleipnir.scheduler.batch.csv_lines import ANY_CSV, CsvRules
 from sleipnir.scheduler.batch.ledger import DuplicateId, Ledger
@@ -22,7 +23,7 @@ from sleipnir.scheduler.batch.lines import (
 )
 from sleipnir.scheduler.batch.reading import read_lines
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.runs.submit import PROMPT_KEY, Request
+from sleipnir.scheduler.runs.submit import Request
 
 # In a file of the wrong format, every line is bad.
 _SHOWN = 20

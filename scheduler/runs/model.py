@@ -182,6 +182,7 @@ class RunContext:
     # If they do, whether they do so in spite of what its agent's `auto_confirm` says.
     asks_always: bool = False
     headless: bool = False  # there is no person to ask
+    seeds: tuple[str, ...] = ()  # state keys that whoever started it gave besides the prompt
     # Values given at submission, which child runs see too.
     submitted_vars: Mapping[str, str] = field(default_factory=dict)
     # Prepared answers: the n-th visit of a node takes the n-th.
@@ -227,8 +228,9 @@ class RunContext:
     @classmethod
     def from_json(cls, text: str) -> RunContext:
         values = json.loads(text)
-        if "secrets" in values:
-            values["secrets"] = tuple(values["secrets"])
+        for name in ("secrets", "seeds"):
+            if name in values:
+                values[name] = tuple(values[name])
         return cls(**values)
 
 

@@ -10,7 +10,7 @@ from sleipnir.graphs.document.finding import listing, printable
 from sleipnir.graphs.errors import MissingVariables
 from sleipnir.graphs.normal_agent import is_normal, may_spawn
 from sleipnir.graphs.schema import MAX_SECONDS, Graph, Variable
-from sleipnir.graphs.state import encode
+from sleipnir.graphs.state import PROMPT_KEY, encode
 from sleipnir.graphs.variables import resolve_variables
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SubmissionRefused
@@ -29,8 +29,6 @@ from sleipnir.scheduler.runs.ids import (
 from sleipnir.scheduler.runs.labels import require_labels
 from sleipnir.scheduler.runs.model import NewRun, RunContext
 
-# The state key of the prompt.
-PROMPT_KEY = "initial_prompt"
 # The fact with the agents that models may start, one per line.
 AGENTS_FACT = "__agents__"
 
@@ -248,6 +246,7 @@ def _context(
         streamed=request.streamed,
         variables=variables if session is None else session.variables(variables),
         secrets=_secrets(graph),
+        seeds=tuple(request.state),
         submitted_vars=dict(request.variables),
         answers=dict(request.answers),
         agents=dict(agents),
@@ -371,22 +370,30 @@ def child_run(
         start_type=graph.nodes[graph.start].type,
         state=_seeds(graph, variables, state or {}, prompt),
         context=replace(
-            parent,
-            depth=parent.depth + 1,
+            _context_below(parent, graph),
             variables=variables,
-            secrets=_secrets(graph),
-            # Unneeded entries would be stored and read with each of many children.
-            **({} if may_spawn(graph) else _without_agents(parent)),
-            converses=is_normal(graph),
-            # Nobody widens their rights by a child: its `auto_confirm` counts if theirs does.
-            asks_always=not parent.auto_confirms,
+            seeds=tuple(state or ()),
             handle=handle,
-            supervised=parent.supervised or (parent.depth == 0 and parent.converses),
             model=model or parent.model,
-            **_OF_ROOTS_ONLY,
         ),
         timeout_s=graph.settings.limit_s,
         parent=f"{parent_run} {parent_visit}",
+    )
+
+
+def _context_below(parent: RunContext, graph: Graph) -> RunContext:
+    """Return what the context of a child run of this graph has from its parent's."""
+    return replace(
+        parent,
+        depth=parent.depth + 1,
+        secrets=_secrets(graph),
+        # Unneeded entries would be stored and read with each of many children.
+        **({} if may_spawn(graph) else _without_agents(parent)),
+        converses=is_normal(graph),
+        # Nobody widens their rights by a child: its `auto_confirm` counts if theirs does.
+        asks_always=not parent.auto_confirms,
+        supervised=parent.supervised or (parent.depth == 0 and parent.converses),
+        **_OF_ROOTS_ONLY,
     )
 
 

@@ -9,7 +9,7 @@ from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.schema import AgentNode
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.worker.conversation.structured_output import ExtractionFailed, extract
-from sleipnir.worker.executors.updates import require_rendered, update_state
+from sleipnir.worker.executors.updates import merged_reply, require_rendered, update_state
 from sleipnir.worker.llm.caller import MustWait
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.visit.context import Visit
@@ -32,15 +32,15 @@ def run_agent(visit: Visit[AgentNode]) -> Outcome:
     output: Any = text
     usage = NO_USAGE
     writes: dict[str, Any] = {}
+    warnings: tuple[str, ...] = ()
     if node.output_schema is not None:
         try:
             output, usage = _extracted(visit, node.output_schema, text)
         except MustWait as wait:
             return Deferred(wait.delay_s, wait.reason, wait.for_person)
-        if isinstance(output, dict):
-            writes.update(output)
+        writes, warnings = merged_reply(visit, output)
     update_state(visit, writes, {"output": output})
-    return Wrote(writes, node.targets, output, usage=usage)
+    return Wrote(writes, node.targets, output, usage=usage, warnings=warnings)
 
 
 def _extracted(visit: Visit[AgentNode], schema: dict[str, Any], text: str) -> tuple[Any, Usage]:

@@ -18,7 +18,7 @@ from sleipnir.worker.agents.texts import skill_section
 from sleipnir.worker.conversation.loop import IterationsExhausted, Parked, converse
 from sleipnir.worker.conversation.structured_output import ExtractionFailed, extract, schema_hint
 from sleipnir.worker.conversation.tool_set import NO_TOOLS, Toolset
-from sleipnir.worker.executors.updates import update_state
+from sleipnir.worker.executors.updates import merged_reply, update_state
 from sleipnir.worker.llm.caller import MustWait
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import Message, ModelCallFailed
@@ -75,9 +75,9 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
     except MustWait as wait:
         delay_s = _within_limit(calls, wait.delay_s)
         return Deferred(delay_s, visit.mask(wait.reason), wait.for_person)
-    writes = dict(output) if node.output_schema is not None and isinstance(output, dict) else {}
+    writes, left_out = ({}, ()) if node.output_schema is None else merged_reply(visit, output)
     update_state(visit, writes, {"output": output})
-    warnings = (*toolset.warnings, *calls.warnings)
+    warnings = (*toolset.warnings, *calls.warnings, *left_out)
     return Wrote(writes, node.targets, output, usage=calls.usage, warnings=warnings)
 
 

@@ -1,13 +1,19 @@
-"""Shared by executors: `state_updates`, and fields that must render."""
+"""Shared by executors: `state_updates`, merged replies, and fields that must render."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sleipnir.graphs.document.finding import printable
 from sleipnir.graphs.errors import MissingReference, NodeFailed
+from sleipnir.graphs.state import PROMPT_KEY
 from sleipnir.graphs.template import LONGEST_TEXT, evaluate_lenient, render_lenient, render_strict
 from sleipnir.worker.visit.context import Visit
+
+# Of the keys of a reply that are left out.
+_KEYS_SHOWN = 10
+_KEY_CHARACTERS = 100
 
 
 def apply_updates(
@@ -48,6 +54,43 @@ def update_state(
         stringify=visit.graph.settings.stringify_state_updates,
         limit=visit.limits.value_bytes,
     )
+
+
+def merged_reply(visit: Visit[Any], reply: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return what a reply that fits the node's `output_schema` writes, and warnings.
+
+    The keys of an object are written. Those that the schema does not declare are left out if
+    anything else owns them, so that nobody who talks a model into more keys can change what a
+    caller or another node says.
+    """
+    if not isinstance(reply, dict):
+        return {}, ()
+    if not isinstance(visit.node.output_schema.get("properties"), dict):
+        return dict(reply), ()
+    undeclared = reply.keys() - visit.node.schema_keys()
+    left_out = undeclared & _owned_keys(visit) if undeclared else frozenset[str]()
+    writes = {key: value for key, value in reply.items() if key not in left_out}
+    return writes, tuple(_warnings(visit, [key for key in reply if key in left_out]))
+
+
+def _owned_keys(visit: Visit[Any]) -> set[str]:
+    """Return the state keys that belong to the run's caller, its graph or its other nodes."""
+    graph = visit.graph
+    owned = {PROMPT_KEY, *visit.context.seeds, *graph.initial_state, *graph.reducers}
+    owned |= {variable.name for variable in graph.variables}
+    for node_id, node in graph.nodes.items():
+        if node_id != visit.node_id:
+            owned |= node.written_keys()
+    return owned
+
+
+def _warnings(visit: Visit[Any], left_out: list[str]) -> Iterator[str]:
+    for key in left_out[:_KEYS_SHOWN]:
+        name = visit.mask(printable(key))[:_KEY_CHARACTERS]
+        yield f"[{visit.node_id}] undeclared key '{name}' of the reply left out"
+    if len(left_out) > _KEYS_SHOWN:
+        more = len(left_out) - _KEYS_SHOWN
+        yield f"[{visit.node_id}] {more} more undeclared keys of the reply left out"
 
 
 def require_rendered(template: str, field: str, visit: Visit[Any]) -> str:

@@ -107,6 +107,7 @@ def _fork(
     context = replace(
         chosen.context,
         root=run_id,
+        seeds=tuple(dict.fromkeys((*chosen.context.seeds, *request.state))),
         depth=0,
         batch=None,
         recorded=False,

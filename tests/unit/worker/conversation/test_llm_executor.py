@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from threading import Barrier
 from time import monotonic
 from typing import Any, NoReturn
@@ -154,6 +155,19 @@ def test_state_updates_see_the_output_and_win_over_merged_keys(server: ModelServ
     assert isinstance(outcome, Wrote)
     assert outcome.output == {"name": "Ada", "age": 36}
     assert outcome.writes == {"name": "Ada!", "age": 36, "whole": {"name": "Ada", "age": 36}}
+
+
+def test_only_a_few_of_many_keys_left_out_are_told(server: ModelServer) -> None:
+    keys = [f"k{number}" for number in range(12)]
+    server.script.add(says(json.dumps({"name": "Ada"} | dict.fromkeys(keys, 1))))
+    graph = {"initial_state": dict.fromkeys(keys, 0)}
+
+    outcome = run_llm(visit({"output_schema": NAME_SCHEMA}, graph=graph))
+
+    assert isinstance(outcome, Wrote)
+    assert outcome.writes == {"name": "Ada"}
+    assert len(outcome.warnings) == 11
+    assert outcome.warnings[-1] == "[ask] 2 more undeclared keys of the reply left out"
 
 
 def test_a_structured_value_that_is_no_object_is_only_the_output(server: ModelServer) -> None:
