@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from sleipnir.graphs.document.finding import printable
 from sleipnir.records import dataclass
 from sleipnir.scheduler.doctor import conversation_rules
-from sleipnir.scheduler.runs.ids import visit_id
+from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.runs.model import FINAL, Status
 from sleipnir.scheduler.runs.snapshot import ABSENT, NEVER_EXPIRES, RunSnapshot, VisitTrace
 from sleipnir.scheduler.runs.stranded import stuck
@@ -242,9 +242,9 @@ def _indexes_name_what_is_open(run: RunSnapshot) -> Iterator[str]:
 
 
 def _frontier_is_accounted_for(run: RunSnapshot) -> Iterator[str]:
-    expected = {visit_id(run.step, node) for node in run.frontier}
+    expected = {VisitId.of(run.step, node) for node in run.frontier}
     open_now = {trace.visit for trace, _ in run.open_visits() if not trace.is_invocation}
-    staged = {visit_id(run.step, node) for node in run.staged}
+    staged = {VisitId.of(run.step, node) for node in run.staged}
     known = open_now | staged | set(run.pending)
     for visit in sorted(known - expected):
         yield f"visit {visit} does not belong to step {run.step}, at {sorted(expected)}"

@@ -17,7 +17,7 @@ from sleipnir.scheduler.runs.conversation.memory import (
 )
 from sleipnir.scheduler.runs.conversation.roster import Roster, is_handle
 from sleipnir.scheduler.runs.conversation.tasks import Task, TaskQueue
-from sleipnir.scheduler.runs.ids import parse_visit_id
+from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.runs.model import FINAL, RunContext
 from sleipnir.scheduler.runs.snapshot import ABSENT, RunSnapshot
 
@@ -86,8 +86,8 @@ def children_are_known(run: RunSnapshot) -> Iterator[str]:
     for child in run.children:
         if child.status in FINAL or child.run_id not in run.spawned | known:
             continue
-        visit = child.parent.partition(" ")[2]
-        if child.run_id not in known and parse_visit_id(visit)[0] < run.step:
+        visit = VisitId(child.parent.partition(" ")[2])
+        if child.run_id not in known and visit.step < run.step:
             yield f"child {child.run_id} is {child.status}, and its model knows nothing of it"
 
 

@@ -47,28 +47,55 @@ def partition_of(run_id: str) -> str:
     return ALL_PARTITIONS[int(run_id[:2], 16) % PARTITIONS]
 
 
-def visit_id(step: int, node: str, index: int | None = None) -> str:
-    """Return `<step>/<node>`; for an invocation of a map, `<step>/<map node>/<index>`."""
-    return f"{step}/{node}" if index is None else f"{step}/{node}/{index}"
+class VisitId(str):
+    """`<step>/<node>`; for an invocation of a map `<step>/<map node>/<index>`.
 
+    It is a text, since messages and the store have it so, and knows its parts.
+    """
 
-def invocation_id(map_visit: str, index: int) -> str:
-    """Return the visit id of one invocation of a map."""
-    return f"{map_visit}/{index}"
+    __slots__ = ("_parts",)
+    _parts: tuple[int, str, int | None]
 
+    def __new__(cls, text: str) -> VisitId:
+        """Parse a text.
 
-def map_visit_of(visit: str) -> str | None:
-    """Return the visit of the map that an invocation belongs to; None for any other visit."""
-    step, node, index = parse_visit_id(visit)
-    return None if index is None else visit_id(step, node)
+        Raises:
+            ValueError: it is not the id of a visit.
+        """
+        visit = super().__new__(cls, text)
+        step, node, *index = text.split("/")
+        visit._parts = int(step), node, int(index[0]) if index else None
+        return visit
 
+    @classmethod
+    def of(cls, step: int, node: str) -> VisitId:
+        """Return the id of a node's visit in a step."""
+        return cls(f"{step}/{node}")
 
-def place_of(visit: str) -> str:
-    """Return a visit id without its step: its node, or `<map node>/<index>` of an invocation."""
-    return visit.partition("/")[2]
+    def invocation(self, index: int) -> VisitId:
+        """Return the id of one invocation of this map."""
+        return VisitId(f"{self}/{index}")
 
+    @property
+    def step(self) -> int:
+        return self._parts[0]
 
-def parse_visit_id(visit: str) -> tuple[int, str, int | None]:
-    """Return the step, node and index of a visit id."""
-    step, node, *index = visit.split("/")
-    return int(step), node, int(index[0]) if index else None
+    @property
+    def node(self) -> str:
+        """Its node; of an invocation, the map."""
+        return self._parts[1]
+
+    @property
+    def item(self) -> int | None:
+        """The index of an invocation's item; None for any other visit."""
+        return self._parts[2]
+
+    @property
+    def map_visit(self) -> VisitId | None:
+        """The visit of the map that an invocation belongs to; None for any other visit."""
+        return None if self.item is None else VisitId.of(self.step, self.node)
+
+    @property
+    def place(self) -> str:
+        """The id without its step: its node, or `<map node>/<index>` of an invocation."""
+        return self.partition("/")[2]

@@ -12,7 +12,7 @@ from sleipnir.graphs.state import Snapshot
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.consent import GUARD, call_text, is_auto_confirming
 from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures
-from sleipnir.scheduler.runs.ids import parse_visit_id, place_of
+from sleipnir.scheduler.runs.ids import VisitId
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.spending import Spent
@@ -300,7 +300,7 @@ class Lease:
     """The right to run one visit, fenced by a token."""
 
     run_id: str
-    visit: str
+    visit: VisitId
     token: str
 
 
@@ -353,7 +353,7 @@ class Question:
     run_id: str
     root_run_id: str
     agent: str
-    visit: str
+    visit: VisitId
     node: str
     visit_number: int
     kind: str  # "approval" or "input" of nodes; "confirm", "ask", "checkbox" of models
@@ -387,16 +387,16 @@ class Question:
     def question_id(self) -> str:
         if self.call == QUESTION:
             return f"{self.run_id}/{self.visit}"
-        return f"{self.run_id}/{parse_visit_id(self.visit)[0]}/{self.call}"
+        return f"{self.run_id}/{self.visit.step}/{self.call}"
 
     @property
     def place(self) -> str:
         """Where its run asks: a node, a map item as `MAP/INDEX`, or a model's call."""
-        return place_of(self.visit) if self.is_of_node else self.call
+        return self.visit.place if self.is_of_node else self.call
 
     def is_asked_by(self, node: str) -> bool:
         """Return whether `node` names its place, its node, or the map that invokes its node."""
-        return node in (self.node, self.place, parse_visit_id(self.visit)[1])
+        return node in (self.node, self.place, self.visit.node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,7 +463,7 @@ class RunRow:
     ended_at: int | None = None
     item: str | None = None  # of the batch
     step: int = 0  # the current super-step
-    started_by: str | None = None  # the visit of its parent
+    started_by: VisitId | None = None  # the visit of its parent
 
     @property
     def is_final(self) -> bool:

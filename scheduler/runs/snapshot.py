@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.runs.ids import map_visit_of, parse_visit_id
+from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.runs.model import FINAL, Checkpoint
 
 NEVER_EXPIRES = -1
@@ -107,7 +107,7 @@ class MapTrace:
 class VisitTrace:
     """Everything in a partition that refers to one visit; None for what does not exist."""
 
-    visit: str
+    visit: VisitId
     open: OpenVisit | None
     timer: int | None  # ms
     waits: tuple[WaitRow, ...]
@@ -121,7 +121,7 @@ class VisitTrace:
 
     @property
     def is_invocation(self) -> bool:
-        return parse_visit_id(self.visit)[2] is not None
+        return self.visit.item is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +190,13 @@ class RunSnapshot:
         return "failing" in self.record
 
     @property
-    def open_now(self) -> frozenset[str]:
+    def open_now(self) -> frozenset[VisitId]:
         """Return the ids of the open visits."""
         return frozenset(trace.visit for trace, _ in self.open_visits())
 
     def invocations_of(self, map_visit: str) -> int:
         """Return the number of open invocations of a map."""
-        return sum(map_visit_of(visit) == map_visit for visit in self.open_now)
+        return sum(visit.map_visit == map_visit for visit in self.open_now)
 
     def counts_of(self, trace: VisitTrace) -> RowCounts:
         """Return what a visit's record should count as its waits."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.runs.ids import invocation_id, map_visit_of, visit_id
+from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.runs.model import FINAL
 from sleipnir.scheduler.runs.snapshot import (
     ABSENT,
@@ -62,7 +62,7 @@ def stuck(run: RunSnapshot) -> Iterator[Defect]:
 
 
 def _step_without_visits(run: RunSnapshot) -> Iterator[Defect]:
-    staged = {visit_id(run.step, node) for node in run.staged}
+    staged = {VisitId.of(run.step, node) for node in run.staged}
     if run.open_now or run.pending:
         return
     text = f"it is {run.status} in step {run.step} and none of its visits is open"
@@ -73,7 +73,7 @@ def _step_without_visits(run: RunSnapshot) -> Iterator[Defect]:
 
 
 def _expected(run: RunSnapshot) -> set[str]:
-    return {visit_id(run.step, node) for node in run.frontier}
+    return {VisitId.of(run.step, node) for node in run.frontier}
 
 
 def _stuck_visit(run: RunSnapshot, trace: VisitTrace, visit: OpenVisit) -> Iterator[Defect]:
@@ -140,17 +140,17 @@ def _stuck_map(run: RunSnapshot, trace: VisitTrace) -> Iterator[Defect]:
     if trace.map.halted or trace.map.following >= trace.map.total:
         yield Defect(f"{text}, and nothing collects its results", Repair("collect", trace.visit))
     else:
-        following = invocation_id(trace.visit, trace.map.following)
+        following = trace.visit.invocation(trace.map.following)
         yield Defect(text, Repair("invoke", following))
 
 
-def _missing_items(visit: str, items: MapTrace) -> Iterator[Defect]:
+def _missing_items(visit: VisitId, items: MapTrace) -> Iterator[Defect]:
     for missing in items.missing:
         name = f"item {missing.index} of map {visit}"
         if not missing.has_item:
             yield Defect(f"{name} is gone, and it has no result")
         else:
-            again = Repair("invoke", invocation_id(visit, missing.index))
+            again = Repair("invoke", visit.invocation(missing.index))
             yield Defect(f"{name} has neither an invocation nor a result", again)
 
 
@@ -180,7 +180,7 @@ def _all_held_back(run: RunSnapshot) -> Iterator[Defect]:
 def _invocations_without_map(run: RunSnapshot) -> Iterator[Defect]:
     maps = {trace.visit for trace, _ in run.open_visits() if trace.waits_for("map")}
     for trace, _ in run.open_visits():
-        if trace.is_invocation and map_visit_of(trace.visit) not in maps:
+        if trace.is_invocation and trace.visit.map_visit not in maps:
             text = f"visit {trace.visit} is an invocation, and no map waits for it"
             yield Defect(text, Repair("drop", trace.visit))
 
@@ -201,7 +201,7 @@ def loose_ends(run: RunSnapshot) -> Iterator[Defect]:
 
 def _lost_and_stray_visits(run: RunSnapshot) -> Iterator[Defect]:
     expected = _expected(run)
-    staged = {visit_id(run.step, node) for node in run.staged}
+    staged = {VisitId.of(run.step, node) for node in run.staged}
     for visit in sorted(expected - run.open_now - staged - set(run.pending)):
         if not run.is_failing and (run.open_now or run.pending):
             yield Defect(f"visit {visit} is neither open nor held back nor staged")

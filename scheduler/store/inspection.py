@@ -12,6 +12,7 @@ import redis
 from redis.exceptions import ResponseError
 
 from sleipnir.scheduler.errors import TransitionBroken
+from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.runs.model import Checkpoint
 from sleipnir.scheduler.runs.snapshot import (
     Child,
@@ -173,7 +174,7 @@ def _trace(
     kept: str,
 ) -> VisitTrace:
     return VisitTrace(
-        visit=visit,
+        visit=VisitId(visit),
         open=OpenVisit.parse(packed) if packed else None,
         timer=_instant(timer),
         waits=_waits(waits),

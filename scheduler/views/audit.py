@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import asdict
 
-from sleipnir.scheduler.runs.ids import place_of
 from sleipnir.scheduler.store.audit.log import DONE, AuditEntry, AuditFilter, AuditLog
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views.documents import Document
@@ -54,7 +53,7 @@ def _answer_document(entry: AuditEntry) -> Document:
         "run_id": run_id,
         "visit": visit,
         "agent": entry.act.agent,
-        "node": entry.act.node or place_of(visit),
+        "node": entry.act.node or visit.partition("/")[2],
         "question": entry.act.question,
         "answer": entry.act.detail,
         "by": entry.act.who,

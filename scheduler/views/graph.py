@@ -11,7 +11,7 @@ from sleipnir.graphs.drawing.outline import Arrow, Outline, Route, including, wi
 from sleipnir.graphs.schema import Graph, Node, ScriptNode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.history import NodeTimes
-from sleipnir.scheduler.runs.ids import visit_id
+from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run, Usage
 from sleipnir.scheduler.runs.routes import RouteFinder
 from sleipnir.scheduler.runs.spending import spent_by_node, unattributed
@@ -141,7 +141,7 @@ def _arrow_document(arrow: Arrow, taken: Mapping[Route, int]) -> Document:
 def _items(client: Client, run: Run, outline: Outline) -> dict[str, dict[str, int] | None]:
     """Return the progress of running maps in items."""
     maps = [box.id for box in outline.boxes if box.type == "map" and box.id in run.frontier]
-    visits = [visit_id(run.step, node) for node in maps]
+    visits = [VisitId.of(run.step, node) for node in maps]
     return dict(zip(maps, client.queries.map_progress(run.run_id, visits), strict=True))
 
 

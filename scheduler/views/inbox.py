@@ -10,7 +10,7 @@ from sleipnir.graphs.dataflow import STATE_UPDATES, state_reads
 from sleipnir.graphs.schema import ApprovalNode, Graph, Node
 from sleipnir.scheduler.runs.conversation.memory import PROMPT, turn_key
 from sleipnir.scheduler.runs.events import QuestionAnswered
-from sleipnir.scheduler.runs.ids import parse_visit_id, visit_id
+from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views.documents import Document, excerpt, question_document
@@ -83,7 +83,7 @@ def context_document(client: Client, question: Question, mask: Callable[[Any], A
     prompt = client.queries.state_values(run.run_id, [PROMPT])[PROMPT]
     messages: list[Mapping[str, Any]] = []
     if run.context.converses:
-        step, _, _ = parse_visit_id(question.visit)
+        step = question.visit.step
         keys = [turn_key(turn) for turn in range(max(1, step - _TURNS), step)]
         turns = client.queries.state_values(run.run_id, keys) if keys else {}
         messages = [message for turn in turns.values() if turn for message in turn]
@@ -101,7 +101,7 @@ def under_way_document(client: Client, run: Run, mask: Callable[[Any], Any]) -> 
         mask: hides secrets in JSON, as above.
     """
     found = {
-        node: _of_attempt(client.queries.turns(run.run_id, visit_id(run.step, node)))
+        node: _of_attempt(client.queries.turns(run.run_id, VisitId.of(run.step, node)))
         for node in run.frontier[:_OPEN_VISITS]
     }
     return {

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from sleipnir.scheduler.runs.ids import parse_visit_id
 from sleipnir.scheduler.runs.model import Run, RunRow, Usage
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views.documents import Document
@@ -40,8 +39,7 @@ def read_inside(client: Client, run: Run) -> Inside:
     children: defaultdict[tuple[int, str], list[Document]] = defaultdict(list)
     for child in found.rows:
         if child.started_by is not None:
-            step, node, _ = parse_visit_id(child.started_by)
-            children[step, node].append(_child(child))
+            children[child.started_by.step, child.started_by.node].append(_child(child))
 
     def inside(row: Document) -> Document:
         place = row["step"], row["node"]

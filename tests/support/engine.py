@@ -12,6 +12,7 @@ from weakref import WeakSet
 import redis
 
 from sleipnir.scheduler.runs.events import Event
+from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.runs.model import Lease, Run
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
@@ -160,7 +161,7 @@ class Engine(Agents):
 
     def begin(self, run_id: str, visit: str, token: str = "t1") -> Lease:
         """Take a visit's lease, like a worker that then vanishes."""
-        lease = Lease(run_id, visit, token)
+        lease = Lease(run_id, VisitId(visit), token)
         self.store.visits.begin(lease, None)
         return lease
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sleipnir.scheduler.runs.ids import partition_of
+from sleipnir.scheduler.runs.ids import VisitId, partition_of
 from sleipnir.scheduler.runs.model import Failure, Lease, NewRun, Question, RunContext
 from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.runs.snapshot import RunSnapshot
@@ -42,7 +42,7 @@ def submit(engine: Engine, run_id: str, **fields: Any) -> None:
 
 def begin(engine: Engine, visit: str, token: str = "t1", run_id: str = RUN) -> Lease:
     """Take the lease of a visit."""
-    lease = Lease(run_id, visit, token)
+    lease = Lease(run_id, VisitId(visit), token)
     engine.store.visits.begin(lease, None)
     return lease
 
@@ -55,7 +55,7 @@ def started(engine: Engine, **fields: Any) -> Lease:
 
 def advance(engine: Engine, lease: Lease, plan: Plan, *, cap: int = 100, window: int = 8) -> str:
     """Commit the step of the leased visit."""
-    step = int(lease.visit.split("/")[0])
+    step = VisitId(lease.visit).step
     return engine.store.visits.advance(lease, step, plan, cap=cap, window=window).status
 
 
@@ -72,7 +72,7 @@ def a_question(visit: str, run_id: str = RUN, **fields: Any) -> Question:
     values = {
         "root_run_id": run_id,
         "agent": "tested",
-        "node": visit.split("/")[1],
+        "node": VisitId(visit).node,
         "visit_number": 1,
         "kind": "approval",
         "text": "well?",
@@ -81,7 +81,7 @@ def a_question(visit: str, run_id: str = RUN, **fields: Any) -> Question:
         "validation": None,
         **fields,
     }
-    return Question(run_id=run_id, visit=visit, **values)
+    return Question(run_id=run_id, visit=VisitId(visit), **values)
 
 
 def ask(engine: Engine, visit: str) -> None:
@@ -103,7 +103,7 @@ def finish(engine: Engine, run_id: str, output: str = "done") -> None:
 def stage(engine: Engine, visit: str, branch: Branch | None = None) -> int:
     """Begin a visit of a parallel step and stage its result."""
     lease = begin(engine, visit)
-    return engine.store.visits.stage(lease, int(visit.split("/")[0]), branch or Branch({}, ("z",)))
+    return engine.store.visits.stage(lease, lease.visit.step, branch or Branch({}, ("z",)))
 
 
 def status(engine: Engine, run_id: str = RUN) -> str:

@@ -13,6 +13,7 @@ from sleipnir.graphs.state import Snapshot
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import NotReachable, NotWaiting, SubmissionRefused
 from sleipnir.scheduler.runs.events import Event
+from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.runs.model import NO_USAGE, RunContext, Usage
 from sleipnir.worker.conversation.tool_set import NO_TOOLS, Toolset
 from sleipnir.worker.knowledge.errors import KnowledgeFailed
@@ -199,7 +200,7 @@ def a_visit(
     graph = graph or Graph(name="g", start=node.id, nodes={node.id: node})
     return Visit(
         run_id="r1",
-        visit_id=f"1/{node.id}",
+        visit_id=VisitId(f"1/{node.id}"),
         step=1,
         node_id=node.id,
         node=node,

@@ -36,6 +36,7 @@ from sleipnir.scheduler.cli.exit_codes import MEANINGS, ExitCode
 from sleipnir.scheduler.cli.help.examples import EXAMPLES
 from sleipnir.scheduler.config.settings import FIELDS as ENGINE_SETTINGS
 from sleipnir.scheduler.runs.history import NodeTimes
+from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.runs.model import NO_USAGE, Question, Run, RunContext, RunRow, Status
 from sleipnir.scheduler.store.queries.batches import BatchRow
 from sleipnir.scheduler.store.queries.lists import ChildRows
@@ -286,7 +287,7 @@ def documents() -> dict[str, dict[str, Any]]:
     batch = BatchRow("b", "ask", 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0.0)
     of_run = run_document(run, {}, steps=0, now_ms=0)
     times = NodeTimes("draft", 1, 1, 1, NO_USAGE)
-    question = Question("r", "r", "ask", "1/q", "q", 1, "input", "?", (), None, None)
+    question = Question("r", "r", "ask", VisitId("1/q"), "q", 1, "input", "?", (), None, None)
     return {
         "run": of_run,
         "node": show_document(of_run, [times], {}, ChildRows((), {}, 0))["nodes"][0],

@@ -18,6 +18,7 @@ from sleipnir.graphs.section_check import checked
 from sleipnir.graphs.state import Snapshot
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.settings import Settings, load_settings
+from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.runs.model import NO_USAGE, RunContext
 from sleipnir.scheduler.store.connection import connect
 from sleipnir.scheduler.store.dispatch import make_dispatcher
@@ -61,7 +62,7 @@ def as_node(redis_url: str) -> Callable[[], object]:
     def call() -> object:
         visit = Visit(
             run_id="00",
-            visit_id="1/ask",
+            visit_id=VisitId("1/ask"),
             step=1,
             node_id="ask",
             node=node,

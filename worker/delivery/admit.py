@@ -9,7 +9,6 @@ from typing import Any
 
 from sleipnir.graphs.schema import BaseNode, MapNode
 from sleipnir.graphs.state import Snapshot
-from sleipnir.scheduler.runs.ids import parse_visit_id
 from sleipnir.scheduler.runs.model import Begun, Lease
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.delivery.child_runs import StoredChildren
@@ -59,7 +58,7 @@ def make_visit(
     cancelled: Cancellation,
 ) -> Visit[Any]:
     """Build the `Visit` that the executor gets."""
-    step, node_id, index = parse_visit_id(lease.visit)
+    step, node_id, index = lease.visit.step, lease.visit.node, lease.visit.item
     state = begun.state
     if index is not None:
         node_id, state = _invocation(agent.graph.nodes[node_id], begun)

@@ -13,7 +13,7 @@ from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.scheduler.config.secrets import hidden
 from sleipnir.scheduler.errors import TransitionRefused
-from sleipnir.scheduler.runs.ids import parse_visit_id
+from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.runs.model import Begun, Failure, Lease
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.delivery.admit import admit
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 def run_visit(services: Services, run_id: str, visit_id: str, digest: str) -> str | None:
     """Run one node visit and return the code of its failure. Safe to call twice for a message."""
-    return deliver(services, Lease(run_id, visit_id, services.leases.new_token()), digest)
+    return deliver(services, Lease(run_id, VisitId(visit_id), services.leases.new_token()), digest)
 
 
 def deliver(services: Services, lease: Lease, digest: str) -> str | None:
@@ -54,7 +54,7 @@ def deliver(services: Services, lease: Lease, digest: str) -> str | None:
         # Without a commit the visit would look as if its workers kept dying.
         logger.exception("run %s: visit %s", lease.run_id, lease.visit)
         text = f"internal error at visit '{lease.visit}': {hidden(repr(error))}"
-        failure = Failure("R023", text, parse_visit_id(lease.visit)[1])
+        failure = Failure("R023", text, lease.visit.node)
         services.store.runs.close(lease.run_id, "failed", failure)
         return failure.code
 
@@ -88,5 +88,4 @@ def _begin_turn(services: Services, lease: Lease, agent: LoadedAgent) -> Begun:
     def reading(keys: Collection[str] | None) -> Begun:
         return services.store.visits.begin(lease, keys, agent.digest)
 
-    step = parse_visit_id(lease.visit)[0]
-    return services.conversations.begin(lease.run_id, step, reading)
+    return services.conversations.begin(lease.run_id, lease.visit.step, reading)

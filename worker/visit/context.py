@@ -13,6 +13,7 @@ from sleipnir.graphs.state import Snapshot
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.process.backoff import Backoff
+from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.runs.model import RunContext
 from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S
 from sleipnir.worker.sandbox.limits import NO_LIMITS, ProgramLimits
@@ -79,7 +80,7 @@ class Visit(NamedTuple, Generic[N]):
     """One try of a visit: its facts, and the services that executors may use."""
 
     run_id: str
-    visit_id: str
+    visit_id: VisitId
     step: int
     node_id: str
     node: N

@@ -14,7 +14,7 @@ from sleipnir.graphs.schema import AgentNode, Graph, LlmNode, MapNode
 from sleipnir.graphs.template import references
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
-from sleipnir.scheduler.runs.ids import parse_visit_id
+from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.worker.visit.bundle_secrets import bundle_secrets
 
 # Lazy, as few agents have all of them.
@@ -94,11 +94,10 @@ class LoadedAgent:
         """The values in its `.env` files and of its MCP servers that nobody may see."""
         return bundle_secrets(self.root, self.directory)
 
-    def executed_node(self, visit: str) -> str:
+    def executed_node(self, visit: VisitId) -> str:
         """Return the node that a visit executes; for a map's invocation, the branch."""
-        _, node_id, index = parse_visit_id(visit)
-        node = self.graph.nodes[node_id]
-        return node.branch if index is not None and isinstance(node, MapNode) else node_id
+        node = self.graph.nodes[visit.node]
+        return node.branch if visit.item is not None and isinstance(node, MapNode) else visit.node
 
     def keys_for(self, node_id: str) -> frozenset[str] | None:
         """Return the keys of the state that a visit of the node needs; None for all of them.

@@ -8,7 +8,7 @@ from typing import Any
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.history import Moment, moment_after
-from sleipnir.scheduler.runs.ids import visit_id
+from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.runs.map_items import MapItem, items_of, unpacked
 from sleipnir.scheduler.runs.model import Checkpoint, Run
 from sleipnir.scheduler.runs.step import StepVisit, StoredVisit, step_visit
@@ -120,7 +120,7 @@ class HistoryQueries(Queries):
         """Return how the visits of a run's current step stand, or stood when it ended."""
         if not run.frontier:
             return []
-        visits = [visit_id(run.step, node) for node in run.frontier]
+        visits = [VisitId.of(run.step, node) for node in run.frontier]
         with self._redis.pipeline(transaction=True) as pipe:
             pipe.hmget(run_key("visits", run.run_id), visits)
             pipe.hmget(run_key("kept", run.run_id), visits)
@@ -148,7 +148,7 @@ class HistoryQueries(Queries):
         Raises:
             KeyError: the node has not begun, or is not a map.
         """
-        live = self._redis.hgetall(run_key("map", f"{run.run_id} {visit_id(run.step, node)}"))
+        live = self._redis.hgetall(run_key("map", f"{run.run_id} {VisitId.of(run.step, node)}"))
         if live:
             return items_of(live)
         for checkpoint in reversed(self.history(run.run_id)):
@@ -166,13 +166,13 @@ class HistoryQueries(Queries):
                     found[node] = str(timing["branch"]["id"])
         with self._redis.pipeline(transaction=False) as pipe:
             for node in run.frontier:
-                pipe.hget(run_key("map", f"{run.run_id} {visit_id(run.step, node)}"), "branch")
+                pipe.hget(run_key("map", f"{run.run_id} {VisitId.of(run.step, node)}"), "branch")
             live = dict(zip(run.frontier, pipe.execute(), strict=True))
         return found | {node: branch for node, branch in live.items() if branch is not None}
 
     def open_map_result(self, run: Run, node: str, index: int) -> tuple[bool, str | None]:
         """Return whether a map is open, and the result that it keeps of an ended item, as JSON."""
-        key = run_key("map", f"{run.run_id} {visit_id(run.step, node)}")
+        key = run_key("map", f"{run.run_id} {VisitId.of(run.step, node)}")
         total, result = self._redis.hmget(key, "total", f"result:{index}")
         return total is not None, result
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 
 from sleipnir.scheduler.runs.consent import GUARD
-from sleipnir.scheduler.runs.ids import partition_of
+from sleipnir.scheduler.runs.ids import VisitId, partition_of
 from sleipnir.scheduler.runs.model import FINAL, QUESTION, GuardedCall, Question, Run, RunRow
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.queries.cursors import Position
@@ -179,7 +179,7 @@ def _question(run_id: str, name: str, text: str, asked_at: int) -> Question:
         fields["guarded_call"] = GuardedCall(**fields["guarded_call"])
     return Question(
         run_id=run_id,
-        visit=visit,
+        visit=VisitId(visit),
         call=call or QUESTION,
         asked_at=asked_at,
         **{**fields, "options": tuple(fields["options"])},

@@ -10,7 +10,7 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import AmbiguousRun, RunNotFound, RunRemoved
 from sleipnir.scheduler.runs.conversation.roster import handle, is_handle
 from sleipnir.scheduler.runs.failures import NodeFailure, in_order, read_failure
-from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
+from sleipnir.scheduler.runs.ids import ALL_PARTITIONS, VisitId
 from sleipnir.scheduler.runs.model import Failure, Run, RunContext, RunRow, Status, Usage
 from sleipnir.scheduler.runs.spending import spent_fields
 from sleipnir.scheduler.store.clock import to_rfc3339
@@ -313,7 +313,7 @@ def _row(run_id: str, fields: Mapping[str, str]) -> RunRow:
         ended_at=_instant(fields, "ended"),
         item=fields.get("item"),
         step=int(fields.get("step", 0)),
-        started_by=fields["parent"].partition(" ")[2] if "parent" in fields else None,
+        started_by=VisitId(fields["parent"].partition(" ")[2]) if "parent" in fields else None,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sleipnir.scheduler.runs.events import StepCommitted
-from sleipnir.scheduler.runs.ids import partition_of, visit_id
+from sleipnir.scheduler.runs.ids import VisitId, partition_of
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.worker.executors import EXECUTORS
@@ -434,7 +434,7 @@ def test_what_goes_wrong_around_a_visit_is_no_lost_worker(
 ) -> None:
     key, field, value = breakage
     run_id = engine.submit(SIDE_BY_SIDE, dict.fromkeys(["ok.sh", "a.sh", "b.sh", "c.sh"], OK))
-    visit = visit_id(1, engine.run(run_id).frontier[0])
+    visit = VisitId.of(1, engine.run(run_id).frontier[0])
     context = engine.redis.hget(run_key("run", run_id), "context")
     engine.redis.hset(run_key("visits", run_id), visit, "ready - 0 1 0 0 0 1 0 0 0 all")
     engine.redis.hset(f"{partition_of(run_id)}:{key.format(run=run_id, visit=visit)}", field, value)

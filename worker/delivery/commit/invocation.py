@@ -8,7 +8,6 @@ from sleipnir.graphs.schema import MapNode, ScriptNode
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.events import ItemCommitted
 from sleipnir.scheduler.runs.failures import BUDGET_REFUSES, is_of_budget
-from sleipnir.scheduler.runs.ids import parse_visit_id
 from sleipnir.worker.delivery.commit.branch import counted_usage
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.context import Visit
@@ -18,7 +17,7 @@ from sleipnir.worker.visit.outcome import Failed, Nothing, Wrote
 def finish(delivery: Delivery, outcome: Wrote | Failed) -> None:
     """Stage the invocation's result; the last one wakes the map."""
     visit = delivery.visit
-    _, map_id, index = parse_visit_id(delivery.lease.visit)
+    map_id, index = delivery.lease.visit.node, delivery.lease.visit.item
     map_node = visit.graph.nodes[map_id]
     assert isinstance(map_node, MapNode)
     assert index is not None

@@ -11,7 +11,6 @@ from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import Graph
 from sleipnir.scheduler.errors import AnswerInvalid, AnswerRefused, RunNotFound
 from sleipnir.scheduler.runs.answers import accepted
-from sleipnir.scheduler.runs.ids import place_of
 from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views import audit, inbox, questions
@@ -87,7 +86,7 @@ class AnswerHandler(ActingHandler):
         """Return the refusal for a question no longer open, with who answered it if known."""
         client = self.site.client
         run = await self.site.call(client.queries.run, run_id)
-        told = await self.site.call(inbox.answered_document, client, run, place_of(visit))
+        told = await self.site.call(inbox.answered_document, client, run, visit.partition("/")[2])
         if told is None:
             return Refused(Problem(409, "answered", "this question is not open any more"))
         who = f" by {told['by']}" if told["by"] else ""
