@@ -37,6 +37,7 @@ class ToolLibrary:
         directories: Iterable[Path],
         aliases: Mapping[str, Members] | None = None,
         visible: Collection[str] | None = None,
+        left_out: Collection[Path] = (),
     ) -> None:
         """List the files.
 
@@ -44,8 +45,9 @@ class ToolLibrary:
             directories: those that do not exist are skipped.
             aliases: by name.
             visible: the only entries that agents may use; None: all.
+            left_out: files that do not count.
         """
-        self._directories = [_tool_files(directory) for directory in directories]
+        self._directories = [_tool_files(directory, left_out) for directory in directories]
         self.aliases = dict(aliases or {})
         self._visible: set[Path] | None = None
         if visible is not None:
@@ -99,6 +101,10 @@ def members_of(alias: Members) -> Iterator[str]:
     return (part.strip() for part in parts if part.strip())
 
 
-def _tool_files(directory: Path) -> dict[str, Path]:
+def _tool_files(directory: Path, left_out: Collection[Path]) -> dict[str, Path]:
     files = directory.iterdir() if directory.is_dir() else ()
-    return {file.name: file for file in files if file.suffix in EXTENSIONS and file.is_file()}
+    return {
+        file.name: file
+        for file in files
+        if file.suffix in EXTENSIONS and file.is_file() and file not in left_out
+    }

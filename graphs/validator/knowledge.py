@@ -26,7 +26,7 @@ from sleipnir.graphs.knowledge.pointer import (
     read_pointer,
 )
 from sleipnir.graphs.knowledge.rag_template import DEFAULT, lacking
-from sleipnir.graphs.knowledge.sources import classify, may_read
+from sleipnir.graphs.knowledge.sources import classify, is_absolute, may_read
 from sleipnir.graphs.models import is_known_model
 from sleipnir.graphs.schema import RagNode
 from sleipnir.graphs.validator.context import Context
@@ -36,6 +36,9 @@ from sleipnir.records import dataclass
 
 # Suggested where no embedding model is configured: this works without one.
 _WITHOUT_MODEL = "SLEIPNIR_RAG_EMBEDDING_MODEL=none searches for words, without a model"
+_ALLOW_ABSOLUTE = (
+    "set rag_absolute_paths: true in config.yaml, or move it into the agent's directory"
+)
 _AGENT_FILE_STEMS = ("graph", "config")
 
 
@@ -212,7 +215,8 @@ def _documents_stay_inside(base: _Base) -> Iterator[Finding]:
         allowed = may_read(base.agent.directory, entry, allow_absolute=resources.rag_absolute_paths)
         if not allowed:
             message = f"document '{document}' lies outside the agent directory"
-            yield base.finding("E207", message, "documents", index)
+            hint = _ALLOW_ABSOLUTE if is_absolute(entry.target) else None
+            yield base.finding("E207", message, "documents", index, hint=hint)
 
 
 def _documents_can_be_read(base: _Base) -> Iterator[Finding]:

@@ -49,6 +49,8 @@ class Resources:
     max_branches: int = MAX_BRANCHES
     # Directories of global tool files, the user's before the shipped ones.
     tool_directories: tuple[Path, ...] = ()
+    # Files in them that do not count.
+    left_out_tools: Collection[Path] = ()
     # Aliases of global tools: a list of tool files, or one comma-separated string.
     mapping_tools: Mapping[str, str | list[str]] = field(default_factory=dict)
     # The only tool files that agents may use; None: all.
@@ -74,7 +76,8 @@ class Resources:
     def library(self) -> ToolLibrary:
         """Return the global tools that agents may name."""
         aliases = {**DEFAULT_ALIASES, **self.mapping_tools}
-        return ToolLibrary(self.tool_directories, aliases, self.visible_tools)
+        directories, left_out = self.tool_directories, self.left_out_tools
+        return ToolLibrary(directories, aliases, self.visible_tools, left_out)
 
     def skills(self) -> SkillLibrary:
         """Return the skills that agents may enable."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import field
 
 from sleipnir.graphs.models import PROVIDER_KEYS
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.models import ModelSettings
-from sleipnir.scheduler.config.secrets import Secrets
+from sleipnir.scheduler.config.secrets import Secrets, secrets_in
+from sleipnir.scheduler.errors import SecretsMissing
 
-# Any other value of `api_key` is the key itself, resolved from a `{{NAME}}`.
+# Any other value of `api_key` is the key itself, or has `{{NAME}}`s.
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 _NOT_IN_NAMES = re.compile(r"[^A-Z0-9]")
 
@@ -29,7 +31,11 @@ class ModelKeys:
         """Return the key to pass on; None if there is none, or the client reads the environment."""
         configured = self._configured(provider)
         if configured is not None:
-            return self.secrets.api_key(configured) if _NAME.fullmatch(configured) else configured
+            if _NAME.fullmatch(configured):
+                return self.secrets.api_key(configured)
+            with suppress(SecretsMissing):
+                return self.secrets.resolve(configured)
+            return None
         names = self.names(provider)
         if provider in PROVIDER_KEYS and any(self.environment.get(name) for name in names):
             return None
@@ -51,7 +57,7 @@ class ModelKeys:
         """Return the possible names of the provider's key in environment and secrets file."""
         configured = self._configured(provider)
         if configured is not None:
-            return (configured,) if _NAME.fullmatch(configured) else ()
+            return (configured,) if _NAME.fullmatch(configured) else secrets_in(configured)
         usual = f"{_NOT_IN_NAMES.sub('_', provider.upper())}_API_KEY"
         return PROVIDER_KEYS.get(provider, (usual,))
 

@@ -51,7 +51,7 @@ class Secrets:
         """
         found: dict[str, str] = {}
         missing: list[str] = []
-        for name in dict.fromkeys(_names_in(value)):
+        for name in secrets_in(value):
             secret = self._find(name)
             if secret is None:
                 missing.append(name)
@@ -144,7 +144,8 @@ def _parsed(file: Path, text: str) -> Mapping[str, str]:
     return found
 
 
-def _names_in(value: Any) -> list[str]:
+def secrets_in(value: Any) -> tuple[str, ...]:
+    """Return the names in the `{{NAME}}`s of a text, or of JSON of any depth."""
     found: list[str] = []
 
     def collect(text: str) -> str:
@@ -152,7 +153,7 @@ def _names_in(value: Any) -> list[str]:
         return text
 
     _mapped(value, collect)
-    return found
+    return tuple(dict.fromkeys(found))
 
 
 def _replaced(value: T, secrets: Mapping[str, str]) -> T:

@@ -10,6 +10,7 @@ import operator
 import os
 import re
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import field, fields
 from pathlib import Path
 from socket import gethostname
@@ -437,18 +438,42 @@ def _from_environment() -> dict[str, Any]:
 
 
 def _from_config(secrets_file: str | None) -> dict[str, Any]:
-    """Return the values of `config.yaml` with secrets resolved.
-
-    Those of document loaders are resolved when one is used: a missing one stops nothing else.
-    """
     file = config_dir() / "config.yaml"
     found = _from_file(file)
     secrets = _secrets(secrets_file or str(found.get("secrets_file") or ""))
     try:
-        loaders = {name: found.pop(name) for name in ("document_loaders",) if name in found}
-        return {**secrets.resolve(found), **loaders}
+        return resolved(found, secrets)
     except (SecretsMissing, SecretsUnusable) as error:
         raise SettingInvalid(f"{file}: {error}") from error
+
+
+def resolved(values: Mapping[str, Any], secrets: Secrets) -> dict[str, Any]:
+    """Return values of `config.yaml` with secrets resolved.
+
+    Those of document loaders and providers' keys are resolved when one is used: a missing one stops
+    nothing else.
+
+    Raises:
+        SecretsMissing: others are missing.
+        SecretsUnusable: the secrets file cannot be read, or others can read it.
+    """
+    now = deepcopy(dict(values))
+    loaders = {name: now.pop(name) for name in ("document_loaders",) if name in now}
+    keys = {name: each["api_key"] for name, each in _providers(now).items() if "api_key" in each}
+    for provider in _providers(now).values():
+        provider.pop("api_key", None)
+    found = {**secrets.resolve(now), **loaders}
+    for name, key in keys.items():
+        _providers(found)[name]["api_key"] = key
+    return found
+
+
+def _providers(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return `models.providers`, as far as it has the right form."""
+    models = values.get("models")
+    providers = models.get("providers") if isinstance(models, dict) else None
+    found = providers.items() if isinstance(providers, dict) else ()
+    return {name: each for name, each in found if isinstance(each, dict)}
 
 
 def _from_file(file: Path) -> dict[str, Any]:

@@ -5,45 +5,42 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import yaml
 
 from sleipnir.graphs.document.document import read_document
-from sleipnir.graphs.document.finding import Finding, folded
-from sleipnir.graphs.document.loader import load_agent
+from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.references import AGENT_FILES, AgentSearch
 from sleipnir.graphs.env_file import ENV_FILE, read_env_file
-from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.graphs.files import reason
 from sleipnir.graphs.mcp.config import McpConfig, read_mcp_config
+from sleipnir.graphs.skills import SHIPPED_SKILLS, SKILL_FILE, UnusableSkill, read_skill
 from sleipnir.graphs.tools.reader import EXTENSIONS, read_tool_file
 from sleipnir.graphs.tools.shipped import SHIPPED_TOOLS
-from sleipnir.graphs.validator import Resources, validate
+from sleipnir.graphs.validator import Resources
 from sleipnir.records import dataclass
 from sleipnir.scheduler.client.preparation import resources_of
 from sleipnir.scheduler.config.agents import agent_search
-from sleipnir.scheduler.config.settings import Settings, checked_setting
-from sleipnir.scheduler.doctor.agents import variables_not_passed_on
+from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.importing import trees
-from sleipnir.scheduler.importing.entries import (
-    Added,
-    secrets_from,
-    servers_from,
-    settings_from,
-    text_of,
-)
+from sleipnir.scheduler.importing.agents import check_agent, described
 from sleipnir.scheduler.importing.imported import Fate, Imported
+from sleipnir.scheduler.importing.our_files import text_of
+from sleipnir.scheduler.importing.secrets import secrets_from
+from sleipnir.scheduler.importing.servers import servers_from
+from sleipnir.scheduler.importing.settings import CONFIG, NewConfig, config_from
+from sleipnir.scheduler.importing.tools import hides_shipped, why_not_taken
 
 T = TypeVar("T")
 
-CONFIG = "config.yaml"
 _OWNER_ONLY = 0o600
 _AGENTS = Path("agents")
+_SKILLS = Path("skills")
 _TOOLS = Path("functions", "tools")
 _UTILS = Path("functions", "utils")
 _MCP_FILE = Path("functions", "mcp.json")
-_LOOKED_AT = frozenset({_AGENTS.name, "functions", CONFIG, _MCP_FILE.name})
+_LOOKED_AT = frozenset({_AGENTS.name, _SKILLS.name, "functions", CONFIG, _MCP_FILE.name})
 _INSTEAD = {
     "roles": "write a normal agent for each, with its text as `instructions`",
     "rags": "rebuild knowledge bases: `sleipnir kb build`",
@@ -93,6 +90,7 @@ class Importer:
     target: Path
     settings: Settings
     _writes: dict[Path, Path | str] = field(default_factory=dict)
+    _left_out: list[Path] = field(default_factory=list)  # tool files in whose place ours are used
 
     def plan(self) -> Takeover:
         """Examine everything without changing anything.
@@ -100,14 +98,16 @@ class Importer:
         Raises:
             ImportRefused: a file of ours is unusable.
         """
-        settings, taken = self._settings()
+        config = self._config()
         servers, theirs = self._servers()
-        secrets = self._secrets()
-        resources = self._resources(replace(self.settings, **taken), theirs)
-        agents = [self._agent(path, resources) for path in _entries(self.source / _AGENTS)]
+        secrets = self._secrets(config.keys)
         tools = [self._tool(path) for path in _entries(self.source / _TOOLS)]
         helpers = [self._tree("helper", path) for path in _entries(self.source / _UTILS)]
-        parts = (*agents, *tools, *helpers, *servers, *settings, *secrets, *self._others())
+        skills = [self._skill(path) for path in _entries(self.source / _SKILLS)]
+        resources = self._resources(config.settings, theirs)
+        agents = [self._agent(path, resources) for path in _entries(self.source / _AGENTS)]
+        code = (*agents, *skills, *tools, *helpers)
+        parts = (*code, *servers, *config.parts, *secrets, *self._others())
         return Takeover(parts, self._writes, self.settings.secrets.file)
 
     def _others(self) -> Iterator[Imported]:
@@ -118,22 +118,18 @@ class Importer:
                 note = _INSTEAD.get(path.name, "it has no counterpart here")
                 yield Imported(kind, path.name, Fate.KEPT, (note,))
 
-    def _settings(self) -> tuple[Sequence[Imported], Mapping[str, Any]]:
-        """Return the settings, and the values of the imported ones."""
-        file = self.source / CONFIG
+    def _config(self) -> NewConfig:
+        nothing = NewConfig((), self.settings, None, {})
+        file, ours = self.source / CONFIG, self.target / CONFIG
         if not file.exists():
-            return (), {}
+            return nothing
         document, findings = read_document(file)
         if document is None:
-            return (_unusable(file.name, findings),), {}
-        text = _read(lambda: text_of(self.target / CONFIG), self.target / CONFIG)
-        ours = _read(lambda: yaml.safe_load(text), self.target / CONFIG) or {}
-        added = settings_from(document, ours, text, self.settings)
-        copied = [part.name for part in added.parts if part.fate is Fate.COPIED]
-        secrets = self.settings.secrets
-        values = {name: secrets.resolve(document.data[name]) for name in copied}
-        taken = {name: checked_setting(name, value, CONFIG) for name, value in values.items()}
-        return self._added(added, self.target / CONFIG), taken
+            return replace(nothing, parts=(_unusable(file.name, findings),))
+        text = _read(lambda: text_of(ours), ours)
+        config = _read(lambda: config_from(document, text, self.settings), ours)
+        self._rewrite(ours, config.text)
+        return config
 
     def _servers(self) -> tuple[Sequence[Imported], McpConfig]:
         """Return the MCP servers, and all those there will be."""
@@ -143,28 +139,32 @@ class Importer:
             raise ImportRefused(str(finding))
         if unusable:
             return (_unusable(_MCP_FILE.name, unusable),), ours
-        added = servers_from(theirs, ours, self.settings.secrets)
+        parts, text = servers_from(theirs, ours, self.settings.secrets)
         place = self.target / _MCP_FILE
         if not place.exists() and (self.target / _MCP_FILE.name).exists():
             place = self.target / _MCP_FILE.name
-        parts = self._added(added, place)
+        self._rewrite(place, text)
         return parts, McpConfig({**theirs.servers, **ours.servers})
 
-    def _secrets(self) -> Sequence[Imported]:
-        file, secrets = self.source / ENV_FILE, self.settings.secrets
+    def _secrets(self, keys: Mapping[str, str]) -> Sequence[Imported]:
+        """Return the keys of their `.env`, and these of model servers."""
+        file, ours = self.source / ENV_FILE, self.settings.secrets.file
+        unreadable: list[Imported] = []
+        variables: Mapping[str, str] = {}
         try:
-            values = read_env_file(file)
+            variables = read_env_file(file)
         except (OSError, UnicodeDecodeError) as error:
             note = f"cannot read {file}: {reason(error)}"
-            return (Imported("file", file.name, Fate.KEPT, (note,)),)
-        text = _read(lambda: text_of(secrets.file), secrets.file)
-        added = _read(lambda: secrets_from(values, text, secrets.names()), secrets.file)
-        return self._added(added, secrets.file)
+            unreadable = [Imported("file", file.name, Fate.KEPT, (note,))]
+        _read(self.settings.secrets.names, ours)
+        parts, text = secrets_from(variables, keys, _read(lambda: text_of(ours), ours))
+        self._rewrite(ours, text)
+        return unreadable + parts
 
-    def _added(self, added: Added, place: Path) -> Sequence[Imported]:
-        if added.text is not None:
-            self._writes[place] = added.text
-        return added.parts
+    def _rewrite(self, file: Path, text: str | None) -> None:
+        """Give a file of ours a new text; None: it stays as it is."""
+        if text is not None:
+            self._writes[file] = text
 
     def _resources(self, settings: Settings, servers: McpConfig) -> Resources:
         """Return the resources that their agents will find after the import."""
@@ -174,6 +174,8 @@ class Importer:
         return replace(
             resources_of(settings, search),
             tool_directories=(self.target / _TOOLS, self.source / _TOOLS, SHIPPED_TOOLS),
+            left_out_tools=tuple(self._left_out),
+            skill_directories=(self.target / _SKILLS, self.source / _SKILLS, SHIPPED_SKILLS),
             mcp_servers=frozenset(servers.servers),
             mcp_aliases=aliases,
             mcp_programs=servers.programs,
@@ -189,31 +191,31 @@ class Importer:
         part = self._tree("agent", path)
         if part.fate is Fate.KEPT:
             return part
-        return replace(part, notes=(*part.notes, *self._differences(path, resources)))
+        check, notes = check_agent(path, resources, self.settings)
+        return replace(part, notes=(*part.notes, *notes), check=check)
 
-    def _differences(self, path: Path, resources: Resources) -> Iterator[str]:
-        """Yield what an agent does not find here as before, with place and remedy."""
+    def _skill(self, path: Path) -> Imported:
+        part = self._tree("skill", path)
+        if part.fate is Fate.KEPT:
+            return part
         try:
-            agent = load_agent(path)
-            findings = validate(agent, resources)
-        except InvalidAgent as error:
-            yield from _told(error.findings, path)
-            return
-        yield from _told(findings, path)
-        dropped = variables_not_passed_on(agent, resources.library(), self.settings)
-        for name, program in sorted(dropped.items()):
-            yield (
-                f"{program}: its variable {name} is not passed on to programs\n"
-                f"  hint: `tool_env: [{name}]` in config.yaml, or a value in the agent's .env"
-            )
+            read_skill(path / SKILL_FILE)
+        except UnusableSkill as error:
+            return replace(part, notes=(*part.notes, f"no agent can load it: {error}"))
+        return part
 
     def _tool(self, path: Path) -> Imported:
+        if path.suffix not in EXTENSIONS or not path.is_file():
+            return self._tree("tool", path)
+        tool = read_tool_file(path, own=False)
+        if why := why_not_taken(tool):
+            self._left_out.append(path)
+            return Imported("tool", path.name, Fate.KEPT, (why,))
         part = self._tree("tool", path)
-        if path.suffix not in EXTENSIONS or not path.is_file() or part.fate is Fate.KEPT:
+        if part.fate is Fate.KEPT:
             return part
-        notes = [*part.notes, *_told(read_tool_file(path, own=False).findings, path.parent)]
-        shipped = {file.stem for file in SHIPPED_TOOLS.iterdir()}
-        if path.stem in shipped:
+        notes = [*part.notes, *described(tool.findings, path.parent)]
+        if hides_shipped(path):
             notes.append(f"it replaces the shipped {path.stem}: remove it to use that")
         return replace(part, notes=tuple(notes))
 
@@ -235,12 +237,6 @@ def _unusable(name: str, findings: Sequence[Finding]) -> Imported:
     hint = "correct it in a copy of the directory, and import that"
     notes = [*map(str, findings), hint]
     return Imported("file", name, Fate.KEPT, tuple(notes))
-
-
-def _told(findings: Sequence[Finding], directory: Path) -> Iterator[str]:
-    """Yield findings with paths relative to a directory."""
-    for finding in folded(findings):
-        yield str(finding).replace(f"{directory}/", "")
 
 
 def _read(reading: Callable[[], T], file: Path) -> T:

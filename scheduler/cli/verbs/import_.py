@@ -50,11 +50,19 @@ def import_(options: Options, directory: Path, dry_run: bool) -> ExitCode:
     except OSError as error:
         raise click.FileError(str(error.filename or target), error.strerror) from error
     if options.json:
-        document = {"target": str(target), "parts": [part.to_json() for part in takeover.parts]}
+        document = {
+            "target": str(target),
+            "parts": [part.to_json() for part in takeover.parts],
+            "agents": _checked(takeover.parts),
+        }
         click.echo(json.dumps(document, ensure_ascii=False))
         return ExitCode.SUCCEEDED
     for line in _lines(takeover.parts):
         click.echo(printable(line))
+    agents = _checked(takeover.parts)
+    if any(agents.values()):
+        counts = (f"{count:,} {check}" for check, count in agents.items())
+        options.say(f"agents: {', '.join(counts)}")
     options.say(_verdict(takeover.parts, source, target, dry_run=dry_run))
     return ExitCode.SUCCEEDED
 
@@ -65,6 +73,12 @@ def _lines(parts: Sequence[Imported]) -> Iterator[str]:
         yield f"{part.kind} {part.name}: {part.fate.value}"
         for note in part.notes:
             yield from (f"  {line}" for line in note.splitlines())
+
+
+def _checked(parts: Sequence[Imported]) -> dict[str, int]:
+    """Return how many agents the validator has no, some or serious objections to."""
+    counts = Counter(part.check for part in parts)
+    return {check.value: counts[check] for check in imported.Readiness}
 
 
 def _verdict(parts: Sequence[Imported], source: Path, target: Path, *, dry_run: bool) -> str:

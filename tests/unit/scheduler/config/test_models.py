@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sleipnir.scheduler.config.checking import as_json
+from sleipnir.scheduler.config.model_keys import ModelKeys
 from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.config.settings import FIELDS, load_settings
 from sleipnir.scheduler.errors import SettingInvalid
@@ -106,3 +107,18 @@ def test_a_key_is_not_shown(config: Path) -> None:
     values = load_settings().values
 
     assert "sk-very" not in str(as_json(values))
+
+
+def test_a_key_without_a_value_concerns_its_provider_alone(config: Path) -> None:
+    config.write_text(
+        "models: {providers: {openai: {api_key: '{{TEAM_KEY}}'}, groq: {api_key: '{{OTHER}}'}}}"
+    )
+    secrets = config.parent / "secrets.yaml"
+    secrets.write_text("OTHER: gsk-123456\n")
+    secrets.chmod(0o600)
+
+    values = load_settings().values
+    keys = ModelKeys(values.models, values.secrets, {})
+
+    assert (keys.find("openai"), keys.missing("openai")) == (None, ("TEAM_KEY",))
+    assert (keys.find("groq"), keys.missing("groq")) == ("gsk-123456", ())
