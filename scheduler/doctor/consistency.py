@@ -14,8 +14,8 @@ from typing import Any
 
 from sleipnir.graphs.document.finding import printable
 from sleipnir.records import dataclass
-from sleipnir.scheduler.doctor.consistency_rules import Violation, violations
 from sleipnir.scheduler.process.periodic import pause
+from sleipnir.scheduler.runs.consistency.rules import Violation, violations
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.runs.model import RunContext
 from sleipnir.scheduler.runs.snapshot import RunSnapshot, Unreadable
@@ -29,7 +29,7 @@ _BEFORE_SECOND_LOOK_S = 0.2
 
 _OF_A_PARTITION = (
     *("timers", "inbox", "bundles", "owner", "swept"),
-    *("batches", "batchends", "tally", "sessions"),
+    *("batches", "batchends", "tally", "sessions", "repairs"),
 )
 # Kinds of run indexes: one per partition, or one per name.
 _INDEXES = ("runs", "childruns", "open", "waiting", "failed", "cancelled", "timed_out")

@@ -67,6 +67,8 @@ Of these the sums over stored root runs, whole numbers; a field that reaches 0 i
     {pNN}:tally                 hash    of ended runs: `<status> <duration> <agent>`, where
                                         duration is a bucket's upper bound in s, 1 to 86400 or
                                         inf; `cost|prompt|completion|cached|unpriced <agent>`
+Of these, without the above:
+    {pNN}:repairs  hash    repair of a stranded run, by its name → how often it was made; stays
 Of these, what model calls used on a day (UTC), as they were made; expires after 35 days:
     {pNN}:spent:<days since 1970>  hash  agent of the root run → sum, as lua/lib/usage.lua says
 Of these, which scheduler owns the partition:

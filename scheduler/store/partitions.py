@@ -62,7 +62,7 @@ class Partitions:
     def find_unfinished(
         self, partition: str, first: int, count: int, limit: int
     ) -> tuple[int, list[str]]:
-        """Return up to `limit` runs of a partition that have not ended, or left something behind.
+        """Return up to `limit` runs of a partition that have not ended, or would never be removed.
 
         Args:
             first: the position among the partition's runs to begin at.

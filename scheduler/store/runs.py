@@ -19,8 +19,8 @@ with lazy_imports():
     from sleipnir.scheduler.runs import events
 
 if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.consistency.rules import Repair
     from sleipnir.scheduler.runs.events import Event, TextStreamed
-    from sleipnir.scheduler.runs.stranded import Repair
     from sleipnir.scheduler.runs.tries import AnotherTry
 
 _LOG_ENTRIES = 1_000
@@ -179,16 +179,18 @@ class Runs:
         return bool(self._store.call("purge_run", run_id, digest).removed)
 
     def repair(
-        self, run_id: str, digest: str, failure: Failure | None, repairs: Iterable[Repair]
+        self, run_id: str, digest: str, repairs: Iterable[Repair], failure: Failure | None
     ) -> bool:
         """Make a stranded run continue, or end it with `failure`; return False if it has changed.
 
         Args:
             digest: of the snapshot on which the repairs were decided.
+            failure: if the repair is to `fail` the run.
         """
-        steps = [text for step in repairs for text in (step.verb, step.visit, step.argument)]
         error = encode(failure.to_json()) if failure else ""
-        return bool(self._store.call("repair_run", run_id, digest, error, *steps).repaired)
+        return bool(
+            self._store.call("repair_run", run_id, digest, error, *sorted(repairs)).repaired
+        )
 
     def narrate(self, run_id: str, event: Event) -> None:
         """Append an event to a run's narration, unless the run was purged meanwhile."""

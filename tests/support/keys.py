@@ -14,7 +14,7 @@ INDEXES = (
     *("batches", "batchtally", "tally"),
 )
 # Without expiry on purpose: indexes shrink with the runs, and bundles are swept with what they
-# name.
+# name. Not the counts of `repairs`: where a test breaks nothing, nothing may be repaired.
 PERMANENT_OF_A_PARTITION = ("timers", "inbox", "bundles", "sessions", "owner", "swept", *INDEXES)
 # The broker's: its queues, and the bindings of its exchanges.
 PERMANENT = (

@@ -12,13 +12,19 @@ from collections.abc import Iterator, Mapping
 from time import monotonic
 from typing import Any
 
-from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.client.limits.commands import LimitCommands
 from sleipnir.scheduler.client.limits.report import Report, report, scope_of
 from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.runs.consistency.rules import REPAIRS
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.keys import QUEUE
 from sleipnir.scheduler.store.machines import Machines, WorkerState
@@ -190,6 +196,11 @@ def _of_engine(state: EngineState) -> Iterator[Metric]:
     yield _gauge("sleipnir_timer_lag_seconds", "How late the most overdue timer is", lag)
     about = "Partitions without a scheduler"
     yield _gauge("sleipnir_partitions_unowned", about, state.unowned)
+    about = "Repairs of stranded runs, each of which is a bug or a damaged database"
+    repairs = CounterMetricFamily("sleipnir_repairs", about, labels=("repair",))
+    for name in REPAIRS:  # all of them: an alert does not see the first count of a new series
+        repairs.add_metric((name,), state.repairs.get(name, 0))
+    yield repairs
     yield _gauge("sleipnir_redis_memory_bytes", "Memory used by Redis", state.memory_bytes)
     about = "Memory limit of Redis; 0: none"
     yield _gauge("sleipnir_redis_memory_limit_bytes", about, state.memory_limit_bytes)

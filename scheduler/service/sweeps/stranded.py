@@ -16,12 +16,13 @@ from sleipnir.scheduler.store.run_store import RunStore
 
 # A command's embedded engine may stop before the first sweep.
 with lazy_imports():
-    from sleipnir.scheduler.runs import snapshot, stranded
+    from sleipnir.scheduler.runs import snapshot
+    from sleipnir.scheduler.runs.consistency import rules
     from sleipnir.scheduler.store import inspection
 
 if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.consistency.rules import Violation
     from sleipnir.scheduler.runs.snapshot import RunSnapshot
-    from sleipnir.scheduler.runs.stranded import Defect
 
 logger = logging.getLogger("sleipnir.scheduler")
 
@@ -36,7 +37,7 @@ _SUSPECTS = 1_000
 class _Suspect:
     """A run that looked stranded in one reading."""
 
-    defects: tuple[Defect, ...]
+    violations: tuple[Violation, ...]
     since_s: float
 
 
@@ -109,30 +110,30 @@ class StrandedSweep:
                     yield run
 
     def _suspect(self, run: RunSnapshot, now_s: float) -> None:
-        found = tuple(stranded.defects(run))
+        found = tuple(rules.repairable(run))
         if found and len(self._suspects) < _SUSPECTS:
             self._suspects[run.run_id] = _Suspect(found, now_s)
 
     def _judge(self, run: RunSnapshot, now_s: float) -> bool:
-        """Repair the defects that a run still has; return False if there is nothing to do yet."""
+        """Repair what is still broken in a run; return False if there is nothing to do yet."""
         before = self._suspects.pop(run.run_id)
-        lasting = [defect for defect in stranded.defects(run) if defect in before.defects]
+        lasting = [each for each in rules.repairable(run) if each in before.violations]
         if not lasting:
             self._suspect(run, now_s)
             return False
-        hopeless = next((defect for defect in lasting if defect.repair is None), None)
+        hopeless = next((each for each in lasting if each.repair == "fail"), None)
         failure = None
         if hopeless is not None:
             message = f"the run could not continue: {hopeless.text}"
             failure = Failure("R023", message, None)
-        repairs = [defect.repair for defect in lasting if defect.repair is not None]
-        if not self._store.runs.repair(run.run_id, run.digest, failure, repairs):
+        repairs = {each.repair for each in lasting if each.repair is not None}
+        if not self._store.runs.repair(run.run_id, run.digest, repairs, failure):
             self._suspects[run.run_id] = before
             return False
         logger.warning(
-            "run %s was stranded, and %s: %s",
+            "run %s was stranded; %s: %s",
             run.run_id,
-            "failed" if failure else "was made to go on" if not run.is_final else "cleaned up",
-            "; ".join(defect.text for defect in lasting),
+            "failed" if failure else "repaired",
+            "; ".join(each.text for each in lasting),
         )
         return True

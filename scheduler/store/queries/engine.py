@@ -19,7 +19,7 @@ from sleipnir.scheduler.store.keys import (
 )
 from sleipnir.scheduler.store.queries.base import Queries
 
-_QUESTIONS_OF_A_PARTITION = 7
+_QUESTIONS_OF_A_PARTITION = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class EngineState:
     oldest_question_s: float | None
     timer_lag_s: float  # by how much the most overdue timer is late
     unowned: int  # partitions that no scheduler owns
+    repairs: Mapping[str, int]  # of stranded runs, by name, since the database was created
     queues: Mapping[str, QueueState]  # by name; empty if the broker is another server
     memory_bytes: int
     memory_limit_bytes: int  # 0: no limit
@@ -68,12 +69,13 @@ class EngineQueries(Queries):
                 pipe.zrange(f"{partition}:inbox", 0, 0, withscores=True)
                 pipe.zrange(f"{partition}:timers", 0, 0, withscores=True)
                 pipe.exists(f"{partition}:owner")
+                pipe.hgetall(f"{partition}:repairs")
             pipe.info("memory")
             *answers, memory = pipe.execute()
         tallies, *columns = (
             answers[first::_QUESTIONS_OF_A_PARTITION] for first in range(_QUESTIONS_OF_A_PARTITION)
         )
-        opened, waiting, asked, oldest, timers, owners = columns
+        opened, waiting, asked, oldest, timers, owners, repairs = columns
         now_ms = self.now_ms()
         asked_at = [score for found in oldest for _, score in found]
         due = [score for found in timers for _, score in found]
@@ -85,6 +87,7 @@ class EngineQueries(Queries):
             oldest_question_s=(now_ms - min(asked_at)) / 1000 if asked_at else None,
             timer_lag_s=max(0.0, (now_ms - min(due)) / 1000) if due else 0.0,
             unowned=owners.count(0),
+            repairs=_sums(repairs),
             queues=self.queues(machines, now_ms) if is_broker else {},
             memory_bytes=memory["used_memory"],
             memory_limit_bytes=memory["maxmemory"],

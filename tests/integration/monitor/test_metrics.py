@@ -197,7 +197,8 @@ def test_dashboard_and_alerts_ask_for_figures_that_there_are(engine: Engine) -> 
     metrics = EngineMetrics(engine.store, engine.store.settings)
     LimitCommands(engine.store).pause("openai", "for a test")
     own = SelfMetrics(lambda: 0)
-    emitted = {family.name for family in (*metrics.collect(), *own.collect())}
+    families = (*metrics.collect(), *own.collect())
+    emitted = {name for each in families for name in (each.name, f"{each.name}_total")}
 
     asked = {
         name.removesuffix("_bucket")

@@ -16,13 +16,13 @@ from sleipnir.scheduler.errors import TransitionBroken
 from sleipnir.scheduler.limits.records import Grant, ProviderFailure, Used
 from sleipnir.scheduler.limits.rules import Budget, Limit
 from sleipnir.scheduler.process.backoff import PROVIDER
+from sleipnir.scheduler.runs.consistency.rules import REPAIRS, Repair, repairable
 from sleipnir.scheduler.runs.conversation.messages import Letter
 from sleipnir.scheduler.runs.events import QuestionAnswered, RunRetried
 from sleipnir.scheduler.runs.failures import of_node
 from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.runs.model import Failure, Lease, NewFork, RunContext, Usage, Wait
 from sleipnir.scheduler.runs.plan import Branch, Plan
-from sleipnir.scheduler.runs.stranded import defects
 from sleipnir.scheduler.runs.tries import AnotherTry, Beginning, OtherAgent
 from sleipnir.scheduler.store import scripts
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
@@ -273,19 +273,13 @@ def resumed_and_held_back(engine: Engine) -> None:
     engine.store.parking.answer(RUN, "2/a", "yes")
 
 
-def mend(engine: Engine, verb: str | None) -> None:
-    """What the sweep does that looks for stranded runs, at its second look.
-
-    Args:
-        verb: one of the repairs that there must be; None: the run can only be failed.
-    """
-    run_id = CHILD if verb == "cancel" else RUN
+def mend(engine: Engine, repair: Repair) -> None:
+    """What the sweep does that looks for stranded runs, at its second look."""
+    run_id = CHILD if repair == "cancel" else RUN
     run = look_at(engine, run_id)
-    repairs = [defect.repair for defect in defects(run)]
-    failure = Failure("R023", "it could not go on", None) if None in repairs else None
-    known = [repair for repair in repairs if repair is not None]
-    assert verb in {None if repair is None else repair.verb for repair in repairs}
-    assert engine.store.runs.repair(run_id, run.digest, failure, known)
+    assert repair in {each.repair for each in repairable(run)}
+    failure = Failure("R023", "it could not go on", None) if repair == "fail" else None
+    assert engine.store.runs.repair(run_id, run.digest, [repair], failure)
 
 
 def call(name: str, *arguments: str | int) -> Action:
@@ -517,39 +511,19 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
 }
 
 # What runs can lack, by what repair_run does about it.
-BREAKAGES = {
-    "watch": broken("ZREM|{{p01}}:timers|visit {run} 2/e"),
-    "watch_wait": broken("ZREM|{{p01}}:timers|wait {run} 2/b child"),
-    "watch_deadline": broken("ZREM|{{p01}}:timers|deadline {run}"),
-    "list": broken("ZREM|{{p01}}:inbox|{run} 2/a"),
-    "ask_again": broken("HDEL|{{p01}}:questions:{run}|2/a"),
-    "withdraw": broken("HSET|{{p01}}:questions:{run}|2/d|x"),
-    "collect": broken(
-        "HDEL|{{p01}}:visits:{run}|2/c/0|2/c/1",
-        "HDEL|{{p01}}:map:{run} 2/c|item:0|item:1|item:2",
-        "HSET|{{p01}}:map:{run} 2/c|next|3|result:0|1|result:1|2|result:2|3",
-    ),
-    "invoke": broken("HDEL|{{p01}}:visits:{run}|2/c/0|2/c/1"),
-    "recount": broken("HSET|{{p01}}:map:{run} 2/c|inflight|3"),
-    "tell_parent": broken("HSET|{{p01}}:run:{child}|status|succeeded|output|ok"),
-    "drop": broken("HSET|{{p01}}:visits:{run}|1/a|ready - 0 1 0 0 0 "),
-    "restage": broken(
-        "HSET|{{p01}}:staged:{run}|b|{{}}", "DEL|{{p01}}:visits:{run}", prepare=last_of_two
-    ),
-    "requeue": broken("DEL|{{p01}}:pending:{run}", prepare=resumed_and_held_back),
-    "release": broken(
-        "HDEL|{{p01}}:visits:{run}|2/b",
-        "ZREM|{{p01}}:timers|visit {run} 2/b",
-        "RPUSH|{{p01}}:pending:{run}|2/b",
-        prepare=held_back,
-    ),
-    "clear": broken("HSET|{{p01}}:run:{run}|status|failed|error||output||ended|1"),
-    "forget": broken("ZREM|{{p01}}:timers|expiry {run} " + DIGEST, prepare=ended),
+BREAKAGES: dict[Repair, Action] = {
+    "set_timers": broken("ZREM|{{p01}}:timers|visit {run} 2/e|wait {run} 2/b child|deadline {run}"),
+    "list_questions": broken("ZREM|{{p01}}:inbox|{run} 2/a"),
+    "close_waits": broken("HSET|{{p01}}:run:{child}|status|succeeded|output|ok"),
     "cancel": broken("HSET|{{p01}}:run:{run}|status|failed|error||output||ended|1"),
+    "fail": broken("DEL|{{p01}}:visits:{run}"),
 }
 TRANSITIONS |= {
-    "repair_run that fails it": (broken("DEL|{{p01}}:visits:{run}"), partial(mend, verb=None)),
-    **{f"repair_run: {verb}": (it, partial(mend, verb=verb)) for verb, it in BREAKAGES.items()},
+    **{f"repair_run: {name}": (it, partial(mend, repair=name)) for name, it in BREAKAGES.items()},
+    "repair_run: an ended run": (
+        broken("ZREM|{{p01}}:timers|expiry {run} " + DIGEST, prepare=ended),
+        partial(mend, repair="set_timers"),
+    ),
 }
 
 # How a script writes; see scheduler/store/lua/lib/atomic.lua.
@@ -598,7 +572,7 @@ def test_every_repair_is_made_to_fail() -> None:
     source = scripts.source_of("repair_run")
     table = source.split("REPAIRS = {")[1].split("\n}")[0]
 
-    assert set(re.findall(r"^  (\w+) = ", table, re.M)) == BREAKAGES.keys()
+    assert set(re.findall(r"^  (\w+) = ", table, re.M)) == BREAKAGES.keys() == set(REPAIRS)
 
 
 def test_a_run_whose_commit_fails_ends_at_once(engine: Engine) -> None:

@@ -48,7 +48,7 @@ BREAKAGES = {
     "DEL {p}:map:{run} 2/each": "stuck",
     "DEL {p}:run:{child}": "stuck",
     "DEL {p}:visits:{run}": "stuck",
-    "HDEL {p}:visits:{run}|2/s": "frontier",
+    "HDEL {p}:visits:{run}|2/s": "stuck",
     "RPUSH {p}:pending:{run}|2/s": "frontier",
     "HSET {p}:staged:{run}|s|x": "frontier",
     "ZADD {p}:timers|1|visit {asker} 1/q": "indexes",

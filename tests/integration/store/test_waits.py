@@ -24,8 +24,8 @@ from hypothesis.stateful import (
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.scheduler.doctor.consistency_rules import violations
 from sleipnir.scheduler.errors import NotWaiting, RunClosed, StaleVisit
+from sleipnir.scheduler.runs.consistency.rules import violations
 from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.runs.model import Failure, Lease, NewRun, Wait, WaitKind, WaitMode
 from sleipnir.scheduler.runs.plan import Plan

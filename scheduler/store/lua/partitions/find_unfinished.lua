@@ -1,4 +1,4 @@
--- Return some of a partition's runs that have not ended, or have left something behind.
+-- Return some of a partition's runs that have not ended, or would never be removed.
 -- KEYS partition
 -- ARGV first count limit
 -- first: position among the partition's runs, children last, to begin at
@@ -17,11 +17,8 @@ end
 local found = {}
 for position, run_id in ipairs(runs) do
   local status, digest = unpack(redis.call('HMGET', key('run', run_id), 'status', 'digest'))
-  local over = is_over(status)
-  if status and not over
-    or over and redis.call('EXISTS', key('visits', run_id), key('questions', run_id),
-      key('pending', run_id)) > 0
-    or status and not redis.call('ZSCORE', timers, timer('expiry', run_id, digest)) then
+  local will_go = FINAL[status] and redis.call('ZSCORE', timers, timer('expiry', run_id, digest))
+  if status and not will_go then
     found[#found + 1] = run_id
     if #found == tonumber(limit) then return {'OK', {}, first + position, found} end
   end
