@@ -506,6 +506,8 @@ class Graph(SkillFields, ReservedFields):
     """Global tool files whose functions llm nodes may list."""
     mcp_servers: list[str] = field(default_factory=list)
     """MCP servers whose functions llm nodes may list."""
+    max_agent_depth: field_types.NotNegativeInt | None = None
+    """How deeply its agents may be nested; a submitted run has depth 0. Default: the engine's."""
     conversation_starters: list[str] = field(default_factory=list)
     """Suggested prompts."""
     variables: list[field_types.Variable] = field(default_factory=list)

@@ -79,6 +79,7 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     ignored.no_reserved_fields,
     ignored.efforts_reach_models_that_reason,
     ignored.agent_nodes_bring_no_tools,
+    agents.agents_may_start,
 )
 
 # Those that also apply to what a `config.yaml` has.

@@ -1,4 +1,4 @@
-"""Rules about agents that agent nodes run: E204, E205, W017."""
+"""Rules about agents that agent nodes run: E204, E205, W017, W036."""
 
 from __future__ import annotations
 
@@ -32,6 +32,12 @@ def children_can_start(context: Context) -> Iterator[Finding]:
                 yield context.finding("W017", message, "nodes", node_id, "agent")
         else:
             yield from _unreadable(context, name, directory, node_ids)
+
+
+def agents_may_start(context: Context) -> Iterator[Finding]:
+    """W036: the graph forbids what its agent nodes do."""
+    if context.graph.max_agent_depth == 0 and context.graph.may_spawn_agents:
+        yield context.finding("W036", "'max_agent_depth: 0' lets no agent start", "max_agent_depth")
 
 
 def _unknown(context: Context, error: AgentNotFound, node_ids: list[str]) -> Iterator[Finding]:

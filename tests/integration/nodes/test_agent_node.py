@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.runs.model import Failure, Lease, Status, Usage
@@ -176,6 +178,24 @@ def test_children_nest_no_deeper_than_the_limit(engine: Engine) -> None:
         depths.append(children[0].context.depth)
     assert depths == [1, 2]
     assert engine.failure(run_id).code == "R017"
+
+
+@pytest.mark.parametrize(("own", "setting", "reached"), [(1, 3, 1), (3, 1, 3), (0, 3, 0)])
+def test_a_graph_says_itself_how_deep_its_children_nest(
+    engine: Engine, own: int, setting: int, reached: int
+) -> None:
+    engine.configure(max_agent_depth=setting)
+    itself = PARENT.replace("agent: helper", "agent: tested").replace("do {{what}}", "again")
+    run_id = engine.submit(f"max_agent_depth: {own}\n{itself}")
+
+    engine.drive()
+
+    for _ in range(reached):
+        (child,) = engine.queries.children(run_id)
+        run_id = child.run_id
+    assert engine.queries.children(run_id) == []
+    assert engine.failure(run_id).code == "R017"
+    assert f"the limit is {own}" in engine.failure(run_id).message
 
 
 def test_cancelling_the_parent_cancels_the_child(engine: Engine) -> None:

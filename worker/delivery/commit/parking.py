@@ -111,9 +111,9 @@ def _child(delivery: Delivery, spawned: Spawned) -> NewRun:
     services, context = delivery.services, delivery.begun.context
     if spawned.own is not None:
         return _own_child(delivery, spawned.agent, spawned.own)
-    digest = submit.child_digest(
-        context, delivery.visit.agent.digest, spawned.agent, services.settings.max_agent_depth
-    )
+    own_depth = delivery.visit.graph.max_agent_depth
+    deepest = services.settings.max_agent_depth if own_depth is None else own_depth
+    digest = submit.child_digest(context, delivery.visit.agent.digest, spawned.agent, deepest)
     return submit.child_run(
         services.agents.get(digest).graph,
         digest,
