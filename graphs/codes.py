@@ -272,7 +272,8 @@ CODES: Mapping[str, Mapping[str, Code]] = {
         "W012": Code("`tools` on an `agent` node", "the other agent has its own"),
         "W013": Code("`name` is not the directory's name", "the directory's name is used"),
         "W017": Code("an agent runs itself", "`max_agent_depth` limits that"),
-        "W036": Code("`max_agent_depth: 0` in a graph that starts agents", "raise it, or remove it"),
+        "W035": Code("`spawnable_agents` names an agent that is not found", "correct the name"),
+        "W036": Code("`max_agent_depth: 0` in a graph that starts agents", "raise or remove it"),
         "W021": Code(
             "an MCP server is not configured, its program is not on this machine's PATH, or "
             "it does not answer",

@@ -61,6 +61,8 @@ class NormalAgent(SkillFields):
     can_spawn_agents: bool = False
     max_concurrent_agents: field_types.PositiveInt = 4
     max_agent_depth: field_types.NotNegativeInt = 3
+    # Names of those that its model may start; None: all that are found.
+    spawnable_agents: list[str] | None = None
     inject_spawn_instructions: bool = True
 
     # None: the agent's own model.
@@ -74,7 +76,6 @@ class NormalAgent(SkillFields):
 
     # Fields of a newer dialect: accepted without effect (W011).
     reasoning_effort: Any = None
-    spawnable_agents: Any = None
     max_tool_result_chars: Any = None
     compression_keep_last: Any = None
     max_concurrent_jobs: Any = None
@@ -90,7 +91,6 @@ class NormalAgent(SkillFields):
 # Fields without effect, and what to do in their place if there is something.
 WITHOUT_EFFECT: Mapping[str, str | None] = {
     "reasoning_effort": None,
-    "spawnable_agents": None,
     "max_tool_result_chars": None,
     "compression_keep_last": None,
     "max_concurrent_jobs": None,

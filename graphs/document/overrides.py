@@ -88,4 +88,5 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
     "INSTRUCTIONS": str,
     "GLOBAL_TOOLS": _names,
     "MCP_SERVERS": _names,
+    "SPAWNABLE_AGENTS": _names,
 }

@@ -92,6 +92,7 @@ RULES_OF_NORMAL: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     keys.variables_can_be_told_apart,
     skills.skills_can_be_loaded,
     skills.skill_fields_have_effect,
+    agents.spawnable_agents_exist,
 )
 
 

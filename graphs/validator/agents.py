@@ -1,15 +1,15 @@
-"""Rules about agents that agent nodes run: E204, E205, W017, W036."""
+"""Rules about agents that agent nodes run and models start: E204, E205, W017, W035, W036."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.finding import Finding, printable
 from sleipnir.graphs.document.loader import load_agent
 from sleipnir.graphs.errors import AgentNotFound, InvalidAgent
 from sleipnir.graphs.schema import AgentNode
-from sleipnir.graphs.validator.context import Context
+from sleipnir.graphs.validator.context import Context, near_names
 
 
 def children_can_start(context: Context) -> Iterator[Finding]:
@@ -38,6 +38,19 @@ def agents_may_start(context: Context) -> Iterator[Finding]:
     """W036: the graph forbids what its agent nodes do."""
     if context.graph.max_agent_depth == 0 and context.graph.may_spawn_agents:
         yield context.finding("W036", "'max_agent_depth: 0' lets no agent start", "max_agent_depth")
+
+
+def spawnable_agents_exist(context: Context) -> Iterator[Finding]:
+    """W035: a model cannot start an agent that is not found."""
+    normal, search = context.agent.normal, context.resources.search
+    named = (normal.spawnable_agents if normal is not None else None) or ()
+    known = search.names(context.agent.directory) if named else {}
+    hints = near_names([name for name in named if name not in known], known)
+    for index, name in enumerate(named):
+        if name not in known:
+            message = f"spawnable_agents: no agent named '{printable(name)}'"
+            path = ("spawnable_agents", index)
+            yield context.finding("W035", message, *path, hint=hints.get(name))
 
 
 def _unknown(context: Context, error: AgentNotFound, node_ids: list[str]) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -126,8 +126,9 @@ class Preparation:
         self._descriptions: dict[str, str] = {}  # by agent
         self._children = ChildAgents()
         self._converses = False
-        # Those that start agents named by their models: their directories, by digest.
-        self._supervisors: dict[str, Path] = {}
+        # Those that start agents named by their models, by digest: their directories, and the
+        # names that they may use (None: any).
+        self._supervisors: dict[str, tuple[Path, Collection[str] | None]] = {}
         self._unbuilt: list[UnbuiltBase] = []
         self._built: list[BuiltBase] = []
         self._left_out: list[Finding] = []
@@ -194,7 +195,8 @@ class Preparation:
             self._descriptions[agent.name] = agent.runnable.description
         self._converses = self._converses or agent.normal is not None
         if agent.normal is not None and agent.normal.can_spawn_agents:
-            self._supervisors[bundle.digest] = agent.directory
+            permitted = agent.normal.spawnable_agents
+            self._supervisors[bundle.digest] = agent.directory, permitted
         if agent.graph is not None:
             for _, node in agent.graph.nodes_of(AgentNode):
                 self._pack_spawned(node.agent, agent.directory, bundle.digest)
@@ -249,7 +251,7 @@ class Preparation:
             self._left_out.append(Finding("W607", message, file=str(child.directory)))
 
     def _pack_named(self) -> None:
-        """Pack every agent that a model may name: all that its agent can find.
+        """Pack every agent that a model may name.
 
         Raises:
             SubmissionRefused: there are too many, or they are too large.
@@ -262,7 +264,10 @@ class Preparation:
         while left := self._supervisors.keys() - done:
             digest = min(left)
             done.add(digest)
-            for name, directory in self._search.names(self._supervisors[digest]).items():
+            parent, permitted = self._supervisors[digest]
+            for name, directory in self._search.names(parent).items():
+                if permitted is not None and name not in permitted:
+                    continue
                 self._pack_child(name, directory, digest)
                 if len(self._digests) > most or sum(self._sizes.values()) > most_bytes:
                     raise self._too_many(most, most_bytes)

@@ -57,6 +57,9 @@ class SpawnedAgents:
                 once.
         """
         self.lacks_place = False
+        forbidden = self.forbidden(agent)
+        if forbidden is not None:
+            return forbidden
         unknown = self._unknown(agent)
         if unknown is not None:
             return {"tool_call_error": unknown}
@@ -92,6 +95,14 @@ class SpawnedAgents:
             "agent": agent,
             "message": "It works on its own. Collect it when you need its result.",
         }
+
+    def forbidden(self, agent: str) -> dict[str, Any] | None:
+        """Return the refusal of an agent that this one may not start; None if it may."""
+        permitted = self._visit.node.config.spawnable_agents
+        if permitted is None or agent in permitted:
+            return None
+        others = f"you may start {listing(permitted)}" if permitted else "you may start none"
+        return _refused(f"'{agent}' is not among your spawnable_agents; {others}")
 
     def has_spawned(self, agent: str, prompt: str, key: str, result: Any) -> None:
         """Add to the roster what an earlier try of this turn has spawned, given its result."""

@@ -51,12 +51,21 @@ def lasting_instructions(visit: Visit[TurnNode], transcript: Transcript) -> dict
 
 def _values(visit: Visit[TurnNode], toolset: Toolset) -> dict[str, str]:
     return {
-        AGENTS_FACT: "",
         **visit.context.facts,
+        AGENTS_FACT: "\n".join(_startable(visit)),
         "__cwd__": str(visit.workdir()),
         "__tools__": "\n".join(_listed(toolset)),
         **visit.context.variables,
     }
+
+
+def _startable(visit: Visit[TurnNode]) -> Iterable[str]:
+    """Yield the line of each agent that this one may start."""
+    permitted = visit.node.config.spawnable_agents
+    for line in visit.context.facts.get(AGENTS_FACT, "").splitlines():
+        name = line.removeprefix("- ").partition(": ")[0]
+        if permitted is None or name in permitted:
+            yield line
 
 
 def _listed(toolset: Toolset) -> Iterable[str]:

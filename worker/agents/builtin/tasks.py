@@ -57,6 +57,8 @@ class _Acts:
         agent, prompt = given.get("agent"), given.get("prompt")
         if agent is not None and prompt is None:
             return Completed({"tool_call_error": f"{CREATE}: 'agent' needs a 'prompt'"})
+        if agent is not None and (forbidden := self.dispatcher.children.forbidden(agent)):
+            return Completed(forbidden)
         number = len(self.notebook.tasks.tasks) + 1
         task = Task(number, given["subject"], given.get("description"), agent=agent, prompt=prompt)
         try:
