@@ -24,7 +24,7 @@ def run_nothing(visit: Visit[ScriptNode]) -> Outcome:
     """Write one small value and go on."""
     if pause_ms := PAUSES_MS.get(visit.node.script):
         pause(pause_ms / 1000)
-    return Wrote({"output": visit.item_index}, visit.node.targets)
+    return Wrote({"output": visit.item_index})
 
 
 _QUESTION = ("user__ask", {"question": "Which one?", "options": ["This one.", "That one."]})

@@ -40,7 +40,7 @@ def run_agent(visit: Visit[AgentNode]) -> Outcome:
             return Deferred(wait.delay_s, wait.reason, wait.for_person)
         writes, warnings = merged_reply(visit, output)
     update_state(visit, writes, {"output": output})
-    return Wrote(writes, node.targets, output, usage=usage, warnings=warnings)
+    return Wrote(writes, output=output, usage=usage, warnings=warnings)
 
 
 def _extracted(visit: Visit[AgentNode], schema: dict[str, Any], text: str) -> tuple[Any, Usage]:

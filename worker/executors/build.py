@@ -22,4 +22,4 @@ def run_build(visit: Visit[BuildNode]) -> Outcome:
         return deferred_by(visit, wait)
     except KnowledgeFailed as error:
         raise NodeFailed("R020", visit.mask(str(error))) from error
-    return Wrote(dict(done.writes), done.targets or visit.node.targets, done.output)
+    return Wrote(dict(done.writes), done.targets or None, done.output)

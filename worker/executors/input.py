@@ -36,7 +36,7 @@ def run_input(visit: Visit[InputNode]) -> Outcome:
         )
     writes: dict[str, Any] = {}
     update_state(visit, writes, {"input": text})
-    return Wrote(writes, node.targets)
+    return Wrote(writes)
 
 
 def _condition(visit: Visit[InputNode]) -> Condition:

@@ -78,7 +78,7 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
     writes, left_out = ({}, ()) if node.output_schema is None else merged_reply(visit, output)
     update_state(visit, writes, {"output": output})
     warnings = (*toolset.warnings, *calls.warnings, *left_out)
-    return Wrote(writes, node.targets, output, usage=calls.usage, warnings=warnings)
+    return Wrote(writes, output=output, usage=calls.usage, warnings=warnings)
 
 
 def _output(visit: Visit[LlmNode], calls: ModelCalls, toolset: Toolset, skills: Skills) -> Any:
@@ -159,10 +159,10 @@ def _may_try_again(visit: Visit[LlmNode], failure: _LlmFailed) -> bool:
 def _tolerated(visit: Visit[LlmNode], calls: ModelCalls, reason: str) -> Wrote:
     node = visit.node
     reason = visit.mask(reason)
-    targets = (node.fallback,) if node.fallback else node.targets
-    if not targets or (node.fallback is None and visit.is_strict):
+    if node.fallback is None and (visit.is_strict or not node.targets):
         raise NodeFailed("R014", reason, calls.usage)
     output = f"LLM node failed: {reason}"
     writes: dict[str, Any] = {}
     update_state(visit, writes, {"output": output})
+    targets = (node.fallback,) if node.fallback else None
     return Wrote(writes, targets, output, failure=reason, usage=calls.usage)

@@ -30,7 +30,7 @@ def run_map(visit: Visit[MapNode]) -> Outcome:
         raise NodeFailed("R003", f"map '{visit.node_id}': no usable branch '{node.branch}'")
     items = _items(visit)
     if not items:
-        return Wrote({node.collect_into: []}, node.targets)
+        return Wrote({node.collect_into: []})
     return Mapped(items, node.max_concurrency or visit.graph.settings.max_concurrency)
 
 
@@ -77,7 +77,6 @@ def _collect(visit: Visit[MapNode], fields: dict[str, str]) -> Wrote:
     warnings = (_failed_items(visit.node_id, count),) if count else ()
     return Wrote(
         {node.collect_into: results},
-        node.targets,
         failed_items=tuple(failed),
         failed_count=count,
         warnings=warnings,

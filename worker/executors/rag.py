@@ -27,4 +27,4 @@ def run_rag(visit: Visit[RagNode]) -> Outcome:
         return outcome_without(visit, where, failure)
     writes: dict[str, object] = {}
     update_state(visit, writes, {"output": found.output})
-    return Wrote(writes, node.targets, found.output, warnings=found.warnings)
+    return Wrote(writes, output=found.output, warnings=found.warnings)

@@ -76,10 +76,11 @@ def run_script(visit: Visit[ScriptNode]) -> Outcome:
     if visit.item_index is not None:
         warnings = (f"'{visit.node_id}' is a map's branch; its _next is ignored",) if target else ()
         return Wrote(writes, warnings=warnings)
-    targets = (target,) if target is not None else node.targets
-    if not targets:
+    if target is not None:
+        return Wrote(writes, (target,))
+    if not node.targets:
         raise NodeFailed("R002", f"script '{visit.node_id}' gave no _next and has no 'next'")
-    return Wrote(writes, targets)
+    return Wrote(writes)
 
 
 def _run(visit: Visit[ScriptNode]) -> Finished:
@@ -178,11 +179,11 @@ def _tolerated(visit: Visit[ScriptNode], failure: ScriptFailed) -> Wrote:
         raise NodeFailed("R013", shown)
     if node.fallback is None and visit.is_strict:
         raise NodeFailed("R013", f"script '{visit.node_id}' failed: {shown}")
-    targets = (node.fallback,) if node.fallback else node.targets
-    if not targets:
+    if node.fallback is None and not node.targets:
         raise NodeFailed(
             "R013", f"script '{visit.node_id}' failed and has neither fallback nor next: {shown}"
         )
+    targets = (node.fallback,) if node.fallback else None
     return Wrote({"error": f"Script node failed: {failure}"}, targets, failure=shown)
 
 

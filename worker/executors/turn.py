@@ -81,7 +81,7 @@ def run_turn(visit: Visit[TurnNode]) -> Outcome:
             finish_last = partial(_told, visit, notebook, calls)
             added += _carried_out(visit, calls, toolset, before, reply, finish_last)
             writes = _writes(visit, added, notebook)
-            outcome = Wrote(writes, visit.node.targets, usage=calls.usage)
+            outcome = Wrote(writes, usage=calls.usage)
     except ModelCallFailed as error:
         return _after_failure(visit, calls, error)
     except Parked as parked:
@@ -242,7 +242,7 @@ def _go_on(
     writes = _writes(visit, added, notebook) | compressed.writes
     said = [*writes[turn_key(visit.step)], {"role": "user", "content": message}]
     writes[turn_key(visit.step)] = said
-    return Wrote(writes, visit.node.targets, usage=calls.usage, warnings=compressed.warnings)
+    return Wrote(writes, usage=calls.usage, warnings=compressed.warnings)
 
 
 def _texts(visit: Visit[TurnNode], messages: Sequence[Message], output: str) -> dict[str, str]:

@@ -38,7 +38,7 @@ class Wrote:
     """The node is done: what it wrote, and where the run goes next."""
 
     writes: dict[str, Any]
-    targets: tuple[str, ...] = ()
+    targets: tuple[str, ...] | None = None  # None: where its `next` leads, if anywhere
     # The node's output value (`{{output}}`), which a map collects from its branch.
     output: Any = NOTHING
     # The reason of a tolerated failure; the visit still commits and routes.

@@ -49,9 +49,8 @@ def branch_of(delivery: Delivery, outcome: Wrote | Ended | Failed) -> Branch:
         timing["handled"] = True
     elif failures:
         timing["failed"] = failures.failed
-    return Branch(
-        writes, outcome.targets, tolerated=outcome.failure, failures=failures, timing=timing
-    )
+    targets = delivery.visit.node.targets if outcome.targets is None else outcome.targets
+    return Branch(writes, targets, tolerated=outcome.failure, failures=failures, timing=timing)
 
 
 def _failures(visit: Visit[Any], outcome: Wrote) -> StepFailures:

@@ -67,7 +67,7 @@ def test_the_answer_is_the_output_and_the_route_is_next(server: ModelServer) -> 
     asking = visit({})
     outcome = run_llm(asking)
 
-    assert outcome == Wrote({}, ("done",), "hello")
+    assert outcome == Wrote({}, output="hello")
     assert asking.services.conversation.recorded_usage == Usage(10, 5, None)
 
 
@@ -249,7 +249,7 @@ def test_a_failure_without_fallback_goes_to_next(server: ModelServer) -> None:
     outcome = run_llm(visit({"next": ["a", "b"]}))
 
     assert isinstance(outcome, Wrote)
-    assert outcome.targets == ("a", "b")
+    assert outcome.targets is None
 
 
 @pytest.mark.parametrize("index", [None, 3], ids=["node", "map invocation"])
@@ -265,7 +265,7 @@ def test_a_map_invocation_answers_without_a_route(server: ModelServer) -> None:
 
     outcome = run_llm(visit({"prompt": "{{item}}", "next": None}, {"item": 1}, item_index=0))
 
-    assert outcome == Wrote({}, (), "one")
+    assert outcome == Wrote({}, output="one")
 
 
 @pytest.mark.parametrize(
