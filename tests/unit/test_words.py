@@ -77,7 +77,7 @@ RETIRED_NAMES = {
     "LOST_IN_COMPANY": "ISOLATED_AFTER_LOSSES",
     "LimitBook": "RateLimiter",
     "McpOffer": "ResolvedTools",
-    "Offer": "ResolvedTool",
+    "Offer": "OfferedFunction",
     "Patience": "RetryWhileUnavailable",
     "Speech": "TokenStream",
     "Standing": "RunSummary",

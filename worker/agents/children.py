@@ -22,49 +22,67 @@ from sleipnir.graphs.state import encode
 from sleipnir.scheduler.errors import IdTaken, SubmissionRefused
 from sleipnir.scheduler.runs.child_agents import meaning, names_in
 from sleipnir.scheduler.runs.conversation.escalation import Escalation
-from sleipnir.scheduler.runs.conversation.notebook import Notebook
-from sleipnir.scheduler.runs.conversation.roster import Member, handle
+from sleipnir.scheduler.runs.conversation.roster import Member, Roster, handle
 from sleipnir.scheduler.runs.events import ChildrenDropped
 from sleipnir.scheduler.runs.model import FINAL, NO_USAGE, Usage
 from sleipnir.scheduler.runs.submit import NestedTooDeep
 from sleipnir.worker.agents.texts import pending, shortening
+from sleipnir.worker.conversation.function_kinds import (
+    CallRefused,
+    CallResult,
+    call_error,
+    refusal,
+)
 from sleipnir.worker.llm.calls import ModelCalls, require_whole_answer
 from sleipnir.worker.llm.client import ModelCallFailed
 from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.outcome import ChildEnd
 from sleipnir.worker.visit.services import SpawnOrder
 
 MOST_REMINDERS = 3
+# Ids for a child, of which one is free: they differ in eight hexadecimal digits.
+_MOST_TRIES = 100
 # How much of a child's output the parent's conversation takes; no model's context holds more.
 MOST_CHARACTERS = 1_000_000
 
 
-class SpawnedAgents:
-    """What one turn does about its run's children; the roster is in the notebook."""
+class TooManyAlive(CallRefused):
+    """As many children are alive as may be."""
 
-    def __init__(self, visit: Visit[TurnNode], notebook: Notebook, calls: ModelCalls) -> None:
+    def __init__(self, alive: int, most: int) -> None:
+        super().__init__(
+            refusal(
+                f"{alive} of your agents are alive; the limit is {most} (max_concurrent_agents): "
+                "collect or cancel one first"
+            ).value
+        )
+
+
+class SpawnedAgents:
+    """What one turn does about its run's children; the roster has those that its model knows of."""
+
+    def __init__(self, visit: Visit[TurnNode], calls: ModelCalls) -> None:
         self._visit = visit
         self._calls = calls
-        self._notebook = notebook
         self._children = visit.services.children
-        self._collecting: set[str] = set()
-        self.lacks_place = False  # whether the latest start was refused because too many are alive
+        self._awaited: set[str] = set()  # by calls of this turn
 
-    def spawn(self, agent: str, prompt: str, key: str) -> dict[str, Any]:
+    def spawn(self, roster: Roster, agent: str, prompt: str, key: str) -> dict[str, Any]:
         """Start a child and return the result for the model.
 
         Args:
             key: the same for every try of this call and for nothing else, so that the child starts
                 once.
+
+        Raises:
+            CallRefused: it cannot start; `TooManyAlive` if others must end first.
         """
-        self.lacks_place = False
-        forbidden = self.forbidden(agent)
-        if forbidden is not None:
-            return forbidden
+        self.require_permitted(agent)
         unknown = self._unknown(agent)
         if unknown is not None:
-            return {"tool_call_error": unknown}
+            raise call_error(unknown)
         config, context = self._visit.node.config, self._visit.context
-        for run_id in self._ids(agent, prompt, key):
+        for run_id in self._ids(roster, agent, prompt, key):
             order = SpawnOrder(
                 run_id,
                 agent,
@@ -78,17 +96,12 @@ class SpawnedAgents:
             except IdTaken:
                 continue
             except NestedTooDeep as error:
-                return _refused(str(error))
+                raise refusal(str(error)) from None
             except (SubmissionRefused, BundleError) as error:
-                return {"tool_call_error": f"agent '{agent}' cannot start: {error}"}
+                raise call_error(f"agent '{agent}' cannot start: {error}") from None
             break
-        self.lacks_place = alive is not None
-        if self.lacks_place:
-            return _refused(
-                f"{alive} of your agents are alive; the limit is {config.max_concurrent_agents} "
-                "(max_concurrent_agents): collect or cancel one first"
-            )
-        self._notebook.roster = self._notebook.roster.joined_by(agent, run_id)
+        if alive is not None:
+            raise TooManyAlive(alive, config.max_concurrent_agents)
         return {
             "status": "ok",
             "id": handle(agent, run_id),
@@ -96,24 +109,24 @@ class SpawnedAgents:
             "message": "It works on its own. Collect it when you need its result.",
         }
 
-    def forbidden(self, agent: str) -> dict[str, Any] | None:
-        """Return the refusal of an agent that this one may not start; None if it may."""
-        permitted = self._visit.node.config.spawnable_agents
-        if permitted is None or agent in permitted:
-            return None
-        others = f"you may start {listing(permitted)}" if permitted else "you may start none"
-        return _refused(f"'{agent}' is not among your spawnable_agents; {others}")
+    def require_permitted(self, agent: str) -> None:
+        """Check that this agent may start the other one.
 
-    def has_spawned(self, agent: str, prompt: str, key: str, result: Any) -> None:
-        """Add to the roster what an earlier try of this turn has spawned, given its result."""
-        if not isinstance(result, Mapping) or result.get("status") != "ok":
-            return
-        # It is not the first id only if other children had the same last digits.
-        tried = islice(self._ids(agent, prompt, key), 1 + len(self._notebook.roster.members))
-        for run_id in tried:
-            if handle(agent, run_id) == result["id"]:
-                self._notebook.roster = self._notebook.roster.joined_by(agent, run_id)
-                return
+        Raises:
+            CallRefused: it may not.
+        """
+        permitted = self._visit.node.config.spawnable_agents
+        if permitted is not None and agent not in permitted:
+            others = f"you may start {listing(permitted)}" if permitted else "you may start none"
+            raise refusal(f"'{agent}' is not among your spawnable_agents; {others}")
+
+    def joined(self, roster: Roster, agent: str, prompt: str, key: str, name: str) -> Roster:
+        """Return the roster with a child that was spawned; `name` is the id its model got."""
+        # It is not the first id only if another child has the same last digits.
+        for run_id in islice(self._ids(roster, agent, prompt, key), _MOST_TRIES):
+            if handle(agent, run_id) == name:
+                return roster.joined_by(agent, run_id)
+        return roster
 
     def _unknown(self, agent: str) -> str | None:
         """Return why there is no agent of that name; None if there is one."""
@@ -128,37 +141,42 @@ class SpawnedAgents:
         hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {listing(known)}"
         return f"there is no agent '{agent}'; {hint}"
 
-    def _ids(self, agent: str, prompt: str, key: str) -> Iterator[str]:
+    def _ids(self, roster: Roster, agent: str, prompt: str, key: str) -> Iterator[str]:
         """Yield run ids for a child, in the order in which every try attempts them."""
         for number in count():
             text = encode([key, agent, prompt, number])
             run_id = self._visit.run_id[:2] + sha256(text.encode()).hexdigest()[:14]
-            if not self._notebook.roster.has_digits_of(run_id):
+            if not roster.has_digits_of(run_id):
                 yield run_id
 
-    def begin_to_collect(self, name: str) -> Member | dict[str, Any]:
-        """Return the child to wait for, or why there is none."""
-        member = self._notebook.roster.find(name)
+    def await_end(self, roster: Roster, name: str) -> ChildEnd:
+        """Return what to wait for, so that a child can be collected.
+
+        Raises:
+            CallRefused: there is no such child, or another call waits for it.
+        """
+        member = self._found(roster, name)
+        self._awaited.add(name)
+        return ChildEnd(member.run_id)
+
+    def _found(self, roster: Roster, name: str) -> Member:
+        member = roster.find(name)
         if member is None:
-            return _refused(f"you have no agent '{name}': unknown, collected or cancelled")
-        if name in self._collecting:
-            return _refused(f"'{name}' is collected by another call already")
-        self._collecting.add(name)
+            raise refusal(f"you have no agent '{name}': unknown, collected or cancelled")
+        if name in self._awaited:
+            raise refusal(f"'{name}' is collected by another call already")
         return member
 
-    def collect(self, name: str, end: Mapping[str, Any], key: str) -> tuple[dict[str, Any], Usage]:
-        """Remove a child that has ended from the roster.
+    def collect(self, roster: Roster, name: str, end: Mapping[str, Any], key: str) -> CallResult:
+        """Return the result of a child that has ended.
 
         Args:
             key: of the call, which distinguishes a question to a model from others.
 
-        Returns:
-            Its result for the model, and the usage of shortening that.
-
         Raises:
-            MustWait: a limit delays the call that shortens it.
+            MustWait: a limit delays the call of the model that shortens it.
         """
-        member = self._notebook.roster.find(name)
+        member = roster.find(name)
         agent = member.agent if member is not None else ""
         succeeded, usage = end["status"] == "succeeded", NO_USAGE
         result = {
@@ -177,8 +195,7 @@ class SpawnedAgents:
             )
             warnings = [*filter(None, [result.get("warning")]), cut]
             result |= {"output": result["output"][:MOST_CHARACTERS], "warning": "; ".join(warnings)}
-        self._notebook.roster = self._notebook.roster.left_by(name)
-        return result, usage
+        return CallResult(result, usage)
 
     def _shortened(self, agent: str, output: str, key: str) -> tuple[dict[str, Any], Usage]:
         """Return the fields of a summarised result, and what a model used for it."""
@@ -205,35 +222,30 @@ class SpawnedAgents:
         texts = self._children.texts(end["run_id"])
         return end["output"] if texts is None else texts
 
-    def has_taken(self, name: str, result: Any) -> None:
-        """Remove a child that an earlier try of this turn has collected or cancelled."""
-        if isinstance(result, Mapping) and result.get("status") in ("completed", "ok"):
-            self._notebook.roster = self._notebook.roster.left_by(name)
-
-    def check(self, name: str, key: str) -> tuple[dict[str, Any], Usage]:
+    def check(self, roster: Roster, name: str, key: str) -> CallResult:
         """Return a child's status; if it has ended, the result, as `collect` does."""
-        member = self.begin_to_collect(name)
-        if not isinstance(member, Member):
-            return member, NO_USAGE
+        member = self._found(roster, name)
         end = self._children.result(member.run_id)
         if end is not None:
-            return self.collect(name, end, key)
-        self._collecting.discard(name)
+            return self.collect(roster, name, end, key)
         message = "It is not done yet. Collect it to wait for it."
-        return {"status": "pending", "id": name, "message": message}, NO_USAGE
+        return CallResult({"status": "pending", "id": name, "message": message})
 
-    def cancel(self, name: str) -> dict[str, Any]:
-        """Cancel a child and remove it from the roster."""
-        member = self._notebook.roster.find(name)
+    def cancel(self, roster: Roster, name: str) -> dict[str, Any]:
+        """Cancel a child.
+
+        Raises:
+            CallRefused: there is no such child.
+        """
+        member = roster.find(name)
         if member is None:
-            return _refused(f"you have no agent '{name}': unknown, collected or cancelled")
+            raise refusal(f"you have no agent '{name}': unknown, collected or cancelled")
         self._children.cancel(member.run_id)
-        self._notebook.roster = self._notebook.roster.left_by(name)
         return {"status": "ok", "message": f"{name} is cancelled, with all agents of its own."}
 
-    def listed(self) -> dict[str, Any]:
+    def listed(self, roster: Roster) -> dict[str, Any]:
         """Return all children, as shown to the model."""
-        alive = {member.id for member in self.alive()}
+        alive = {member.id for member in self.alive(roster)}
         return {
             "active_count": len(alive),
             "max_concurrent": self._visit.node.config.max_concurrent_agents,
@@ -243,11 +255,13 @@ class SpawnedAgents:
                     "agent": each.agent,
                     "status": "running" if each.id in alive else "finished",
                 }
-                for each in self._notebook.roster.members
+                for each in roster.members
             ],
         }
 
-    def remind(self, escalations: Callable[[], Sequence[Escalation]]) -> str | None:
+    def remind(
+        self, roster: Roster, escalations: Callable[[], Sequence[Escalation]]
+    ) -> tuple[Roster, str | None]:
         """Return a reminder for a model that stops while children go on; None: it may stop.
 
         After a few reminders the children are cancelled.
@@ -255,33 +269,28 @@ class SpawnedAgents:
         Args:
             escalations: returns their questions.
         """
-        alive, roster = self.alive(), self._notebook.roster
+        alive = self.alive(roster)
         if alive and roster.reminded < MOST_REMINDERS:
-            self._notebook.roster = replace(roster, reminded=roster.reminded + 1)
-            return pending([member.id for member in alive], escalations())
+            reminder = pending([member.id for member in alive], escalations())
+            return replace(roster, reminded=roster.reminded + 1), reminder
         for member in alive:
-            self.cancel(member.id)
+            self.cancel(roster, member.id)
+            roster = roster.left_by(member.id)
         if alive:
             names = tuple(member.id for member in alive)
             self._visit.services.narration.narrate(ChildrenDropped(self._visit.node_id, names))
-        self._notebook.roster = replace(self._notebook.roster, reminded=0)
-        return None
+        return replace(roster, reminded=0), None
 
-    def alive(self) -> Sequence[Member]:
+    def alive(self, roster: Roster) -> Sequence[Member]:
         """Return the children that have not ended."""
-        members = self._notebook.roster.members
-        if not members:
+        if not roster.members:
             return ()
-        statuses = self._children.statuses([member.run_id for member in members])
+        statuses = self._children.statuses([member.run_id for member in roster.members])
         return [
             member
-            for member, status in zip(members, statuses, strict=True)
+            for member, status in zip(roster.members, statuses, strict=True)
             if status is not None and status not in FINAL
         ]
-
-
-def _refused(message: str) -> dict[str, Any]:
-    return {"status": "error", "message": message}
 
 
 def _reason(end: Mapping[str, Any]) -> str:

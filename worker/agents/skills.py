@@ -6,17 +6,19 @@ Loading takes effect in the next turn: messages and functions of the current one
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.mcp.config import function_suffix
 from sleipnir.graphs.skills import SkillChoice, UnusableSkill
 from sleipnir.scheduler.runs.conversation.notebook import Notebook
 from sleipnir.worker.agents.builtin.skills import skill_tools
-from sleipnir.worker.conversation.tool_set import ResolvedTool, Toolset
+from sleipnir.worker.conversation.tool_set import Toolset
 
 if TYPE_CHECKING:
     from sleipnir.graphs.skills import Skill
     from sleipnir.graphs.tools.function import Function
+    from sleipnir.worker.conversation.function_kinds import PureFunction
     from sleipnir.worker.llm.client import Message
     from sleipnir.worker.visit.context import Visit
 
@@ -26,39 +28,37 @@ class Skills:
 
     Args:
         choice: None: skills are not enabled.
-        notebook: has the names of loaded skills.
     """
 
-    def __init__(self, visit: Visit[Any], choice: SkillChoice | None, notebook: Notebook) -> None:
+    def __init__(self, visit: Visit[Any], choice: SkillChoice | None) -> None:
         self._visit = visit
         self._choice = choice
         self._offered: Mapping[str, Any] = {}  # the model's other functions, by name
-        self._notebook = notebook
 
-    @property
-    def loaded(self) -> tuple[str, ...]:
-        """The names of the loaded skills, as the turn's calls leave them."""
-        return () if self._choice is None else self._notebook.skills
+    def _loaded(self, notebook: Notebook) -> tuple[str, ...]:
+        return () if self._choice is None else notebook.skills
 
-    def tools(self) -> Iterable[ResolvedTool]:
+    def tools(self) -> Iterable[PureFunction]:
         """Return the functions to list, load and unload skills."""
         return () if self._choice is None else skill_tools(self)
 
-    def offered(self, toolset: Toolset) -> Toolset:
+    def offered(self, toolset: Toolset, notebook: Notebook) -> Toolset:
         """Return all functions for the next turn, those of loaded skills last.
 
         Args:
             toolset: the model's other functions, including `tools`.
+            notebook: has the names of the loaded skills.
         """
         self._offered = toolset.tools
-        for name in self.loaded:
+        for name in self._loaded(notebook):
             more = self._functions_of(name, toolset)
             toolset = toolset.with_tools(more.tools.values())
         return toolset
 
-    def told(self, messages: list[Message]) -> list[Message]:
+    def told(self, messages: list[Message], notebook: Notebook) -> list[Message]:
         """Return the conversation with the texts of loaded skills added to its prompt."""
-        bodies = [skill.body for skill in map(self._usable, self.loaded) if skill and skill.body]
+        skills = map(self._usable, self._loaded(notebook))
+        bodies = [skill.body for skill in skills if skill and skill.body]
         if not bodies:
             return messages
         has_prompt = bool(messages) and messages[0]["role"] == "system"
@@ -66,16 +66,15 @@ class Skills:
         system = {"role": "system", "content": "\n\n".join([*prompt, *bodies])}
         return [system, *messages[has_prompt:]]
 
-    def answer_completed(self) -> None:
-        """Unload the skills that are loaded for one answer only."""
-        found = ((name, self._usable(name)) for name in self.loaded)
-        self._notebook.skills = tuple(
-            name for name, skill in found if skill and not skill.auto_unload
-        )
+    def answer_completed(self, notebook: Notebook) -> Notebook:
+        """Return the notebook without the skills that are loaded for one answer only."""
+        found = ((name, self._usable(name)) for name in self._loaded(notebook))
+        kept = tuple(name for name, skill in found if skill and not skill.auto_unload)
+        return replace(notebook, skills=kept)
 
     # ---- called by the functions
 
-    def shown(self) -> list[dict[str, Any]]:
+    def shown(self, loaded: tuple[str, ...]) -> list[dict[str, Any]]:
         """Return what the model is told about the skills that it can load, by name."""
         return [
             {
@@ -83,33 +82,33 @@ class Skills:
                 "description": skill.description,
                 "tools": list(skill.tools),
                 "mcp_servers": list(skill.servers),
-                "loaded": skill.name in self.loaded,
+                "loaded": skill.name in loaded,
             }
             for skill in map(self._usable, self._names())
             if skill is not None
         ]
 
-    def load(self, name: str) -> list[str]:
-        """Load a skill unless it is loaded; return the names of its functions.
+    def load(self, loaded: tuple[str, ...], name: str) -> tuple[tuple[str, ...], list[str]]:
+        """Load a skill unless it is; return the names of loaded ones, and of its functions.
 
         Raises:
             UnusableSkill: it must not or cannot be loaded.
         """
         self._require(name)
         skill, functions = self._visit.agent.skill(name)
-        if name not in self.loaded:
-            self._refuse_clashes(skill, functions)
-            self._notebook.skills = (*self.loaded, name)
-        return [function.name for function in functions]
+        if name not in loaded:
+            self._refuse_clashes(loaded, skill, functions)
+            loaded = (*loaded, name)
+        return loaded, [function.name for function in functions]
 
-    def unload(self, name: str) -> None:
-        """Unload a skill if it is loaded.
+    def unload(self, loaded: tuple[str, ...], name: str) -> tuple[str, ...]:
+        """Unload a skill if it is loaded; return the names of those that are.
 
         Raises:
             UnusableSkill: there is no such skill.
         """
         self._require(name)
-        self._notebook.skills = tuple(each for each in self.loaded if each != name)
+        return tuple(each for each in loaded if each != name)
 
     def _names(self) -> Iterable[str]:
         found = self._visit.agent.skills.names()
@@ -138,18 +137,20 @@ class Skills:
             self._visit.services.run_log.keep("tool", self._visit.mask(f"{name}: {warning}"))
         return found
 
-    def _refuse_clashes(self, skill: Skill, functions: Iterable[Function]) -> None:
+    def _refuse_clashes(
+        self, loaded: tuple[str, ...], skill: Skill, functions: Iterable[Function]
+    ) -> None:
         """Refuse two functions of one name, unless they are the same function."""
         agent = self._visit.agent
-        others = [function for name in self.loaded for function in self._brought(name)]
+        others = [function for name in loaded for function in self._brought(name)]
         known = {function.name: function.file for function in (*agent.toolbox.functions, *others)}
         taken = {*self._offered, *(function.name for function in others)}
         for function in functions:
             if function.name in taken and known.get(function.name) != function.file:
                 raise UnusableSkill(f"its function '{function.name}' is there already")
         entries = [*agent.graph.mcp_servers]
-        for name in self.loaded:
-            entries += loaded.servers if (loaded := self._usable(name)) else ()
+        for name in loaded:
+            entries += other.servers if (other := self._usable(name)) else ()
         servers = {function_suffix(name): name for name in agent.servers.resolve(entries)}
         for server in agent.servers.resolve(skill.servers):
             if servers.get(function_suffix(server), server) != server:

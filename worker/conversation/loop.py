@@ -6,40 +6,41 @@ another worker takes over, or that was parked on a question, continues where it 
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from time import monotonic
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, assert_never
 
 from sleipnir.graphs.state import encode
-from sleipnir.scheduler.runs.consent import guard_id
-from sleipnir.scheduler.runs.conversation.asking import TOO_LARGE_CALL, is_too_large
 from sleipnir.scheduler.runs.conversation.loop_check import Bounds
+from sleipnir.scheduler.runs.conversation.notebook import Notebook
 from sleipnir.scheduler.runs.events import ToolCalled
-from sleipnir.scheduler.runs.model import QUESTION, GuardedCall
 from sleipnir.worker.conversation import cut_replies
 from sleipnir.worker.conversation.arguments import parse_arguments
-from sleipnir.worker.conversation.repeated_calls import repeated
-from sleipnir.worker.conversation.tool_set import (
-    CallOutcome,
-    Effect,
-    EffectRefused,
-    Recorder,
-    ResolvedTool,
-    ToolInvocation,
-    Toolset,
-    Waits,
+from sleipnir.worker.conversation.consents import Consents, key_of
+from sleipnir.worker.conversation.function_kinds import (
+    CallRefused,
+    CallResult,
+    FunctionCall,
+    OfferedFunction,
+    ProgramFunction,
+    PureFunction,
+    ServerFunction,
+    TransitionFunction,
+    WaitingFunction,
+    call_error,
+    is_refusal,
 )
-from sleipnir.worker.conversation.transcript import Consent
+from sleipnir.worker.conversation.repeated_calls import repeated
+from sleipnir.worker.conversation.tool_set import Toolset
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import Message, Reply, ToolCall
-from sleipnir.worker.tools.call import Completed, NeedsConfirmation
-from sleipnir.worker.visit.masking import mask_json
-from sleipnir.worker.visit.outcome import NOT_IN_TIME, Asked, Awaiting, ChildEnd
+from sleipnir.worker.tools.call import NeedsConfirmation
+from sleipnir.worker.visit.outcome import Asked, Awaiting, ChildEnd
 
 # Of a call's arguments, shown to people. Of those that are masked before, the last ones are not
 # shown: they might be a part of a secret.
@@ -52,8 +53,9 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 class Parked(Exception):
     """The loop must wait for what its calls wait for; the visit parks with `outcome`."""
 
-    def __init__(self, outcome: Asked | Awaiting) -> None:
+    def __init__(self, outcome: Asked | Awaiting, notebook: Notebook) -> None:
         self.outcome = outcome
+        self.notebook = notebook  # after the calls that do not wait
         super().__init__(outcome)
 
 
@@ -64,11 +66,24 @@ class IterationsExhausted(Exception):
 class Additions(Protocol):
     """Functions and messages that are added to a conversation as it goes on, turn by turn."""
 
-    def offered(self, toolset: Toolset) -> Toolset:
+    def offered(self, toolset: Toolset, notebook: Notebook) -> Toolset:
         """Return the functions for the next turn."""
 
-    def told(self, messages: list[Message]) -> list[Message]:
+    def told(self, messages: list[Message], notebook: Notebook) -> list[Message]:
         """Return the messages for the next turn."""
+
+
+class CarriedOut(NamedTuple):
+    """A reply whose calls are carried out."""
+
+    reply: Reply
+    results: Sequence[tuple[ToolCall, Any]]  # in the order of the calls
+    notebook: Notebook  # what the run remembers after them
+
+    @property
+    def messages(self) -> list[Message]:
+        """The reply's message, followed by the result of each call."""
+        return [cut_replies.message_of(self.reply), *map(_tool_message, self.results)]
 
 
 def converse(
@@ -89,17 +104,18 @@ def converse(
         IterationsExhausted: turn `max_iterations` still asks for calls.
         Parked: a call needs a person's consent.
     """
-    messages = list(messages)
+    messages, notebook = list(messages), Notebook()
     texts = []
     for turn in range(1, max_iterations + 1):
-        offered = additions.offered(toolset)
-        reply = calls.ask(additions.told(messages), offered.declarations)
+        offered = additions.offered(toolset, notebook)
+        reply = calls.ask(additions.told(messages, notebook), offered.declarations)
         texts.append(reply.text)
         if not reply.calls:
             return texts
         if turn < max_iterations:
             refused = repeated(bounds, messages, reply) if bounds is not None else _NONE
-            messages += carry_out(calls, offered, reply, refused)
+            done = carry_out(calls, offered, reply, notebook, refused)
+            messages, notebook = messages + done.messages, done.notebook
     raise IterationsExhausted(f"hit max_iterations ({max_iterations}) while still calling tools")
 
 
@@ -107,26 +123,25 @@ def carry_out(
     calls: ModelCalls,
     toolset: Toolset,
     reply: Reply,
+    notebook: Notebook,
     refused: Mapping[str, Any] = _NONE,
-    finish_last: Callable[[Any], Any] = lambda value: value,
-) -> list[Message]:
-    """Carry out the calls of a reply; return its message, followed by the result of each call.
-
-    Those of a reply that was cut off are not carried out.
+) -> CarriedOut:
+    """Carry out the calls of a reply, at least one; those of a reply that was cut off are not.
 
     Args:
+        notebook: what the run remembers.
         refused: results of calls that must not be carried out, by call id.
-        finish_last: applied to the last result, once all calls are carried out.
 
     Raises:
         ConversationTooLarge, Parked: as `converse`.
     """
     refused = {**refused, **cut_replies.refusals(reply)}
-    turn = _Turn(calls, toolset, reply, refused, finish_last)
-    return [cut_replies.message_of(reply), *turn.results()]
+    doing = _CallsOfReply(calls, toolset, reply, notebook, refused)
+    results = doing.results()
+    return CarriedOut(reply, results, doing.notebook)
 
 
-class _Turn:
+class _CallsOfReply:
     """The calls of one reply. Those to MCP servers run concurrently; all others run in order.
 
     If a reply has more calls than the limit, only the first ones are carried out.
@@ -137,71 +152,77 @@ class _Turn:
         calls: ModelCalls,
         toolset: Toolset,
         reply: Reply,
+        notebook: Notebook,
         refused: Mapping[str, Any],
-        finish_last: Callable[[Any], Any],
     ) -> None:
-        self._visit = calls.visit
+        self.notebook = notebook
+        self._visit = visit = calls.visit
         self._timeout_s = calls.timeout_s
         self._transcript = calls.transcript
         self._toolset = toolset
         self._places = _places(reply.calls, toolset.aliases)
         self._awaited: list[Asked | ChildEnd] = []
         self._refused = refused
-        self._finish_last = finish_last
-        limits = self._visit.limits
-        self._calls = reply.calls[: limits.calls]
+        self._consents = Consents(visit, calls.transcript, toolset.consent_within_s)
+        most = visit.limits.calls
+        self._calls = reply.calls[:most]
         # Not carried out, so there is nothing to record.
-        self._surplus = reply.calls[limits.calls :]
+        self._surplus = reply.calls[most:]
+        self._why_surplus = (
+            f"not executed: only the first {most} calls of a reply are (calls_limit)"
+        )
         self._values: dict[str, Any] = {}
         # If so, the commit that follows at once records these calls.
-        self._at_once = all(map(self._is_at_once, self._calls))
+        self._is_pure = all(
+            isinstance(self._tool(call), PureFunction | None) or call.call_id in refused
+            for call in self._calls
+        )
 
-    def results(self) -> Iterator[Message]:
-        """Yield a tool message for each call, in the order of the calls."""
-        if not self._at_once:
+    def results(self) -> Sequence[tuple[ToolCall, Any]]:
+        """Return the calls with their results, in order."""
+        if not self._is_pure:
             self._transcript.require_recorded()
-        self._take_consent()
-        left = []
-        for call in self._calls:
-            known, value = self._transcript.result_of(call.call_id)
-            if known:
-                self._values[call.call_id] = value
-                self._repeat_effect(call, value)
-            else:
-                left.append(call)
+        self._consents.take_answer()
+        left = [call for call in self._calls if not self._is_known(call)]
         if left:
             self._tell_of_surplus()
             self._carry_out(left)
         if self._awaited:
             done = tuple(self._places[call_id].wait_id for call_id in self._values)
-            raise Parked(Awaiting(tuple(self._awaited), done))
-        refused = _refused(self._refusal()).value
+            raise Parked(Awaiting(tuple(self._awaited), done), self.notebook)
+        surplus = call_error(self._why_surplus).value
         results = [(call, self._values[call.call_id]) for call in self._calls]
-        results += [(call, refused) for call in self._surplus]
-        *others, (last, value) = results
-        yield from (_tool_message(call, each) for call, each in others)
-        yield _tool_message(last, self._finish_last(value))
+        return results + [(call, surplus) for call in self._surplus]
 
-    def _take_consent(self) -> None:
-        """Record a person's answer to the question that the visit has waited for."""
-        guard = self._transcript.open_guard
-        if guard is not None and (arrived := self._visit.arrived.get(guard)) is not None:
-            self._transcript.answer(json.loads(arrived)["answer"] if arrived else NOT_IN_TIME)
-
-    def _refusal(self) -> str:
-        most = self._visit.limits.calls
-        return f"not executed: only the first {most} calls of a reply are (calls_limit)"
+    def _is_known(self, call: ToolCall) -> bool:
+        """Return whether a call's result is recorded; if so, restore what the run learnt by it."""
+        known, value = self._transcript.result_of(call.call_id)
+        if not known:
+            return False
+        self._values[call.call_id] = value
+        tool = self._tool(call)
+        if isinstance(tool, ProgramFunction | None) or call.call_id in self._refused:
+            return True
+        with suppress(CallRefused):
+            made = tool.read(self._made(call, tool))
+            if isinstance(tool, PureFunction):
+                self.notebook, _ = tool.compute(self.notebook, made.arguments)
+            elif not is_refusal(value):
+                self.notebook = tool.learn(self.notebook, made, value)
+        return True
 
     def _tell_of_surplus(self) -> None:
         if self._surplus:
             count = len(self._surplus)
-            event = ToolCalled(self._visit.node_id, f"{count} more", 0, self._refusal())
+            event = ToolCalled(self._visit.node_id, f"{count} more", 0, self._why_surplus)
             self._visit.services.narration.narrate(event)
-            self._visit.services.run_log.keep("tool", f"{count} more calls {self._refusal()}")
+            self._visit.services.run_log.keep("tool", f"{count} more calls {self._why_surplus}")
 
     def _carry_out(self, calls: Sequence[ToolCall]) -> None:
-        beside = [call for call in calls if self._overlaps(call)]
-        in_order = [call for call in calls if not self._overlaps(call)]
+        beside, in_order = list[ToolCall](), list[ToolCall]()
+        for call in calls:
+            is_beside = isinstance(self._tool(call), ServerFunction)
+            (beside if is_beside else in_order).append(call)
         if not beside:
             self._one_by_one(in_order)
             return
@@ -212,131 +233,93 @@ class _Turn:
         for future in futures:
             future.result()
 
-    def _tool(self, call: ToolCall) -> ResolvedTool | None:
-        toolset = self._toolset
-        return toolset.tools.get(toolset.aliases.get(call.name, call.name))
-
-    def _is_at_once(self, call: ToolCall) -> bool:
-        tool = self._tool(call)
-        return tool is None or tool.at_once or call.call_id in self._refused
-
-    def _overlaps(self, call: ToolCall) -> bool:
-        tool = self._tool(call)
-        return tool is not None and tool.overlaps
+    def _tool(self, call: ToolCall) -> OfferedFunction | None:
+        return self._toolset.find(call.name)
 
     def _one_by_one(self, calls: Sequence[ToolCall]) -> None:
         for call in calls:
             began = monotonic()
-            outcome = self._call(call)
-            if isinstance(outcome, NeedsConfirmation):
-                outcome = self._ask_for_consent(call, outcome.question)
-            if isinstance(outcome, Waits):
-                wait_id = self._places[call.call_id].wait_id
-                self._awaited.append(replace(outcome.thing, call=wait_id))
-                continue
-            elapsed_s = monotonic() - began
-            if not isinstance(outcome, Effect):
-                self._keep(call, outcome.value, elapsed_s)
-                continue
             try:
-                self._keep(call, outcome.value, elapsed_s, outcome.record)
-            except EffectRefused as refused:
-                self._keep(call, refused.value, elapsed_s)
+                self._call(call, began)
+            except CallRefused as refused:
+                self._keep(call, CallResult(refused.value), began)
 
-    def _ask_for_consent(self, call: ToolCall, question: str) -> Completed:
-        """Return the refusal of a guarded call that no person can be asked about.
-
-        Raises:
-            Parked: a person is asked.
-        """
-        if self._visit.context.headless:
-            return _refused(f"{call.name}: declined, no person is available: {question}")
-        if is_too_large(question, [call.arguments]):
-            return _refused(f"{call.name}: declined, {TOO_LARGE_CALL}; split it into several calls")
-        arguments = mask_json(parse_arguments(call), self._visit.mask)
-        guard = self._guard_of(call, question)
-        raise Parked(
-            Asked(
-                "confirm",
-                question,
-                ("yes", "no"),
-                turn=self._transcript.question(call.call_id, question, guard),
-                call=guard,
-                allowed_s=self._toolset.consent_within_s,
-                guarded_call=GuardedCall(call.name, arguments),
-            )
-        )
-
-    def _key_of(self, call: ToolCall) -> str:
-        """Return what identifies a call in its run, the same for every try of it."""
-        # Call ids are unique within a reply only.
-        visit = self._visit
-        return f"{visit.idempotency_key}:{visit.attempt}:{self._transcript.turn}:{call.call_id}"
-
-    def _guard_of(self, call: ToolCall, question: str) -> str:
-        return guard_id(self._key_of(call), call.name, call.arguments, question)
-
-    def _consents(self, call: ToolCall) -> Sequence[Consent]:
-        """Return the answers to the questions of exactly this call."""
-        return [
-            each
-            for each in self._transcript.answers_to(call.call_id)
-            if each.guard in (self._guard_of(call, each.question), QUESTION)
-        ]
-
-    def _call(self, call: ToolCall, known: Any = None) -> CallOutcome:
+    def _call(self, call: ToolCall, began: float) -> None:
+        """Carry out one call, and record its result; or note what it waits for."""
         if call.call_id in self._refused:
-            return Completed(self._refused[call.call_id])
+            raise CallRefused(self._refused[call.call_id])
+        tool = self._tool(call)
+        made = self._made(call, tool)
+        match tool:
+            case None:
+                raise call_error(
+                    f"there is no tool '{call.name}'; use only the tools that are listed"
+                )
+            case ProgramFunction():
+                self._run(tool, call, made, began)
+            case PureFunction():
+                self.notebook, value = tool.compute(self.notebook, tool.read(made).arguments)
+                self._keep(call, CallResult(value), began)
+            case TransitionFunction() | WaitingFunction():
+                made = tool.read(made)
+                result = self._begun(tool, call, made)
+                if isinstance(result, CallResult):
+                    self._keep(call, result, began)
+                    self.notebook = tool.learn(self.notebook, made, result.value)
+                else:
+                    wait_id = self._places[call.call_id].wait_id
+                    self._awaited.append(replace(result, call=wait_id))
+            case _:
+                assert_never(tool)
+
+    def _made(self, call: ToolCall, tool: OfferedFunction | None) -> FunctionCall:
         try:
             arguments = parse_arguments(call)
         except ValueError as error:
-            return _refused(f"{call.name}: {error}")
-        tool = self._tool(call)
-        if tool is None:
-            return _refused(f"there is no tool '{call.name}'; use only the tools that are listed")
-        consents = self._consents(call)
-        for question, answer, _ in consents:
-            if answer == NOT_IN_TIME:
-                return _refused(f"{call.name}: declined, nobody answered in time: {question}")
-            if answer != "yes":
-                return _refused(f"{call.name}: declined by a person: {question}")
-        visit = self._visit
-        left_s = visit.seconds_left(self._timeout_s)
-        place = self._places[call.call_id]
-        return tool.call(
-            ToolInvocation(
-                tool.name,
-                arguments,
-                self._key_of(call),
-                tuple(each.question for each in consents),
-                left_s,
-                place=place.number,
-                known=known,
-                arrived=visit.arrived.get(place.wait_id),
-            )
+            raise call_error(f"{call.name}: {error}") from None
+        return FunctionCall(
+            call.name if tool is None else tool.name,
+            arguments,
+            key_of(self._visit, self._transcript, call),
+            self._places[call.call_id].number,
         )
 
-    def _repeat_effect(self, call: ToolCall, value: Any) -> None:
-        """Repeat, for this try's commit, the effect of a call whose result is recorded."""
-        tool = self._tool(call)
-        if tool is not None and tool.in_commit:
-            self._call(call, value)
+    def _run(self, tool: ProgramFunction, call: ToolCall, made: FunctionCall, began: float) -> None:
+        """Run a program, or call a server.
 
-    def _keep(
-        self, call: ToolCall, value: Any, elapsed_s: float, recorder: Recorder | None = None
-    ) -> None:
-        mask = self._visit.mask
+        Raises:
+            Parked: a person is asked for consent.
+        """
+        left_s = self._visit.seconds_left(self._timeout_s)
+        approvals = self._consents.given(call)
+        outcome = tool.call(replace(made, approvals=approvals, timeout_s=left_s))
+        if isinstance(outcome, NeedsConfirmation):
+            raise Parked(self._consents.ask(call, outcome.question), self.notebook)
+        self._keep(call, CallResult(outcome.value), began)
+
+    def _begun(
+        self, tool: TransitionFunction | WaitingFunction, call: ToolCall, made: FunctionCall
+    ) -> CallResult | Asked | ChildEnd:
+        if isinstance(tool, TransitionFunction):
+            return tool.act(self.notebook, made)
+        arrived = self._visit.arrived.get(self._places[call.call_id].wait_id)
+        if arrived is None:
+            return tool.begin(self.notebook, made)
+        return tool.finish(self.notebook, made, arrived)
+
+    def _keep(self, call: ToolCall, result: CallResult, began: float) -> None:
+        mask, value = self._visit.mask, result.value
         event = ToolCalled(
             self._visit.node_id,
             tool=mask(call.name),
-            ms=round(elapsed_s * 1000),
+            ms=round((monotonic() - began) * 1000),
             failure=self._failure(value),
             arguments=mask(call.arguments[:_MASKED_CHARACTERS])[:_SHOWN_CHARACTERS],
         )
-        if self._at_once:
+        if self._is_pure:
             self._visit.services.narration.note(event)
         else:
-            self._transcript.keep_result(call.call_id, value, event, recorder)
+            self._transcript.keep_result(call.call_id, value, event, result.usage, result.recorder)
         self._values[call.call_id] = value
         text = f"{call.name} {call.arguments}\n{_content(value)}"
         self._visit.services.run_log.keep("tool", mask(text))
@@ -370,11 +353,8 @@ def _places(calls: Sequence[ToolCall], aliases: Mapping[str, str]) -> dict[str, 
     return found
 
 
-def _refused(reason: str) -> Completed:
-    return Completed({"tool_call_error": reason})
-
-
-def _tool_message(call: ToolCall, value: Any) -> Message:
+def _tool_message(done: tuple[ToolCall, Any]) -> Message:
+    call, value = done
     return {"role": "tool", "tool_call_id": call.call_id, "content": _content(value)}
 
 

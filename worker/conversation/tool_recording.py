@@ -13,16 +13,17 @@ from typing import Any
 from sleipnir.scheduler.runs.recording import RecordedToolCall
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.recordings import Recordings
-from sleipnir.worker.conversation.tool_set import CallOutcome, ResolvedTool, ToolInvocation
+from sleipnir.worker.conversation.function_kinds import FunctionCall, ProgramFunction
 from sleipnir.worker.llm.recording.redaction import redacted
-from sleipnir.worker.tools.call import Completed
+from sleipnir.worker.tools.call import Completed, NeedsConfirmation
 from sleipnir.worker.visit.context import Visit
 
 # Recordings are large, but the runs of a batch share one.
 _LOADED_AT_ONCE = 8
 _SHOWN_CHARACTERS = 200
 
-_Call = Callable[[ToolInvocation], CallOutcome]
+_Outcome = Completed | NeedsConfirmation
+_Call = Callable[[FunctionCall], _Outcome]
 _Results = Mapping[str, Sequence[RecordedToolCall]]
 
 
@@ -33,7 +34,7 @@ class ToolRecording:
         self._recordings = recordings
         self._load = lru_cache(_LOADED_AT_ONCE)(self._loaded)
 
-    def around(self, tool: ResolvedTool, visit: Visit[Any]) -> ResolvedTool:
+    def around(self, tool: ProgramFunction, visit: Visit[Any]) -> ProgramFunction:
         """Return the tool unchanged, wrapped to record results, or replaced by recorded ones."""
         context = visit.context
         if context.replay is not None and not context.live_tools:
@@ -44,7 +45,9 @@ class ToolRecording:
             return replace(tool, call=partial(self._recorded, tool.call, visit))
         return tool
 
-    def _recorded(self, call: _Call, visit: Visit[Any], invocation: ToolInvocation) -> CallOutcome:
+    def _recorded(
+        self, call: _Call, visit: Visit[Any], invocation: FunctionCall
+    ) -> Completed | NeedsConfirmation:
         outcome = call(invocation)
         if isinstance(outcome, Completed):
             recorded = RecordedToolCall(
@@ -59,7 +62,7 @@ class ToolRecording:
         return outcome
 
     def _replayed(
-        self, results: _Results, visit: Visit[Any], invocation: ToolInvocation
+        self, results: _Results, visit: Visit[Any], invocation: FunctionCall
     ) -> Completed:
         """Return the n-th recorded result for the n-th of equal calls; after that, the last one."""
         arguments = redacted(invocation.arguments, visit.secrets)
@@ -105,5 +108,5 @@ def _root(visit: Visit[Any]) -> str:
     return visit.context.root or visit.run_id
 
 
-def _key(invocation: ToolInvocation) -> str:
+def _key(invocation: FunctionCall) -> str:
     return f"tool {invocation.key}"

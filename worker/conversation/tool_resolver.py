@@ -16,8 +16,13 @@ from sleipnir.scheduler.config.secrets import Secrets
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable
 from sleipnir.scheduler.runs.events import ToolPrinted
+from sleipnir.worker.conversation.function_kinds import (
+    FunctionCall,
+    ProgramFunction,
+    ServerFunction,
+)
 from sleipnir.worker.conversation.tool_recording import ToolRecording
-from sleipnir.worker.conversation.tool_set import ResolvedTool, ToolInvocation, Toolset
+from sleipnir.worker.conversation.tool_set import Toolset
 from sleipnir.worker.mcp.functions import McpFunction, McpServers
 from sleipnir.worker.mcp.pool import McpPool
 from sleipnir.worker.tools.call import Completed, NeedsConfirmation, call_function
@@ -64,7 +69,7 @@ class ToolResolver:
         """Call the `_instructions` function of the agent's tool file, which must exist."""
         function = visit.agent.toolbox.instructions
         assert function is not None, "validated before the run"
-        call = ToolInvocation(function.name, {}, f"{visit.idempotency_key}:{function.name}")
+        call = FunctionCall(function.name, {}, f"{visit.idempotency_key}:{function.name}")
         return self._call(function, visit, replace(call, timeout_s=visit.seconds_left(None)))
 
     def _resolved(
@@ -81,8 +86,8 @@ class ToolResolver:
         around = self.recording.around
         return Toolset({tool.name: around(tool, visit) for tool in (*tools, *found)}, warnings)
 
-    def _of_file(self, function: Function, visit: Visit[Any]) -> ResolvedTool:
-        return ResolvedTool(function.declaration(), partial(self._call, function, visit))
+    def _of_file(self, function: Function, visit: Visit[Any]) -> ProgramFunction:
+        return ProgramFunction(function.declaration(), partial(self._call, function, visit))
 
     def _of_servers(
         self,
@@ -90,7 +95,7 @@ class ToolResolver:
         visit: Visit[Any],
         entries: Sequence[str],
         taken: Iterable[str],
-    ) -> tuple[Sequence[ResolvedTool], tuple[str, ...]]:
+    ) -> tuple[Sequence[ProgramFunction], tuple[str, ...]]:
         if not (selection.servers or selection.others):
             return (), ()
         servers = McpServers(
@@ -105,17 +110,13 @@ class ToolResolver:
         taken = [*taken, *(function.name for function in selection.functions)]
         made = servers.resolve(selection.servers, selection.others, taken)
         tools = [
-            ResolvedTool(
-                function.declaration(),
-                partial(_call_server, function, visit.secrets),
-                overlaps=True,
-            )
+            ServerFunction(function.declaration(), partial(_call_server, function, visit.secrets))
             for function in made.functions
         ]
         return tools, made.warnings
 
     def _call(
-        self, function: Function, visit: Visit[Any], call: ToolInvocation
+        self, function: Function, visit: Visit[Any], call: FunctionCall
     ) -> Completed | NeedsConfirmation:
         try:
             context = self._context(function.name, visit)
@@ -148,5 +149,5 @@ class ToolResolver:
         ).under(self.settings)
 
 
-def _call_server(function: McpFunction, secrets: Sequence[str], call: ToolInvocation) -> Completed:
+def _call_server(function: McpFunction, secrets: Sequence[str], call: FunctionCall) -> Completed:
     return Completed(cleaned(function.call(call.arguments, call.timeout_s), secrets))

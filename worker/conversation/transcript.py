@@ -10,7 +10,8 @@ Entries of a visit, oldest first:
                                                  and `tokens` if it ended before the model was done;
                                                  `time` is a `CallTime`
     {"turn": n, "call": id, "result": value}     of a call in the n-th reply, from 1; turn 0 is
-                                                 for what comes before the first reply
+                                                 for what comes before the first reply; with `usage`
+                                                 if a model was asked for the result
     {"turn": n, "call": id, "question": text, "guard": wait}
                                                  a guarded call asked a person, and the visit
                                                  parked; "guard" is the call id of that wait
@@ -30,7 +31,7 @@ from typing import Any, NamedTuple
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.events import ToolCalled
 from sleipnir.scheduler.runs.model import NO_USAGE, QUESTION, Usage
-from sleipnir.worker.conversation.tool_set import Recorder
+from sleipnir.worker.conversation.function_kinds import Recorder
 from sleipnir.worker.llm.client import ModelCallFailed, Reply
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.exchanges import CallTime
@@ -147,19 +148,21 @@ class Transcript:
         call_id: str,
         value: Any,
         event: ToolCalled | None,
-        recorder: Recorder | None = None,
         usage: Usage = NO_USAGE,
+        recorder: Recorder | None = None,
     ) -> None:
         """Record the result of a call of the last reply, or of something before the first reply.
 
         Args:
-            recorder: applies the call's effect and adds this entry in one transition.
-            usage: what the call has used.
+            usage: of models that were asked for the result.
+            recorder: adds the entry, in a transition that does more than that.
 
         Raises:
-            EffectRefused: there was nothing to change; nothing is recorded.
+            CallRefused: by the recorder; nothing is recorded.
         """
         entry = {"turn": self._turn, "call": call_id, "result": value}
+        if usage:
+            entry["usage"] = usage.to_list()
         self._append(entry, event, usage, recorder)
         self._results[self._turn, call_id] = value
 

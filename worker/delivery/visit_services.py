@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.runs.conversation.messages import Letter, Teammate
     from sleipnir.scheduler.store.conversation.escalations import Escalations
     from sleipnir.scheduler.store.conversation.messages import Messages
-    from sleipnir.worker.conversation.tool_set import Recorder
+    from sleipnir.worker.conversation.function_kinds import Recorder
 
 # For what a model says within a tenth of a second, which is seldom more than a few words.
 _STREAMED_BYTES = 16 * 1024

@@ -12,7 +12,6 @@ from sleipnir.graphs.skills import choice_of
 from sleipnir.graphs.template import render_strict
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.conversation.loop_check import bounds_at
-from sleipnir.scheduler.runs.conversation.notebook import Notebook
 from sleipnir.worker.agents.skills import Skills
 from sleipnir.worker.agents.texts import skill_section
 from sleipnir.worker.conversation.loop import IterationsExhausted, Parked, converse
@@ -56,7 +55,7 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
         timeout_s=node.limit_s,
     )
     toolset = visit.services.tools.resolve(visit) if node.tools else NO_TOOLS
-    skills = Skills(visit, choice_of(node, graph), Notebook())
+    skills = Skills(visit, choice_of(node, graph))
     toolset = replace(
         toolset.with_tools(skills.tools()),
         # In a child run the root's model is asked too, and may have a better answer.

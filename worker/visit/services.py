@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.runs.conversation.messages import Letter, Teammate
     from sleipnir.scheduler.runs.events import Event
     from sleipnir.scheduler.runs.model import Usage
-    from sleipnir.worker.conversation.tool_set import Recorder, Toolset
+    from sleipnir.worker.conversation.function_kinds import Recorder
+    from sleipnir.worker.conversation.tool_set import Toolset
     from sleipnir.worker.conversation.transcript import Transcript
     from sleipnir.worker.knowledge.build_stages import StageDone
     from sleipnir.worker.llm.caller import Caller

@@ -1,4 +1,4 @@
-"""Changes that the calls of one turn make to their run's memory, one after the other."""
+"""What a run remembers besides its conversation; each call of a turn leaves the next notebook."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sleipnir.scheduler.runs.conversation.tasks import TaskQueue
 from sleipnir.scheduler.runs.conversation.todo import TodoList
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Notebook:
     """A run's memory besides the conversation: children, todos, messages, skills, tasks."""
 

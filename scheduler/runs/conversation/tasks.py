@@ -104,7 +104,7 @@ class TaskQueue:
         if number > MOST_TASKS:
             raise TaskRefused(f"the queue has {MOST_TASKS:,} tasks already: it takes no more")
         for name in dict.fromkeys(blocked_by):
-            other = self._find(name)
+            other = self.find(name)
             if other is not None and other.status != "completed":
                 waits_for.append(other.number)
             elif other is None:
@@ -156,7 +156,7 @@ class TaskQueue:
         Raises:
             TaskRefused: it is unknown, or cannot begin now.
         """
-        task = self._find(name)
+        task = self.find(name)
         if task is None:
             raise TaskRefused(f"there is no task '{name}'")
         if task.status != "pending" or task.owner is not None:
@@ -174,12 +174,13 @@ class TaskQueue:
     def _dependents(self, task: Task) -> list[Task]:
         return [other for other in self.tasks if task.number in other.blocked_by]
 
-    def _find(self, name: str) -> Task | None:
+    def find(self, name: str) -> Task | None:
+        """Return the task with this id or number; None if there is none."""
         number = _number(name)
         return self.tasks[number - 1] if 0 < number <= len(self.tasks) else None
 
     def _open(self, name: str) -> Task:
-        task = self._find(name)
+        task = self.find(name)
         if task is None:
             raise TaskRefused(f"there is no task '{name}'")
         if task.status in _FINAL:

@@ -8,35 +8,34 @@ from typing import Any
 from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import NotWaiting
-from sleipnir.scheduler.runs.conversation.escalation import Escalation, notified
+from sleipnir.scheduler.runs.conversation.escalation import Escalation
 from sleipnir.scheduler.runs.conversation.notebook import Notebook
 from sleipnir.scheduler.runs.events import Event
 from sleipnir.scheduler.runs.model import Usage
-from sleipnir.worker.agents.builtin.declaring import Param, checked
-from sleipnir.worker.conversation.tool_set import (
-    Effect,
-    EffectRefused,
+from sleipnir.worker.conversation.declaring import Declared, Param
+from sleipnir.worker.conversation.function_kinds import (
+    CallRefused,
+    CallResult,
+    FunctionCall,
     Recorder,
-    ResolvedTool,
-    ToolInvocation,
+    TransitionFunction,
+    refusal,
 )
-from sleipnir.worker.tools.call import Completed
 from sleipnir.worker.visit.context import Visit
 
-REPLY = "agent__reply_escalation"
+_REPLY = Declared(
+    "agent__reply_escalation",
+    "Answer a question of an agent that works for you, one of the pending_escalations.",
+    {
+        "escalation_id": Param("string", "The question's escalation_id."),
+        "reply": Param("string", "The answer: one of its options, or your own words."),
+    },
+)
 
 
-def escalation_tool(visit: Visit[TurnNode]) -> ResolvedTool:
+def escalation_tool(visit: Visit[TurnNode]) -> TransitionFunction:
     """Return the function with which the root's model answers."""
-    return checked(
-        REPLY,
-        "Answer a question of an agent that works for you, one of the pending_escalations.",
-        {
-            "escalation_id": Param("string", "The question's escalation_id."),
-            "reply": Param("string", "The answer: one of its options, or your own words."),
-        },
-        _Acts(visit).reply,
-    )
+    return TransitionFunction(_REPLY, _Acts(visit).reply)
 
 
 def open_escalations(visit: Visit[TurnNode], notebook: Notebook) -> Sequence[Escalation]:
@@ -46,27 +45,21 @@ def open_escalations(visit: Visit[TurnNode], notebook: Notebook) -> Sequence[Esc
     return visit.services.team.escalations()
 
 
-def told(visit: Visit[TurnNode], notebook: Notebook, result: Any) -> Any:
-    """Return the last result of a turn with the open questions added, as the model gets it."""
-    return notified(result, open_escalations(visit, notebook))
-
-
 @dataclass(frozen=True, slots=True)
 class _Acts:
     visit: Visit[TurnNode]
 
-    def reply(self, invocation: ToolInvocation) -> Effect | Completed:
-        name = invocation.arguments["escalation_id"]
-        open_now = self.visit.services.team.escalations()
-        found = next((each for each in open_now if each.escalation_id == name), None)
+    def reply(self, _: Notebook, call: FunctionCall) -> CallResult:
+        name, team = call.arguments["escalation_id"], self.visit.services.team
+        found = next((each for each in team.escalations() if each.escalation_id == name), None)
         if found is None:
-            return Completed(_closed(name))
+            raise _closed(name)
         replied = {
             "status": "ok",
             "message": f"{found.asker} has the answer and goes on.",
             "original_question": found.question,
         }
-        return Effect(replied, self._replying(found, invocation.arguments["reply"]))
+        return CallResult(replied, recorder=self._replying(found, call.arguments["reply"]))
 
     def _replying(self, escalation: Escalation, reply: str) -> Recorder:
         answer = self.visit.services.team.replying(escalation, reply)
@@ -75,13 +68,10 @@ class _Acts:
             try:
                 answer(position, entry, event, usage)
             except NotWaiting:
-                raise EffectRefused(_closed(escalation.escalation_id)) from None
+                raise _closed(escalation.escalation_id) from None
 
         return record
 
 
-def _closed(name: str) -> dict[str, Any]:
-    return {
-        "status": "error",
-        "message": f"'{name}' is not open: unknown, answered already, or its time is over",
-    }
+def _closed(name: str) -> CallRefused:
+    return refusal(f"'{name}' is not open: unknown, answered already, or its time is over")

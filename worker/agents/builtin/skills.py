@@ -1,63 +1,69 @@
-"""Functions to list, load and unload skills. Errors never end a run."""
+"""Functions to list, load and unload skills."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Protocol
 
 from sleipnir.graphs.skills import UnusableSkill
-from sleipnir.worker.agents.builtin.declaring import Arguments, Param, builtin
-from sleipnir.worker.conversation.tool_set import ResolvedTool
+from sleipnir.scheduler.runs.conversation.notebook import Notebook
+from sleipnir.worker.conversation.declaring import Arguments, Declared, Param
+from sleipnir.worker.conversation.function_kinds import CallRefused, PureFunction
+
+_NAME = {"name": Param("string", "The name of the skill.")}
 
 
 class Loading(Protocol):
-    """The skills of one conversation."""
+    """The skills of one conversation; `loaded` are the names of those that are loaded."""
 
-    def shown(self) -> list[dict[str, Any]]: ...
+    def shown(self, loaded: tuple[str, ...]) -> list[dict[str, Any]]: ...
 
-    def load(self, name: str) -> list[str]: ...
+    def load(self, loaded: tuple[str, ...], name: str) -> tuple[tuple[str, ...], list[str]]: ...
 
-    def unload(self, name: str) -> None: ...
+    def unload(self, loaded: tuple[str, ...], name: str) -> tuple[str, ...]: ...
 
 
-def skill_tools(skills: Loading) -> Iterator[ResolvedTool]:
+def skill_tools(skills: Loading) -> Iterator[PureFunction]:
     """Yield the functions; what they change takes effect with the turn's commit."""
 
-    def load(arguments: Arguments) -> dict[str, Any]:
-        name = arguments["name"]
-        return _tried(name, lambda: skills.load(name))
+    def show(notebook: Notebook, _: Arguments) -> tuple[Notebook, dict[str, Any]]:
+        return notebook, {"skills": skills.shown(notebook.skills)}
 
-    def unload(arguments: Arguments) -> dict[str, Any]:
+    def load(notebook: Notebook, arguments: Arguments) -> tuple[Notebook, dict[str, Any]]:
         name = arguments["name"]
-        return _tried(name, lambda: skills.unload(name))
+        try:
+            loaded, tools = skills.load(notebook.skills, name)
+        except UnusableSkill as error:
+            raise _unusable(name, error) from None
+        return replace(notebook, skills=loaded), {"status": "ok", "name": name, "tools": tools}
 
-    name = {"name": Param("string", "The name of the skill.")}
-    yield builtin(
-        "skill__list",
-        "List the skills that can be loaded.",
-        {},
-        lambda _: {"skills": skills.shown()},
-    )
-    yield builtin(
-        "skill__load",
-        "Load a skill: from your next turn on you have its instructions and its tools.",
-        name,
+    def unload(notebook: Notebook, arguments: Arguments) -> tuple[Notebook, dict[str, Any]]:
+        name = arguments["name"]
+        try:
+            loaded = skills.unload(notebook.skills, name)
+        except UnusableSkill as error:
+            raise _unusable(name, error) from None
+        return replace(notebook, skills=loaded), {"status": "ok", "name": name}
+
+    yield PureFunction(Declared("skill__list", "List the skills that can be loaded.", {}), show)
+    yield PureFunction(
+        Declared(
+            "skill__load",
+            "Load a skill: from your next turn on you have its instructions and its tools.",
+            _NAME,
+        ),
         load,
-        in_commit=True,
     )
-    yield builtin(
-        "skill__unload",
-        "Unload a skill whose instructions and tools are no longer needed.",
-        name,
+    yield PureFunction(
+        Declared(
+            "skill__unload",
+            "Unload a skill whose instructions and tools are no longer needed.",
+            _NAME,
+        ),
         unload,
-        in_commit=True,
     )
 
 
-def _tried(name: str, act: Callable[[], list[str] | None]) -> dict[str, Any]:
-    try:
-        tools = act()
-    except UnusableSkill as error:
-        return {"error": f"skill '{name}': {error}"}
-    done = {"status": "ok", "name": name}
-    return done if tools is None else {**done, "tools": tools}
+def _unusable(name: str, error: UnusableSkill) -> CallRefused:
+    return CallRefused({"error": f"skill '{name}': {error}"})

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeAlias
 
-from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.conversation.notebook import Notebook
-from sleipnir.scheduler.runs.conversation.tasks import Task, TaskRefused, canonical
-from sleipnir.worker.agents.builtin.declaring import Param, checked
+from sleipnir.scheduler.runs.conversation.tasks import Task, TaskQueue, TaskRefused, canonical
+from sleipnir.worker.agents.children import SpawnedAgents
 from sleipnir.worker.agents.dispatch import TaskStarter, with_dispatched
-from sleipnir.worker.conversation.tool_set import ResolvedTool, ToolInvocation
-from sleipnir.worker.tools.call import Completed
+from sleipnir.worker.conversation.declaring import Arguments, Declared, Param
+from sleipnir.worker.conversation.function_kinds import (
+    CallResult,
+    EngineFunction,
+    FunctionCall,
+    PureFunction,
+    TransitionFunction,
+    call_error,
+    refusal,
+)
 
 CREATE = "agent__task_create"
 _TASK = {"task_id": Param("string", "The task's id.", numbers=True)}
@@ -25,89 +34,95 @@ _NEW_TASK = {
     "prompt": Param("string", "What that agent is told; required with agent.", required=False),
 }
 
+_Result: TypeAlias = dict[str, Any]
+# Returns the queue after a call, and the call's result; may raise `TaskRefused`.
+_Plan: TypeAlias = Callable[[TaskQueue, Arguments], tuple[TaskQueue, _Result]]
 
-def task_tools(notebook: Notebook, dispatcher: TaskStarter) -> Iterator[ResolvedTool]:
+
+def task_tools(starter: TaskStarter) -> Iterator[EngineFunction]:
     """Yield the functions for one turn."""
-    acts = _Acts(notebook, dispatcher)
-    yield checked(CREATE, "Put a task into the queue.", _NEW_TASK, acts.create, in_commit=True)
-    yield checked("agent__task_list", "List all tasks of the queue.", {}, acts.show)
-    yield checked(
+    create = partial(_create, starter.children)
+    yield _planning(starter, create, CREATE, "Put a task into the queue.", _NEW_TASK)
+    yield PureFunction(Declared("agent__task_list", "List all tasks of the queue.", {}), _list)
+    yield _planning(
+        starter,
+        _complete,
         "agent__task_complete",
         "Mark a task as completed; tasks that waited for it alone may be begun.",
         _TASK,
-        acts.complete,
-        in_commit=True,
     )
-    yield checked(
+    yield _planning(
+        starter,
+        _fail,
         "agent__task_fail",
         "Mark a task as failed; tasks that wait for it stay blocked.",
         _TASK,
-        acts.fail,
-        in_commit=True,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Acts:
-    notebook: Notebook
-    dispatcher: TaskStarter
+def _planning(
+    starter: TaskStarter, plan: _Plan, name: str, description: str, parameters: dict[str, Param]
+) -> TransitionFunction:
+    """Return a function that changes the queue and starts the agents of tasks that become due."""
 
-    def create(self, call: ToolInvocation) -> Completed:
-        given = call.arguments
-        agent, prompt = given.get("agent"), given.get("prompt")
-        if agent is not None and prompt is None:
-            return Completed({"tool_call_error": f"{CREATE}: 'agent' needs a 'prompt'"})
-        if agent is not None and (forbidden := self.dispatcher.children.forbidden(agent)):
-            return Completed(forbidden)
-        number = len(self.notebook.tasks.tasks) + 1
-        task = Task(number, given["subject"], given.get("description"), agent=agent, prompt=prompt)
+    def planned(notebook: Notebook, call: FunctionCall) -> tuple[Notebook, _Result]:
         try:
-            self.notebook.tasks, warnings = self.notebook.tasks.with_task(
-                task, [str(each) for each in given.get("blocked_by") or ()]
-            )
+            tasks, result = plan(notebook.tasks, call.arguments)
         except TaskRefused as refused:
-            return _refused(refused)
-        result: dict[str, Any] = {"status": "ok", "task_id": task.id}
-        if agent is not None:
-            result["auto_dispatch"] = True
-        if warnings:
-            result["warnings"] = warnings
-        return Completed(with_dispatched(result, self.dispatcher.start(call, [number])))
+            raise refusal(str(refused)) from None
+        return replace(notebook, tasks=tasks), result
 
-    def show(self, _: ToolInvocation) -> Completed:
-        return Completed({"tasks": self.notebook.tasks.shown()})
+    def act(notebook: Notebook, call: FunctionCall) -> CallResult:
+        after, result = planned(notebook, call)
+        due_before = {task.number for task in notebook.tasks.due()}
+        due = (task for task in after.tasks.due() if task.number not in due_before)
+        return CallResult(with_dispatched(result, starter.start(after, due).results))
 
-    def complete(self, call: ToolInvocation) -> Completed:
-        name = str(call.arguments["task_id"])
-        try:
-            self.notebook.tasks, runnable = self.notebook.tasks.with_completed(name)
-        except TaskRefused as refused:
-            return _refused(refused)
-        result = {
-            "status": "ok",
-            "task_id": canonical(name),
-            "newly_runnable": [task.announced() for task in runnable],
-        }
-        dispatched = self.dispatcher.start(call, [task.number for task in runnable])
-        return Completed(with_dispatched(result, dispatched))
+    def learn(notebook: Notebook, call: FunctionCall, value: _Result) -> Notebook:
+        return starter.learn(planned(notebook, call)[0], value.get("auto_dispatched", ()))
 
-    def fail(self, call: ToolInvocation) -> Completed:
-        name = str(call.arguments["task_id"])
-        try:
-            self.notebook.tasks, dependents = self.notebook.tasks.with_failed(name)
-        except TaskRefused as refused:
-            return _refused(refused)
-        blocked = [task.id for task in dependents]
-        message = f"{', '.join(blocked)} stay blocked." if blocked else "No task waits for it."
-        return Completed(
-            {
-                "status": "ok",
-                "task_id": canonical(name),
-                "blocked_dependents": blocked,
-                "message": message,
-            }
-        )
+    return TransitionFunction(Declared(name, description, parameters), act, learn)
 
 
-def _refused(refused: TaskRefused) -> Completed:
-    return Completed({"status": "error", "message": str(refused)})
+def _create(
+    children: SpawnedAgents, tasks: TaskQueue, given: Arguments
+) -> tuple[TaskQueue, _Result]:
+    agent, prompt = given.get("agent"), given.get("prompt")
+    if agent is not None and prompt is None:
+        raise call_error(f"{CREATE}: 'agent' needs a 'prompt'")
+    if agent is not None:
+        children.require_permitted(agent)
+    number = len(tasks.tasks) + 1
+    task = Task(number, given["subject"], given.get("description"), agent=agent, prompt=prompt)
+    blocked_by = [str(each) for each in given.get("blocked_by") or ()]
+    tasks, warnings = tasks.with_task(task, blocked_by)
+    result: _Result = {"status": "ok", "task_id": task.id}
+    if agent is not None:
+        result["auto_dispatch"] = True
+    if warnings:
+        result["warnings"] = warnings
+    return tasks, result
+
+
+def _list(notebook: Notebook, _: Arguments) -> tuple[Notebook, _Result]:
+    return notebook, {"tasks": notebook.tasks.shown()}
+
+
+def _complete(tasks: TaskQueue, given: Arguments) -> tuple[TaskQueue, _Result]:
+    name = str(given["task_id"])
+    tasks, runnable = tasks.with_completed(name)
+    newly_runnable = [task.announced() for task in runnable]
+    return tasks, {"status": "ok", "task_id": canonical(name), "newly_runnable": newly_runnable}
+
+
+def _fail(tasks: TaskQueue, given: Arguments) -> tuple[TaskQueue, _Result]:
+    name = str(given["task_id"])
+    tasks, dependents = tasks.with_failed(name)
+    blocked = [task.id for task in dependents]
+    message = f"{', '.join(blocked)} stay blocked." if blocked else "No task waits for it."
+    return tasks, {
+        "status": "ok",
+        "task_id": canonical(name),
+        "blocked_dependents": blocked,
+        "message": message,
+    }

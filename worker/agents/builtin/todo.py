@@ -1,66 +1,56 @@
-"""Functions for a run's todo list, on which the model plans its work. Errors never end a run."""
+"""Functions for a run's todo list, on which the model plans its work."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.conversation.notebook import Notebook
-from sleipnir.scheduler.runs.conversation.todo import MOST_TODOS, ListFull
-from sleipnir.worker.agents.builtin.declaring import Arguments, Param, builtin
-from sleipnir.worker.conversation.tool_set import ResolvedTool
+from sleipnir.scheduler.runs.conversation.todo import MOST_TODOS, ListFull, TodoList
+from sleipnir.worker.conversation.declaring import Arguments, Declared, Param
+from sleipnir.worker.conversation.function_kinds import CallRefused, PureFunction
+
+_Result = dict[str, Any]
+_GOAL = {"goal": Param("string", "What is reached when everything is done.")}
+_TASK = {"task": Param("string", "One thing to do.")}
+_ID = {"id": Param("integer", "The item's id.")}
 
 
-def todo_tools(notebook: Notebook) -> Iterator[ResolvedTool]:
-    """Yield the functions, which change one turn's notebook."""
-    acts = _Acts(notebook)
-    goal = {"goal": Param("string", "What is reached when everything is done.")}
-    task = {"task": Param("string", "One thing to do.")}
-    number = {"id": Param("integer", "The item's id.")}
-    yield builtin("todo__init", "Begin a new, empty todo list.", goal, acts.begin, in_commit=True)
-    yield builtin("todo__add", "Add an item to the todo list.", task, acts.add, in_commit=True)
-    yield builtin("todo__done", "Mark an item as done.", number, acts.done, in_commit=True)
-    yield builtin("todo__list", "Show the todo list.", {}, acts.show)
-    yield builtin(
-        "todo__clear", "Empty the todo list and its goal.", {}, acts.clear, in_commit=True
-    )
+def _init(todos: TodoList, arguments: Arguments) -> tuple[TodoList, _Result]:
+    done = {"status": "ok", "message": "The list is empty and has a new goal."}
+    return todos.begun(arguments["goal"]), done
 
 
-@dataclass(frozen=True, slots=True)
-class _Acts:
-    notebook: Notebook
+def _add(todos: TodoList, arguments: Arguments) -> tuple[TodoList, _Result]:
+    task = arguments["task"]
+    if not task.strip():
+        raise CallRefused({"error": "the task is empty"})
+    try:
+        todos, number = todos.with_task(task)
+    except ListFull:
+        reason = f"the list has {MOST_TODOS:,} items already: it takes no more"
+        raise CallRefused({"error": reason}) from None
+    return todos, {"status": "ok", "id": number}
 
-    def begin(self, arguments: Arguments) -> dict[str, Any]:
-        self.notebook.todos = self.notebook.todos.begun(arguments["goal"])
-        return {"status": "ok", "message": "The list is empty and has a new goal."}
 
-    def add(self, arguments: Arguments) -> dict[str, Any]:
-        task = arguments["task"]
-        if not task.strip():
-            return {"error": "the task is empty"}
-        try:
-            self.notebook.todos, number = self.notebook.todos.with_task(task)
-        except ListFull:
-            return {"error": f"the list has {MOST_TODOS:,} items already: it takes no more"}
-        return {"status": "ok", "id": number}
+def _done(todos: TodoList, arguments: Arguments) -> tuple[TodoList, _Result]:
+    try:
+        number = _number(arguments["id"])
+        todos = todos.with_done(number)
+    except ValueError:
+        raise CallRefused({"error": f"{arguments['id']!r} is not a number"}) from None
+    except KeyError:
+        raise CallRefused({"error": f"there is no item {number}"}) from None
+    return todos, {"status": "ok", "message": f"{todos.open} open"}
 
-    def done(self, arguments: Arguments) -> dict[str, Any]:
-        try:
-            number = _number(arguments["id"])
-            self.notebook.todos = self.notebook.todos.with_done(number)
-        except ValueError:
-            return {"error": f"{arguments['id']!r} is not a number"}
-        except KeyError:
-            return {"error": f"there is no item {number}"}
-        return {"status": "ok", "message": f"{self.notebook.todos.open} open"}
 
-    def show(self, _: Arguments) -> dict[str, Any]:
-        return self.notebook.todos.shown()
+def _list(todos: TodoList, _: Arguments) -> tuple[TodoList, _Result]:
+    return todos, todos.shown()
 
-    def clear(self, _: Arguments) -> dict[str, Any]:
-        self.notebook.todos = self.notebook.todos.cleared()
-        return {"status": "ok", "message": "The list is empty."}
+
+def _clear(todos: TodoList, _: Arguments) -> tuple[TodoList, _Result]:
+    return todos.cleared(), {"status": "ok", "message": "The list is empty."}
 
 
 def _number(value: Any) -> int:
@@ -70,3 +60,25 @@ def _number(value: Any) -> int:
             return int(value)
         raise ValueError(value)
     return int(value)
+
+
+def _function(
+    name: str,
+    description: str,
+    parameters: dict[str, Param],
+    compute: Callable[[TodoList, Arguments], tuple[TodoList, _Result]],
+) -> PureFunction:
+    def on_notebook(notebook: Notebook, arguments: Arguments) -> tuple[Notebook, _Result]:
+        todos, result = compute(notebook.todos, arguments)
+        return replace(notebook, todos=todos), result
+
+    return PureFunction(Declared(name, description, parameters), on_notebook)
+
+
+TODO_FUNCTIONS = (
+    _function("todo__init", "Begin a new, empty todo list.", _GOAL, _init),
+    _function("todo__add", "Add an item to the todo list.", _TASK, _add),
+    _function("todo__done", "Mark an item as done.", _ID, _done),
+    _function("todo__list", "Show the todo list.", {}, _list),
+    _function("todo__clear", "Empty the todo list and its goal.", {}, _clear),
+)

@@ -14,7 +14,12 @@ from sleipnir.graphs.schema import LlmNode
 from sleipnir.scheduler.process.backoff import Backoff
 from sleipnir.scheduler.runs.events import ModelCalled
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
-from sleipnir.worker.conversation.tool_set import ResolvedTool, ToolInvocation, Toolset
+from sleipnir.worker.conversation.function_kinds import (
+    FunctionCall,
+    ProgramFunction,
+    ServerFunction,
+)
+from sleipnir.worker.conversation.tool_set import Toolset
 from sleipnir.worker.executors.llm import run_llm
 from sleipnir.worker.llm.caller import MustWait
 from sleipnir.worker.tools.call import Completed
@@ -445,7 +450,7 @@ def test_so_many_calls_of_a_reply_run_side_by_side_and_no_more(server: ModelServ
     running: list[int] = []
     most = []
 
-    def look(call: ToolInvocation) -> Completed:
+    def look(call: FunctionCall) -> Completed:
         running.append(call.arguments["at"])
         together.wait()
         most.append(len(running))
@@ -454,7 +459,7 @@ def test_so_many_calls_of_a_reply_run_side_by_side_and_no_more(server: ModelServ
         return Completed("seen")
 
     declaration = {"type": "function", "function": {"name": "look", "parameters": {}}}
-    toolset = Toolset({"look": ResolvedTool(declaration, look, overlaps=True)})
+    toolset = Toolset({"look": ServerFunction(declaration, look)})
     services = KeptServices(tools=GivenTools(toolset))
     limits = VisitLimits(call_threads=4)
     asking = visit({"tools": ["look"]}, limits=limits, services=services)
@@ -474,12 +479,12 @@ def test_a_node_may_refuse_calls_that_go_round_in_circles(
     server.script.add(same, same, same, same, other, says("done"))
     seen: list[Any] = []
 
-    def look(invocation: ToolInvocation) -> Completed:
+    def look(invocation: FunctionCall) -> Completed:
         seen.append(invocation.arguments)
         return Completed("seen")
 
     declaration = {"type": "function", "function": {"name": "look", "parameters": {}}}
-    services = KeptServices(tools=GivenTools(Toolset({"look": ResolvedTool(declaration, look)})))
+    services = KeptServices(tools=GivenTools(Toolset({"look": ProgramFunction(declaration, look)})))
     asking = visit({"tools": ["look"], "refuse_repeated_calls": refuses}, services=services)
 
     outcome = run_llm(asking)
