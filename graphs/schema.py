@@ -256,7 +256,7 @@ class LlmNode(Timed, WritingNode, SkillFields):
 
 @dataclass(frozen=True, kw_only=True)
 class RetriedNode(WritingNode):
-    """Fields of node types whose failed attempts are retried, whatever the reason."""
+    """Fields of node types that make further attempts after a pause."""
 
     max_attempts: field_types.PositiveInt = 1
     """Attempts in total when the node fails; each has the whole `timeout`."""
@@ -279,10 +279,14 @@ class AgentNode(Timed, RetriedNode):
     """Name of the agent."""
     prompt: str
     """What the agent is asked; a template in which every reference must be set."""
+    max_attempts: field_types.PositiveInt = 1
+    """Attempts in total if the failure is transient; each is a child run of its own."""
     timeout: field_types.Timeout = 300.0
     """Seconds for the whole child run, its waiting included; 0: no limit."""
     output_schema: JsonObject | None = None
     """JSON Schema of the answer; the keys of an object are written to the state."""
+    fallback: str | None = None
+    """The node to go to when this one fails."""
     tools: Any = None
     """Has no effect here: the other agent owns its tools."""
 

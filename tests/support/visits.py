@@ -110,6 +110,8 @@ class NoChildren:
     def spawn(self, *_: object) -> Never:
         raise SubmissionRefused("there is none")
 
+    prepare = prepare_own = spawn
+
     def statuses(self, run_ids: Sequence[str]) -> Sequence[str | None]:
         return [None for _ in run_ids]
 

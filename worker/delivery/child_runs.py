@@ -1,13 +1,17 @@
-"""The child runs that a model starts, as runs of their own in the store."""
+"""The child runs that a node or a model starts, as runs of their own in the store."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from sleipnir.graphs.bundles.archive import Bundle
+from sleipnir.graphs.errors import BundleError, NodeFailed
 from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.events import ChildStarted
-from sleipnir.scheduler.runs.model import Failure, Lease, RunContext
+from sleipnir.scheduler.runs.model import Failure, Lease, NewRun, RunContext
 from sleipnir.worker.delivery.services import Services
 from sleipnir.worker.visit.services import SpawnOrder
 
@@ -33,17 +37,34 @@ class StoredChildren:
         self._node_id = node_id
         self._context = context
 
+    def prepare(self, agent: str, prompt: str) -> NewRun:
+        """Return the run of another agent for a node to start."""
+        graph, settings = self._services.agents.get(self._digest).graph, self._services.settings
+        own_depth = graph.max_agent_depth
+        deepest = settings.max_agent_depth if own_depth is None else own_depth
+        try:
+            digest = submit.child_digest(self._context, self._digest, agent, deepest)
+            return self._child(agent, digest, prompt, model=graph.model)
+        except submit.NestedTooDeep as error:
+            raise NodeFailed("R017", str(error)) from error
+        except (SubmissionRefused, BundleError) as error:
+            raise NodeFailed("R015", f"agent '{agent}' cannot start: {error}") from error
+
+    def prepare_own(
+        self, name: str, bundle: Bundle, run_id: str, seeds: Mapping[str, Any]
+    ) -> NewRun:
+        """Return the run of an agent of the engine's own, at any depth."""
+        self._services.store.bundles.put(bundle.digest, bundle.data)
+        anywhere = replace(self._context, machine=None)
+        return self._child(name, bundle.digest, "", parent=anywhere, run_id=run_id, state=seeds)
+
     def spawn(self, order: SpawnOrder) -> int | None:
         """Start a child, at most once per id; return how many are alive if that is the limit."""
         digest = submit.child_digest(self._context, self._digest, order.agent, order.deepest)
-        child = submit.child_run(
-            self._services.agents.get(digest).graph,
+        child = self._child(
+            order.agent,
             digest,
-            parent=self._context,
-            parent_run=self._lease.run_id,
-            parent_visit=self._lease.visit,
-            agent=order.agent,
-            prompt=order.prompt,
+            order.prompt,
             run_id=order.run_id,
             model=order.model,
             handle=roster.handle(order.agent, order.run_id),
@@ -51,6 +72,26 @@ class StoredChildren:
         event = ChildStarted(self._node_id, order.agent, order.run_id)
         children = self._services.store.children
         return children.start(self._lease, child, order.most, event=event)
+
+    def _child(
+        self,
+        agent: str,
+        digest: str,
+        prompt: str,
+        *,
+        parent: RunContext | None = None,
+        **details: Any,
+    ) -> NewRun:
+        return submit.child_run(
+            self._services.agents.get(digest).graph,
+            digest,
+            parent=parent or self._context,
+            parent_run=self._lease.run_id,
+            parent_visit=self._lease.visit,
+            agent=agent,
+            prompt=prompt,
+            **details,
+        )
 
     def statuses(self, run_ids: Sequence[str]) -> Sequence[str | None]:
         """Return the statuses of children; None for one whose record is gone."""

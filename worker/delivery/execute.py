@@ -11,11 +11,10 @@ from sleipnir.graphs.schema import RetriedNode
 from sleipnir.scheduler.errors import TransitionRefused
 from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.scheduler.store.errors import RedisError
-from sleipnir.worker.delivery.attempts import RETRIED, next_attempt
 from sleipnir.worker.delivery.delivery import Delivery, DeliveryOver
 from sleipnir.worker.executors import EXECUTORS
 from sleipnir.worker.visit.context import Visit
-from sleipnir.worker.visit.outcome import Failed, Outcome, Wrote, internal_error
+from sleipnir.worker.visit.outcome import Failed, Outcome, internal_error
 
 logger = logging.getLogger(__name__)
 
@@ -47,11 +46,9 @@ def _outcome(visit: Visit[Any]) -> Outcome:
     if visit.attempt > 1 and isinstance(node, RetriedNode):
         visit.services.conversation.entries()  # reads what earlier attempts used
     try:
-        outcome = EXECUTORS[node.type](visit)
+        return EXECUTORS[node.type](visit)
     except NodeFailed as failure:
-        usage = failure.usage or NO_USAGE
-        again = next_attempt(visit, failure.message, usage) if failure.code in RETRIED else None
-        return again or Failed(failure.code, visit.mask(failure.message), usage)
+        return Failed(failure.code, visit.mask(failure.message), failure.usage or NO_USAGE)
     except TextTooLong as error:
         return Failed("R021", f"node '{visit.node_id}': {error} (value_limit_bytes)")
     except (TransitionRefused, RedisError):
@@ -59,6 +56,3 @@ def _outcome(visit: Visit[Any]) -> Outcome:
     except Exception as error:
         logger.exception("run %s: node %s", visit.run_id, visit.node_id)
         return internal_error(visit.node_id, visit.mask(repr(error)))
-    if isinstance(outcome, Wrote) and outcome.failure is not None:
-        return next_attempt(visit, outcome.failure, outcome.usage) or outcome
-    return outcome

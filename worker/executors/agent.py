@@ -3,32 +3,55 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.schema import AgentNode
+from sleipnir.scheduler.runs.failures import is_of_budget
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.worker.conversation.structured_output import ExtractionFailed, extract
+from sleipnir.worker.executors.attempts import next_attempt
 from sleipnir.worker.executors.updates import merged_reply, require_rendered, update_state
 from sleipnir.worker.llm.caller import MustWait
 from sleipnir.worker.llm.calls import ModelCalls
+from sleipnir.worker.llm.retries import is_transient
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Deferred, Outcome, Spawned, Wrote
+
+# What `fallback` catches; not what exceeds a size, nor a refusal by a budget.
+_CAUGHT = frozenset({"R001", "R015", "R016", "R017", "R018"})
 
 
 def run_agent(visit: Visit[AgentNode]) -> Outcome:
     """Start the child; once it has ended, extract what the schema asks for and go on.
 
     Raises:
-        NodeFailed: R001 for the prompt, R015 if the child did not succeed, R016 on timeout, R018 if
+        NodeFailed: if there is no `fallback`: R001 for a template, R015 if the child could not
+            start or did not succeed, R016 on timeout, R017 if it would be nested too deep, R018 if
             no output conforms to the schema.
     """
-    node = visit.node
-    if visit.resumed_with is None:
-        prompt = require_rendered(node.prompt, "prompt", visit)
-        return Spawned(node.agent, prompt, node.limit_s)
     child = visit.resumed_with
-    text = _result_of(visit, child)
+    try:
+        if child is None:
+            return _start(visit)
+        if child["status"] == "succeeded":
+            return _finish(visit, str(child["output"]))
+    except NodeFailed as failure:
+        return _after_failure(visit, failure)
+    failed = _failure_of(visit, child)
+    again = next_attempt(visit, failed.message) if _may_pass(child) else None
+    return again or _after_failure(visit, failed)
+
+
+def _start(visit: Visit[AgentNode]) -> Spawned:
+    node = visit.node
+    prompt = require_rendered(node.prompt, "prompt", visit)
+    return Spawned(visit.services.children.prepare(node.agent, prompt), node.limit_s)
+
+
+def _finish(visit: Visit[AgentNode], text: str) -> Wrote | Deferred:
+    node = visit.node
     output: Any = text
     usage = NO_USAGE
     writes: dict[str, Any] = {}
@@ -43,6 +66,19 @@ def run_agent(visit: Visit[AgentNode]) -> Outcome:
     return Wrote(writes, output=output, usage=usage, warnings=warnings)
 
 
+def _after_failure(visit: Visit[AgentNode], failure: NodeFailed) -> Wrote:
+    """Go to `fallback` with what the node failed of; it fails if that does not catch it."""
+    fallback, code = visit.node.fallback, failure.code
+    if fallback is None or code not in _CAUGHT or is_of_budget(code, failure.message):
+        raise failure
+    reason = visit.mask(failure.message)
+    output = f"Agent node failed: {reason}"
+    writes: dict[str, Any] = {}
+    update_state(visit, writes, {"output": output})
+    usage = failure.usage or NO_USAGE
+    return Wrote(writes, (fallback,), output, failure=reason, failure_code=code, usage=usage)
+
+
 def _extracted(visit: Visit[AgentNode], schema: dict[str, Any], text: str) -> tuple[Any, Usage]:
     """Extract from the child's output what the schema asks for; return it with the usage."""
     calls = ModelCalls(visit, visit.graph.model or visit.services.models.default or "")
@@ -54,26 +90,25 @@ def _extracted(visit: Visit[AgentNode], schema: dict[str, Any], text: str) -> tu
     return output, calls.usage
 
 
-def _result_of(visit: Visit[AgentNode], child: dict[str, Any]) -> str:
-    node = visit.node
-    match child["status"]:
-        case "succeeded":
-            return str(child["output"])
-        case "expired":
-            raise NodeFailed(
-                "R016",
-                f"agent '{node.agent}' took longer than {node.timeout:g}s (run {child['run_id']})",
-            )
-        case status:
-            raise NodeFailed(
-                "R015",
-                f"agent '{node.agent}' {status.replace('_', ' ')} (run {child['run_id']})"
-                + _quoted(child["error"]),
-            )
+def _failure_of(visit: Visit[AgentNode], child: Mapping[str, str]) -> NodeFailed:
+    agent, run = f"agent '{visit.node.agent}'", f"(run {child['run_id']})"
+    if child["status"] == "expired":
+        return NodeFailed("R016", f"{agent} took longer than {visit.node.timeout:g}s {run}")
+    error = _error_of(child)
+    quoted = f": {error['code']}: {error['message']}" if error else ""
+    return NodeFailed("R015", f"{agent} {child['status'].replace('_', ' ')} {run}{quoted}")
 
 
-def _quoted(failure: str) -> str:
-    if not failure:
-        return ""
-    found = json.loads(failure)
-    return f": {found['code']}: {found['message']}"
+def _may_pass(child: Mapping[str, str]) -> bool:
+    """Return whether another child may succeed; names and ids in the failure may hold any word."""
+    if child["status"] in ("expired", "timed_out"):
+        return True
+    error = _error_of(child) if child["status"] == "failed" else None
+    return error is not None and (
+        is_transient(error["message"]) and not is_of_budget(error["code"], error["message"])
+    )
+
+
+def _error_of(child: Mapping[str, str]) -> dict[str, str] | None:
+    found: dict[str, str] | None = json.loads(child["error"] or "null")
+    return found

@@ -11,7 +11,7 @@ from sleipnir.scheduler.runs.events import KB_BUILD
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.worker.knowledge.errors import BeingBuilt, KnowledgeFailed, NotBuilt, NotYet
 from sleipnir.worker.visit.context import Visit
-from sleipnir.worker.visit.outcome import Deferred, OwnAgent, Spawned
+from sleipnir.worker.visit.outcome import Deferred, Spawned
 
 
 def outcome_without(
@@ -27,7 +27,7 @@ def outcome_without(
         NodeFailed: R020, it cannot be built or searched.
     """
     if isinstance(failure, NotBuilt):
-        return _build(failure)
+        return _build(visit, failure)
     if isinstance(failure, NotYet):
         return deferred_by(visit, failure)
     raise NodeFailed("R020", visit.mask(f"{where}: {failure}"), usage) from failure
@@ -39,11 +39,9 @@ def deferred_by(visit: Visit[Any], wait: NotYet) -> Deferred:
     return Deferred(wait.delay_s, reason, wait.for_person, for_build)
 
 
-def _build(missing: NotBuilt) -> Spawned:
-    bundle, order = build_bundle(), missing.order
-    return Spawned(
-        agent=f"{KB_BUILD} {order.agent} {order.node}",
-        prompt="",
-        timeout_s=MAX_SECONDS,
-        own=OwnAgent(bundle, missing.run_id, {ORDER: order.to_json()}),
-    )
+def _build(visit: Visit[Any], missing: NotBuilt) -> Spawned:
+    order = missing.order
+    name = f"{KB_BUILD} {order.agent} {order.node}"
+    seeds = {ORDER: order.to_json()}
+    child = visit.services.children.prepare_own(name, build_bundle(), missing.run_id, seeds)
+    return Spawned(child, MAX_SECONDS)

@@ -19,6 +19,7 @@ from sleipnir.scheduler.config.secrets import hidden
 from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable
 from sleipnir.scheduler.process.temporary import scratch
 from sleipnir.scheduler.runs.failures import cause_first
+from sleipnir.worker.executors.attempts import next_attempt
 from sleipnir.worker.executors.updates import update_state
 from sleipnir.worker.sandbox import typescript
 from sleipnir.worker.sandbox.child_process import (
@@ -60,7 +61,9 @@ class ScriptFailed(Exception):
 
 
 def run_script(visit: Visit[ScriptNode]) -> Outcome:
-    """Run the script and take the object it prints as writes. A failure is tolerated.
+    """Run the script and take the object it prints as writes.
+
+    A failure is postponed to another attempt, or else tolerated.
 
     Raises:
         NodeFailed: R002 without a route, R013 if a failure has nowhere to go.
@@ -71,7 +74,7 @@ def run_script(visit: Visit[ScriptNode]) -> Outcome:
         writes = hidden(_object_from(visit, _run(visit)))
         target = _taken_next(writes)
     except ScriptFailed as failure:
-        return _tolerated(visit, failure)
+        return next_attempt(visit, failure.shown) or _tolerated(visit, failure)
     update_state(visit, writes)
     if visit.item_index is not None:
         warnings = (f"'{visit.node_id}' is a map's branch; its _next is ignored",) if target else ()

@@ -1,4 +1,4 @@
-"""Decides whether a failed model call is retried."""
+"""Decides whether what has failed, a model call or a child run, may succeed if it is repeated."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ TRANSIENT = (
     "429",
     "connection reset",
     "connection refused",
+    "connection error",
+    "broken pipe",
     "produced no output",
     "overloaded",
     "temporarily unavailable",
 )
 
-# The status that a server answered with, of each model if several were asked: too slow, in
-# conflict, too early, too many requests, faults of the server or of a gateway before it.
-_STATUS = re.compile(r"(?:^|; )(?:\S+: )?(?:HTTP|error) (\d{3})\b")
+# The status that a server answered with, of each model if several were asked; also where the
+# failure of a child run is quoted. Statuses: too slow, in conflict, too early, too many requests,
+# faults of the server or of a gateway before it.
+_STATUS = re.compile(r"(?:^|; |R\d{3}: |failed: )(?:\S+: )?(?:HTTP|error) (\d{3})\b")
 _TRANSIENT_STATUSES = frozenset(
     {"408", "409", "425", "429", "500", "502", "503", "504", "529", *map(str, range(520, 525))}
 )

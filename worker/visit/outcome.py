@@ -1,17 +1,15 @@
 """What an executor returns: how the visit went, before anything is committed.
 
 An executor returns one of these records or raises: `sleipnir.graphs.errors.NodeFailed` ends the run
-with its code, any other exception is an internal error (R023). Tolerated failures of `llm` and
-`script` nodes are not exceptions: they are `Wrote` with `failure` set.
+with its code, any other exception is an internal error (R023). Failures that the graph tolerates
+are not exceptions: they are `Wrote` with `failure` set.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, TypeAlias
 
-from sleipnir.graphs.bundles.archive import Bundle
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import (
     CHILD,
@@ -19,6 +17,7 @@ from sleipnir.scheduler.runs.model import (
     PLACE,
     QUESTION,
     GuardedCall,
+    NewRun,
     Usage,
 )
 
@@ -43,6 +42,7 @@ class Wrote:
     output: Any = NOTHING
     # The reason of a tolerated failure; the visit still commits and routes.
     failure: str | None = None
+    failure_code: str = ""  # the code that it would have ended the run with; "": its type's
     # For a map that tolerates failed items: index and reason of the first of them.
     failed_items: tuple[tuple[int, str], ...] = ()
     failed_count: int = 0  # of all failed items
@@ -109,22 +109,11 @@ class Awaiting:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnAgent:
-    """A part of the engine that runs as an agent of its own; no file of the run names it."""
-
-    bundle: Bundle
-    run_id: str  # of the child
-    state: Mapping[str, Any]  # the child's initial state
-
-
-@dataclass(frozen=True, slots=True)
 class Spawned:
-    """The visit parks until a child run of `agent` has ended, at most for `timeout_s`."""
+    """The visit starts a child run, and parks until it has ended, at most for `timeout_s`."""
 
-    agent: str
-    prompt: str
+    child: NewRun
     timeout_s: float | None
-    own: OwnAgent | None = None  # the engine's agent of that name; None: one of the run's agents
 
 
 @dataclass(frozen=True, slots=True)

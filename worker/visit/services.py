@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from sleipnir.graphs.bundles.archive import Bundle
     from sleipnir.graphs.knowledge.bases import DescribedBase
     from sleipnir.graphs.tools.function import Function
     from sleipnir.scheduler.runs.conversation.escalation import Escalation
     from sleipnir.scheduler.runs.conversation.messages import Letter, Teammate
     from sleipnir.scheduler.runs.events import Event
-    from sleipnir.scheduler.runs.model import Usage
+    from sleipnir.scheduler.runs.model import NewRun, Usage
     from sleipnir.worker.conversation.function_kinds import Recorder
     from sleipnir.worker.conversation.tool_set import Toolset
     from sleipnir.worker.conversation.transcript import Transcript
@@ -160,7 +161,19 @@ class KnowledgeService(Protocol):
 
 
 class ChildService(Protocol):
-    """The children that the run's model starts."""
+    """The children that the run's nodes and models start."""
+
+    def prepare(self, agent: str, prompt: str) -> NewRun:
+        """Return the run of another agent for a node to start (`Spawned`).
+
+        Raises:
+            NodeFailed: R017 if it would be nested too deep, R015 if it cannot start otherwise.
+        """
+
+    def prepare_own(
+        self, name: str, bundle: Bundle, run_id: str, seeds: Mapping[str, Any]
+    ) -> NewRun:
+        """Return the run of an agent of the engine's own; any machine may execute it."""
 
     def spawn(self, order: SpawnOrder) -> int | None:
         """Start a child, at most once; return how many are alive if another would be too many.

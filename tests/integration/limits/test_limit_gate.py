@@ -162,11 +162,14 @@ def test_no_node_tolerates_a_call_that_a_budget_refuses(
     assert server.requests == []
 
 
-def test_a_child_s_refused_call_fails_its_parent(engine: Engine, server: ModelServer) -> None:
-    engine.configure(models={"budgets": {"run": {"tokens": 10}}})
+@pytest.mark.parametrize("fields", ["", "fallback: z, max_attempts: 2, "])
+def test_a_child_s_refused_call_fails_its_parent(
+    engine: Engine, server: ModelServer, fields: str
+) -> None:
+    engine.configure(models={"budgets": {"run": {"tokens": 429}}})  # a word of passing failures
     engine.write("asks", ASK)
 
-    run = engine.finish(PARENT)
+    run = engine.finish(PARENT.replace("next:", f"{fields}next:"))
 
     failure = engine.failure(run.run_id)
     assert (failure.code, "R025" in failure.message) == ("R015", True)

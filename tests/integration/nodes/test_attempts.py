@@ -33,9 +33,8 @@ nodes:
 HELPER = """
 start: s
 nodes:
-  s: {type: script, script: s.sh, next: z, fallback: bad}
+  s: {type: script, script: s.sh}
   z: {type: end, output: "{{k}}"}
-  bad: {type: input, question: "{{gone}}", next: z}
 """
 MAP = """
 initial_state: {items: [a, b]}
@@ -60,14 +59,19 @@ nodes:
 ASKS = "start: i\nnodes: {i: {type: input, question: well?, next: z}, z: {type: end}}\n"
 
 
-def works_at(attempt: int) -> str:
+def works_at(attempt: int, why: str = "not yet", route: str = "") -> str:
     """A script that fails until its so-manieth try in the directory of its run."""
     return f"""
         echo >> tries
         n=$(wc -l < tries)
-        if test $n -lt {attempt}; then echo "not yet: $n" >&2; exit 7; fi
-        echo '{{"k": "worked at '$n'"}}'
+        if test $n -lt {attempt}; then echo "{why}: $n" >&2; exit 7; fi
+        echo '{{"k": "worked at '$n'"{route}}}'
         """
+
+
+def transient(attempt: int) -> str:
+    """The script of a helper that fails in a way that may pass, until that try."""
+    return works_at(attempt, "curl: (56) Connection reset", ', "_next": "z"')
 
 
 def submit(engine: Engine, graph: str, tmp_path: Path, script: str = "") -> str:
@@ -140,14 +144,14 @@ def test_one_attempt_is_the_default(engine: Engine, tmp_path: Path, fields: str)
 
 
 def test_an_agent_node_tries_again_with_a_new_child(engine: Engine, tmp_path: Path) -> None:
-    engine.write("helper", HELPER, {"s.sh": works_at(2)})
+    engine.write("helper", HELPER, {"s.sh": transient(2)})
     run_id = submit(engine, PARENT, tmp_path)
 
     (retry,) = rest(engine, run_id)
 
     assert engine.run(run_id).output == "worked at 2"
     assert 6.0 <= retry.delay_s <= 8.0
-    assert "R001" in retry.reason
+    assert "R013: " in retry.reason
     children = engine.queries.children(run_id)
     assert sorted(child.status for child in children) == ["failed", "succeeded"]
 
@@ -173,7 +177,7 @@ def test_a_child_that_takes_too_long_is_cancelled_and_another_one_started(
 
 
 def test_the_last_child_that_fails_fails_the_run(engine: Engine, tmp_path: Path) -> None:
-    engine.write("helper", HELPER, {"s.sh": works_at(9)})
+    engine.write("helper", HELPER, {"s.sh": transient(9)})
     run_id = submit(engine, PARENT, tmp_path)
 
     rest(engine, run_id)
@@ -181,6 +185,37 @@ def test_the_last_child_that_fails_fails_the_run(engine: Engine, tmp_path: Path)
     failure = engine.failure(run_id)
     assert (failure.code, failure.node) == ("R015", "a")
     assert len(engine.queries.children(run_id)) == 2
+
+
+def test_a_child_that_failed_for_good_is_not_tried_again(engine: Engine, tmp_path: Path) -> None:
+    """Only what the child itself failed of counts, not a word in the name of an agent."""
+    engine.write("429", HELPER, {"s.sh": works_at(2)})
+    run_id = submit(engine, PARENT.replace("helper", '"429"'), tmp_path)
+
+    assert engine.failure(run_id).code == "R015"
+    assert engine.events(run_id, RetryScheduled) == []
+
+
+def test_a_child_that_somebody_cancels_is_not_tried_again(engine: Engine, tmp_path: Path) -> None:
+    engine.write("helper", ASKS)
+    run_id = submit(engine, PARENT, tmp_path)
+    (child,) = engine.queries.children(run_id)
+
+    engine.client.cancel(child.run_id, "it timed out for me")
+    engine.drive()
+
+    assert engine.failure(run_id).code == "R015"
+
+
+def test_a_child_past_its_own_deadline_is_tried_again(engine: Engine, tmp_path: Path) -> None:
+    engine.write("helper", "settings: {timeout: 30}\n" + ASKS)
+    run_id = submit(engine, PARENT, tmp_path)
+
+    engine.clock.move(30.0)
+    engine.tick()
+    engine.drive()
+
+    assert [retry.attempt for retry in engine.events(run_id, RetryScheduled)] == [2]
 
 
 def test_what_no_attempt_would_change_is_not_tried_again(engine: Engine, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def _note_failure(visit: Visit[Any], outcome: Outcome) -> str | None:
         case Failed(code, message):
             pass
         case Wrote(failure=str(message)):
-            code = visit.node.FAILURE_CODE
+            code = outcome.failure_code or visit.node.FAILURE_CODE
         case _:
             return None
     if isinstance(visit.node, ScriptNode):
@@ -107,9 +107,7 @@ def _make_transition(delivery: Delivery, outcome: Outcome) -> None:
         case Awaiting(things, known):
             parking.wait(delivery, *things, known=known)
         case Spawned():
-            refused = parking.spawn(delivery, outcome)
-            if refused is not None:
-                _make_transition(delivery, refused)
+            parking.spawn(delivery, outcome)
         case Mapped():
             parking.open_map(delivery, outcome)
         case Postponed():

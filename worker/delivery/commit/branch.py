@@ -59,10 +59,9 @@ def _failures(visit: Visit[Any], outcome: Wrote) -> StepFailures:
         return of_items(visit.node_id, visit.step, outcome.failed_items, outcome.failed_count)
     if outcome.failure is None:
         return NO_FAILURES
+    code = outcome.failure_code or visit.node.FAILURE_CODE
     handled = visit.node.fallback is not None
-    return of_node(
-        visit.node_id, visit.step, visit.node.FAILURE_CODE, outcome.failure, handled=handled
-    )
+    return of_node(visit.node_id, visit.step, code, outcome.failure, handled=handled)
 
 
 def _log_failure(delivery: Delivery, text: str) -> None:

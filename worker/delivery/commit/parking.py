@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import MapNode
 from sleipnir.graphs.state import encode
-from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.consent import GUARD
 from sleipnir.scheduler.runs.events import (
     ChildStarted,
@@ -17,24 +13,18 @@ from sleipnir.scheduler.runs.events import (
     RetryScheduled,
     VisitDelayed,
 )
-from sleipnir.scheduler.runs.model import QUESTION, NewRun, Question, Wait, WaitMode
+from sleipnir.scheduler.runs.model import QUESTION, Question, Wait, WaitMode
 from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.outcome import (
     Asked,
     ChildEnd,
     Deferred,
-    Failed,
     FreePlace,
     Mapped,
-    OwnAgent,
     Postponed,
     Spawned,
 )
-
-# Lazy, as few visits start another run.
-with lazy_imports():
-    from sleipnir.scheduler.runs import submit
 
 
 def wait(
@@ -94,53 +84,11 @@ def _question(delivery: Delivery, asked: Asked, order: int) -> Question:
     )
 
 
-def spawn(delivery: Delivery, spawned: Spawned) -> Failed | None:
-    """Start a child run and park until it ends; return the failure if it cannot start."""
-    try:
-        child = _child(delivery, spawned)
-    except submit.NestedTooDeep as error:
-        return Failed("R017", str(error))
-    except (SubmissionRefused, BundleError) as error:
-        return Failed("R015", f"agent '{spawned.agent}' cannot start: {error}")
-    event = ChildStarted(delivery.visit.node_id, spawned.agent, child.run_id)
+def spawn(delivery: Delivery, spawned: Spawned) -> None:
+    """Start a child run and park until it ends."""
+    child = spawned.child
+    event = ChildStarted(delivery.visit.node_id, child.agent, child.run_id)
     delivery.services.store.parking.spawn(delivery.lease, child, spawned.timeout_s, event=event)
-    return None
-
-
-def _child(delivery: Delivery, spawned: Spawned) -> NewRun:
-    services, context = delivery.services, delivery.begun.context
-    if spawned.own is not None:
-        return _own_child(delivery, spawned.agent, spawned.own)
-    own_depth = delivery.visit.graph.max_agent_depth
-    deepest = services.settings.max_agent_depth if own_depth is None else own_depth
-    digest = submit.child_digest(context, delivery.visit.agent.digest, spawned.agent, deepest)
-    return submit.child_run(
-        services.agents.get(digest).graph,
-        digest,
-        parent=context,
-        parent_run=delivery.lease.run_id,
-        parent_visit=delivery.lease.visit,
-        agent=spawned.agent,
-        prompt=spawned.prompt,
-        model=delivery.visit.graph.model,
-    )
-
-
-def _own_child(delivery: Delivery, name: str, own: OwnAgent) -> NewRun:
-    """Return a run of an agent of the engine's own; any machine may execute it, at any depth."""
-    services = delivery.services
-    services.store.bundles.put(own.bundle.digest, own.bundle.data)
-    return submit.child_run(
-        services.agents.get(own.bundle.digest).graph,
-        own.bundle.digest,
-        parent=replace(delivery.begun.context, machine=None),
-        parent_run=delivery.lease.run_id,
-        parent_visit=delivery.lease.visit,
-        agent=name,
-        prompt="",
-        run_id=own.run_id,
-        state=own.state,
-    )
 
 
 def open_map(delivery: Delivery, mapped: Mapped) -> None:

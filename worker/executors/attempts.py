@@ -1,4 +1,4 @@
-"""Retries of `script`, `agent` and `rag` nodes that failed; `llm` nodes retry on their own."""
+"""Further attempts of `script`, `agent` and `rag` nodes; `llm` nodes pause as model calls do."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ from typing import Any
 
 from sleipnir.graphs.schema import RetriedNode
 from sleipnir.scheduler.process import backoff
-from sleipnir.scheduler.runs.model import Usage
+from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Postponed
 
-# Failures worth another attempt; all others, such as a missing reference, would only repeat.
-RETRIED = frozenset({"R013", "R015", "R016", "R018", "R020"})
 
-
-def next_attempt(visit: Visit[Any], reason: str, usage: Usage) -> Postponed | None:
+def next_attempt(visit: Visit[Any], reason: str, usage: Usage = NO_USAGE) -> Postponed | None:
     """Return the wait before the next attempt, or None if the node has no attempts left."""
     node = visit.node
     if not isinstance(node, RetriedNode) or visit.attempt >= node.max_attempts:
