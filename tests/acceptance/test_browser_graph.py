@@ -13,6 +13,7 @@ from sleipnir.worker.monitor.drawings import Drawings
 from tests.support.browser import Person, chromium
 from tests.support.engine import Engine
 from tests.support.site import ServedSite
+from tests.support.wait import wait_until
 
 LENGTH = 70
 FAILING = """
@@ -105,9 +106,7 @@ def test_a_large_drawing_is_moved_searched_coloured_and_played(
     page.mouse.up()
     moved = view(page)
     page.mouse.wheel(0, 400)
-    page.wait_for_function(
-        "w => document.querySelector('svg.graph').viewBox.baseVal.width > w", arg=moved[2]
-    )
+    wait_until(lambda: view(page)[2] > moved[2], "the wheel has zoomed out")
     page.keyboard.press("0")
     whole = view(page)
 
@@ -128,7 +127,8 @@ def test_a_large_drawing_is_moved_searched_coloured_and_played(
     assert [page.evaluate(heat, each) for each in ("n69", "n0", "z")] == ["60%", "1%", "0%"]
     page.get_by_label("Show").select_option("state")
     page.get_by_role("button", name="Play").click()
-    page.wait_for_function("() => document.querySelectorAll('.graph .is-done').length < 10")
+    done = page.locator(".graph .is-done")
+    wait_until(lambda: done.count() < 10, "the run is played from its beginning")
     page.get_by_role("button", name="Stop").click()
     assert "step=" in page.url
     assert person.complaints.all == []
