@@ -61,7 +61,7 @@ class AgentSearch:
                 agents = filter(_is_agent, found if parent is not None else ())
                 return next(agents, found[0])
         near = get_close_matches(reference, self.names(parent))
-        if reference and parent is None and _is_directory(Path(reference)):
+        if reference and parent is None and _is_agent(Path(reference)):
             near = [f"./{reference}"]
         raise AgentNotFound(reference, [str(place) for place in places], near)
 
@@ -146,4 +146,9 @@ def _agents_in(directory: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _is_agent(path: Path) -> bool:
-    return not path.name.startswith(".") and any((path / name).is_file() for name in AGENT_FILES)
+    try:
+        return not path.name.startswith(".") and any(
+            (path / file).is_file() for file in AGENT_FILES
+        )
+    except OSError:  # as in `_is_directory`
+        return False

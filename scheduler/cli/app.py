@@ -175,6 +175,21 @@ _OTHER_NAMES: Mapping[str, str] = {
     "ui": "monitor",
     "tail": "logs",
 }
+# What options of Loki and Coyote, which has no verbs, are here.
+_OTHER_OPTIONS: Mapping[str, str] = {
+    **dict.fromkeys(("-a", "--agent"), "sleipnir run NAME"),
+    **dict.fromkeys(("-s", "--session"), "sleipnir run --session NAME AGENT"),
+    **dict.fromkeys(("-f", "--file"), "sleipnir run -f PATH AGENT"),
+    **dict.fromkeys(("-m", "--model"), "SLEIPNIR_MODEL in the environment"),
+    "--agent-variable": "sleipnir run --var NAME=VALUE AGENT",
+    "--list-agents": "sleipnir agents",
+    "--list-sessions": "sleipnir sessions",
+    "--list-rags": "sleipnir kb info AGENT",
+    "--info": "sleipnir doctor",
+    "--install": "sleipnir agents",
+    "--install-builtins": "sleipnir agents",
+    "--dry-run": "sleipnir validate AGENT",
+}
 
 
 class _Verbs(click.Group):
@@ -189,6 +204,12 @@ class _Verbs(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         with end_on_broken_pipe():
             return super().invoke(ctx)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        option = args[0].partition("=")[0] if args else ""
+        if not ctx.resilient_parsing and (ours := _OTHER_OPTIONS.get(option)):
+            raise click.UsageError(f"no option '{option}'; here it is `{ours}`", ctx)
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)

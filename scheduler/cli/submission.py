@@ -24,7 +24,7 @@ from sleipnir.scheduler.cli.arguments import (
     pairs,
     piped_text,
 )
-from sleipnir.scheduler.cli.connect import hint_missing_process, open_client
+from sleipnir.scheduler.cli.connect import hint_missing_process, open_client, settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.recording_flags import OWN, REPLAYED, GivenRecording, given_recording
@@ -33,7 +33,7 @@ from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.views.text.terminal_output import printable
 
 with lazy_imports():
-    from sleipnir.scheduler.cli import run_result
+    from sleipnir.scheduler.cli import attached_files, run_result
     from sleipnir.scheduler.cli.asking import instructions as instruction_questions
     from sleipnir.scheduler.cli.asking import knowledge as knowledge_questions
     from sleipnir.scheduler.runs import submit
@@ -121,6 +121,14 @@ REQUEST_OPTIONS = (
 _PARAMETERS = (
     agent_argument,
     click.argument("prompt", default=""),
+    click.option(
+        "-f",
+        "--file",
+        "files",
+        metavar="PATH|URL",
+        multiple=True,
+        help="Add a file, the files of a directory, or a page to the prompt.",
+    ),
     *REQUEST_OPTIONS,
     click.option(
         "--session",
@@ -142,6 +150,7 @@ class Submission:
 
     agent: str
     prompt: str
+    files: Sequence[str]
     seeds: Sequence[tuple[str, str]]
     variables: Sequence[tuple[str, str]]
     answers: Sequence[tuple[str, str]]
@@ -155,6 +164,17 @@ class Submission:
     headless: bool
     ask: bool
     confirmed: bool
+
+    def with_files(self, options: Options) -> Submission:
+        """Return it with the files and pages in its prompt; raises as `attached_files.with_files`.
+
+        Nothing is submitted if one is unusable.
+        """
+        if not self.files:
+            return self
+        private = settings_of(options).allow_private_addresses
+        prompt = attached_files.with_files(self.prompt, self.files, allow_private=private)
+        return replace(self, prompt=prompt, files=())
 
     def new_run_id(self, client: Client, prepared: PreparedAgent) -> str:
         """Return an id for the run, known before submission so that Ctrl-C can always cancel it.
@@ -293,8 +313,16 @@ def say_origin(options: Options, prepared: PreparedAgent) -> None:
     options.say(f"agent {prepared.name}: {printable(documents.origin(directory))}")
 
 
+def say_lasting_warnings(options: Options, prepared: PreparedAgent) -> None:
+    """Repeat, at the end of a run, the warnings that its narration has pushed out of sight."""
+    for warning in prepared.warnings:
+        if warning.lasting:
+            options.say(f"warning: {warning}")
+
+
 def submit_only(options: Options, submission: Submission) -> ExitCode:
     """Submit, print the run's id, and say what to start for it to continue."""
+    submission = submission.with_files(options)
     with open_client(options, workers=False) as client:
         recording = submission.recording(client)
         prepared = submission.prepare(client, recording)

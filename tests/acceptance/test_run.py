@@ -54,6 +54,17 @@ def test_the_result_alone_is_on_standard_output(sleipnir: Sleipnir) -> None:
     assert narration[-1].startswith("▸ graph done in ")
 
 
+def test_files_go_with_the_prompt(sleipnir: Sleipnir) -> None:
+    (sleipnir.project / "plan.md").write_text("peas\n")
+
+    done = sleipnir("run", "greeter", "Ada", "-f", "plan.md")
+    refused = sleipnir("submit", "greeter", "Ada", "--file", "plan.md", "--file", "gone.md")
+
+    assert done.stdout == 'friendly hello Ada\n\n<file path="plan.md">\npeas\n</file>\n'
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == "error: cannot attach gone.md: No such file or directory\n"
+
+
 def test_blanks_that_keep_a_reference_from_being_one_are_told_last(sleipnir: Sleipnir) -> None:
     output = "{{ initial_prompt }} {{ whoever }} {{initial_prompt}}"
     sleipnir.write("blanks", f'start: z\nnodes:\n  z: {{type: end, output: "{output}"}}\n')

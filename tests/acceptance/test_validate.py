@@ -155,8 +155,11 @@ def test_a_missing_key_is_a_line_and_no_error(tmp_path: Path) -> None:
     assert "cannot be called" not in keyed.stderr
 
 
-def test_a_directory_of_that_name_is_suggested(tmp_path: Path) -> None:
+def test_an_agent_of_that_name_here_is_suggested(tmp_path: Path) -> None:
     sleipnir = Sleipnir(tmp_path)
     (sleipnir.project / "mine").mkdir()
+    assert "did you mean './mine'" not in sleipnir("validate", "mine").stderr
+
+    (sleipnir.project / "mine" / "config.yaml").write_text("instructions: x\n")
 
     assert "no agent named 'mine'; did you mean './mine'?" in sleipnir("validate", "mine").stderr

@@ -11,6 +11,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "run": (
         ("Run an agent, follow its progress, get its result", "run log-digest sample"),
         ("Print only the result, for text from stdin", "run -q ./my-agent - < question.txt"),
+        ("With files, the files of a directory, a page", "run review Compare -f a.md -f notes/"),
         ("Set initial state, and answer in advance", "run review --set rounds=3 --answer ok=yes"),
     ),
     "chat": (

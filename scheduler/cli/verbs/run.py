@@ -13,6 +13,7 @@ from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.recording_flags import require_place, write_recording
 from sleipnir.scheduler.cli.submission import (
     Submission,
+    say_lasting_warnings,
     say_origin,
     submission_parameters,
     submit_only,
@@ -60,6 +61,7 @@ def run(
     require_place(record, detach, submission.replay)
     if detach:
         return submit_only(options, submission)
+    submission = submission.with_files(options)
     with open_client(options, workers=True) as client:
         recording = submission.recording(client)
         prepared = submission.prepare(client, recording)
@@ -90,7 +92,5 @@ def run(
         if record is not None:
             write_recording(client, [run_id], record, options, submission.prompt)
         code = run_result.print_result(client, found, options, attachment.open_questions())
-        for warning in prepared.warnings:
-            if warning.lasting:
-                options.say(f"warning: {warning}")
+        say_lasting_warnings(options, prepared)
         return code
