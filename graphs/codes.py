@@ -60,7 +60,9 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "an item of a map failed",
             "the message has its index and reason; or set `on_error`",
         ),
-        "R012": Code("an invocation of a map gave no result", "have the script print `output_key`"),
+        "R012": Code(
+            "an item of a map gave no result", "have a node of the branch write `output_key`"
+        ),
         "R013": Code(
             "a script failed, and has neither `fallback` nor `next`, or the run is strict",
             "`sleipnir logs RUN --node NODE`; add a `fallback`",
@@ -110,6 +112,10 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "a budget does not allow a model call",
             "raise the budget that the message names, then `sleipnir retry` continues at that "
             "node; a higher `batch --budget` continues such lines",
+        ),
+        "R026": Code(
+            "`max_concurrency` of a map is a template that gives no whole number of at least 1",
+            "the message has the value; correct what sets it",
         ),
         "R601": Code(
             "a model call of a normal agent failed, four times if the failure is transient",
@@ -183,7 +189,9 @@ CODES: Mapping[str, Mapping[str, Code]] = {
         "W006": Code("`next` on an `approval` or `end` node, which ignores it", "remove it"),
         "W007": Code("`next` is missing on a node that no edge leads to", "it would fail (R002)"),
         "W014": Code("a target or an option is listed twice", "remove one of them"),
-        "W018": Code("the branch of a map is also an ordinary target", "use a node of its own"),
+        "W018": Code(
+            "a node of a map's branch is also a target from outside it", "use a node of its own"
+        ),
         "W020": Code("an end node parallel to other nodes would cut them off", "join them first"),
     },
     "references": {
@@ -355,19 +363,21 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "the branch is not an `llm`, `agent`, `rag` or `script` node",
             "use one of these; an `agent` node can wrap anything else",
         ),
-        "E402": Code("the branch has `next`", "remove it: the map has one"),
-        "E403": Code("the branch has `fallback`", "use `on_error` of the map"),
-        "E404": Code(
-            "the branch writes another key than `output_key`",
-            "have it write `output_key`, and nothing else",
-        ),
-        "E405": Code(
-            "the branch has `output_schema`",
-            "process the results in the map's next node",
+        "E402": Code(
+            "`next` or `fallback` of a branch's node leads to a node that a map cannot run",
+            "leave `next` out where an item ends; the map has its own",
         ),
         "E406": Code(
             "`as`, `collect_into` or `output_key` cannot be referenced by a template",
             "letters, digits, `_`",
+        ),
+        "E407": Code(
+            "`next` of a branch's node is a list",
+            "name one node: an item goes one way",
+        ),
+        "W034": Code(
+            "a node of a branch writes a key that the branch neither reads nor returns",
+            "have the map's `output_key` hold what is needed",
         ),
         "W019": Code("`as` and `output_key` are the same", "rename one"),
     },

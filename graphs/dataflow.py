@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
+from sleipnir.graphs.chains import chain_of
 from sleipnir.graphs.schema import Graph, MapNode, Node
 from sleipnir.graphs.template import references
 from sleipnir.records import dataclass
@@ -63,19 +64,25 @@ def reads(graph: Graph, node_id: str) -> frozenset[str] | None:
     node = graph.nodes[node_id]
     if node.READS_ALL:
         return None
-    own = frozenset(read.key for read in state_reads(node))
-    if not isinstance(node, MapNode):
-        return own
-    branch = reads(graph, node.branch) if _is_branch(graph, node.branch) else frozenset()
-    return None if branch is None else own | branch - {node.item_name}
+    return frozenset(read.key for read in state_reads(node))
 
 
-def _is_branch(graph: Graph, node_id: str) -> bool:
-    return not isinstance(graph.nodes.get(node_id), MapNode | None)
+def chain_writes(graph: Graph, node: MapNode) -> frozenset[str]:
+    """Return the keys that nodes of a map's chain declare to write."""
+    return frozenset().union(*(graph.nodes[each].written_keys() for each in chain_of(graph, node)))
+
+
+def chain_reads(graph: Graph, node: MapNode) -> Iterator[tuple[str, Read]]:
+    """Yield what a map's chain reads of the state around it, with the node that does."""
+    own = chain_writes(graph, node) | {node.item_name}
+    for node_id in chain_of(graph, node):
+        for read in state_reads(graph.nodes[node_id]):
+            if read.key not in own:
+                yield node_id, read
 
 
 def _fields(node: Node, fields: Iterable[str], *, strict: bool) -> Iterator[Template]:
     for field in fields:
         text = getattr(node, field)
-        if text is not None:
+        if isinstance(text, str):  # a map's `max_concurrency` may be a number
             yield Template((field,), text, strict)

@@ -13,6 +13,8 @@ Seconds: TypeAlias = Annotated[float, Field(gt=0, le=schema.MAX_SECONDS)]
 # 0: no limit.
 Timeout: TypeAlias = Annotated[float, Field(ge=0, le=schema.MAX_SECONDS)]
 PositiveInt: TypeAlias = Annotated[int, Field(ge=1)]
+# The validator wants a reference in the text.
+NumberOrTemplate: TypeAlias = PositiveInt | str
 NotNegativeInt: TypeAlias = Annotated[int, Field(ge=0)]
 NotNegative: TypeAlias = Annotated[float, Field(ge=0)]
 # True: for the default time; else seconds.

@@ -395,26 +395,26 @@ class RagNode(Timed, RetriedNode):
 
 @dataclass(frozen=True, kw_only=True)
 class MapNode(BaseNode):
-    """Runs one branch node per item of a list."""
+    """Runs a branch, one node or a chain of nodes, for each item of a list."""
 
     NAMES_IN_FILES: ClassVar[Mapping[str, str]] = {"item_name": "as"}
     NEEDS_NEXT = True
-    STRICT = ("over",)
+    STRICT = ("over", "max_concurrency")
     CAPTION = "over"
     type: Literal["map"] = "map"
-    """Runs one branch node per item of a list."""
+    """Runs a branch, one node or a chain of nodes, for each item of a list."""
     over: str
     """A template that is one reference to a list."""
     item_name: field_types.Identifier
     """The state key under which the branch sees its item."""
     branch: str
-    """The node to run for each item: llm, agent, rag or script, without `next`."""
+    """The first node to run for each item: llm, agent, rag or script. `next` leads to more."""
     collect_into: field_types.Identifier
     """The state key that receives the list of results, in item order."""
     output_key: field_types.Identifier = "output"
     """The key of the branch's writes that is its result."""
-    max_concurrency: field_types.PositiveInt | None = None
-    """Items in flight at once. Default: settings.max_concurrency."""
+    max_concurrency: field_types.NumberOrTemplate | None = None
+    """Items in flight at once; a number, or a template. Default: settings.max_concurrency."""
     on_error: Literal["fail", "collect", "skip"] = "fail"
     """A failed item fails the run, is collected as an error, or is left out."""
 

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 
+from sleipnir.graphs.chains import chain_of
+from sleipnir.graphs.dataflow import chain_writes
 from sleipnir.graphs.document.document import name_place
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.loader import Agent
@@ -76,11 +78,30 @@ class Context:
 
     @cached_property
     def known_keys(self) -> frozenset[str]:
-        """Keys that exist at some time: seeded, given as variables, or written by a node."""
+        """Keys that exist at some time: seeded, given as variables, or written by a node.
+
+        What maps run writes nothing outside their items.
+        """
         graph = self.graph
         given = (variable.name for variable in graph.variables if not variable.secret)
-        written = (key for node in graph.nodes.values() for key in node.written_keys())
+        written = (
+            key
+            for node_id, node in graph.nodes.items()
+            if not self.is_of_items_only(node_id)
+            for key in node.written_keys()
+        )
         return frozenset(("initial_prompt", *graph.initial_state, *given, *written))
+
+    def keys_of_item(self, node_id: str) -> frozenset[str]:
+        """Return the further keys that a node run by maps may read: items, and their writes."""
+        maps = self.branches.get(node_id, {}).values()
+        return frozenset().union(*(chain_writes(self.graph, each) for each in maps)) | {
+            each.item_name for each in maps
+        }
+
+    def is_of_items_only(self, node_id: str) -> bool:
+        """Return whether only maps run the node, as far as declared edges tell."""
+        return node_id in self.branches and node_id not in self.entered
 
     @cached_property
     def key_words(self) -> KeyWords | None:
@@ -88,12 +109,17 @@ class Context:
         return key_words(self.agent.directory, self.graph)
 
     @cached_property
+    def chains(self) -> dict[str, tuple[str, ...]]:
+        """The nodes that each map runs for an item, by its id."""
+        return {map_id: chain_of(self.graph, node) for map_id, node in self.graph.nodes_of(MapNode)}
+
+    @cached_property
     def branches(self) -> dict[str, dict[str, MapNode]]:
-        """For each branch node, the maps that run it, by id."""
+        """For each node that maps run, those maps by id."""
         found: dict[str, dict[str, MapNode]] = {}
         for map_id, node in self.graph.nodes_of(MapNode):
-            if node.branch in self.graph.nodes:
-                found.setdefault(node.branch, {})[map_id] = node
+            for node_id in self.chains[map_id]:
+                found.setdefault(node_id, {})[map_id] = node
         return found
 
     @cached_property
@@ -128,7 +154,7 @@ class Context:
         """The parallel groups: edges of one `next` list to two or more nodes."""
         groups: dict[str, list[Edge]] = {}
         for edge in self.edges:
-            if edge.field[0] == "next":
+            if edge.field[0] == "next" and not self.is_of_items_only(edge.source):
                 groups.setdefault(edge.source, []).append(edge)
         return [edges for edges in groups.values() if len(edges) > 1]
 

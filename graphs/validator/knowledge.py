@@ -85,10 +85,11 @@ def knowledge_overwrites_no_agent_file(context: Context) -> Iterator[Finding]:
 
 
 def retrieved_text_is_kept(context: Context) -> Iterator[Finding]:
-    """W004: a rag node's result is lost without `state_updates`, except in a map's branch."""
+    """W004: a rag node's result is lost without `state_updates`, except as that of an item."""
     for node_id, node in context.graph.nodes_of(RagNode):
         path = ("nodes", node_id, "state_updates")
-        is_lost = not node.state_updates and node_id not in context.branches
+        is_result = node_id in context.branches and not node.targets
+        is_lost = not node.state_updates and not is_result
         if is_lost and (node.state_updates is not None or not context.is_written(*path)):
             message = f"rag node '{node_id}' has no state_updates: its result is lost"
             yield context.finding("W004", message, *path)

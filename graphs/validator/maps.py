@@ -1,48 +1,101 @@
-"""Rules about maps and their branches: E401 to E406, W018, W019."""
+"""Rules about maps and their branches: E008, E401, E402, E406, E407, W018, W019, W034."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sleipnir.graphs.dataflow import STATE_UPDATES, templates
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.schema import MapNode
-from sleipnir.graphs.template import is_identifier
+from sleipnir.graphs.template import is_identifier, references
 from sleipnir.graphs.validator.context import Context
+from sleipnir.graphs.validator.edges import Edge
+
+_MAY_BE_BRANCH = "llm, agent, rag and script nodes"
 
 
 def branches_fit(context: Context) -> Iterator[Finding]:
     """E401: only nodes that compute something can be run per item."""
-    for branch_id, maps in context.branches.items():
-        branch = context.graph.nodes[branch_id]
-        if branch.MAY_BE_BRANCH:
-            yield from _branch_leads_nowhere(context, branch_id)
-            yield from _branch_writes_only_its_result(context, branch_id)
-            continue
-        for map_id in maps:
+    for map_id, node in context.graph.nodes_of(MapNode):
+        branch = context.graph.nodes.get(node.branch)
+        if branch is not None and not branch.MAY_BE_BRANCH:
             message = (
-                f"map '{map_id}': branch '{branch_id}' is a {branch.type} node;"
+                f"map '{map_id}': branch '{node.branch}' is a {branch.type} node;"
                 " only llm, agent, rag, script"
             )
             yield context.finding("E401", message, "nodes", map_id, "branch")
 
 
-def _branch_leads_nowhere(context: Context, branch_id: str) -> Iterator[Finding]:
-    branch = context.graph.nodes[branch_id]
-    for code, field in (("E402", "next"), ("E403", "fallback"), ("E405", "output_schema")):
-        if getattr(branch, field, None) is not None:
-            message = f"map branch '{branch_id}' must not have '{field}'"
-            yield context.finding(code, message, "nodes", branch_id, field)
+def chains_hold_what_a_map_can_run(context: Context) -> Iterator[Finding]:
+    """E402: an item cannot leave its branch."""
+    for edge, map_id in _edges_in_chains(context):
+        target = context.graph.nodes[edge.target]
+        if not target.MAY_BE_BRANCH:
+            message = (
+                f"map '{map_id}': '{edge.field[0]}' of '{edge.source}' leads to {target.type} node"
+                f" '{edge.target}'; a branch may hold only {_MAY_BE_BRANCH}"
+            )
+            hint = "an item ends at a node without 'next'; the map's own 'next' leads on"
+            yield context.finding("E402", message, *edge.path, hint=hint)
 
 
-def _branch_writes_only_its_result(context: Context, branch_id: str) -> Iterator[Finding]:
-    """E404: every map takes the value of its own `output_key` and drops the rest."""
-    updates = getattr(context.graph.nodes[branch_id], "state_updates", None) or {}
-    output_keys = {node.output_key: None for node in context.branches[branch_id].values()}
-    for key in updates:
-        allowed = next((output_key for output_key in output_keys if output_key != key), None)
-        if allowed is not None:
-            message = f"map branch '{branch_id}' writes '{key}'; only '{allowed}' is allowed"
-            yield context.finding("E404", message, "nodes", branch_id, "state_updates", key)
+def items_go_one_way(context: Context) -> Iterator[Finding]:
+    """E407: an item is at one node at a time."""
+    for node_id, maps in context.branches.items():
+        node = context.graph.nodes[node_id]
+        if node.MAY_BE_BRANCH and len(node.targets) > 1:
+            message = f"branch node '{node_id}' of map '{min(maps)}' fans out; an item goes one way"
+            yield context.finding("E407", message, "nodes", node_id, "next")
+
+
+def _edges_in_chains(context: Context) -> Iterator[tuple[Edge, str]]:
+    """Yield the edges that leave nodes of chains, each with the first map that runs its node."""
+    for edge in context.edges:
+        maps = context.branches.get(edge.source)
+        if maps and context.graph.nodes[edge.source].MAY_BE_BRANCH:
+            yield edge, min(maps)
+
+
+def writes_of_chains_are_used(context: Context) -> Iterator[Finding]:
+    """W034: of what a chain writes, a map keeps the value of its `output_key` only."""
+    for node_id, maps in context.branches.items():
+        updates = getattr(context.graph.nodes[node_id], STATE_UPDATES, None) or {}
+        if not updates or not context.is_of_items_only(node_id):
+            continue
+        used = {node.output_key for node in maps.values()}
+        for key in updates:
+            if key not in used and not any(_may_read(context, map_id, key) for map_id in maps):
+                message = f"branch node '{node_id}' writes '{key}', which is lost"
+                path = ("nodes", node_id, STATE_UPDATES, key)
+                yield context.finding("W034", message, *path)
+
+
+def _may_read(context: Context, map_id: str, key: str) -> bool:
+    """Return whether a node of a map's chain reads a key; a script reads all."""
+    for node_id in context.chains[map_id]:
+        node = context.graph.nodes[node_id]
+        if node.READS_ALL or any(
+            reference.root == key
+            for template in templates(node)
+            for reference in references(template.text)
+            if template.field[0] != STATE_UPDATES or key != node.SCOPED
+        ):
+            return True
+    return False
+
+
+def windows_are_numbers(context: Context) -> Iterator[Finding]:
+    """E008: a text in `max_concurrency` must be a template."""
+    for map_id, node in context.graph.nodes_of(MapNode):
+        text = node.max_concurrency
+        if not isinstance(text, str) or any(found.path for found in references(text)):
+            continue
+        number = text.strip() if text.strip().isdecimal() else "4"
+        hint = f"write {number} without quotes"
+        message = (
+            f"node '{map_id}'.max_concurrency: expected an integer or a template, got a string"
+        )
+        yield context.finding("E008", message, "nodes", map_id, "max_concurrency", hint=hint)
 
 
 def keys_can_be_named(context: Context) -> Iterator[Finding]:
@@ -65,6 +118,8 @@ def keys_can_be_named(context: Context) -> Iterator[Finding]:
 def branches_are_no_targets(context: Context) -> Iterator[Finding]:
     """W018: a branch is run by its map; a route to it is probably a mistake."""
     for edge in context.edges:
-        if edge.target in context.branches and not edge.is_branch:
+        maps = context.branches.get(edge.target, {})
+        from_within = any(edge.source in context.chains[map_id] for map_id in maps)
+        if maps and not edge.is_branch and not from_within:
             message = f"node '{edge.target}' is a map branch and also a target of '{edge.source}'"
             yield context.finding("W018", message, *edge.path, node=edge.target)

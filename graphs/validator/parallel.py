@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from sleipnir.graphs.dataflow import (
     STATE_UPDATES,
     Read,
+    chain_reads,
     state_reads,
 )
 from sleipnir.graphs.document.finding import Finding, listing
@@ -116,13 +117,11 @@ def _writers(graph: Graph, group: list[Edge]) -> dict[str, list[str]]:
 
 
 def _declared_reads(graph: Graph, node_id: str) -> Iterator[tuple[str, Read]]:
-    """Yield what the node's own templates read, and for a map those of its branch."""
+    """Yield what the node's own templates read, and for a map what its chain reads."""
     node = graph.nodes[node_id]
     merged = node.schema_keys()
     for read in state_reads(node):
         if read.field[0] != STATE_UPDATES or read.key not in merged:
             yield node_id, read
-    if isinstance(node, MapNode) and node.branch in graph.nodes:
-        for read in state_reads(graph.nodes[node.branch]):
-            if read.key != node.item_name:
-                yield node.branch, read
+    if isinstance(node, MapNode):
+        yield from chain_reads(graph, node)

@@ -50,9 +50,9 @@ def reads_have_a_source(context: Context) -> Iterator[Finding]:
         if read.key in _SCOPED and read.field[0] != STATE_UPDATES:
             message = f"{place(*path)}: '{read.key}' exists only inside state_updates"
             yield context.finding("W015", message, *path)
-        elif not _may_be_set(context, read.key):
+        elif not _may_be_set(context, node_id, read.key):
             unknown.append((node_id, read))
-    hints = _hints(context, {read.key for _, read in unknown})
+    hints = _hints(context, unknown)
     for node_id, read in unknown:
         path = ("nodes", node_id, *read.field)
         message = f"{place(*path)}: nothing sets '{read.key}'"
@@ -86,21 +86,33 @@ def _readable_keys(context: Context, node_id: str, template: Template) -> frozen
     """Return the keys that a template may name."""
     own = context.graph.nodes[node_id].SCOPED
     scoped = {own} if own is not None and template.field[0] == STATE_UPDATES else set()
-    return context.known_keys | _item_names(context, node_id) | scoped
+    return context.known_keys | context.keys_of_item(node_id) | scoped
 
 
-def _may_be_set(context: Context, key: str) -> bool:
-    if any(map(_may_set_any_key, context.graph.nodes.values())):
+def _may_be_set(context: Context, reader: str, key: str) -> bool:
+    if any(_may_set_any_key(node) for node in _writers_for(context, reader)):
         return True
     words = context.key_words
     return words is None or key in words.all
 
 
-def _hints(context: Context, keys: set[str]) -> dict[str, str]:
+def _writers_for(context: Context, reader: str) -> Iterator[Node]:
+    """Yield the nodes whose writes a node may read."""
+    beside = {
+        node_id for map_id in context.branches.get(reader, ()) for node_id in context.chains[map_id]
+    }
+    for node_id, node in context.graph.nodes.items():
+        if node_id in beside or not context.is_of_items_only(node_id):
+            yield node
+
+
+def _hints(context: Context, unknown: list[tuple[str, Read]]) -> dict[str, str]:
     """Return a hint for each key that resembles one that something sets."""
+    keys = {read.key for _, read in unknown}
     words = context.key_words if keys else None
     by_scripts = near_names(keys, words.quoted) if words is not None else {}
-    return by_scripts | near_names(keys, context.known_keys)
+    of_items = (context.keys_of_item(node_id) for node_id, _ in unknown)
+    return by_scripts | near_names(keys, context.known_keys.union(*of_items))
 
 
 def _may_set_any_key(node: Node) -> bool:
@@ -109,14 +121,9 @@ def _may_set_any_key(node: Node) -> bool:
     return schema is not None and not isinstance(schema.get("properties"), dict)
 
 
-def _item_names(context: Context, node_id: str) -> set[str]:
-    """Return the item's names in the maps that run the node."""
-    return {map_.item_name for map_ in context.branches.get(node_id, {}).values()}
-
-
 def _unexplained_reads(context: Context, known: frozenset[str]) -> Iterator[tuple[str, Read]]:
     for node_id, node in context.graph.nodes.items():
-        items = _item_names(context, node_id)
+        items = context.keys_of_item(node_id)
         for read in state_reads(node):
             if read.key not in known and read.key not in items:
                 yield node_id, read

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from sleipnir.graphs.errors import MissingReference, NodeFailed
 from sleipnir.graphs.reducers import json_type
 from sleipnir.graphs.schema import BuildNode, MapNode
+from sleipnir.graphs.state import encode
 from sleipnir.graphs.template import evaluate_strict
 from sleipnir.scheduler.runs.failures import BUDGET_REFUSES, KEPT_FAILURES
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Mapped, Outcome, Wrote
+
+_DIGITS = re.compile(r"[0-9]{1,18}")  # of a window; more items than that cannot exist
+_MOST_SHOWN = 100  # characters of a wrong one
 
 
 def run_map(visit: Visit[MapNode]) -> Outcome:
     """Fan out; once all invocations have ended, collect their results in item order.
 
     Raises:
-        NodeFailed: R001 or R010 for `over`, R003 for the branch, R011 or R012 for the failed
-            invocation with the lowest index, R021 for too many items.
+        NodeFailed: R001 or R010 for `over`, R001 or R026 for `max_concurrency`, R003 for the
+            branch, R011 or R012 for the failed item with the lowest index, R021 for too many items.
     """
     if visit.resumed_with is not None:
         return _collect(visit, visit.resumed_with)
@@ -28,17 +33,39 @@ def run_map(visit: Visit[MapNode]) -> Outcome:
     # Validation checks this too, but can be switched off.
     if branch is None or not branch.MAY_BE_BRANCH:
         raise NodeFailed("R003", f"map '{visit.node_id}': no usable branch '{node.branch}'")
-    items = _items(visit)
+    items, window = _items(visit), _window(visit)
     if not items:
         return Wrote({node.collect_into: []})
-    return Mapped(items, node.max_concurrency or visit.graph.settings.max_concurrency)
+    return Mapped(items, window)
+
+
+def _evaluated(visit: Visit[MapNode], field: str, template: str) -> Any:
+    try:
+        return evaluate_strict(template, visit.state, limit=visit.limits.value_bytes)
+    except MissingReference as error:
+        raise NodeFailed("R001", f"{field}: {error}") from error
+
+
+def _window(visit: Visit[MapNode]) -> int:
+    given = visit.node.max_concurrency
+    if not isinstance(given, str):
+        return given or visit.graph.settings.max_concurrency
+    value = _evaluated(visit, "max_concurrency", given)
+    is_number = type(value) is int or (isinstance(value, str) and _DIGITS.fullmatch(value.strip()))
+    if not is_number or int(value) < 1:
+        shown = encode(value)
+        if len(shown) > _MOST_SHOWN:
+            shown = f"{shown[:_MOST_SHOWN]}…"
+        raise NodeFailed(
+            "R026",
+            f"map '{visit.node_id}': max_concurrency must be a whole number of at least 1, "
+            f"got {shown} ({json_type(value)})",
+        )
+    return int(value)
 
 
 def _items(visit: Visit[MapNode]) -> list[Any]:
-    try:
-        items = evaluate_strict(visit.node.over, visit.state, limit=visit.limits.value_bytes)
-    except MissingReference as error:
-        raise NodeFailed("R001", f"over: {error}") from error
+    items = _evaluated(visit, "over", visit.node.over)
     if not isinstance(items, list):
         raise NodeFailed(
             "R010", f"map '{visit.node_id}': over must be a list, got {json_type(items)}"

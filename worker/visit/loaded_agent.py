@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sleipnir.graphs.bundles.layout import library_of, skills_of
-from sleipnir.graphs.dataflow import reads
+from sleipnir.graphs.dataflow import reads, state_reads
 from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.graphs.schema import AgentNode, Graph, LlmNode, MapNode
-from sleipnir.graphs.template import references
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.ids import VisitId
@@ -120,7 +119,6 @@ def _needed(graph: Graph, node_id: str) -> frozenset[str] | None:
         return None  # it may write keys that the schema does not list
     if isinstance(node, MapNode):
         # What the branch reads is fetched by each invocation itself.
-        roots = {reference.root for reference in references(node.over)}
-        return frozenset(root for root in roots if root is not None) | node.written_keys()
+        return frozenset(read.key for read in state_reads(node)) | node.written_keys()
     read = reads(graph, node_id)
     return None if read is None else read | node.written_keys()

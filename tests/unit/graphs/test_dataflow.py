@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sleipnir.graphs.dataflow import STATE_UPDATES, reads, templates
+from sleipnir.graphs.dataflow import STATE_UPDATES, chain_reads, reads, templates
 from sleipnir.graphs.json_schema import json_schema
 from sleipnir.graphs.schema import NODE_TYPES, Graph
 from tests.support.graphs import make_graph
@@ -67,16 +67,22 @@ def test_a_script_may_read_everything() -> None:
     assert reads(graph(a={"type": "script", "script": "s.py"}), "a") is None
 
 
-def test_a_map_reads_its_list_and_what_its_branch_needs() -> None:
-    map_ = {"type": "map", "over": "{{l}}", "as": "i", "branch": "b", "collect_into": "c"}
+def test_a_map_reads_its_list_and_its_window() -> None:
+    over = {"type": "map", "over": "{{l}}", "as": "i", "branch": "b", "collect_into": "c"}
 
-    with_llm = graph(a=map_, b={"type": "llm", "prompt": "{{i}} {{ctx}}"})
-    with_script = graph(a=map_, b={"type": "script", "script": "s.py"})
-    without = graph(a=map_)
+    assert reads(graph(a=over), "a") == {"l"}
+    assert reads(graph(a={**over, "max_concurrency": 4}), "a") == {"l"}
+    assert reads(graph(a={**over, "max_concurrency": "{{w}}"}), "a") == {"l", "w"}
 
-    assert reads(with_llm, "a") == {"l", "ctx"}
-    assert reads(with_script, "a") is None
-    assert reads(without, "a") == {"l"}
+
+def test_a_chain_reads_what_neither_the_map_nor_the_chain_gives_it() -> None:
+    over = {"type": "map", "over": "{{l}}", "as": "i", "branch": "b", "collect_into": "c"}
+    first = {"type": "llm", "prompt": "{{i}} {{ctx}}", "state_updates": {"k": ""}, "next": "d"}
+    chain = graph(a=over, b=first, d={"type": "llm", "prompt": "{{k}} {{more}}"})
+
+    found = [(node_id, read.key) for node_id, read in chain_reads(chain, chain.nodes["a"])]
+
+    assert found == [("b", "ctx"), ("d", "more")]
 
 
 def test_declared_writes_are_updates_schema_properties_and_collected_lists() -> None:
