@@ -18,7 +18,7 @@ the record; the others expire by themselves after twice that time:
     failures  list    node failures that did not end the run, the first 100 of each kind; the
                       record counts all (`failed_nodes`, `handled_failures`)
     tokens    stream  model replies as they are generated, for watchers; capped, expires in seconds
-    messages  list    inbox of a child run; its state says how many of these it has read
+    messages  list    inbox of a normal agent's run; its state says how many it has read
     transcripts  list  conversations of visits with their models, capped
     failed_transcripts  list  those of failed attempts, capped separately: transcripts of
                               successful ones never displace them

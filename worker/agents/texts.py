@@ -61,9 +61,11 @@ The agents:
 _TEAM_SECTION = """\
 ## Teammates
 
-Agents that work beside you, and those that you have started, can be told things:
+Agents that work beside you, those that you have started, and one that has started you can be told
+things:
 
-- `agent__send_message` (id, message): put a message into a teammate's inbox
+- `agent__send_message` (id, message): put a message into a teammate's inbox; `parent` is the id of
+  the agent that has started you
 - `agent__check_inbox`: take the messages that others have sent you
 
 Tell a teammate what affects its work. A message is seen only when its receiver looks, so look into

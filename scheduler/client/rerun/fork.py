@@ -19,6 +19,7 @@ from sleipnir.scheduler.client.rerun.agents import (
 )
 from sleipnir.scheduler.client.rerun.retelling import retold
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.conversation.memory import MESSAGES_READ
 from sleipnir.scheduler.runs.events import RunForked
 from sleipnir.scheduler.runs.failures import NodeFailure, StepFailures
 from sleipnir.scheduler.runs.history import Moment, moment_after
@@ -63,13 +64,15 @@ def prepare_fork(client: ClientCore, run: Run, request: ForkRequest) -> tuple[Ne
     require_place(chosen.graph, run.agent, {node: moment.visits[node] for node in moment.frontier})
     changes = request.changes
     require_changeable(run, changes, moment.step)
-    state = {key: encode(value) for key, value in moment.state.items()} | changes
+    # Its inbox is empty.
+    unread = {MESSAGES_READ: "0"} if MESSAGES_READ in moment.state and run.context.converses else {}
+    state = {key: encode(value) for key, value in moment.state.items()} | unread | changes
     settings = client.store.settings
     require_fitting(state, settings.value_limit_bytes, settings.state_limit_bytes)
     checkpoints = checkpoints[: moment.step + 1]
     fork = replace(
         _fork(run, chosen, moment, state, request),
-        history=tuple(_retold(checkpoints, changes)),
+        history=tuple(_retold(checkpoints, unread | changes)),
         failures=_tolerated_failures(client.queries.failures(run), checkpoints),
     )
     types = tuple((node, chosen.graph.nodes[node].type) for node in moment.frontier)

@@ -12,11 +12,13 @@ from sleipnir.records import dataclass
 # All unread messages have to fit into one value of a state, because they are read together.
 MOST_UNREAD = 200
 LARGEST_BYTES = 32 * 1024
+# What a run's model calls the run that has started it.
+PARENT = "parent"
 
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A message to be sent: `to` is the recipient's run id, `sender` our name for it."""
+    """A message to be sent: `to` is the recipient's run id, `sender` its name for the sender."""
 
     to: str
     sender: str
@@ -33,14 +35,19 @@ class Teammate:
     """A run that another one may send messages to."""
 
     run_id: str
-    name: str  # its handle
+    name: str  # its handle, or PARENT
     agent: str
     is_over: bool
+    is_child: bool  # of the other one
 
 
-def addressed(name: str, teammates: Iterable[Teammate]) -> str:
-    """Return the run id for a name given by a model; the name itself if unknown."""
-    return next((each.run_id for each in teammates if each.name == name), name)
+def addressed(name: str, text: str, own_name: str, teammates: Iterable[Teammate]) -> Letter:
+    """Return a letter to the run that a model calls by this name, its run id included."""
+    found = (each for each in teammates if name in (each.name, each.run_id))
+    to = next(found, None)
+    if to is None:
+        return Letter(name, own_name, text)
+    return Letter(to.run_id, PARENT if to.is_child else own_name, text)
 
 
 def unreachable(name: str, teammates: Iterable[Teammate]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.state import encode
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.runs.model import FINAL, Lease
+from sleipnir.scheduler.runs.model import FINAL, Lease, RunContext
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.transitions import Transitions
@@ -37,7 +37,8 @@ class Messages:
             position: the number of entries in the visit's conversation before this one.
 
         Raises:
-            NotReachable: the recipient is neither a child of the run nor one of its siblings.
+            NotReachable: the recipient is neither a child of the run, nor one of its siblings, nor
+                a normal agent that has started it.
             NotOpen: the recipient has ended.
             InboxFull: the recipient has too many unread messages.
             RunClosed, StaleVisit: the run has ended, or another delivery holds the visit.
@@ -61,23 +62,39 @@ class Messages:
         return [_shown(json.loads(text)) for text in texts]
 
     def teammates(self, run_id: str) -> list[Teammate]:
-        """Return the runs that a run may write to: its children, then its siblings."""
-        parent = self._redis.hget(run_key("run", run_id), "parent")
+        """Return the runs that a run may write to: children, siblings, and a normal agent above."""
+        above = self._redis.hget(run_key("run", run_id), "parent")
+        parent = above.partition(" ")[0] if above else None
+        own = self._redis.lrange(run_key("children", run_id), 0, -1)
+        ids = own if parent is None else [*own, *self._around(run_id, parent)]
         with self._redis.pipeline(transaction=False) as pipe:
-            for of in (run_id, *((parent.partition(" ")[0],) if parent else ())):
-                pipe.lrange(run_key("children", of), 0, -1)
-            ids = [child for found in pipe.execute() for child in found if child != run_id]
-        with self._redis.pipeline(transaction=False) as pipe:
-            for child in ids:
-                pipe.hmget(run_key("run", child), "agent", "status", "spawned")
+            for each in ids:
+                pipe.hmget(run_key("run", each), "agent", "status", "spawned")
             records = pipe.execute()
         return [
             messages.Teammate(
-                child, roster.handle(agent, child) if spawned else child, agent, status in FINAL
+                each, _name(each, parent, agent, spawned), agent, status in FINAL, each in own
             )
-            for child, (agent, status, spawned) in zip(ids, records, strict=True)
+            for each, (agent, status, spawned) in zip(ids, records, strict=True)
             if agent is not None
         ]
+
+    def _around(self, run_id: str, parent: str) -> list[str]:
+        """Return the siblings of a run, then its parent if that is a normal agent."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.lrange(run_key("children", parent), 0, -1)
+            pipe.hget(run_key("run", parent), "context")
+            children, context = pipe.execute()
+        siblings = [child for child in children if child != run_id]
+        converses = context is not None and RunContext.from_json(context).converses
+        return [*siblings, parent] if converses else siblings
+
+
+def _name(run_id: str, parent: str | None, agent: str, spawned: str | None) -> str:
+    """Return the name of a run for one below `parent`."""
+    if run_id == parent:
+        return messages.PARENT
+    return roster.handle(agent, run_id) if spawned else run_id
 
 
 def _shown(message: dict[str, Any]) -> dict[str, Any]:

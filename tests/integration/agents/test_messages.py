@@ -97,7 +97,7 @@ def test_an_agent_is_told_things_by_who_started_it_and_by_who_works_beside_it(
         return calls(*(tell(name, "From above.") for name in agents_in(request)), CHECK)
 
     def tells_the_other(request: Request) -> Reply:
-        (name,) = re.findall(r"agent_worker_\w+", request.messages[-1]["content"])
+        (name,) = re.findall(r"(agent_worker_\w+) ", request.messages[-1]["content"])
         return calls(tell(name, "From beside."))
 
     wait = calls(("user__input", {"question": "?"}))
@@ -112,16 +112,69 @@ def test_an_agent_is_told_things_by_who_started_it_and_by_who_works_beside_it(
     engine.client.answer(digging.run_id, "go on")
     engine.drive()
 
-    to_parent, to_other = told(server, "Plant.")
-    assert to_parent["status"] == "error"
-    assert f"you can reach {handle('worker', digging.run_id)} (worker)" in to_parent["message"]
+    to_nobody, to_other = told(server, "Plant.")
+    assert to_nobody["status"] == "error"
+    known = f"you can reach {handle('worker', digging.run_id)} (worker), parent (talker)"
+    assert known in to_nobody["message"]
     assert to_other["status"] == "ok"
     found = [
         (each["from"], each["payload"]["content"]) for each in told(server, "Dig.")[1]["messages"]
     ]
-    expected = {("talker", "From above."), (handle("worker", planting.run_id), "From beside.")}
+    expected = {("parent", "From above."), (handle("worker", planting.run_id), "From beside.")}
     assert set(found) == expected
-    assert told(server, "Lead.")[4]["count"] == 0
+
+
+def test_an_agent_and_the_one_that_started_it_tell_each_other_things(
+    engine: Engine, server: ModelServer
+) -> None:
+    look = calls(CHECK)
+    converses(server, "Lead.", spawns("Dig."), collects_all, look, look, says("Done."))
+    reports = calls(tell("parent", "Found."), tell("parent", "More."))
+    converses(server, "Dig.", reports, says("Dug."))
+    engine.write_normal("worker", "instructions: You work.\n")
+
+    run_id = engine.submit_normal("model: openai:m\ncan_spawn_agents: true\n", prompt="Lead.")
+    engine.drive()
+
+    (child,) = engine.queries.children(run_id)
+    *_, first, second = told(server, "Lead.")
+    assert [each["status"] for each in told(server, "Dig.")] == ["ok", "ok"]
+    assert [(each["from"], each["payload"]["content"]) for each in first["messages"]] == [
+        (handle("worker", child.run_id), "Found."),
+        (handle("worker", child.run_id), "More."),
+    ]
+    assert second == {"messages": [], "count": 0}
+    assert_consistent(engine.redis, runs=2)
+    assert leaked_keys(engine.redis) == []
+
+
+def test_a_fork_reads_what_its_own_children_send(engine: Engine, server: ModelServer) -> None:
+    lead = [spawns("Dig."), collects_all, calls(CHECK)]
+    converses(server, "Lead.", *lead, *lead, says("Done."))
+    converses(server, "Dig.", calls(tell("parent", "Found.")), says("Dug."))
+    engine.write_normal("worker", "instructions: You work.\n")
+    run_id = engine.submit_normal("model: openai:m\ncan_spawn_agents: true\n", prompt="Lead.")
+    engine.drive()
+
+    engine.client.fork(run_id, step=3)
+    engine.drive()
+
+    assert [each["payload"]["content"] for each in told(server, "Lead.")[-1]["messages"]] == [
+        "Found."
+    ]
+    assert_consistent(engine.redis, runs=5)
+
+
+def test_a_graph_that_starts_an_agent_reads_nothing(engine: Engine, server: ModelServer) -> None:
+    run_id, _ = two_children(engine)
+    converses(server, "LEFT", calls(tell("parent"), tell(run_id)), says("L"))
+    converses(server, "RIGHT", says("R"))
+
+    engine.drive()
+
+    assert [each["status"] for each in told(server, "LEFT")] == ["error", "error"]
+    assert "no teammate 'parent'" in told(server, "LEFT")[0]["message"]
+    assert engine.redis.exists(run_key("messages", run_id)) == 0
 
 
 @pytest.mark.parametrize("place", ["before.send", "after.send", "before.advance"])

@@ -171,7 +171,6 @@ BREAKAGES_OF_A_TREE = {
     "ZADD {p}:escalations:{run}|1|{child} 1/worker x": "waits",
     "ZREM {p}:escalations:{run}|{child} 2/worker user__input": "indexes",
     "DEL {p}:messages:{child}": "inbox",
-    "RPUSH {p}:messages:{run}|x": "inbox",
 }
 
 

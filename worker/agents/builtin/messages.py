@@ -34,7 +34,7 @@ _SEND = Declared(
     "agent__send_message",
     "Send a message to a teammate. It is read when the teammate looks into its inbox.",
     {
-        "id": Param("string", "The teammate's agent id."),
+        "id": Param("string", "The teammate's agent id; `parent` for the agent that started you."),
         "message": Param("string", "What it is told."),
     },
 )
@@ -57,9 +57,9 @@ class _Acts:
     visit: Visit[TurnNode]
 
     def send(self, _: Notebook, call: FunctionCall) -> CallResult:
-        name = call.arguments["id"]
-        to = addressed(name, self.visit.services.team.teammates())
-        letter = Letter(to, self._own_name(), call.arguments["message"])
+        name, text = call.arguments["id"], call.arguments["message"]
+        own_name = self.visit.context.handle or self.visit.run_id
+        letter = addressed(name, text, own_name, self.visit.services.team.teammates())
         if letter.size_bytes > LARGEST_BYTES:
             raise refusal(f"the message is larger than {LARGEST_BYTES // 1024} KiB")
         sent = {"status": "ok", "message": f"The message is in the inbox of {name}."}
@@ -84,12 +84,6 @@ class _Acts:
 
     def check(self, notebook: Notebook, _: FunctionCall) -> CallResult:
         return CallResult(delivered(self.visit.services.team.messages(notebook.messages_read)))
-
-    def _own_name(self) -> str:
-        """Return the name that teammates know this run by; nobody can write to a root."""
-        context = self.visit.context
-        own_id = context.handle or self.visit.run_id
-        return own_id if context.depth else self.visit.graph.name
 
 
 def _taken(notebook: Notebook, _: FunctionCall, value: Mapping[str, Any]) -> Notebook:

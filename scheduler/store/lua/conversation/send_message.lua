@@ -6,7 +6,8 @@
 -- message: a non-empty JSON object, to which `at` is added in front
 -- USES store
 -- ERR  run_closed stale_visit
--- ERR  not_reachable  the target is neither a child nor a sibling of the run
+-- ERR  not_reachable  the target is neither a child nor a sibling of the run, nor a normal agent
+--                    that has started it
 -- ERR  not_open       the target has ended
 -- ERR  inbox_full     the target has `most` unread messages
 local status, parent = unpack(redis.call('HMGET', key('run', run_id), 'status', 'parent'))
@@ -18,11 +19,17 @@ local function is_child_of(other)
   return redis.call('LPOS', key('children', other), target)
 end
 
-local siblings_of = parent and string.match(parent, '^(%S+) ')
-if target == run_id or not is_child_of(run_id) and not (siblings_of and is_child_of(siblings_of))
-then
-  return {'not_reachable'}
+local above = parent and string.match(parent, '^(%S+) ')
+
+local function is_reachable()
+  if target == run_id then return false end
+  if target == above then
+    return cjson.decode(redis.call('HGET', key('run', above), 'context') or '{}').converses
+  end
+  return is_child_of(run_id) or above and is_child_of(above)
 end
+
+if not is_reachable() then return {'not_reachable'} end
 if is_over(unpack(redis.call('HMGET', key('run', target), 'status', 'deadline'))) then
   return {'not_open'}
 end

@@ -107,7 +107,7 @@ function finish(run_id, status, output, failure, orphaned)
   if r.failed_nodes or r.handled_failures then
     kinds[#kinds + 1] = 'failures'
   end
-  if r.parent then
+  if r.parent or r.spawns then
     kinds[#kinds + 1] = 'messages'
   end
   if r.transcripts_end then
