@@ -28,7 +28,7 @@ _AT_ONCE = 50  # runs read in one round trip
 _BEFORE_SECOND_LOOK_S = 0.2
 
 _OF_A_PARTITION = (
-    *("timers", "inbox", "bundles", "owner", "swept"),
+    *("timers", "inbox", "builds", "bundles", "owner", "swept"),
     *("batches", "batchends", "tally", "sessions", "repairs"),
 )
 # Kinds of run indexes: one per partition, or one per name.

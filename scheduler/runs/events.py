@@ -155,10 +155,9 @@ class VisitDelayed:
 
     kind: ClassVar[str] = "wait"
     node: str
-    delay_s: float
+    delay_s: float  # 0: unknown; what it waits for ends the pause
     reason: str
     for_person: bool = False  # until a person acts
-    for_build: bool = False  # until another run has built what it needs and wakes it
 
 
 @dataclass(frozen=True, slots=True)

@@ -304,7 +304,7 @@ class Lease:
     token: str
 
 
-WaitKind = Literal["question", "child", "map", "timer", "message", "place"]
+WaitKind = Literal["question", "child", "map", "timer", "message", "place", "build"]
 WaitMode = Literal["all", "first"]
 
 
@@ -315,7 +315,8 @@ class Wait:
     call: str  # call id, unique in the visit
     kind: WaitKind
     allowed_s: float | None = None  # after that the visit goes on without; None: never
-    # A question's text; a child's run id; how many children may be alive when there is a place.
+    # A question's text; a child's run id; how many children may be alive when there is a place; the
+    # claim of a build.
     detail: str = ""
 
     def to_texts(self) -> tuple[str, str, int, str]:
@@ -329,6 +330,8 @@ QUESTION = "question"
 CHILD = "child"
 # The call id of the wait until one more child may be spawned.
 PLACE = "place"
+# That of the wait for a knowledge base's build by another run.
+BUILD = "build"
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,8 +75,8 @@ def _lines(event: Event) -> Iterator[str]:  # noqa: C901 - one short case a kind
         case RetryScheduled(_, attempt, of, delay_s, reason):
             yield f"  retry {attempt}/{of} in {delay_s:.1f}s: {reason}"
         case VisitDelayed():
-            until = " for a person" if event.for_person else f" {event.delay_s:.1f}s"
-            yield f"  waiting{'' if event.for_build else until}: {event.reason}"
+            known = f" {event.delay_s:.1f}s" if event.delay_s else ""
+            yield f"  waiting{' for a person' if event.for_person else known}: {event.reason}"
         case WorkerLost(node, worker):
             yield f"{node}: worker {worker} was lost; another one takes over"
         case Continued(_, number, most, still_open):

@@ -203,7 +203,7 @@ class RunSnapshot:
         unfinished = [row for row in trace.waits if row.is_open]
         waiting = {child.run_id for child in self.children if child.status == "waiting"}
         still = sum(
-            row.detail in waiting if row.kind == "child" else row.kind != "timer"
+            row.detail in waiting if row.kind == "child" else row.kind not in ("timer", "build")
             for row in unfinished
         )
         return RowCounts(sum(row.kind != "" for row in trace.waits), len(unfinished), still)

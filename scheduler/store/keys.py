@@ -45,6 +45,7 @@ Of a partition, without expiry; each entry is removed with what it names:
     {pNN}:timers   zset    due at, ms, of `visit <run> <visit>`, `deadline <run>`,
                            `wait <run> <visit> <call id>`, `expiry <run> <bundle digest>`
     {pNN}:inbox    zset    `<run> <question>` → asked at, ms
+    {pNN}:builds   zset    `<claim> <run> <visit>` of visits that wait for a build by another run
     {pNN}:bundles  hash    bundle digest → number of this partition's runs that use it
     {pNN}:sessions hash    `<agent>/<session>` → its last run
 Of these the indexes, written by lua/lib/indexes.lua; each zset has run → created at, ms:
@@ -105,7 +106,6 @@ Shared:
     sleipnir:index-of          hash    bundle and node → address of the index that its runs search;
                                        swept with the bundle
     sleipnir:build-claim:<name> string  the run that builds an index; expires
-    sleipnir:build-waiters:<name> set    `<run> <visit>` of those that wait for that build; expires
     sleipnir:build-file:<name>:<n> string  documents or texts of a build; expires in a day
     sleipnir:vector:<digest>   string  the vector of a text, by model and text; expires in a day
     sleipnir:failures:<call>   string  how often embedding a batch has failed; expires in minutes
@@ -185,10 +185,6 @@ def failures_key(call: str) -> str:
 
 def build_claim_key(name: str) -> str:
     return f"sleipnir:build-claim:{name}"
-
-
-def build_waiters_key(name: str) -> str:
-    return f"sleipnir:build-waiters:{name}"
 
 
 def build_file_key(name: str, part: int) -> str:

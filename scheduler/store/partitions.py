@@ -5,6 +5,8 @@ from __future__ import annotations
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.store.transitions import Transitions
 
+_RESUMED_AT_ONCE = 100  # visits of a partition that waited for a build
+
 
 class Partitions:
     """Transitions of whole partitions, for the scheduler."""
@@ -58,6 +60,22 @@ class Partitions:
                     client=pipe,
                 )
             return [int(transition.result(answer).gap_ms) for answer in pipe.execute()]
+
+    def close_builds(self, claim: str) -> None:
+        """Resume all visits that wait for a build whose claim was released."""
+        transition = self._store.transition("close_builds")
+        left = list(ALL_PARTITIONS)
+        while left:
+            with self._store.client.pipeline(transaction=False) as pipe:
+                for partition in left:
+                    clock = self._store.clock.argument()
+                    transition(partition, claim, _RESUMED_AT_ONCE, clock=clock, client=pipe)
+                answers = [transition.result(answer) for answer in pipe.execute()]
+            left = [
+                partition
+                for partition, answer in zip(left, answers, strict=True)
+                if answer.closed == _RESUMED_AT_ONCE
+            ]
 
     def find_unfinished(
         self, partition: str, first: int, count: int, limit: int

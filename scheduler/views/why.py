@@ -70,7 +70,7 @@ def _blocks(client: Client, run: Run) -> Iterator[Block]:
     newest = client.queries.newest_entry(run.run_id)
     event = None if newest is None else newest.event
     if newest is not None and isinstance(event, VisitDelayed | RetryScheduled):
-        until = newest.at + int(event.delay_s * 1000)
+        until = newest.at + int(event.delay_s * 1000) if event.delay_s else None
         reason = f"'{event.node}' is waiting: {event.reason}"
         yield Block("pause", reason, newest.at, until, event.node)
     elif not questions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.schema import BuildNode
 from sleipnir.worker.executors.missing_knowledge import deferred_by
-from sleipnir.worker.knowledge.errors import KnowledgeFailed, NotYet
+from sleipnir.worker.knowledge.errors import BeingBuilt, KnowledgeFailed, NotYet
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Outcome, Wrote
 
@@ -18,7 +18,7 @@ def run_build(visit: Visit[BuildNode]) -> Outcome:
     """
     try:
         done = visit.services.knowledge.build(visit)
-    except NotYet as wait:
+    except (NotYet, BeingBuilt) as wait:
         return deferred_by(visit, wait)
     except KnowledgeFailed as error:
         raise NodeFailed("R020", visit.mask(str(error))) from error

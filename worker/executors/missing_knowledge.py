@@ -11,12 +11,12 @@ from sleipnir.scheduler.runs.events import KB_BUILD
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.worker.knowledge.errors import BeingBuilt, KnowledgeFailed, NotBuilt, NotYet
 from sleipnir.worker.visit.context import Visit
-from sleipnir.worker.visit.outcome import Deferred, Spawned
+from sleipnir.worker.visit.outcome import AwaitedBuild, Deferred, Spawned
 
 
 def outcome_without(
     visit: Visit[Any], where: str, failure: KnowledgeFailed, usage: Usage = NO_USAGE
-) -> Spawned | Deferred:
+) -> Spawned | Deferred | AwaitedBuild:
     """Return an outcome that has a child run build it, or that waits.
 
     Args:
@@ -28,15 +28,17 @@ def outcome_without(
     """
     if isinstance(failure, NotBuilt):
         return _build(visit, failure)
-    if isinstance(failure, NotYet):
+    if isinstance(failure, NotYet | BeingBuilt):
         return deferred_by(visit, failure)
     raise NodeFailed("R020", visit.mask(f"{where}: {failure}"), usage) from failure
 
 
-def deferred_by(visit: Visit[Any], wait: NotYet) -> Deferred:
+def deferred_by(visit: Visit[Any], wait: NotYet | BeingBuilt) -> Deferred | AwaitedBuild:
     """Return the outcome that waits, and then tries again."""
-    reason, for_build = visit.mask(str(wait)), isinstance(wait, BeingBuilt)
-    return Deferred(wait.delay_s, reason, wait.for_person, for_build)
+    reason = visit.mask(str(wait))
+    if isinstance(wait, BeingBuilt):
+        return AwaitedBuild(wait.claim, reason)
+    return Deferred(wait.delay_s, reason, wait.for_person)
 
 
 def _build(visit: Visit[Any], missing: NotBuilt) -> Spawned:

@@ -88,7 +88,7 @@ class KnowledgeBases:
         self._indexes = Indexes(store.client, settings)
         self._vectors = KeptVectors(store.client)
         self._files = BuildFiles(store.client)
-        self._claims = BuildClaims(store.client, settings.lease_s, store.parking.wake)
+        self._claims = BuildClaims(store)
         # Addresses searched before, by bundle and node; neither ever changes.
         self._addresses: dict[tuple[str, str], str] = {}
         self._touched: dict[str, float] = {}  # address → time on the `monotonic` clock
@@ -110,7 +110,7 @@ class KnowledgeBases:
         Raises:
             KnowledgeFailed: it cannot be searched.
             NotBuilt: the run must build it first.
-            NotYet: try again later.
+            NotYet, BeingBuilt: try again later.
         """
         plan = visit.agent.knowledge.get(base.node_id)
         if plan is None:
@@ -207,8 +207,8 @@ class KnowledgeBases:
         claim: str,
     ) -> KnowledgeFailed:
         run_id = new_child_id(visit.run_id)
-        if not self._claims.take_or_wait(claim, run_id, (visit.run_id, visit.visit_id)):
-            return BeingBuilt()
+        if not self._claims.take(claim, run_id):
+            return BeingBuilt(claim)
         order = BuildOrder(
             agent=visit.graph.name,
             node=base.node_id,

@@ -92,12 +92,12 @@ class BuildStages:
 
         Raises:
             BuildFailed, KnowledgeFailed: the knowledge base cannot be built.
-            NotYet: try again later.
+            NotYet, BeingBuilt: try again later.
         """
         order = BuildOrder.from_json(visit.state[ORDER])
         try:
             return self._stage(visit, order)
-        except NotYet:
+        except (NotYet, BeingBuilt):
             raise
         except KnowledgeFailed:
             self._release(visit, order, visit.state.get("address"))
@@ -117,9 +117,8 @@ class BuildStages:
     def _load(self, visit: Visit[Any], order: BuildOrder) -> StageDone:
         documents, warnings = self._documents(visit, order)
         address = address_of(order.settings, documents.hashes)
-        waiter = visit.run_id, visit.visit_id
-        if not self._stores.claims.take_or_wait(address, visit.run_id, waiter):
-            raise BeingBuilt
+        if not self._stores.claims.take(address, visit.run_id):
+            raise BeingBuilt(address)
         if order.claim:
             self._stores.claims.take(order.claim, visit.run_id)
         info = self._stores.indexes.info(address)

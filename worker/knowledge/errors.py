@@ -1,20 +1,18 @@
 """What can go wrong with a knowledge base.
 
 KnowledgeFailed
-├── BuildFailed     a knowledge base cannot be built
-├── StoredDamaged   an index is damaged where it is stored
-├── IndexGone       the index of a knowledge base is no longer stored
-├── NotBuilt        a knowledge base must be built
-└── NotYet          a knowledge base may be available after `delay_s`
-    └── BeingBuilt  another run builds it
+├── BuildFailed    a knowledge base cannot be built
+├── StoredDamaged  an index is damaged where it is stored
+├── IndexGone      the index of a knowledge base is no longer stored
+├── NotBuilt       a knowledge base must be built
+├── NotYet         a knowledge base may be available after `delay_s`
+└── BeingBuilt     another run builds it and holds the claim on it
 """
 
 from __future__ import annotations
 
 from sleipnir.graphs.knowledge.build_order import BuildOrder
 from sleipnir.scheduler.errors import SleipnirError
-
-_LOOKS_EVERY_S = 30.0
 
 
 class KnowledgeFailed(SleipnirError):
@@ -66,11 +64,9 @@ class NotYet(KnowledgeFailed):
         super().__init__(reason)
 
 
-class BeingBuilt(NotYet):
-    """Another run builds it; it wakes the visit once it is available, or will not be.
+class BeingBuilt(KnowledgeFailed):
+    """Another run builds it and holds the claim on it."""
 
-    A build that was killed wakes nobody, so the visit also polls.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(_LOOKS_EVERY_S, "its knowledge base is being built")
+    def __init__(self, claim: str) -> None:
+        self.claim = claim
+        super().__init__("its knowledge base is being built")

@@ -140,7 +140,14 @@ class Deferred:
     delay_s: float
     reason: str
     for_person: bool = False  # a person ends the wait; `delay_s` is only the polling interval
-    for_build: bool = False  # the build by another run ends the wait; `delay_s` as above
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitedBuild:
+    """The visit goes on where it is when another run has built its knowledge base, or has not."""
+
+    claim: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +160,16 @@ class Failed:
 
 
 Outcome: TypeAlias = (
-    Wrote | Ended | Asked | Awaiting | Spawned | Mapped | Postponed | Deferred | Failed
+    Wrote
+    | Ended
+    | Asked
+    | Awaiting
+    | Spawned
+    | Mapped
+    | Postponed
+    | Deferred
+    | AwaitedBuild
+    | Failed
 )
 
 

@@ -15,7 +15,9 @@ from sleipnir.graphs.document.loader import load_agent
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.scheduler.runs.events import VisitDelayed
 from sleipnir.scheduler.runs.ids import new_run_id
+from sleipnir.scheduler.runs.model import BUILD, Wait
 from sleipnir.scheduler.runs.submit import Request
+from sleipnir.scheduler.store.knowledge.build_claims import BuildClaims
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.scheduler.store.knowledge.packed import PackedIndex
 from sleipnir.worker.delivery.run_visit import run_visit
@@ -25,6 +27,7 @@ from sleipnir.worker.knowledge.manifest import digests_of
 from sleipnir.worker.knowledge.root_build import submit_build
 from tests.support.engine import Engine
 from tests.support.keys import leaked_keys
+from tests.support.runs import RUN, a_run, begin, messages, started
 
 GRAPH = """
 start: look_up
@@ -39,6 +42,7 @@ nodes:
     next: z
   z: {type: end, output: "{{context}}"}
 """
+OTHER = "01bbbbbbbbbbbbbb"  # a run that builds
 DOCS = {
     "docs/cats.md": "Cats sleep all day.",
     "docs/dogs.md": "Dogs bark in the park.",
@@ -131,6 +135,37 @@ def test_runs_that_need_the_same_index_wait_for_one_build(engine: Engine) -> Non
     ]
     assert [len(engine.queries.children(run_id)) for run_id in runs] == [1, 0]
     assert leaked_keys(engine.redis) == []
+
+
+def test_a_build_that_ends_before_a_visit_can_wait_for_it_resumes_it(engine: Engine) -> None:
+    claims = BuildClaims(engine.store)
+    lease = started(engine)
+    messages(engine)
+    assert claims.take("c", OTHER)
+    assert not claims.take("c", RUN)
+
+    claims.release("c", OTHER)
+    engine.store.parking.park(lease, [Wait(BUILD, "build", 30, "c")])
+
+    assert messages(engine) == ["1/s"]
+    assert claims.take("c", RUN)
+    claims.release("c", RUN)
+
+
+def test_all_who_wait_for_a_build_are_resumed_when_it_ends(engine: Engine) -> None:
+    claims = BuildClaims(engine.store)
+    assert claims.take("c", OTHER)
+    for number in range(102):  # more than are resumed at once
+        run_id = f"01{number:014x}"
+        engine.store.runs.submit(a_run(run_id))
+        lease = begin(engine, "1/s", run_id=run_id)
+        engine.store.parking.park(lease, [Wait(BUILD, "build", 30, "c")])
+    messages(engine)
+
+    claims.release("c", OTHER)
+
+    assert len(messages(engine)) == 102
+    assert engine.redis.keys("{p*}:builds") == []
 
 
 def test_who_waits_for_a_build_that_is_killed_builds_it(engine: Engine) -> None:

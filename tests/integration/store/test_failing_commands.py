@@ -26,7 +26,7 @@ from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.runs.tries import AnotherTry, Beginning, OtherAgent
 from sleipnir.scheduler.store import scripts
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
-from sleipnir.scheduler.store.keys import LANE_SEPARATOR, QUEUE, run_key
+from sleipnir.scheduler.store.keys import LANE_SEPARATOR, QUEUE, build_claim_key, run_key
 from sleipnir.scheduler.store.limit_queries import PARTITION as LIMITS
 from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
@@ -191,6 +191,14 @@ def everything(engine: Engine) -> None:
 
 def resting(engine: Engine) -> None:
     engine.store.parking.postpone(started(engine), 5)
+
+
+A_BUILD = Wait("build", "build", 30, "c")
+
+
+def wait_for_a_build(engine: Engine, lease: Lease) -> None:
+    engine.redis.set(build_claim_key("c"), "another run", px=60_000)
+    engine.store.parking.park(lease, [A_BUILD])
 
 
 def lost(engine: Engine) -> None:
@@ -429,6 +437,18 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "park_visit until later": (
         started,
         lambda e: e.store.parking.postpone(held("1/s"), 5, event=EVENT, turn="{}", usage=USAGE),
+    ),
+    "park_visit on a build": (
+        lambda e: (started(e), e.redis.set(build_claim_key("c"), "another run", px=60_000)),
+        lambda e: e.store.parking.park(held("1/s"), [A_BUILD]),
+    ),
+    "close_builds": (
+        lambda e: wait_for_a_build(e, started(e)),
+        lambda e: call("close_builds", "c", 9)(e),
+    ),
+    "expire_wait of a build": (
+        lambda e: (wait_for_a_build(e, started(e)), e.clock.move(31)),
+        lambda e: e.store.parking.expire(RUN, "1/s", "build"),
     ),
     "wake_visit": (resting, lambda e: e.store.parking.wake(RUN, "1/s")),
     "wake_visit too early": (started, lambda e: e.store.parking.wake(RUN, "1/s", 5)),

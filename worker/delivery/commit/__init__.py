@@ -13,6 +13,7 @@ from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import (
     Asked,
+    AwaitedBuild,
     Awaiting,
     Deferred,
     Ended,
@@ -112,7 +113,7 @@ def _make_transition(delivery: Delivery, outcome: Outcome) -> None:
             parking.open_map(delivery, outcome)
         case Postponed():
             parking.postpone(delivery, outcome)
-        case Deferred():
+        case Deferred() | AwaitedBuild():
             parking.defer(delivery, outcome)
         case _:
             assert_never(outcome)

@@ -13,11 +13,12 @@ from sleipnir.scheduler.runs.events import (
     RetryScheduled,
     VisitDelayed,
 )
-from sleipnir.scheduler.runs.model import QUESTION, Question, Wait, WaitMode
+from sleipnir.scheduler.runs.model import BUILD, QUESTION, Question, Wait, WaitMode
 from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.outcome import (
     Asked,
+    AwaitedBuild,
     ChildEnd,
     Deferred,
     FreePlace,
@@ -25,6 +26,9 @@ from sleipnir.worker.visit.outcome import (
     Postponed,
     Spawned,
 )
+
+# A build that was cancelled or killed releases no claim; then one of those who wait takes it.
+_BUILD_CHECKED_AFTER_S = 30.0
 
 
 def wait(
@@ -120,13 +124,13 @@ def postpone(delivery: Delivery, postponed: Postponed) -> None:
     )
 
 
-def defer(delivery: Delivery, deferred: Deferred) -> None:
-    """Park in the middle of this attempt, because a limit delays it."""
-    event = VisitDelayed(
-        delivery.visit.node_id,
-        deferred.delay_s,
-        deferred.reason,
-        deferred.for_person,
-        deferred.for_build,
-    )
+def defer(delivery: Delivery, deferred: Deferred | AwaitedBuild) -> None:
+    """Park in the middle of this attempt, because a limit or the build by another run delays it."""
+    node = delivery.visit.node_id
+    if isinstance(deferred, AwaitedBuild):
+        event = VisitDelayed(node, 0, deferred.reason)
+        rest = Wait(BUILD, "build", _BUILD_CHECKED_AFTER_S, deferred.claim)
+        delivery.services.store.parking.park(delivery.lease, [rest], event=event)
+        return
+    event = VisitDelayed(node, deferred.delay_s, deferred.reason, deferred.for_person)
     delivery.services.store.parking.postpone(delivery.lease, deferred.delay_s, event=event)

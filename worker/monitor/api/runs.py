@@ -145,7 +145,7 @@ class GraphDocument(AnswerDocument):
 
 class PauseDocument(AnswerDocument):
     began_ms: int
-    allowed_ms: int = Field(description="how long it was to take")
+    allowed_ms: int = Field(description="how long it was to take; 0 if that was unknown")
     reason: str
     attempt: int | None = Field(description="the attempt that followed; null: the same one")
 

@@ -98,12 +98,21 @@ local function post_question(run_id, visit, call, text, root)
   end
 end
 
+-- Visits that wait for a build, found by its claim.
+local builds = partition .. ':builds'
+
+local function build_wait(run_id, visit, claim)
+  return claim .. ' ' .. run_id .. ' ' .. visit
+end
+
 -- Remove an open row's timer, question and the like, but not its child: that may go on.
 local function release(run_id, visit, call, row)
   if row.allowed >= 0 then
     write('ZREM', timers, wait_timer(run_id, visit, call))
   end
-  if row.kind == 'question' then
+  if row.kind == 'build' then
+    write('ZREM', builds, build_wait(run_id, visit, row.detail))
+  elseif row.kind == 'question' then
     local question = question_of(visit, call)
     write('HDEL', key('questions', run_id), question)
     write('ZREM', inbox, run_id .. ' ' .. question)
@@ -148,6 +157,9 @@ end
 -- The result of something a visit is to wait for, if it already has one; else nil.
 local function done_already(run_id, kind, detail)
   if kind == 'child' then return result_of(detail) end
+  if kind == 'build' then
+    return redis.call('EXISTS', 'sleipnir:build-claim:' .. detail) == 0 and '' or nil
+  end
   return kind == 'place' and has_place(run_id, detail) and '' or nil
 end
 
@@ -182,7 +194,9 @@ local function open_row(run_id, visit, v, wait)
   if allowed >= 0 then
     add('ZADD', timers, {now_ms + allowed, wait_timer(run_id, visit, call)})
   end
-  if kind == 'question' then
+  if kind == 'build' then
+    add('ZADD', builds, {0, build_wait(run_id, visit, detail)})
+  elseif kind == 'question' then
     local root = supervisor_of(run_id, call, allowed)
     post_question(run_id, visit, call, detail, root)
     detail = root

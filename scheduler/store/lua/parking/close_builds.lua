@@ -1,0 +1,13 @@
+-- Resume visits that wait for a build whose claim was released.
+-- KEYS partition
+-- ARGV claim limit
+-- limit: how many to resume at most
+-- USES store listed indexes dispatch waiting waits kept finish
+-- OK   closed  how many were resumed
+local waiting = redis.call('ZRANGEBYLEX', builds, '[' .. claim .. ' ', '(' .. claim .. '!',
+  'LIMIT', 0, limit)
+for _, member in ipairs(waiting) do
+  local run_id, visit = string.match(member, '^%S+ (%S+) (%S+)$')
+  close_wait(run_id, visit, 'build', '')
+end
+return reply(#waiting)
