@@ -209,7 +209,11 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "the knowledge base is not built, and settings to build it are missing",
             "set the fields it names, or answer the questions of `run` at a terminal",
         ),
-        "E209": Code("no such tool", "list its file in `global_tools`"),
+        "E209": Code(
+            "no such tool, or a filter keeps it from the node",
+            "list its file in `global_tools`; a tool of an MCP server must pass `mcp_tools` and "
+            "`allowedTools` ([mcp.md](mcp.md#which-of-its-tools))",
+        ),
         "E210": Code(
             "an MCP server that `mcp_servers` does not list",
             "add it to `mcp_servers` of the graph",
@@ -259,7 +263,7 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "add it there, or remove it here",
         ),
         "E608": Code(
-            "`mcp.json` is invalid, so no server is configured",
+            "`mcp.json` cannot be read, or describes a server of the agent wrongly",
             "see [mcp.md](mcp.md)",
         ),
         "E609": Code(
@@ -274,6 +278,10 @@ CODES: Mapping[str, Mapping[str, Code]] = {
         "E613": Code(
             "a node's `enabled_skills` names a skill that is not in the graph's",
             "add it there",
+        ),
+        "E614": Code(
+            "`mcp_tools` of a node names an MCP server that `mcp_servers` does not list",
+            "add it to `mcp_servers` of the graph",
         ),
         "W004": Code("what a `rag` node finds is lost", "give it `state_updates`"),
         "W011": Code("a field that has no effect here", "remove it"),
@@ -291,6 +299,10 @@ CODES: Mapping[str, Mapping[str, Code]] = {
         "W023": Code(
             "no tool file has this tool, but one of a similar name; an MCP server may have it",
             "correct the name, unless it is the server's",
+        ),
+        "W037": Code(
+            "`mcp_tools` of an agent names an MCP server that `mcp_servers` does not list",
+            "correct the name, or add it to `mcp_servers`",
         ),
         "W601": Code(
             "a normal agent has no knowledge base, or its files have changed since it was built",

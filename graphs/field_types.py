@@ -8,6 +8,7 @@ from pydantic import Field
 from pydantic_core import core_schema
 
 from sleipnir.graphs import schema
+from sleipnir.graphs.mcp import filters
 
 Seconds: TypeAlias = Annotated[float, Field(gt=0, le=schema.MAX_SECONDS)]
 # 0: no limit.
@@ -23,6 +24,13 @@ Keeping: TypeAlias = bool | Seconds
 Identifier: TypeAlias = Annotated[str, Field(json_schema_extra={"pattern": "^[A-Za-z0-9_]+$"})]
 SomeText: TypeAlias = Annotated[str, Field(json_schema_extra={"minLength": 1})]
 SomeTexts: TypeAlias = Annotated[list[str], Field(json_schema_extra={"minItems": 1})]
+
+# Patterns of tools' names: `*` stands for any characters, `?` for one.
+ToolPatterns: TypeAlias = Annotated[
+    list[Annotated[str, Field(max_length=filters.MAX_PATTERN_CHARS)]],
+    Field(max_length=filters.MAX_PATTERNS),
+]
+ToolFilter: TypeAlias = dict[str, ToolPatterns]
 
 
 class _Made:

@@ -51,6 +51,8 @@ class NormalAgent(SkillFields):
     documents: list[str] = field(default_factory=list)
     global_tools: list[str] = field(default_factory=list)
     mcp_servers: list[str] = field(default_factory=list)
+    # MCP server or alias to patterns of the only tools that its model may call.
+    mcp_tools: field_types.ToolFilter | None = None
 
     auto_continue: bool = False
     max_auto_continues: field_types.NotNegativeInt = 10
@@ -129,6 +131,7 @@ def graph_of(agent: NormalAgent, name: str) -> Graph:
         top_p=agent.top_p,
         global_tools=agent.global_tools,
         mcp_servers=agent.mcp_servers,
+        mcp_tools=agent.mcp_tools,
         conversation_starters=agent.conversation_starters,
         variables=agent.variables,
         settings=GraphSettings(

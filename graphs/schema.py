@@ -248,6 +248,8 @@ class LlmNode(Timed, WritingNode, SkillFields):
     """true: the third equal call in a row is not carried out, in a child run the fifth."""
     timeout: field_types.Timeout | None = None
     """Seconds for all attempts together. Default: no limit, as with 0."""
+    mcp_tools: field_types.ToolFilter | None = None
+    """MCP server or alias to patterns of the only tools that the model may call."""
     output_schema: JsonObject | None = None
     """JSON Schema of the answer; the keys of an object are written to the state."""
     fallback: str | None = None
@@ -510,6 +512,8 @@ class Graph(SkillFields, ReservedFields):
     """Global tool files whose functions llm nodes may list."""
     mcp_servers: list[str] = field(default_factory=list)
     """MCP servers whose functions llm nodes may list."""
+    mcp_tools: field_types.ToolFilter | None = None
+    """MCP server or alias to patterns of the only tools that models may call."""
     max_agent_depth: field_types.NotNegativeInt | None = None
     """How deeply its agents may be nested; a submitted run has depth 0. Default: the engine's."""
     conversation_starters: list[str] = field(default_factory=list)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.files import read_text, reason
+from sleipnir.graphs.mcp.filters import MAX_PATTERN_CHARS, MAX_PATTERNS
 from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.graphs.schema import Graph, LlmNode, SkillFields
 from sleipnir.lazy import lazy_imports
@@ -46,6 +48,7 @@ class Skill:
     body: str
     tools: tuple[str, ...] = ()  # entries as in `global_tools`
     servers: tuple[str, ...] = ()  # entries as in `mcp_servers`
+    mcp_tools: Mapping[str, Sequence[str]] = field(default_factory=dict)  # filter of their tools
     auto_unload: bool = False  # whether it is unloaded after each answer
 
 
@@ -158,17 +161,34 @@ def read_skill(file: Path) -> Skill:
         body=text[front.end() :].strip(),
         tools=_listed(fields, "enabled_tools"),
         servers=_listed(fields, "enabled_mcp_servers"),
+        mcp_tools=_filter(fields.get("mcp_tools")),
         auto_unload=bool(auto_unload),
     )
 
 
-def _listed(fields: Mapping[str, Any], name: str) -> tuple[str, ...]:
+def _listed(fields: Mapping[str, Any], name: str, within: str = "") -> tuple[str, ...]:
     """Return a list of strings, given as such or as one comma-separated string."""
     value = fields.get(name)
     parts = value.split(",") if isinstance(value, str) else value or []
     if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
-        raise UnusableSkill(f"'{name}' in {SKILL_FILE} is neither a list of names nor a text")
+        place = f"'{within}{name}' in {SKILL_FILE}"
+        raise UnusableSkill(f"{place} is neither a list of names nor a text")
     return tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
+
+
+def _filter(written: Any) -> dict[str, tuple[str, ...]]:
+    """Return `mcp_tools`, whose lists may be given as one comma-separated string."""
+    written = {} if written is None else written
+    if not isinstance(written, dict):
+        raise UnusableSkill(f"'mcp_tools' in {SKILL_FILE} is not a mapping of servers to patterns")
+    found = {server: _listed(written, server, "mcp_tools.") for server in written}
+    for server, patterns in found.items():
+        if len(patterns) > MAX_PATTERNS or any(len(each) > MAX_PATTERN_CHARS for each in patterns):
+            raise UnusableSkill(
+                f"'mcp_tools.{server}' in {SKILL_FILE} has more than {MAX_PATTERNS} patterns, or "
+                f"one of more than {MAX_PATTERN_CHARS} characters"
+            )
+    return found
 
 
 def functions_of(skill: Skill, library: ToolLibrary) -> tuple[Function, ...]:
@@ -201,6 +221,11 @@ def tool_files(skill_files: Iterable[Path], library: ToolLibrary) -> list[Path]:
 def servers_of(skill_files: Iterable[Path]) -> list[str]:
     """Return the entries of MCP servers that skills need."""
     return list(dict.fromkeys(name for file in skill_files for name in _of_usable(file).servers))
+
+
+def filtered_by(skill_files: Iterable[Path]) -> list[str]:
+    """Return the MCP servers and aliases that filters of skills name."""
+    return list(dict.fromkeys(name for file in skill_files for name in _of_usable(file).mcp_tools))
 
 
 def _of_usable(file: Path) -> Skill:

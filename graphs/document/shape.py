@@ -182,6 +182,10 @@ def expected_by(detail: ErrorDetails) -> str:
             return f"more than {context['gt']:g}"
         case "less_than_equal":
             return f"at most {context['le']:,.12g}"
+        case "string_too_long":
+            return f"at most {context['max_length']} characters"
+        case "too_long":
+            return f"at most {context['max_length']} entries"
         case "literal_error":
             return str(context["expected"])
         case "string_pattern_mismatch":

@@ -1,40 +1,27 @@
-"""Reads `mcp.json`: the MCP servers that agents may use, in the format that MCP clients share.
+"""MCP servers that agents may use, and the names that stand for them.
 
 `{{NAME}}`s of secrets are kept as written, and resolved when a server is started.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
-from pydantic_core import ErrorDetails
-
-from sleipnir.graphs.document.document import MAX_FILE_BYTES, Document, read_document
-from sleipnir.graphs.document.finding import Finding, in_order
-from sleipnir.graphs.document.shape import near
-from sleipnir.graphs.files import read_text, reason
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.mcp.filters import Layer, ToolFilter, layer_of
 from sleipnir.records import dataclass
 
 # In `mcp_servers`: all configured servers.
 ALL_SERVERS = "all"
 
-# With the longest prefix it must still be a valid function name, of at most 64 characters.
-MAX_NAME_CHARS = 51
-
 # A list of names, or one comma-separated string.
 Members: TypeAlias = str | list[str]
 
-_CODE = "E608"
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
-_STDIO_FIELDS = ("command", "args", "env", "cwd")
-_REMOTE_FIELDS = ("url", "headers", "oauth")
+_WITH_SECRETS = ("command", "args", "env", "cwd", "url", "headers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +42,59 @@ class McpServer:
 
     def with_secrets(self, resolve: Callable[[dict[str, Any]], dict[str, Any]]) -> McpServer:
         """Return the server with the `{{NAME}}`s in its texts resolved, all at once."""
-        texts = {name: getattr(self, name) for name in (*_STDIO_FIELDS, "url", "headers")}
+        texts = {name: getattr(self, name) for name in _WITH_SECRETS}
         return replace(self, **resolve(texts))
 
 
 @dataclass(frozen=True, slots=True)
 class McpConfig:
-    """A whole `mcp.json`, and names that stand for several of its servers."""
+    """The servers of `mcp.json`, names that stand for several of them, and filters of all agents.
+
+    Servers that are described wrongly are in `entries` and `wrong` only.
+    """
 
     servers: Mapping[str, McpServer] = field(default_factory=dict)
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     entries: Mapping[str, Any] = field(default_factory=dict)  # as written, by name
+    wrong: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)  # by name
+    allowed: Mapping[str, Sequence[str]] = field(default_factory=dict)  # `allowedTools`, by name
+    filter: ToolFilter = field(default_factory=dict)  # the setting `mcp_tools`
 
     def with_aliases(self, aliases: Mapping[str, Members]) -> McpConfig:
         """Add aliases; one with the name of a server is ignored."""
         read = {
             alias: tuple(_members(members))
             for alias, members in aliases.items()
-            if alias not in self.servers
+            if not self._has(alias)
         }
         return replace(self, aliases={**self.aliases, **read})
+
+    def before(self, others: McpConfig) -> McpConfig:
+        """Add the servers of another configuration that have other names."""
+
+        def joined(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
+            more = {name: each for name, each in theirs.items() if not self._has(name)}
+            return {**more, **mine}
+
+        return replace(
+            self,
+            servers=joined(self.servers, others.servers),
+            entries=joined(self.entries, others.entries),
+            wrong=joined(self.wrong, others.wrong),
+            allowed=joined(self.allowed, others.allowed),
+        )
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The filters that hold for all agents."""
+        return (
+            Layer("'allowedTools' of mcp.json", self.allowed),
+            layer_of("the setting 'mcp_tools'", self.filter, self.resolve),
+        )
+
+    def layer(self, owner: str, written: ToolFilter | None) -> Layer:
+        """Return the filter that the field `mcp_tools` of an agent, a skill or a node describes."""
+        return layer_of(f"'mcp_tools' of {owner}", written, self.resolve)
 
     @property
     def programs(self) -> dict[str, str]:
@@ -101,22 +121,42 @@ class McpConfig:
         """
         return tuple(dict.fromkeys(server for name in names for server in self._meant_by(name)))
 
-    def bundled(self, names: Iterable[str]) -> dict[str, Any]:
+    def bundled(self, names: Iterable[str], filtered: Iterable[str] = ()) -> dict[str, Any]:
         """Return the `mcp.json` for a bundle, with only what these entries of `mcp_servers` need.
 
-        When it is read back, the same entries stand for the same servers in the same order.
+        When it is read back, the same entries stand for the same servers in the same order, and
+        the same filters hold.
+
+        Args:
+            filtered: servers and aliases that filters of the agent name.
         """
         names = tuple(names)
         wanted = [server for server in self.resolve(names) if server in self.entries]
         document: dict[str, Any] = {"mcpServers": {name: self.entries[name] for name in wanted}}
-        if aliases := {name: list(self.aliases[name]) for name in names if name in self.aliases}:
+        narrowed = {
+            name: list(patterns)
+            for name, patterns in self.filter.items()
+            if not set(self.resolve([name])).isdisjoint(wanted)
+        }
+        named = dict.fromkeys([*names, *filtered, *narrowed])
+        if aliases := {name: list(self.aliases[name]) for name in named if name in self.aliases}:
             document["aliases"] = aliases
+        if narrowed:
+            document["mcp_tools"] = narrowed
         return document
 
     def _meant_by(self, name: str) -> tuple[str, ...]:
-        if name == ALL_SERVERS and name not in self.servers:
-            return tuple(server.name for server in self.servers.values() if not server.disabled)
+        if name == ALL_SERVERS and not self._has(name):
+            usable = (server.name for server in self.servers.values() if not server.disabled)
+            return (*usable, *(name for name in self.wrong if not self._is_disabled(name)))
         return self.aliases.get(name, (name,))
+
+    def _has(self, name: str) -> bool:
+        return name in self.servers or name in self.wrong
+
+    def _is_disabled(self, wrong: str) -> bool:
+        entry = self.entries[wrong]
+        return isinstance(entry, dict) and entry.get("disabled") is True
 
 
 def function_suffix(server: str) -> str:
@@ -124,173 +164,6 @@ def function_suffix(server: str) -> str:
     return _NOT_IN_NAMES.sub("_", server)
 
 
-def mcp_file(directory: Path) -> Path | None:
-    """Return the `mcp.json` of a configuration directory, or of a bundle; None without one."""
-    places = (directory / "functions" / "mcp.json", directory / "mcp.json")
-    return next((place for place in places if os.path.lexists(place)), None)
-
-
-def read_mcp_config(directory: Path) -> tuple[McpConfig, tuple[Finding, ...]]:
-    """Return the servers configured there; none, and E608, if anything in the file is wrong."""
-    file = mcp_file(directory)
-    if file is None:
-        return McpConfig(), ()
-    try:
-        data = json.loads(read_text(file, MAX_FILE_BYTES, encoding="utf-8-sig"))
-    except json.JSONDecodeError as error:
-        message = f"cannot read mcp.json: {error.msg}"
-        finding = Finding(_CODE, message, file=str(file), line=error.lineno, column=error.colno)
-        return McpConfig(), (finding,)
-    except (OSError, UnicodeDecodeError, RecursionError) as error:
-        message = f"cannot read mcp.json: {reason(error)}"
-        return McpConfig(), (Finding(_CODE, message, file=str(file)),)
-    reading = _ConfigReader(file)
-    config = reading.config(data)
-    if reading.findings:
-        return McpConfig(), in_order(reading.findings)
-    return config, ()
-
-
 def _members(members: Members) -> Iterator[str]:
     parts = members.split(",") if isinstance(members, str) else members
     return (part.strip() for part in parts if part.strip())
-
-
-class _Entry(BaseModel):
-    """The fields of one server, whatever its type."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    type: Literal["stdio", "http", "sse"] | None = None
-    command: StrictStr | None = Field(None, min_length=1)
-    args: list[StrictStr] = []
-    env: dict[str, StrictStr | StrictBool | StrictInt] = {}
-    cwd: StrictStr | None = None
-    url: StrictStr | None = Field(None, pattern=r"^(https?://|\{\{)")
-    headers: dict[str, StrictStr] = {}
-    oauth: Any = None
-    expose: Literal["meta", "direct"] = "meta"
-    disabled: StrictBool = False
-
-
-class _ConfigReader:
-    """One pass over a file's data; afterwards `findings` has what is wrong."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        # JSON is YAML except for a few corner cases, for which only the file can be named.
-        self._places: Document | None
-        self._places, found = read_document(file)
-        # Report duplicate keys: the JSON parser would silently use the last one.
-        self.findings = [replace(f, code=_CODE) for f in found if f.code == "E004"]
-
-    def config(self, data: Any) -> McpConfig:
-        entries = data.get("mcpServers") if isinstance(data, dict) else None
-        if not isinstance(entries, dict):
-            self._report("mcp.json: expected an object with the field 'mcpServers'")
-            return McpConfig()
-        servers = {name: self._server(name, entry) for name, entry in entries.items()}
-        self._check_names(entries)
-        return McpConfig(
-            {name: server for name, server in servers.items() if server is not None},
-            self._aliases(data.get("aliases", {})),
-            entries,
-        )
-
-    def _aliases(self, aliases: Any) -> dict[str, tuple[str, ...]]:
-        """Read the aliases of a bundle; users define theirs in the settings."""
-        lists = isinstance(aliases, dict) and all(isinstance(v, list) for v in aliases.values())
-        if not lists:
-            self._report("mcp.json: aliases: expected an object of lists", "aliases")
-            return {}
-        return {alias: tuple(map(str, members)) for alias, members in aliases.items()}
-
-    def _report(self, message: str, *path: str | int, hint: str | None = None) -> None:
-        if self._places is not None:
-            self.findings.append(self._places.finding(_CODE, message, *path, hint=hint))
-        else:
-            self.findings.append(Finding(_CODE, message, hint=hint, file=str(self._file)))
-
-    def _check_names(self, names: Iterable[str]) -> None:
-        by_suffix: dict[str, str] = {}
-        for name in names:
-            if not 0 < len(name) <= MAX_NAME_CHARS:
-                message = f"server '{name}': its name must have 1 to {MAX_NAME_CHARS} characters"
-                self._report(message, "mcpServers", name)
-            other = by_suffix.setdefault(function_suffix(name), name)
-            if other != name:
-                message = f"servers '{other}' and '{name}' would get functions of the same names"
-                self._report(message, "mcpServers", name, hint="rename one of them")
-
-    def _server(self, name: str, entry: Any) -> McpServer | None:
-        if not isinstance(entry, dict):
-            self._report(f"server '{name}': expected an object", "mcpServers", name)
-            return None
-        try:
-            fields = _Entry.model_validate(entry)
-        except ValidationError as error:
-            for detail in error.errors(include_url=False):
-                self._misfit(name, detail)
-            return None
-        kind = fields.type or ("http" if fields.url and not fields.command else "stdio")
-        self._check_fields(name, kind, entry)
-        return McpServer(
-            name=name,
-            type=kind,
-            command=fields.command or "",
-            args=tuple(fields.args),
-            env={variable: _as_text(value) for variable, value in fields.env.items()},
-            cwd=fields.cwd,
-            url=fields.url or "",
-            headers=fields.headers,
-            oauth=bool(fields.oauth),
-            expose=fields.expose,
-            disabled=fields.disabled,
-        )
-
-    def _check_fields(self, name: str, kind: str, entry: Mapping[str, Any]) -> None:
-        """Check that a server has the fields of its type, and no others."""
-        required, foreign = (
-            ("command", _REMOTE_FIELDS) if kind == "stdio" else ("url", _STDIO_FIELDS)
-        )
-        for field_name in foreign:
-            if field_name in entry:
-                message = f"server '{name}': a server of type {kind} has no '{field_name}'"
-                self._report(message, "mcpServers", name, field_name)
-        if entry.get(required) is None:
-            message = f"server '{name}': a server of type {kind} needs '{required}'"
-            self._report(message, "mcpServers", name)
-
-    def _misfit(self, name: str, detail: ErrorDetails) -> None:
-        path = _place(detail)
-        where = ".".join(str(step) for step in path)
-        if detail["type"] == "extra_forbidden":
-            message = f"server '{name}': unknown field '{where}'"
-            hint = near(where, _Entry.model_fields)
-            self._report(message, "mcpServers", name, *path, hint=hint)
-            return
-        expected = _EXPECTED.get(str(path[0]), detail["msg"])
-        message = f"server '{name}': {where}: expected {expected}"
-        self._report(message, "mcpServers", name, *path)
-
-
-_EXPECTED = {
-    "type": "'stdio', 'http' or 'sse'",
-    "command": "the name of a program",
-    "args": "a list of texts",
-    "env": "an object of texts, integers or booleans",
-    "cwd": "the path of a directory",
-    "url": "an address that begins with http:// or https://",
-    "headers": "an object of texts",
-    "expose": "'meta' or 'direct'",
-    "disabled": "true or false",
-}
-
-
-def _place(detail: ErrorDetails) -> tuple[str | int, ...]:
-    """Return the place within a server's entry: a field, and possibly a key in it."""
-    return detail["loc"][:2]
-
-
-def _as_text(value: str | bool | int) -> str:
-    return json.dumps(value) if isinstance(value, bool) else str(value)

@@ -10,6 +10,7 @@ from typing import Any
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.graphs.limits import MAX_BRANCHES
+from sleipnir.graphs.mcp.config import McpConfig
 from sleipnir.graphs.skills import SkillLibrary
 from sleipnir.graphs.tools.library import DEFAULT_ALIASES, ToolLibrary
 from sleipnir.records import dataclass
@@ -60,12 +61,9 @@ class Resources:
     # Returns the path of a program on this machine, or None; None: programs are not checked.
     find_program: Callable[[str], str | None] | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
-    # The configured MCP servers, and the aliases that stand for several.
-    mcp_servers: frozenset[str] = frozenset()
-    mcp_aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    # The programs that start those run by the worker, by name.
-    mcp_programs: Mapping[str, str] = field(default_factory=dict)
-    # Why no server is configured, if their file is invalid (E608).
+    # The configured MCP servers, the aliases that stand for several, and filters of their tools.
+    mcp: McpConfig = McpConfig()
+    # Why no server is configured, if their file is invalid as a whole (E608).
     mcp_findings: tuple[Finding, ...] = ()
     # Asks a configured server for its functions; returns None if it cannot be reached. Called only
     # for names that match nothing else; None: such names are taken on trust.

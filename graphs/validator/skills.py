@@ -85,6 +85,6 @@ def _unusable(context: Context, names: Sequence[str]) -> Iterator[tuple[str, str
         except UnusableSkill as error:
             yield name, f"skill '{name}' ({file}) cannot be loaded: {error}"
             continue
-        known = {*context.resources.mcp_servers, *context.resources.mcp_aliases, "all"}
+        known = {*context.resources.mcp.servers, *context.resources.mcp.aliases, "all"}
         if missing := [server for server in skill.servers if server not in known]:
             yield name, f"skill '{name}' ({file}) needs the MCP server '{missing[0]}'"

@@ -1,4 +1,4 @@
-"""Rules about tools and MCP servers: E209, E210, E602 to E608, W021, W023, W603."""
+"""Rules about tools and MCP servers: E209, E210, E602 to E608, E614, W021, W023, W037, W603."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from sleipnir.graphs.document.finding import Finding, listing
 from sleipnir.graphs.mcp.config import ALL_SERVERS, function_suffix
+from sleipnir.graphs.mcp.filters import Layer, ToolFilter
 from sleipnir.graphs.schema import LlmNode
 from sleipnir.graphs.tools.function import Function
 from sleipnir.graphs.tools.toolbox import SERVER_PREFIX
@@ -19,33 +20,61 @@ Place: TypeAlias = tuple[str | int, ...]
 def servers_are_configured(context: Context) -> Iterator[Finding]:
     """W021: the run goes on without the functions of a server that is missing or cannot start.
 
-    E608 instead, if this is unknown because the servers' file is invalid.
+    E608 instead, if it is described wrongly, or the servers' file is unusable.
     """
-    resources = context.resources
-    if context.graph.mcp_servers and resources.mcp_findings:
+    resources, names = context.resources, context.graph.mcp_servers
+    if names and resources.mcp_findings:
         yield from resources.mcp_findings
         return
+    wrong = resources.mcp.wrong
+    for server in resources.mcp.resolve(names):
+        yield from wrong.get(server, ())
     for index, server, hint in servers_of(context):
-        if hint is not None:
+        if hint is not None and server not in wrong:
             yield context.finding("W021", unavailable(server), "mcp_servers", index, hint=hint)
+
+
+def filters_concern_listed_servers(context: Context) -> Iterator[Finding]:
+    """E614, W037: a filter of the tools of a server that the agent does not use."""
+    graph, config = context.graph, context.resources.mcp
+    if ALL_SERVERS in graph.mcp_servers:
+        return
+    listed = set(config.resolve(graph.mcp_servers))
+    filters: list[tuple[Place, ToolFilter | None]] = [((), graph.mcp_tools)]
+    filters += [(("nodes", node_id), node.mcp_tools) for node_id, node in graph.nodes_of(LlmNode)]
+    for path, written in filters:
+        others = [
+            name
+            for name in written or ()
+            if name != ALL_SERVERS and listed.isdisjoint(config.resolve([name]))
+        ]
+        hints = near_names(others, graph.mcp_servers)
+        for name in others:
+            where = f"node '{path[1]}': " if path else ""
+            message = f"{where}'mcp_tools' names '{name}', which 'mcp_servers' does not list"
+            hint = hints.get(name, f"add '{name}' to mcp_servers")
+            code = "E614" if path else "W037"
+            yield context.finding(code, message, *path, "mcp_tools", name, hint=hint)
 
 
 def servers_of(context: Context) -> Iterator[tuple[int, str, str | None]]:
     """Yield an agent's servers: index of the entry, name, and a hint if it cannot start."""
-    resources = context.resources
-    known = resources.mcp_servers | {ALL_SERVERS}
-    hints = near_names(context.graph.mcp_servers, known | resources.mcp_aliases.keys())
+    config = context.resources.mcp
+    known = {*config.servers, ALL_SERVERS}
+    hints = near_names(context.graph.mcp_servers, known | config.aliases.keys())
     for index, entry in enumerate(context.graph.mcp_servers):
-        for server in resources.mcp_aliases.get(entry, (entry,)):
+        for server in config.aliases.get(entry, (entry,)):
             hint = _obstacle(server, context)
-            if server not in known:
+            if server in config.wrong:
+                hint = config.wrong[server][0].message
+            elif server not in known:
                 hint = hints.get(server, f"describe '{server}' in mcp.json")
             yield index, server, hint
 
 
 def _obstacle(server: str, context: Context) -> str | None:
     """Return what keeps a server, or any of them for `all`, from starting on this machine."""
-    find, programs = context.resources.find_program, context.resources.mcp_programs
+    find, programs = context.resources.find_program, context.resources.mcp.programs
     names = sorted(programs) if server == ALL_SERVERS and server not in programs else [server]
     missing = dict.fromkeys(
         programs[name] for name in names if find and name in programs and not find(programs[name])
@@ -113,16 +142,20 @@ def _unexplained(
     known = servers.meta_functions() | {function.name for function in toolbox.functions}
     hints = near_names((entry for entry, _ in entries), known)
     for entry, path in entries:
-        if servers.offer(entry):
+        layer = servers.stopping(entry, str(path[1]))
+        if layer is None and servers.offer(entry):
             if not servers.can_be_asked and entry in hints:
                 message = f"node '{path[1]}': no tool file has '{entry}', perhaps an MCP server"
                 yield context.finding("W023", message, *path, hint=hints[entry])
-        elif silent := servers.silent():
+        elif layer is None and (silent := servers.silent()):
             yield context.finding("W021", unavailable(silent), *path)
         else:
             message = f"node '{path[1]}': unknown tool '{entry}'"
             listed = toolbox.exists(entry)
             hint = f"add '{entry}' to global_tools" if listed else hints.get(entry)
+            if layer is not None:
+                stopped = f"{layer.name} lets no MCP server offer it"
+                hint = stopped if hint is None else f"{hint}; {stopped}"
             yield context.finding("E209", message, *path, hint=hint)
 
 
@@ -130,12 +163,13 @@ class _Servers:
     """The MCP servers of an agent; each is asked for its functions at most once, when needed."""
 
     def __init__(self, context: Context) -> None:
-        entries = context.graph.mcp_servers
-        aliases = context.resources.mcp_aliases
-        self._configured = context.resources.mcp_servers
-        self._groups = {ALL_SERVERS, *aliases} - self._configured
-        members = [server for entry in entries for server in aliases.get(entry, ())]
-        everything = sorted(self._configured) if ALL_SERVERS in entries else []
+        entries, config = context.graph.mcp_servers, context.resources.mcp
+        self._config = config
+        self._graph = context.graph
+        self._layers = (*config.layers, config.layer("the agent", context.graph.mcp_tools))
+        self._groups = {ALL_SERVERS, *config.aliases} - config.servers.keys()
+        members = [server for entry in entries for server in config.aliases.get(entry, ())]
+        everything = sorted(config.servers) if ALL_SERVERS in entries else []
         self.names = list(dict.fromkeys([*entries, *members, *everything]))
         self._ask = context.resources.list_mcp_functions
         self._answers: dict[str, Collection[str] | None] = {}
@@ -147,7 +181,7 @@ class _Servers:
 
     def hint(self, unknown: str) -> str | None:
         """Return which server an unknown name may have meant."""
-        if unknown in self._configured:
+        if unknown in self._config.servers:
             return f"add '{unknown}' to mcp_servers"
         return near_names([unknown], self.names).get(unknown)
 
@@ -159,9 +193,29 @@ class _Servers:
     def offer(self, tool: str) -> bool:
         """Return whether a server has the function; assumed if servers cannot be asked."""
         if self._ask is None:
-            return any(server in self._configured for server in self.names)
-        names = {tool, *(tool.removeprefix(f"{server}__") for server in self.names)}
-        return any(not names.isdisjoint(self._functions(server) or ()) for server in self.names)
+            return any(server in self._config.servers for server in self.names)
+        return any(
+            not _names_at(server, tool).isdisjoint(self._functions(server) or ())
+            for server in self.names
+        )
+
+    def stopping(self, tool: str, node_id: str) -> Layer | None:
+        """Return a filter that keeps a node from the function on every server; None: none does."""
+        node = self._graph.nodes[node_id]
+        assert isinstance(node, LlmNode), "only these name tools"
+        layers = [*self._layers, self._config.layer(f"node '{node_id}'", node.mcp_tools)]
+        found = None
+        for server in self._config.resolve(self._graph.mcp_servers):
+            names = _names_at(server, tool)
+            stopped = [
+                layer
+                for layer in layers
+                if not any(layer.may_admit(server, name) for name in names)
+            ]
+            if not stopped:
+                return None
+            found = found or stopped[0]
+        return found
 
     def silent(self) -> str | None:
         """Return the first server that cannot be asked."""
@@ -170,9 +224,15 @@ class _Servers:
 
     def _functions(self, server: str) -> Collection[str] | None:
         if server not in self._answers:
-            ask = self._ask if server in self._configured else None
+            ask = self._ask if server in self._config.servers else None
             self._answers[server] = ask(server) if ask else None
         return self._answers[server]
+
+
+def _names_at(server: str, function: str) -> set[str]:
+    """Return the names that a server may have for the tool that a node names."""
+    prefixes = (f"{server}__", f"{function_suffix(server)}__")
+    return {function, *(function.removeprefix(prefix) for prefix in prefixes)}
 
 
 def unavailable(server: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -24,8 +24,14 @@ from sleipnir.graphs.errors import AgentNotFound, BundleError, InvalidAgent
 from sleipnir.graphs.knowledge.plan import KnowledgePlan
 from sleipnir.graphs.knowledge.sources import loader_names
 from sleipnir.graphs.normal_agent import NormalAgent
-from sleipnir.graphs.schema import AgentNode, Graph
-from sleipnir.graphs.skills import SHIPPED_SKILLS, SkillLibrary, choices_in, servers_of
+from sleipnir.graphs.schema import AgentNode, Graph, LlmNode
+from sleipnir.graphs.skills import (
+    SHIPPED_SKILLS,
+    SkillLibrary,
+    choices_in,
+    filtered_by,
+    servers_of,
+)
 from sleipnir.graphs.tools.library import ToolLibrary
 from sleipnir.graphs.tools.shipped import SHIPPED_TOOLS
 from sleipnir.graphs.validator import Resources, validate
@@ -357,9 +363,18 @@ def parts_of(
     graph = agent.runnable
     skill_files = skills.chosen(choices_in(graph)) if graph is not None else {}
     entries = [*agent.mcp_servers, *servers_of(skill_files.values())]
-    servers = configured_servers(settings)[0].bundled(entries) if entries else None
+    filtered = [*_filtered_servers(graph), *filtered_by(skill_files.values())]
+    servers = configured_servers(settings)[0].bundled(entries, filtered) if entries else None
     plans = plans_of(agent, settings) if plans is None else plans
     return bundle_parts(agent, library, config_dir(), servers, plans, skill_files)
+
+
+def _filtered_servers(graph: Graph | None) -> Iterator[str]:
+    """Yield the servers and aliases that filters of an agent's tools name."""
+    if graph is not None:
+        yield from graph.mcp_tools or ()
+        for _, node in graph.nodes_of(LlmNode):
+            yield from node.mcp_tools or ()
 
 
 def _missing_loaders(settings: Settings) -> tuple[str, ...]:
@@ -413,9 +428,7 @@ def resources_of(
         visible_tools=settings.visible_tools,
         find_program=shutil.which,
         environment=os.environ,
-        mcp_servers=frozenset(mcp.servers),
-        mcp_aliases=mcp.aliases,
-        mcp_programs=mcp.programs,
+        mcp=mcp,
         mcp_findings=mcp_findings,
         require_knowledge=require_knowledge,
     )

@@ -31,6 +31,7 @@ from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S
 with lazy_imports():
     import yaml
 
+    from sleipnir.graphs import field_types
     from sleipnir.scheduler.config import checking
 
 # Bytes, seconds or counts; instants that are computed from it still fit into whole milliseconds.
@@ -76,7 +77,7 @@ _BOUNDS: Mapping[str, Callable[[Any, Any], bool]] = {
     "lt": operator.lt,
 }
 # ... but these do.
-_AS_JSON = frozenset({"Aliases", "Commands", "ModelSettings", "Roles"})
+_AS_JSON = frozenset({"Aliases", "Commands", "ModelSettings", "Roles", "field_types.ToolFilter"})
 
 
 def _setting(default: Any, *, description: str, **bounds: float) -> Any:
@@ -262,6 +263,11 @@ class Settings:
     )
     mapping_mcp_servers: Aliases = _setting(
         {}, description="aliases for several MCP servers; JSON in the environment"
+    )
+    mcp_tools: field_types.ToolFilter = _setting(
+        {},
+        description="patterns of the only tools that agents may use, by MCP server or alias; JSON "
+        "in the environment",
     )
     secrets_file: str | None = _setting(
         None, description="file of secrets; unset: `secrets.yaml` in the config directory"

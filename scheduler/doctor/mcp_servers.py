@@ -15,7 +15,7 @@ from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable
 def mcp_checks(settings: Settings) -> Iterator[Check]:
     """Yield a check for each configured server."""
     config, findings = configured_servers(settings)
-    for finding in findings:
+    for finding in (*findings, *(each for found in config.wrong.values() for each in found)):
         where = f"{finding.file}:{finding.line}" if finding.line else str(finding.file)
         yield Check("mcp.json", "warning", f"{where}: {finding.message}", finding.hint)
     for server in config.servers.values():

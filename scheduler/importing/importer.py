@@ -14,7 +14,8 @@ from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.references import AGENT_FILES, AgentSearch
 from sleipnir.graphs.env_file import ENV_FILE, read_env_file
 from sleipnir.graphs.files import reason
-from sleipnir.graphs.mcp.config import McpConfig, read_mcp_config
+from sleipnir.graphs.mcp.config import McpConfig
+from sleipnir.graphs.mcp.reading import mcp_files, read_mcp_config, read_mcp_files
 from sleipnir.graphs.skills import SHIPPED_SKILLS, SKILL_FILE, UnusableSkill, read_skill
 from sleipnir.graphs.tools.reader import EXTENSIONS, read_tool_file
 from sleipnir.graphs.tools.shipped import SHIPPED_TOOLS
@@ -22,6 +23,7 @@ from sleipnir.graphs.validator import Resources
 from sleipnir.records import dataclass
 from sleipnir.scheduler.client.preparation import resources_of
 from sleipnir.scheduler.config.agents import agent_search
+from sleipnir.scheduler.config.mcp_servers import with_settings
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.importing import trees
 from sleipnir.scheduler.importing.agents import check_agent, described
@@ -139,12 +141,11 @@ class Importer:
             raise ImportRefused(str(finding))
         if unusable:
             return (_unusable(_MCP_FILE.name, unusable),), ours
-        parts, text = servers_from(theirs, ours, self.settings.secrets)
-        place = self.target / _MCP_FILE
-        if not place.exists() and (self.target / _MCP_FILE.name).exists():
-            place = self.target / _MCP_FILE.name
+        place = next(iter(mcp_files(self.target)), self.target / _MCP_FILE)
+        added_to, _ = read_mcp_files([place] if place.exists() else [])
+        parts, text = servers_from(theirs, ours, added_to, self.settings.secrets)
         self._rewrite(place, text)
-        return parts, McpConfig({**theirs.servers, **ours.servers})
+        return parts, ours.before(theirs)
 
     def _secrets(self, keys: Mapping[str, str]) -> Sequence[Imported]:
         """Return the keys of their `.env`, and these of model servers."""
@@ -170,15 +171,12 @@ class Importer:
         """Return the resources that their agents will find after the import."""
         *places, shipped = agent_search(settings).directories
         search = AgentSearch((*places, self.source / _AGENTS, shipped))
-        aliases = servers.with_aliases(settings.mapping_mcp_servers).aliases
         return replace(
             resources_of(settings, search),
             tool_directories=(self.target / _TOOLS, self.source / _TOOLS, SHIPPED_TOOLS),
             left_out_tools=tuple(self._left_out),
             skill_directories=(self.target / _SKILLS, self.source / _SKILLS, SHIPPED_SKILLS),
-            mcp_servers=frozenset(servers.servers),
-            mcp_aliases=aliases,
-            mcp_programs=servers.programs,
+            mcp=with_settings(servers, settings),
             mcp_findings=(),
         )
 

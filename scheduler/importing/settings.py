@@ -33,7 +33,7 @@ _TAKEN = (
     *_MODELS,
     *("temperature", "top_p", "compression_threshold", "tool_timeout"),
     *("rag_chunk_size", "rag_chunk_overlap", "rag_top_k"),
-    *("mapping_tools", "mcp_server_support", "mapping_mcp_servers"),
+    *("mapping_tools", "mcp_server_support", "mapping_mcp_servers", "mcp_tools"),
 )
 _INSTEAD: Mapping[str, str] = {
     CLIENTS: "expected a list of clients",

@@ -167,16 +167,24 @@ def test_what_is_ours_stays_and_a_second_import_changes_nothing(
 def test_a_broken_file_of_theirs_is_named_and_the_rest_is_taken_over(
     sleipnir: Sleipnir, theirs: Path
 ) -> None:
-    (theirs / "functions" / "mcp.json").write_text('{"mcpServers": {"b": {"wat": 1}}}')
+    servers = {"b": {"wat": 1}, "good": {"command": "g", "allowedTools": ["read_*"]}}
+    file = theirs / "functions" / "mcp.json"
+    file.write_text('{"mcpServers": {')
+    unreadable = imported(sleipnir, theirs, "--dry-run")
+    file.write_text(json.dumps({"mcpServers": servers}))
     (theirs / "config.yaml").write_text("model: [")
     (theirs / ".env").unlink(missing_ok=True)
     (theirs / ".env").mkdir()
 
     parts = imported(sleipnir, theirs)
 
-    broken = {name: parts[name] for name in ("mcp.json", "config.yaml", ".env")}
+    broken = {name: parts[name] for name in ("b", "config.yaml", ".env")}
+    broken["mcp.json"] = unreadable["mcp.json"]
     assert {part["fate"] for part in broken.values()} == {"not taken over"}
-    assert "mcp.json:1:23: E608 server 'b'" in broken["mcp.json"]["notes"][0]
+    assert "mcp.json:1:17: E608 cannot read mcp.json" in broken["mcp.json"]["notes"][0]
+    assert "mcp.json:1:23: E608 server 'b'" in broken["b"]["notes"][0]
+    ours = json.loads((config_of(sleipnir) / "functions" / "mcp.json").read_text())
+    assert ours == {"mcpServers": {"good": servers["good"]}}
     assert "config.yaml:" in broken["config.yaml"]["notes"][0]
     assert "is a directory" in broken[".env"]["notes"][0].lower()
     assert parts["soil-lab"]["fate"] == "copied"

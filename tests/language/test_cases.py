@@ -9,7 +9,8 @@
     links    symbolic links by path
     skills   the text of `SKILL.md` of each skill that there is, by name
     engine   what the engine around it offers; a field of `Resources`, `tool_files`, the text of
-             its `mcp_json`, or the `programs` of this machine
+             its `mcp_json`, `mcp_servers` with `mcp_programs`, `mcp_aliases`, the filter
+             `mcp_tools` of the settings, or the `programs` of this machine
     environment  of whoever submits it
     given    values of variables, as at submission
     finds    all findings as `line:column: CODE [node] message`; a second line is the hint,
@@ -18,6 +19,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,8 @@ from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.loader import load_agent
 from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.graphs.errors import InvalidAgent, MissingVariables
-from sleipnir.graphs.mcp.config import read_mcp_config
+from sleipnir.graphs.mcp.config import McpConfig, McpServer
+from sleipnir.graphs.mcp.reading import read_mcp_config
 from sleipnir.graphs.tools.shipped import SHIPPED_TOOLS
 from sleipnir.graphs.validator import Resources, validate
 from sleipnir.graphs.variables import resolve_variables
@@ -128,10 +131,7 @@ def resources(directory: Path, **offers: Any) -> Resources:
     for name, content in offers.pop("tool_files", {}).items():
         tools.mkdir(exist_ok=True)
         (tools / name).write_text(content, encoding="utf-8")
-    offers["mcp_servers"] = frozenset(offers.get("mcp_servers", ()))
-    if "mcp_json" in offers:
-        (directory.parent.parent / "mcp.json").write_text(offers.pop("mcp_json"), encoding="utf-8")
-        _, offers["mcp_findings"] = read_mcp_config(directory.parent.parent)
+    offers |= servers(directory.parent.parent, offers)
     if "programs" in offers:
         programs = {name: f"/bin/{name}" for name in offers.pop("programs")}
         offers["find_program"] = programs.get
@@ -145,6 +145,26 @@ def resources(directory: Path, **offers: Any) -> Resources:
     return Resources(
         search, tool_directories=(tools, SHIPPED_TOOLS), skill_directories=(skills,), **offers
     )
+
+
+def servers(place: Path, offers: dict[str, Any]) -> dict[str, Any]:
+    """The MCP servers around the agent, and what is wrong with their file."""
+    names, programs = offers.pop("mcp_servers", ()), offers.pop("mcp_programs", {})
+    config = McpConfig(
+        {
+            name: McpServer(name, "stdio", command=programs[name])
+            if name in programs
+            else McpServer(name, "http")
+            for name in names
+        }
+    )
+    findings: tuple[Finding, ...] = ()
+    if "mcp_json" in offers:
+        (place / "mcp.json").write_text(offers.pop("mcp_json"), encoding="utf-8")
+        config, findings = read_mcp_config(place)
+    config = replace(config, filter=offers.pop("mcp_tools", {}))
+    aliases = offers.pop("mcp_aliases", {})
+    return {"mcp": config.with_aliases(aliases), "mcp_findings": findings}
 
 
 def text(finding: Finding, directory: Path, with_hint: set[str]) -> str:

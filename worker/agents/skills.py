@@ -5,7 +5,7 @@ Loading takes effect in the next turn: messages and functions of the current one
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from sleipnir.worker.agents.builtin.skills import skill_tools
 from sleipnir.worker.conversation.tool_set import Toolset
 
 if TYPE_CHECKING:
+    from sleipnir.graphs.mcp.filters import Layer
     from sleipnir.graphs.skills import Skill
     from sleipnir.graphs.tools.function import Function
     from sleipnir.worker.conversation.function_kinds import PureFunction
@@ -53,7 +54,7 @@ class Skills:
         for name in self._loaded(notebook):
             more = self._functions_of(name, toolset)
             toolset = toolset.with_tools(more.tools.values())
-        return toolset
+        return toolset.narrowed(list(self._layers(notebook)))
 
     def told(self, messages: list[Message], notebook: Notebook) -> list[Message]:
         """Return the conversation with the texts of loaded skills added to its prompt."""
@@ -109,6 +110,16 @@ class Skills:
         """
         self._require(name)
         return tuple(each for each in loaded if each != name)
+
+    def _layers(self, notebook: Notebook) -> Iterator[Layer]:
+        """Yield the filters of loaded skills, for the servers that they bring."""
+        config = self._visit.agent.servers
+        for skill in map(self._usable, self._loaded(notebook)):
+            if skill is not None and skill.mcp_tools:
+                layer = config.layer(f"skill '{skill.name}'", skill.mcp_tools)
+                brought = config.resolve(skill.servers)
+                kept = {name: layer.patterns[name] for name in brought if name in layer.patterns}
+                yield replace(layer, patterns=kept)
 
     def _names(self) -> Iterable[str]:
         found = self._visit.agent.skills.names()

@@ -21,9 +21,10 @@ raises `CallRefused` with its result and changes nothing; no failure ends a run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from sleipnir.graphs.mcp.filters import Layer
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.conversation.notebook import Notebook
 from sleipnir.scheduler.runs.events import Event
@@ -93,6 +94,9 @@ class ProgramFunction:
 @dataclass(frozen=True, slots=True)
 class ServerFunction(ProgramFunction):
     """A function of an MCP server."""
+
+    # Returns the function under more filters; None if they leave nothing of it.
+    narrowed: Callable[[Sequence[Layer]], ProgramFunction | None]
 
 
 @dataclass(frozen=True, slots=True)

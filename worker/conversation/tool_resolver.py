@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sleipnir.graphs.mcp.filters import Layer
 from sleipnir.graphs.schema import LlmNode
 from sleipnir.graphs.tools.function import Function
 from sleipnir.graphs.tools.toolbox import ToolSelection
@@ -43,7 +44,9 @@ class ToolResolver:
 
     def resolve(self, visit: Visit[LlmNode]) -> Toolset:
         """Return exactly the functions that a node lists, in its order."""
-        return self._resolved(visit.agent.toolbox.select(visit.node.tools or ()), visit)
+        node, agent = visit.node, visit.agent
+        layer = agent.servers.layer(f"node '{node.id}'", node.mcp_tools) if node.mcp_tools else None
+        return self._resolved(agent.toolbox.select(node.tools or ()), visit, layer=layer)
 
     def resolve_all(self, visit: Visit[Any]) -> Toolset:
         """Return all functions of the visit's agent: global tools, its own, its servers'."""
@@ -78,11 +81,12 @@ class ToolResolver:
         visit: Visit[Any],
         entries: Sequence[str] | None = None,
         taken: Iterable[str] = (),
+        layer: Layer | None = None,
     ) -> Toolset:
         tools = [self._of_file(function, visit) for function in selection.functions]
         if entries is None:
             entries = visit.agent.graph.mcp_servers
-        found, warnings = self._of_servers(selection, visit, entries, taken)
+        found, warnings = self._of_servers(selection, visit, entries, taken, layer)
         around = self.recording.around
         return Toolset({tool.name: around(tool, visit) for tool in (*tools, *found)}, warnings)
 
@@ -95,6 +99,7 @@ class ToolResolver:
         visit: Visit[Any],
         entries: Sequence[str],
         taken: Iterable[str],
+        layer: Layer | None,
     ) -> tuple[Sequence[ProgramFunction], tuple[str, ...]]:
         if not (selection.servers or selection.others):
             return (), ()
@@ -106,14 +111,21 @@ class ToolResolver:
             workdir=visit.workdir(),
             timeout_s=self.settings.mcp_timeout,
             cancellation=visit.cancelled,
+            layers=visit.agent.filters if layer is None else (*visit.agent.filters, layer),
         )
         taken = [*taken, *(function.name for function in selection.functions)]
         made = servers.resolve(selection.servers, selection.others, taken)
-        tools = [
-            ServerFunction(function.declaration(), partial(_call_server, function, visit.secrets))
-            for function in made.functions
-        ]
-        return tools, made.warnings
+        return [self._of_server(function, visit) for function in made.functions], made.warnings
+
+    def _of_server(self, function: McpFunction, visit: Visit[Any]) -> ServerFunction:
+        def narrowed(layers: Sequence[Layer]) -> ProgramFunction | None:
+            narrower = function.narrowed(layers)
+            if narrower is None:
+                return None
+            return self.recording.around(self._of_server(narrower, visit), visit)
+
+        call = partial(_call_server, function, visit.secrets)
+        return ServerFunction(function.declaration(), call, narrowed)
 
     def _call(
         self, function: Function, visit: Visit[Any], call: FunctionCall

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
+from sleipnir.graphs.mcp.filters import Layer
 from sleipnir.records import dataclass
-from sleipnir.worker.conversation.function_kinds import OfferedFunction
+from sleipnir.worker.conversation.function_kinds import OfferedFunction, ServerFunction
 from sleipnir.worker.llm.client import Declaration
 
 
@@ -29,6 +30,16 @@ class Toolset:
     def find(self, name: str) -> OfferedFunction | None:
         """Return the function that a model calls by this name; None if there is none."""
         return self.tools.get(self.aliases.get(name, name))
+
+    def narrowed(self, layers: Sequence[Layer]) -> Toolset:
+        """Return the set with more filters of MCP servers' tools."""
+        if not layers:
+            return self
+        tools = (
+            tool.narrowed(layers) if isinstance(tool, ServerFunction) else tool
+            for tool in self.tools.values()
+        )
+        return replace(self, tools={tool.name: tool for tool in tools if tool is not None})
 
     @property
     def declarations(self) -> list[Declaration]:

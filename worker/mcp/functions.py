@@ -8,14 +8,14 @@ many tools does not fill the model's context. If a node names a tool, or the ser
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
-from difflib import get_close_matches
+from dataclasses import field, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from sleipnir.graphs.mcp.config import McpConfig, McpServer, function_suffix
+from sleipnir.graphs.mcp.filters import Layer, is_closed, stopping
 from sleipnir.graphs.tools.function import declaration_of
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.secrets import Secrets, hidden
@@ -26,17 +26,21 @@ from sleipnir.worker.mcp.failures import McpFailed, McpUnavailable
 from sleipnir.worker.mcp.media import without_media
 from sleipnir.worker.mcp.pool import McpPool
 from sleipnir.worker.mcp.schemas import declared_to_models
-from sleipnir.worker.mcp.search import search
+from sleipnir.worker.mcp.three_functions import (
+    DESCRIBE,
+    INVOKE,
+    SEARCH,
+    describe_tool,
+    invoke_tool,
+    search_tools,
+)
 from sleipnir.worker.mcp.tool import McpTool, ToolList
 from sleipnir.worker.visit.cancellation import Cancellation
 
 _LONGEST_NAME = 64
-_DEFAULT_TOP_K = 8
-_MOST_TOP_K = 20
 _MISFITS_SHOWN = 5  # the first usually causes the others
 
 _Arguments: TypeAlias = Mapping[str, Any]
-_Act: TypeAlias = Callable[[_Arguments, float], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +51,10 @@ class McpFunction:
     description: str
     parameters: Mapping[str, Any]
     failing: str  # what a message names as failed: `search`, `describe` or `invocation`
-    act: _Act
-    timeout_s: float
+    act: Callable[[McpServers, McpServer, _Arguments, float], Any]
+    servers: McpServers
+    server: McpServer
+    tool: str | None = None  # None: one of the three
 
     def declaration(self) -> dict[str, Any]:
         """The function's declaration for chat models."""
@@ -59,11 +65,19 @@ class McpFunction:
 
         `timeout_s` can only shorten the configured limit. Thread-safe.
         """
-        limit = self.timeout_s if timeout_s is None else min(timeout_s, self.timeout_s)
+        most_s = self.servers.timeout_s
+        limit = most_s if timeout_s is None else min(timeout_s, most_s)
         try:
-            return hidden(self.act(arguments, limit))
+            return hidden(self.act(self.servers, self.server, arguments, limit))
         except (McpFailed, McpUnavailable) as error:
             return {"tool_call_error": hidden(f"{self.failing} failed: {error}")}
+
+    def narrowed(self, layers: Sequence[Layer]) -> McpFunction | None:
+        """Return the function under more filters; None if they leave nothing of it."""
+        name = self.server.name
+        if is_closed(layers, name) or (self.tool and stopping(layers, name, self.tool)):
+            return None
+        return replace(self, servers=self.servers.narrowed(layers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +99,11 @@ class McpServers:
     workdir: Path
     timeout_s: float  # the setting `mcp_timeout`
     cancellation: Cancellation = field(default_factory=Cancellation)
+    layers: Sequence[Layer] = ()  # what all tools must pass
+
+    def narrowed(self, layers: Sequence[Layer]) -> McpServers:
+        """Return the servers under more filters."""
+        return replace(self, layers=(*self.layers, *layers))
 
     def resolve(
         self,
@@ -105,7 +124,19 @@ class McpServers:
     # ---- called by functions
 
     def tools(self, server: McpServer, timeout_s: float) -> tuple[McpTool, ...]:
-        return self.pool.tools(server, self.workdir, timeout_s, self.cancellation)
+        """Return the tools of a server that pass the filters."""
+        listed = self.pool.tools(server, self.workdir, timeout_s, self.cancellation)
+        return self.passing(server, listed)
+
+    def passing(self, server: McpServer, tools: Iterable[McpTool]) -> tuple[McpTool, ...]:
+        return tuple(
+            tool for tool in tools if stopping(self.layers, server.name, tool.name) is None
+        )
+
+    def require_passing(self, server: McpServer, tool: str) -> None:
+        """Raise `McpFailed`, naming the filter that a tool does not pass, if there is one."""
+        if layer := stopping(self.layers, server.name, tool):
+            raise McpFailed(f"{layer.name} does not let tool '{tool}' pass")
 
     def invoke(
         self, server: McpServer, tool: McpTool, arguments: _Arguments, timeout_s: float
@@ -134,7 +165,9 @@ class _Resolution:
 
     def __init__(self, servers: McpServers, taken: Iterable[str]) -> None:
         self._servers = servers
-        self._names = servers.config.resolve(servers.entries)  # in the agent's order
+        entries = servers.config.resolve(servers.entries)  # in the agent's order
+        self._names = [name for name in entries if not is_closed(servers.layers, name)]
+        self._closed = [name for name in entries if name not in self._names]
         self._taken = set(taken)
         self._functions: list[McpFunction] = []
         # (server, tool) pairs that are functions already
@@ -145,12 +178,13 @@ class _Resolution:
     def made(self, whole: Iterable[str] | None, names: Sequence[str]) -> ResolvedTools:
         meant = self._names if whole is None else self._servers.config.resolve(whole)
         wholly = [name for name in self._names if name in meant]
-        owners = {name: self._owners(name) for name in names}
+        closed = {name for server in self._closed for name in _three_names(server)}
+        owners = {name: self._owners(name) for name in names if name not in closed}
         self._start(dict.fromkeys([*wholly, *(o for found in owners.values() for o in found)]))
         for server in wholly:
             if server in self._ready:
                 self._add_whole(*self._ready[server])
-        unknown = [name for name in names if not self._add_named(name, owners[name])]
+        unknown = [name for name in owners if not self._add_named(name, owners[name])]
         concerned = {*wholly, *(owner for name in unknown for owner in owners[name])}
         warnings = [
             f"MCP server '{name}' is unavailable: {hidden(reason)}"
@@ -204,7 +238,7 @@ class _Resolution:
 
     def _add_whole(self, server: McpServer, listed: ToolList) -> None:
         if server.expose == "direct":
-            for tool in listed.tools:
+            for tool in self._servers.passing(server, listed.tools):
                 self._offer_tool(server, tool, tool.name)
             return
         for function in self._three(server):
@@ -219,7 +253,7 @@ class _Resolution:
                 return True
             bare = name.removeprefix(f"{function_suffix(server.name)}__")
             bare = bare.removeprefix(f"{server.name}__")
-            for tool in listed.tools:
+            for tool in self._servers.passing(server, listed.tools):
                 if tool.name in (name, bare) or _legal(tool.name) == bare:
                     self._offer_tool(server, tool, name)
                     return True
@@ -228,16 +262,17 @@ class _Resolution:
     def _offer_tool(self, server: McpServer, tool: McpTool, name: str) -> None:
         if (server.name, tool.name) in self._direct:
             return
-        name = self._free_name(server, _legal(name))
-        invoke = self._servers.invoke
         self._direct.add((server.name, tool.name))
         self._add(
-            self._function(
-                name,
+            McpFunction(
+                self._free_name(server, _legal(name)),
                 tool.description,
                 declared_to_models(tool.parameters),
                 "invocation",
-                lambda arguments, limit: invoke(server, tool, arguments, limit),
+                partial(_invoke, tool),
+                self._servers,
+                server,
+                tool.name,
             )
         )
 
@@ -254,70 +289,46 @@ class _Resolution:
             self._taken.add(function.name)
             self._functions.append(function)
 
-    def _function(
-        self, name: str, description: str, parameters: Mapping[str, Any], failing: str, act: _Act
-    ) -> McpFunction:
-        return McpFunction(name, description, parameters, failing, act, self._servers.timeout_s)
-
     def _three(self, server: McpServer) -> tuple[McpFunction, ...]:
         search_name, describe_name, invoke_name = _three_names(server.name)
-        visit = self._servers
         return (
-            self._function(
+            McpFunction(
                 search_name,
                 f"Find tools of the server '{server.name}' for what is to be done. The names "
                 f"found go to {describe_name}.",
-                _SEARCH,
+                SEARCH,
                 "search",
-                partial(_search, visit, server),
+                search_tools,
+                self._servers,
+                server,
             ),
-            self._function(
+            McpFunction(
                 describe_name,
                 f"Show what arguments a tool of the server '{server.name}' takes. Do this "
                 f"before {invoke_name}.",
-                _DESCRIBE,
+                DESCRIBE,
                 "describe",
-                partial(_describe, visit, server),
+                describe_tool,
+                self._servers,
+                server,
             ),
-            self._function(
+            McpFunction(
                 invoke_name,
                 f"Call a tool of the server '{server.name}' with arguments that fit what "
                 f"{describe_name} has shown.",
-                _INVOKE,
+                INVOKE,
                 "invocation",
-                partial(_invoke, visit, server),
+                invoke_tool,
+                self._servers,
+                server,
             ),
         )
 
 
-_TOOL = {"type": "string", "description": "the name of the tool, as found"}
-_SEARCH = {
-    "type": "object",
-    "properties": {
-        "query": {"type": "string", "description": "what is to be done, in a few words"},
-        "top_k": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": _MOST_TOP_K,
-            "default": _DEFAULT_TOP_K,
-            "description": "how many tools to show at most",
-        },
-    },
-    "required": ["query"],
-}
-_DESCRIBE = {"type": "object", "properties": {"tool": _TOOL}, "required": ["tool"]}
-_INVOKE = {
-    "type": "object",
-    "properties": {
-        "tool": _TOOL,
-        "arguments": {
-            "type": "object",
-            "default": {},
-            "description": "the tool's arguments, by name",
-        },
-    },
-    "required": ["tool"],
-}
+def _invoke(
+    tool: McpTool, servers: McpServers, server: McpServer, arguments: _Arguments, timeout_s: float
+) -> dict[str, Any]:
+    return servers.invoke(server, tool, arguments, timeout_s)
 
 
 def _three_names(server: str) -> tuple[str, str, str]:
@@ -327,58 +338,3 @@ def _three_names(server: str) -> tuple[str, str, str]:
 
 def _legal(name: str) -> str:
     return function_suffix(name)[:_LONGEST_NAME]
-
-
-def _search(
-    servers: McpServers, server: McpServer, arguments: _Arguments, timeout_s: float
-) -> list[dict[str, str]]:
-    query = _given(arguments, "query", str, "a text")
-    top_k = _given(arguments, "top_k", int, "an integer", _DEFAULT_TOP_K)
-    tools = servers.tools(server, timeout_s)
-    found = search(tools, server.name, query, min(max(top_k, 1), _MOST_TOP_K))
-    return [
-        {"name": tool.name, "server": server.name, "description": tool.description}
-        for tool in found
-    ]
-
-
-def _describe(
-    servers: McpServers, server: McpServer, arguments: _Arguments, timeout_s: float
-) -> dict[str, Any]:
-    tool = _named(servers.tools(server, timeout_s), arguments)
-    return {
-        "type": "object",
-        "properties": {"tool": {"type": "string"}, "arguments": tool.parameters},
-    }
-
-
-def _invoke(
-    servers: McpServers, server: McpServer, arguments: _Arguments, timeout_s: float
-) -> dict[str, Any]:
-    tool = _named(servers.tools(server, timeout_s), arguments)
-    passed_on = _given(arguments, "arguments", dict, "an object", {})
-    return servers.invoke(server, tool, passed_on, timeout_s)
-
-
-def _named(tools: Sequence[McpTool], arguments: _Arguments) -> McpTool:
-    name = _given(arguments, "tool", str, "the name of a tool")
-    found = {tool.name: tool for tool in tools}
-    if name in found:
-        return found[name]
-    near = get_close_matches(name, found, n=3)
-    hint = f"; did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
-    raise McpFailed(f"there is no tool '{name}'{hint}")
-
-
-_NOT_GIVEN = object()
-
-
-def _given(
-    arguments: _Arguments, name: str, kind: type, expected: str, default: Any = _NOT_GIVEN
-) -> Any:
-    value = arguments.get(name)
-    if value is None and default is not _NOT_GIVEN:
-        return default
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise McpFailed(f"{name}: expected {expected}")
-    return value

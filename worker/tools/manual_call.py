@@ -57,14 +57,17 @@ class Workbench:
         """Yield its MCP servers; those that were started end with the block."""
         settings = self.settings
         pool = McpPool(McpLimits.of(settings), settings.tool_env)
+        config, described = configured_servers(settings)[0], self.agent.graph or self.agent.normal
+        own = config.layer("the agent", described.mcp_tools if described is not None else None)
         try:
             yield McpServers(
-                config=configured_servers(settings)[0],
+                config=config,
                 entries=self.agent.mcp_servers if settings.mcp_server_support else (),
                 pool=pool,
                 secrets=settings.secrets,
                 workdir=workdir,
                 timeout_s=settings.mcp_timeout,
+                layers=(*config.layers, own),
             )
         finally:
             pool.close()

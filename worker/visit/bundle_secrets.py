@@ -12,7 +12,7 @@ from sleipnir.lazy import lazy_imports
 from sleipnir.worker.visit.masking import secrets_among
 
 with lazy_imports():
-    from sleipnir.graphs.mcp import config as mcp_config
+    from sleipnir.graphs.mcp import reading as mcp_reading
 
 if TYPE_CHECKING:
     from sleipnir.graphs.mcp.config import McpServer
@@ -33,7 +33,7 @@ def bundle_secrets(root: Path, directory: Path) -> tuple[str, ...]:
         with suppress(OSError):  # then no program is started with it
             found += secrets_among(read_env_file(file))
     if (root / "mcp.json").exists() or (root / "functions" / "mcp.json").exists():
-        for server in mcp_config.read_mcp_config(root)[0].servers.values():
+        for server in mcp_reading.read_mcp_config(root)[0].servers.values():
             found += _of_server(server)
     return tuple(dict.fromkeys(found))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 from functools import cached_property
 from pathlib import Path
@@ -20,12 +21,13 @@ from sleipnir.worker.visit.bundle_secrets import bundle_secrets
 with lazy_imports():
     from sleipnir.graphs import skills as skill_files
     from sleipnir.graphs.knowledge import plan as knowledge_plans
-    from sleipnir.graphs.mcp import config as mcp_config
+    from sleipnir.graphs.mcp import reading as mcp_reading
     from sleipnir.graphs.tools import toolbox as toolboxes
 
 if TYPE_CHECKING:
     from sleipnir.graphs.knowledge.plan import KnowledgePlan
     from sleipnir.graphs.mcp.config import McpConfig
+    from sleipnir.graphs.mcp.filters import Layer
     from sleipnir.graphs.skills import Skill, SkillLibrary
     from sleipnir.graphs.tools.function import Function
     from sleipnir.graphs.tools.toolbox import Toolbox
@@ -51,7 +53,12 @@ class LoadedAgent:
     @cached_property
     def servers(self) -> McpConfig:
         """The MCP servers in its bundle, with secrets unresolved."""
-        return mcp_config.read_mcp_config(self.root)[0]
+        return mcp_reading.read_mcp_config(self.root)[0]
+
+    @cached_property
+    def filters(self) -> Sequence[Layer]:
+        """What tools of MCP servers must pass for any of its models to have them."""
+        return (*self.servers.layers, self.servers.layer("the agent", self.graph.mcp_tools))
 
     @cached_property
     def skills(self) -> SkillLibrary:

@@ -39,7 +39,7 @@ _OF_NO_NODE = {
 # Fields that only nodes with models depend on; all nodes depend on the others.
 _OF_MODELS = {
     *("model", "temperature", "top_p", "reasoning_effort", "max_tokens", "on_cut", "cache"),
-    *("global_tools", "mcp_servers"),
+    *("global_tools", "mcp_servers", "mcp_tools"),
     *SkillFields.fields_in_files(),
 }
 # Files that no run reads: the graph is compared as such, tests run elsewhere.

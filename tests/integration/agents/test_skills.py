@@ -50,6 +50,9 @@ SKILLS = {
     "broken": "description: Breaks.\nenabled_tools: [nowhere]\n",
     "thief": "description: Takes a name.\nenabled_tools: [thief]\n",
     "unlisted": "description: Not for this agent.\n",
+    "careful": "description: Adds.\nenabled_mcp_servers: tested\nmcp_tools: {tested: 'add, w*'}\n",
+    "shut": "description: Ends.\nenabled_mcp_servers: [tested]\nmcp_tools: {tested: null}\n",
+    "bystander": "description: Sees.\nmcp_tools: {tested: []}\nfuture_field: [1]\n",
 }
 ABSENT = "there is no such skill here; skill__list shows those there are"
 TOOL = 'def run(text: str) -> str:\n    "Says it again."\n    return text + text\n'
@@ -155,6 +158,37 @@ def test_a_loaded_skill_is_there_from_the_next_turn_until_it_is_unloaded(
     # The end of the answer unloads what is for one answer only.
     kept = [each.writes.get("skills") for each in skilled.queries.checkpoints(run_id)]
     assert kept == [None, ["poetry"], ["poetry", "sums"], None, ["sums"], []]
+
+
+def test_a_loaded_skill_narrows_the_servers_that_it_brings(
+    skilled: Engine, server: ModelServer
+) -> None:
+    config = CONFIG.replace("[other]", "[tested]").replace("poetry", "careful, shut, bystander")
+    where, process = (
+        ("mcp_invoke_tested", {"tool": tool, "arguments": {}}) for tool in ("where", "process")
+    )
+    server.script.add(
+        calls(load("bystander"), load("careful")),
+        calls(where, process),
+        calls(load("shut")),
+        calls(where),
+        says("Done."),
+    )
+
+    skilled.submit_normal(config)
+    skilled.drive()
+
+    of_server = [f"mcp_{verb}_tested" for verb in ("search", "describe", "invoke")]
+    offered = [set(of_server) <= set(names(request)) for request in server.requests]
+    assert offered == [True, True, True, False, False]
+    _, _, allowed, refused, _, gone = results(server)
+    assert allowed["isError"] is False
+    assert refused == {
+        "tool_call_error": (
+            "invocation failed: 'mcp_tools' of skill 'careful' does not let tool 'process' pass"
+        )
+    }
+    assert "tool_call_error" in gone
 
 
 def test_functions_and_sections_of_a_prompt_have_an_order(

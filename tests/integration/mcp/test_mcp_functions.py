@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from sleipnir.graphs.mcp.config import McpConfig, McpServer
+from sleipnir.graphs.mcp.filters import Layer
 from sleipnir.scheduler.config.secrets import Secrets
 from sleipnir.worker.mcp.functions import McpServers, ResolvedTools
 from sleipnir.worker.mcp.pool import McpPool
@@ -41,10 +42,16 @@ class Agent:
         self._pool = pool
         self._workdir = workdir
 
-    def servers(self, *servers: McpServer, entries: Sequence[str] = ("all",), **env: str) -> Any:
+    def servers(
+        self,
+        *servers: McpServer,
+        entries: Sequence[str] = ("all",),
+        layers: Sequence[Layer] = (),
+        **env: str,
+    ) -> Any:
         config = McpConfig({server.name: server for server in servers})
         secrets = Secrets(self._workdir / "no-such-file", env)
-        return McpServers(config, entries, self._pool, secrets, self._workdir, 30.0)
+        return McpServers(config, entries, self._pool, secrets, self._workdir, 30.0, layers=layers)
 
 
 @pytest.fixture
@@ -179,6 +186,79 @@ def test_a_direct_server_offers_its_tools_with_its_name_where_they_clash(agent: 
 
     assert names(resolved) == ["more", "pl_ain__echo"]
     assert "content" in call(resolved, "pl_ain__echo", x=1)
+
+
+FILTER = Layer("'mcp_tools' of node 'n'", {"tested": ["a*", "process"]})
+STOPPED = "'mcp_tools' of node 'n' does not let tool 'refuse' pass"
+
+
+def test_the_three_functions_know_only_tools_that_pass(agent: Agent) -> None:
+    resolved = agent.servers(stdio_server(), layers=[FILTER]).resolve()
+
+    found = call(resolved, "mcp_search_tested", query="add process refuse touch", top_k=20)
+    described = call(resolved, "mcp_describe_tested", tool="refuse")
+    added = call(resolved, "mcp_invoke_tested", tool="add", arguments={"a": 1, "b": 2})
+
+    assert {tool["name"] for tool in found} <= {"add", "process"}
+    assert described == {"tool_call_error": "describe failed: there is no tool 'refuse'"}
+    assert added["structuredContent"] == {"result": 3}
+
+
+def test_a_server_is_not_asked_for_a_tool_that_does_not_pass(agent: Agent) -> None:
+    gone = McpServer("tested", "stdio", command="no-such-program")
+    servers = agent.servers(gone, layers=[FILTER])
+    invoke = agent.servers(stdio_server()).resolve().functions[2]
+
+    result = replace(invoke, servers=servers, server=gone).call({"tool": "refuse"})
+
+    assert result == {"tool_call_error": f"invocation failed: {STOPPED}"}
+
+
+def test_tools_are_functions_of_their_own_only_if_they_pass(agent: Agent) -> None:
+    direct = replace(stdio_server(), expose="direct")
+    servers = agent.servers(direct, layers=[FILTER, Layer("outer", {"tested": ["*d*", "p*"]})])
+    named = agent.servers(stdio_server(), layers=[FILTER])
+
+    assert names(servers.resolve()) == ["add", "process"]
+    assert names(named.resolve(whole=[], names=["tested__add", "refuse"])) == ["tested__add"]
+    assert named.resolve(whole=[], names=["refuse"]).warnings == (
+        "no MCP server has a function 'refuse'",
+    )
+
+
+def test_the_first_server_that_lets_a_tool_pass_has_the_name(agent: Agent) -> None:
+    one, two = stdio_server("one"), stdio_server("two")
+    servers = agent.servers(one, two, layers=[Layer("filter", {"one": ["add"]})])
+
+    result = call(servers.resolve(whole=[], names=["process"]), "process")
+
+    second = call(agent.servers(two).resolve(whole=[], names=["process"]), "process")
+    assert result == second
+
+
+def test_a_server_of_which_nothing_passes_is_neither_offered_nor_started(agent: Agent) -> None:
+    gone = McpServer("gone", "stdio", command="no-such-program")
+    servers = agent.servers(stdio_server(), gone, layers=[Layer("filter", {"gone": []})])
+
+    resolved = servers.resolve(names=["mcp_invoke_gone"])
+
+    assert (names(resolved), resolved.warnings) == (THREE, ())
+
+
+def test_functions_can_be_narrowed_later(agent: Agent) -> None:
+    invoke, add, where = (
+        agent.servers(stdio_server()).resolve(whole=[], names=[THREE[2], "add", "where"]).functions
+    )
+
+    narrowed = [function.narrowed([FILTER]) for function in (invoke, add, where)]
+
+    assert narrowed[2] is None
+    assert narrowed[0].call({"tool": "refuse"}) == {
+        "tool_call_error": f"invocation failed: {STOPPED}"
+    }
+    assert narrowed[1].call({"a": 1, "b": 2})["structuredContent"] == {"result": 3}
+    assert invoke.call({"tool": "refuse"})["isError"] is True
+    assert invoke.narrowed([Layer("filter", {"tested": []})]) is None
 
 
 ODD: Mapping[str, tuple[Any, str]] = {

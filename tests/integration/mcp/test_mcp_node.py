@@ -133,3 +133,54 @@ def test_the_bundle_holds_only_the_agent_s_servers(configured: Engine) -> None:
 
     bundled = json.loads((root / "functions" / "mcp.json").read_text())
     assert sorted(bundled["mcpServers"]) == ["absent", "tested"]
+
+
+def test_filters_of_all_layers_narrow_what_a_node_may_call_and_stay_with_the_run(
+    configured: Engine, server: ModelServer, tmp_path: Path
+) -> None:
+    file = tmp_path / "config" / "functions" / "mcp.json"
+    entry = {**PROGRAM, "allowedTools": ["add", "process", "variable", "where"]}
+    file.write_text(json.dumps({"mcpServers": {"tested": entry, "closed": PROGRAM}}))
+    configured.configure(
+        mapping_mcp_servers={"here": "tested", "both": ["tested", "closed"], "shut": ["closed"]},
+        mcp_tools={"both": ["[a-z]*", "?dd", "*e*"], "elsewhere": ["x"]},
+    )
+    graph = """
+model: openai:m
+mcp_servers: [all]
+mcp_tools: {here: ["*"], tested: [never], shut: []}
+start: ask
+nodes:
+  ask:
+    type: llm
+    prompt: Do it.
+    tools: ["mcp:all", where]
+    mcp_tools: {here: [add, where]}
+    next: done
+    state_updates: {said: "{{output}}"}
+  done: {type: end, output: "{{said}}"}
+"""
+    tools = ("add", "where", "process", "touch")
+    server.script.add(
+        calls(*[("mcp_describe_tested", {"tool": tool}) for tool in tools]),
+        calls(*[("mcp_invoke_tested", {"tool": tool}) for tool in ("process", "touch")]),
+        says("done"),
+    )
+
+    run_id = configured.submit(graph)
+    file.write_text(json.dumps({"mcpServers": {"tested": PROGRAM}}))
+    configured.configure()
+    configured.drive()
+
+    assert configured.run(run_id).output == "done"
+    assert names(server) == [f"mcp_{verb}_tested" for verb in ("search", "describe", "invoke")] + [
+        "where"
+    ]
+    described, told = results(server)[:4], results(server)[4:]
+    assert ["properties" in each for each in described] == [True, True, False, False]
+    assert [each["tool_call_error"] for each in told] == [
+        "invocation failed: 'mcp_tools' of node 'ask' does not let tool 'process' pass",
+        "invocation failed: 'allowedTools' of mcp.json does not let tool 'touch' pass",
+    ]
+    (step, *_) = configured.events(run_id, StepCommitted)
+    assert step.warnings == ()

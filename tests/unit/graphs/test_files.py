@@ -21,7 +21,7 @@ from sleipnir.graphs.files import (
     read_text,
     require_plain_or_new,
 )
-from sleipnir.graphs.mcp.config import read_mcp_config
+from sleipnir.graphs.mcp.reading import read_mcp_config
 from sleipnir.graphs.tools.reader import read_tool_file
 
 
