@@ -6,10 +6,9 @@ import re
 from functools import cache
 from typing import Any
 
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from pydantic import TypeAdapter
 
-from sleipnir.worker.monitor.api.engine import RefusalDocument
+from sleipnir.worker.monitor.api.answers import RefusalDocument
 from sleipnir.worker.monitor.api.operations import OPERATIONS, Operation
 
 VERSION = "1"
@@ -23,8 +22,9 @@ def openapi_document() -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
-    _, schemas = models_json_schema(
-        [(model, "validation") for model in _models()], ref_template=_REFERENCE
+    _, schemas = TypeAdapter.json_schemas(
+        [(kind.__name__, "validation", TypeAdapter(kind)) for kind in _documents()],
+        ref_template=_REFERENCE,
     )
     return {
         "openapi": "3.1.0",
@@ -41,8 +41,8 @@ def openapi_document() -> dict[str, Any]:
     }
 
 
-def _models() -> list[type[BaseModel]]:
-    found: list[type[BaseModel]] = [RefusalDocument]
+def _documents() -> list[type]:
+    found: list[type] = [RefusalDocument]
     for operation in OPERATIONS:
         found += [operation.gives] if not isinstance(operation.gives, str) else []
         found += [operation.takes] if operation.takes is not None else []
@@ -70,7 +70,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
     return document
 
 
-def _content(about: str, model: type[BaseModel] | str) -> dict[str, Any]:
+def _content(about: str, model: type | str) -> dict[str, Any]:
     if isinstance(model, str):
         return {"description": about, "content": {model: {"schema": {"type": "string"}}}}
     reference = _REFERENCE.format(model=model.__name__)

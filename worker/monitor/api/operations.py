@@ -10,8 +10,17 @@ from functools import cache
 from pydantic import BaseModel
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.views.types import (
+    agents,
+    batches,
+    comparison,
+    engine,
+    questions,
+    records,
+    run,
+)
 from sleipnir.worker.monitor import bodies
-from sleipnir.worker.monitor.api import engine, records, runs
+from sleipnir.worker.monitor.api import answers
 from sleipnir.worker.monitor.conditions import RunConditions
 
 _RUN = "/api/v1/runs/{run_id}"
@@ -25,8 +34,8 @@ class Operation:
     method: str
     path: str
     about: str
-    # a model, or the content type of a body that is not JSON
-    gives: type[records.AnswerDocument] | str
+    # a typed document, or the content type of a body that is not JSON
+    gives: type | str
     query: Mapping[str, str] = field(default_factory=dict)  # parameters with their descriptions
     takes: type[BaseModel] | None = None
     statuses: tuple[int, ...] = (200,)
@@ -38,23 +47,23 @@ def _conditions() -> dict[str, str]:
 
 OPERATIONS = (
     Operation(
-        "GET", "/api/v1/runs", "Runs, newest first.", runs.RunListDocument, _conditions() | _PAGE
+        "GET", "/api/v1/runs", "Runs, newest first.", records.RunListDocument, _conditions() | _PAGE
     ),
     Operation(
         "POST",
         "/api/v1/runs",
         "Submit an agent; 200 instead of 201 for a `key` that is known.",
-        engine.SubmittedDocument,
+        answers.SubmittedDocument,
         takes=bodies.SubmitBody,
         statuses=(201, 200),
     ),
-    Operation("GET", _RUN, "Summary of a run, as at the top of its page.", runs.RunDocument),
-    Operation("GET", f"{_RUN}/why", "Why the run is not moving.", runs.WhyDocument),
+    Operation("GET", _RUN, "Summary of a run, as at the top of its page.", run.RunDocument),
+    Operation("GET", f"{_RUN}/why", "Why the run is not moving.", run.WhyDocument),
     Operation(
         "GET",
         f"{_RUN}/graph",
         "Nodes and edges with their progress.",
-        runs.GraphDocument,
+        run.GraphDocument,
         {"step": "as it was after this step"},
     ),
     Operation("GET", f"{_RUN}/graph.svg", "The drawing.", "image/svg+xml"),
@@ -62,14 +71,14 @@ OPERATIONS = (
         "GET",
         f"{_RUN}/timeline",
         "One row per visit.",
-        runs.TimelineDocument,
+        run.TimelineDocument,
         {"from": "first step", "limit": "rows"},
     ),
     Operation(
         "GET",
         f"{_RUN}/state",
         "Values, the nodes that wrote them, and changes.",
-        runs.StateDocument,
+        run.StateDocument,
         {
             "step": "as it was after this step",
             "key": "only this one, whole",
@@ -77,19 +86,17 @@ OPERATIONS = (
         },
     ),
     Operation(
-        "GET", f"{_RUN}/answers", "Answers to its questions.", runs.AnswerListDocument, _PAGE
+        "GET", f"{_RUN}/answers", "Answers to its questions.", questions.AnswerListDocument, _PAGE
     ),
     Operation(
-        "GET", f"{_RUN}/history", "Super-steps.", runs.HistoryDocument, {"from": "first step"}
+        "GET", f"{_RUN}/history", "Super-steps.", run.HistoryDocument, {"from": "first step"}
     ),
-    Operation(
-        "GET", f"{_RUN}/events", "Narration events.", runs.EventsDocument, {"after": "an id"}
-    ),
+    Operation("GET", f"{_RUN}/events", "Narration events.", run.EventsDocument, {"after": "an id"}),
     Operation(
         "GET",
         f"{_RUN}/logs",
         "Output of its nodes, newest last.",
-        runs.LogsDocument,
+        run.LogsDocument,
         {
             "node": "only of this node",
             "item": "of a map item",
@@ -104,7 +111,7 @@ OPERATIONS = (
         "GET",
         f"{_RUN}/model",
         "Model calls, and spending by node and model.",
-        runs.ModelCallsDocument,
+        run.ModelCallsDocument,
         {
             "node": "only of this node",
             "item": "of a map item",
@@ -117,22 +124,22 @@ OPERATIONS = (
         "GET",
         f"{_RUN}/items",
         "Items of a map.",
-        runs.ItemsDocument,
+        run.ItemsDocument,
         {"map": "a node", "state": "only in this state", "after": "an index", "limit": "items"},
     ),
-    Operation("GET", f"{_RUN}/children", "Child runs.", runs.ChildrenDocument),
-    Operation("GET", f"{_RUN}/agent", "The agent as it was submitted.", runs.RunVersionDocument),
+    Operation("GET", f"{_RUN}/children", "Child runs.", run.ChildrenDocument),
+    Operation("GET", f"{_RUN}/agent", "The agent as it was submitted.", agents.RunVersionDocument),
     Operation(
         "GET",
         f"{_RUN}/submitted",
         "The submission's inputs, and the equivalent command.",
-        runs.SubmittedWithDocument,
+        run.SubmittedWithDocument,
     ),
     Operation(
         "POST",
         f"{_RUN}/cancel",
         "Cancel the run.",
-        engine.SteeredDocument,
+        answers.SteeredDocument,
         takes=bodies.CancelBody,
         statuses=(202,),
     ),
@@ -140,7 +147,7 @@ OPERATIONS = (
         "POST",
         f"{_RUN}/retry",
         "Retry the run in place.",
-        engine.SteeredDocument,
+        answers.SteeredDocument,
         takes=bodies.RetryBody,
         statuses=(202,),
     ),
@@ -148,7 +155,7 @@ OPERATIONS = (
         "POST",
         f"{_RUN}/move",
         "Take the run, open or ended, with its child runs to another machine.",
-        engine.SteeredDocument,
+        answers.SteeredDocument,
         takes=bodies.MoveBody,
         statuses=(202,),
     ),
@@ -156,7 +163,7 @@ OPERATIONS = (
         "POST",
         f"{_RUN}/fork",
         "Start a new run from its state after a step.",
-        engine.SubmittedDocument,
+        answers.SubmittedDocument,
         takes=bodies.ForkBody,
         statuses=(201,),
     ),
@@ -164,18 +171,18 @@ OPERATIONS = (
         "POST",
         "/api/v1/bulk",
         "Cancel or retry many runs, one after the other.",
-        engine.BulkDocument,
+        answers.BulkDocument,
         takes=bodies.BulkBody,
         statuses=(202,),
     ),
     Operation(
-        "GET", "/api/v1/bulk/{bulk_id}", "Progress of a bulk operation.", engine.BulkDocument
+        "GET", "/api/v1/bulk/{bulk_id}", "Progress of a bulk operation.", answers.BulkDocument
     ),
     Operation(
         "GET",
         "/api/v1/compare",
         "Compare two runs. Values of more than 1,000 characters are `{text, left_out}`.",
-        runs.ComparisonDocument,
+        comparison.ComparisonDocument,
         {
             "a": "a run",
             "b": "another one",
@@ -189,7 +196,7 @@ OPERATIONS = (
         "GET",
         "/api/v1/questions",
         "Open questions, oldest first.",
-        runs.QuestionListDocument,
+        questions.QuestionListDocument,
         {
             "agent": "of runs",
             "batch": "of runs",
@@ -203,21 +210,21 @@ OPERATIONS = (
         "POST",
         "/api/v1/questions/{run_id}/{visit}/answer",
         "Answer a question.",
-        engine.AnsweredQuestionDocument,
+        answers.AnsweredQuestionDocument,
         takes=bodies.AnswerBody,
     ),
     Operation(
         "GET",
         "/api/v1/answers",
         "Accepted answers, newest first.",
-        runs.AnswerListDocument,
+        questions.AnswerListDocument,
         {"who": "by this user", "run": "of this run", **_PAGE},
     ),
     Operation("GET", "/api/v1/now", "Overview of the engine.", engine.NowDocument),
     Operation(
-        "GET", "/api/v1/batches", "Batches by last activity.", engine.BatchListDocument, _PAGE
+        "GET", "/api/v1/batches", "Batches by last activity.", batches.BatchListDocument, _PAGE
     ),
-    Operation("GET", "/api/v1/batches/{name}", "A batch.", engine.BatchReportDocument),
+    Operation("GET", "/api/v1/batches/{name}", "A batch.", batches.BatchReportDocument),
     Operation(
         "GET",
         "/api/v1/batches/{name}/results",
@@ -228,7 +235,7 @@ OPERATIONS = (
         "GET",
         "/api/v1/agents",
         "Agents with usage figures.",
-        engine.AgentListDocument,
+        agents.AgentListDocument,
         {
             "period": "that `spent` covers, in days (UTC): `today`, `7d` or `30d`; default `7d`",
             "sort": "by `name`, `spent`, `runs` or `failed`",
@@ -238,7 +245,7 @@ OPERATIONS = (
         "GET",
         "/api/v1/agents/{name}",
         "An agent, or one version of it as `NAME@VERSION`.",
-        engine.AgentDocument,
+        agents.AgentDocument,
         {"against": "a version to compare with, in `compared`"},
     ),
     Operation("GET", "/api/v1/limits", "Limits, pauses and budgets.", engine.LimitsDocument),
@@ -249,13 +256,13 @@ OPERATIONS = (
         engine.LimitsDocument,
         takes=bodies.LimitsBody,
     ),
-    Operation("GET", "/api/v1/tally", "Totals of finished runs by agent.", engine.TallyDocument),
+    Operation("GET", "/api/v1/tally", "Totals of finished runs by agent.", agents.TallyDocument),
     Operation("GET", "/api/v1/fleet", "Workers, queues, schedulers, Redis.", engine.FleetDocument),
     Operation(
         "GET",
         "/api/v1/audit",
         "Actions, newest first.",
-        engine.ActListDocument,
+        questions.ActListDocument,
         {
             "who": "by this user",
             "act": "its name",
@@ -271,7 +278,7 @@ OPERATIONS = (
         "text/event-stream",
         {"topics": "`run:ID`, `bulk:ID`, `runs`, `inbox`: up to 20, comma-separated"},
     ),
-    Operation("GET", "/api/v1/me", "The authenticated user.", engine.MeDocument),
+    Operation("GET", "/api/v1/me", "The authenticated user.", answers.MeDocument),
     Operation(
         "GET", "/api/v1/openapi.json", "This API as an OpenAPI document.", "application/json"
     ),

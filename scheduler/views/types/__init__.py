@@ -1,0 +1,1 @@
+"""The JSON documents of `--json`, the API and the pages, as types; imported for types only."""

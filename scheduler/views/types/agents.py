@@ -1,0 +1,135 @@
+"""Agents, their versions, and what they used."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NotRequired
+
+from typing_extensions import TypedDict
+
+from sleipnir.scheduler.runs.documents import about
+
+
+class FileChangeDocument(TypedDict):
+    path: str
+    change: Annotated[str, about("`added`, `removed` or `changed`")]
+    lines: Annotated[list[str] | None, about("null: long, or not text")]
+
+
+class AgentFileDocument(TypedDict):
+    path: str
+    bytes: int
+    text: str | None
+
+
+class TypicalDocument(TypedDict):
+    runs: int
+    failed: int
+    elapsed_s: dict[str, float | None]
+    steps: dict[str, float | None]
+    cost_usd: dict[str, float | None]
+
+
+class RunVersionDocument(TypedDict):
+    name: str
+    digest: str
+    description: str
+    files: list[AgentFileDocument]
+
+
+class SpentDocument(TypedDict):
+    calls: int
+    total_tokens: int
+    cost_usd: Annotated[float, about("as far as prices are known")]
+    unpriced_calls: Annotated[int, about("calls of unknown price")]
+
+
+class UsedAgentDocument(TypedDict):
+    name: str
+    kind: str | None
+    description: str
+    directory: str | None
+    runs: int
+    failed: int
+    took_s: dict[str, int | None]
+    cost_usd: Annotated[float | None, about("average of a run that has ended")]
+    spent: Annotated[SpentDocument, about("by all its runs in the period, as it was spent")]
+
+
+class AgentListDocument(TypedDict):
+    period: str
+    since: Annotated[str, about("begin of the period's first day, UTC")]
+    spent: Annotated[SpentDocument, about("by all agents")]
+    agents: list[UsedAgentDocument]
+
+
+class AgentVariableDocument(TypedDict):
+    name: str
+    description: str
+    default: str | None
+    secret: bool
+    required: bool
+
+
+class AgentNodeDocument(TypedDict):
+    id: str
+    type: str
+    description: str
+
+
+class AgentSkillDocument(TypedDict):
+    name: str
+    description: str
+    file: str
+
+
+class AgentVersionDocument(TypedDict):
+    digest: str
+    runs: int
+    first_at: str | None
+    last_at: str | None
+    run_id: str | None
+    is_current: bool
+
+
+class ComparedVersionsDocument(TypedDict):
+    old: str
+    new: str
+    files: list[FileChangeDocument]
+
+
+class AgentDocument(TypedDict):
+    name: str
+    kind: str
+    description: str
+    variables: list[AgentVariableDocument]
+    nodes: list[AgentNodeDocument]
+    tools: list[str]
+    skills: list[AgentSkillDocument]
+    conversation_starters: list[str]
+    digest: str | None
+    problem: str | None
+    directory: str | None
+    is_here: bool
+    is_current: bool
+    current_problem: str | None
+    models: list[str]
+    initial_state: dict[str, Any]
+    readme: str | None
+    files: list[AgentFileDocument]
+    versions: list[AgentVersionDocument]
+    typical: TypicalDocument
+    compared: NotRequired[ComparedVersionsDocument | None]
+
+
+class AgentTallyDocument(TypedDict):
+    agent: str
+    runs: Annotated[dict[str, int], about("by status")]
+    took_s: Annotated[dict[str, int], about("runs by upper bound of their duration in s, or `inf`")]
+    cost_usd: Annotated[float, about("as far as prices are known")]
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+
+
+class TallyDocument(TypedDict):
+    agents: list[AgentTallyDocument]

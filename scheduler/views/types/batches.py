@@ -1,0 +1,71 @@
+"""Batches."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from typing_extensions import TypedDict
+
+from sleipnir.scheduler.client.limits.report import BudgetLine
+from sleipnir.scheduler.runs.documents import NodeFailureDocument, about
+from sleipnir.scheduler.views.types.records import PageDocument, SearchedDocument
+
+
+class BatchUsageDocument(TypedDict):
+    total_tokens: int
+    cost_usd: float | None
+
+
+class BatchDocument(TypedDict):
+    batch: str
+    agent: str | None
+    lines: int | None
+    runs: int
+    succeeded: int
+    open: int
+    waiting: int
+    failed: int
+    cancelled: int
+    timed_out: int
+    usage: BatchUsageDocument
+    removed: Annotated[int, about("ended runs that are no longer stored")]
+    last_activity: str | None
+    age_s: float | None
+
+
+class SearchedBatchesDocument(SearchedDocument):
+    batches: int
+
+
+class BatchProgressDocument(BatchDocument):
+    total: Annotated[int, about("expected number of runs, as far as known")]
+    rate_per_minute: Annotated[float | None, about("runs that ended in the last minute")]
+    eta_s: Annotated[float | None, about("time until all have ended at that rate")]
+    projected_usd: Annotated[float | None, about("projected cost of all runs")]
+
+
+class BatchListDocument(PageDocument):
+    batches: list[BatchProgressDocument]
+    searched: SearchedBatchesDocument
+
+
+class BatchErrorDocument(TypedDict):
+    count: int
+    code: str
+    node: str | None
+    example: str
+    text: Annotated[str, about("common part of their messages, to search runs by")]
+    cause: Annotated[str, about("finds runs that failed alike")]
+    caused_by: Annotated[
+        NodeFailureDocument | None,
+        about("of the example: its first tolerated failure"),
+    ]
+    run_id: str
+    first_at: str
+    newest_at: str
+
+
+class BatchReportDocument(BatchProgressDocument):
+    budget: BudgetLine | None
+    errors_of: Annotated[int, about("failed runs examined")]
+    errors: Annotated[list[BatchErrorDocument], about("their failures, grouped")]

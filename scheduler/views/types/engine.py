@@ -1,0 +1,79 @@
+"""The engine as a whole: workers, queues, limits."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from typing_extensions import TypedDict
+
+from sleipnir.scheduler.client.limits.report import BudgetLine, LimitLine, PauseLine
+from sleipnir.scheduler.runs.documents import about
+from sleipnir.scheduler.views.types.batches import BatchProgressDocument
+from sleipnir.scheduler.views.types.questions import AgedQuestionDocument
+from sleipnir.scheduler.views.types.records import ListedRunDocument, MarkedRunDocument
+
+
+class WorkerDocument(TypedDict):
+    name: str
+    machine: str
+    pid: int
+    slots: int
+    busy: int
+    taken: int
+    idle_s: float
+    memory_bytes: int
+    incarnation: str
+    version: Annotated[str | None, about("of Sleipnir; null: unknown")]
+    silent_s: float
+
+
+class QueueDocument(TypedDict):
+    length: int
+    oldest_s: float
+
+
+class RedisMemoryDocument(TypedDict):
+    bytes: int
+    limit_bytes: int
+
+
+class FleetDocument(TypedDict):
+    workers: list[WorkerDocument]
+    lost: Annotated[list[WorkerDocument], about("silent without having ended, for a day")]
+    slots: int
+    busy: int
+    last_taken_s: float | None
+    queues: dict[str, QueueDocument]
+    deserted: Annotated[list[str], about("machines without a worker that open runs need")]
+    queued: int
+    unowned: Annotated[int, about("partitions without a scheduler, of 64")]
+    timer_lag_s: float
+    redis: RedisMemoryDocument
+    open: int
+    waiting: int
+    questions: int
+    oldest_question_s: float | None
+
+
+class LimitsDocument(TypedDict):
+    limits: list[LimitLine]
+    pauses: list[PauseLine]
+    budgets: list[BudgetLine]
+    today: Annotated[BudgetLine, about("the day (UTC), with or without a budget")]
+
+
+class FailedRunDocument(ListedRunDocument):
+    alike: Annotated[int, about("how many of the newest 50 failed like it, itself included")]
+
+
+class NowDocument(TypedDict):
+    fleet: FleetDocument
+    questions: list[AgedQuestionDocument]
+    running: list[ListedRunDocument]
+    unusual: Annotated[list[MarkedRunDocument], about("open runs that cost or repeat too much")]
+    failures: Annotated[list[FailedRunDocument], about("the newest one of each kind")]
+    failed_today: int | None
+    created_today: int
+    created_by_hour: Annotated[list[int], about("of the last 24 hours, the current one last")]
+    batches: list[BatchProgressDocument]
+    spent_today: Annotated[BudgetLine, about("since midnight UTC, with or without a budget")]

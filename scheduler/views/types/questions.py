@@ -1,0 +1,90 @@
+"""Questions, answers, and other acts of people."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from typing_extensions import TypedDict
+
+from sleipnir.scheduler.runs.documents import GuardedCallDocument, about
+from sleipnir.scheduler.views.types.records import PageDocument, SearchedDocument
+
+
+class QuestionDocument(TypedDict):
+    question_id: Annotated[str, about("`RUN/VISIT`, as its address has it")]
+    run_id: str
+    root_run_id: str
+    agent: str
+    node: str
+    place: str
+    kind: str
+    text: str
+    options: list[str]
+    default: str | None
+    validation: str | None
+    guarded_call: Annotated[
+        GuardedCallDocument | None,
+        about("what a `confirm` of a guarded call consents to"),
+    ]
+    user: Annotated[str | None, about("who submitted the run by a command")]
+    asked_at: str
+
+
+class AgedQuestionDocument(QuestionDocument):
+    batch: Annotated[str | None, about("of the root run")]
+    item: Annotated[str | None, about("of the batch")]
+    age_s: float
+    deadline: Annotated[str | None, about("when its run times out without an answer")]
+    left_s: float | None
+    is_urgent: Annotated[bool, about("less than a tenth of the run's time is left")]
+
+
+class SearchedQuestionsDocument(SearchedDocument):
+    questions: int
+
+
+class QuestionListDocument(PageDocument):
+    questions: list[AgedQuestionDocument]
+    searched: SearchedQuestionsDocument
+
+
+class GivenAnswerDocument(TypedDict):
+    at: str
+    run_id: str
+    visit: str
+    agent: Annotated[str, about('"" if it was answered before this was kept')]
+    node: str
+    question: Annotated[str, about('its first 1,000 characters; "" as with `agent`')]
+    answer: str
+    by: str
+    via: str
+    waited_s: float | None
+    call: Annotated[str, about("the guarded call that it was about")]
+
+
+class AnswerListDocument(TypedDict):
+    answers: list[GivenAnswerDocument]
+    next: str | None
+
+
+class NotedActDocument(TypedDict):
+    at: str
+    who: str
+    role: str
+    via: str
+    act: str
+    target: str
+    outcome: str
+    address: str
+    detail: str
+    waited_s: float | None
+    call: Annotated[str, about("the guarded call that an answer was about")]
+    question: Annotated[str, about("of an answer: what was asked")]
+    agent: Annotated[str, about("of an answer: whose run asked")]
+    node: Annotated[str, about("of an answer: where it asked")]
+    run_id: str | None
+
+
+class ActListDocument(TypedDict):
+    acts: list[NotedActDocument]
+    next: str | None

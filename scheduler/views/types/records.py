@@ -1,0 +1,78 @@
+"""Runs in lists, and what all lists have in common."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from typing_extensions import TypedDict
+
+from sleipnir.scheduler.runs.documents import (
+    FailureDocument,
+    NodeFailureDocument,
+    Tried,
+    UsageDocument,
+    about,
+)
+
+
+class RunFailureDocument(FailureDocument):
+    caused_by: list[NodeFailureDocument]
+
+
+class RunRowDocument(Tried):
+    run_id: str
+    agent: str
+    status: str
+    node: Annotated[str | None, about("current node; null after the end")]
+    waits_for: str | None
+    batch: str | None
+    item: str | None
+    labels: dict[str, str]
+    parent: str | None
+    root: str
+    created_at: str
+    age_s: float
+    elapsed_s: Annotated[float, about("of all its tries")]
+    step: Annotated[int, about("the current super-step")]
+    usage: UsageDocument
+    failed_nodes: int
+
+
+class MarkedRunDocument(RunRowDocument):
+    unusual: Annotated[
+        str | None,
+        about("how it exceeds what is usual for its agent, while it is open"),
+    ]
+
+
+class ListedRunDocument(MarkedRunDocument):
+    error: FailureDocument | None
+    child_runs: int
+    prompt: Annotated[str, about("its beginning; empty if it is very long")]
+
+
+class PageDocument(TypedDict):
+    next: Annotated[str | None, about("the cursor of the next page")]
+    total: Annotated[int | None, about("null: unknown without reading everything")]
+    at_most: int | None
+
+
+class SearchedDocument(TypedDict):
+    back_to: str | None
+    complete: Annotated[bool, about("false: the search stopped before the page was full")]
+
+
+class PairDocument(TypedDict):
+    a: Any
+    b: Any
+
+
+class SearchedRunsDocument(SearchedDocument):
+    runs: int
+
+
+class RunListDocument(PageDocument):
+    runs: list[ListedRunDocument]
+    searched: SearchedRunsDocument
+    counts: Annotated[dict[str, int], about("by status, of runs that match the other conditions")]
+    counts_all: Annotated[bool, about("the counts cover all runs")]
