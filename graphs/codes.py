@@ -246,6 +246,10 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "the message has each file and the reason; leave out what is not text by naming files "
             "or patterns (`docs/*.md`)",
         ),
+        "E220": Code(
+            "`inputs` that cannot be given: to a normal agent, or in place of the prompt",
+            "put them into `prompt`",
+        ),
         "E601": Code(
             "`dynamic_instructions` without a function for them",
             "a function `_instructions` in the tools file",

@@ -19,7 +19,7 @@ STATE_UPDATES = "state_updates"
 class Template:
     """One templated text of a node."""
 
-    field: FieldPath  # ("prompt",) or ("state_updates", key)
+    field: FieldPath  # ("prompt",), ("inputs", key) or ("state_updates", key)
     text: str
     strict: bool
 
@@ -36,9 +36,10 @@ class Read:
 def templates(node: Node) -> Iterator[Template]:
     """Yield a node's templates in the order they are rendered."""
     yield from _fields(node, node.STRICT, strict=True)
+    for field in node.STRICT_EACH:
+        yield from _entries(node, field, strict=True)
     yield from _fields(node, node.LENIENT, strict=False)
-    for key, text in (getattr(node, STATE_UPDATES, None) or {}).items():
-        yield Template((STATE_UPDATES, key), text, strict=False)
+    yield from _entries(node, STATE_UPDATES, strict=False)
     yield from _fields(node, node.AFTER_UPDATES, strict=False)
 
 
@@ -86,3 +87,8 @@ def _fields(node: Node, fields: Iterable[str], *, strict: bool) -> Iterator[Temp
         text = getattr(node, field)
         if isinstance(text, str):  # a map's `max_concurrency` may be a number
             yield Template((field,), text, strict)
+
+
+def _entries(node: Node, field: str, *, strict: bool) -> Iterator[Template]:
+    for key, text in (getattr(node, field, None) or {}).items():
+        yield Template((field, key), text, strict)

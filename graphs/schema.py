@@ -148,8 +148,10 @@ class BaseNode(Section):
     READS_ALL: ClassVar[bool] = False  # its fields do not tell what it reads of the state
     FAILURE_CODE: ClassVar[str] = "R014"  # if nothing tolerates its failure
     # Templated fields besides `state_updates`, in the order they are rendered: those whose every
-    # reference must be set, others, and those that see what the updates have written.
+    # reference must be set, mappings to such templates, others, and those that see what the updates
+    # have written.
     STRICT: ClassVar[tuple[str, ...]] = ()
+    STRICT_EACH: ClassVar[tuple[str, ...]] = ()
     LENIENT: ClassVar[tuple[str, ...]] = ()
     AFTER_UPDATES: ClassVar[tuple[str, ...]] = ()
     SCOPED: ClassVar[str | None] = None  # a variable that exists for `state_updates` only
@@ -273,6 +275,7 @@ class AgentNode(Timed, RetriedNode):
     NEEDS_NEXT = True
     MAY_BE_BRANCH = True
     STRICT = ("prompt",)
+    STRICT_EACH = ("inputs",)
     SCOPED = "output"
     CAPTION = "agent"
     type: Literal["agent"] = "agent"
@@ -281,6 +284,8 @@ class AgentNode(Timed, RetriedNode):
     """Name of the agent."""
     prompt: str
     """What the agent is asked; a template in which every reference must be set."""
+    inputs: Templates | None = None
+    """State key of a graph agent to template, as in `prompt`; a sole reference keeps its type."""
     max_attempts: field_types.PositiveInt = 1
     """Attempts in total if the failure is transient; each is a child run of its own."""
     timeout: field_types.Timeout = 300.0

@@ -49,6 +49,7 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     knowledge.knowledge_overwrites_no_agent_file,
     knowledge.retrieved_text_is_kept,
     agents.children_can_start,
+    agents.inputs_leave_the_prompt_alone,
     tools.servers_are_configured,
     tools.filters_concern_listed_servers,
     tools.global_tools_exist,

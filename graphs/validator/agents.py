@@ -1,4 +1,4 @@
-"""Rules about agents that agent nodes run and models start: E204, E205, W017, W035, W036."""
+"""Rules about agents that nodes run and models start: E204, E205, E220, W017, W035, W036."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from sleipnir.graphs.document.finding import Finding, printable
 from sleipnir.graphs.document.loader import load_agent
 from sleipnir.graphs.errors import AgentNotFound, InvalidAgent
 from sleipnir.graphs.schema import AgentNode
+from sleipnir.graphs.state import PROMPT_KEY
 from sleipnir.graphs.validator.context import Context, near_names
 
 
 def children_can_start(context: Context) -> Iterator[Finding]:
     """E204, E205: the agent exists and is readable; it is validated fully when it starts.
 
+    E220: a normal agent has a conversation, and no state that `inputs` could go into.
     W017: an agent that runs itself nests deeper each time, up to a limit.
     """
     nodes_by_agent: dict[str, list[str]] = {}
@@ -31,7 +33,15 @@ def children_can_start(context: Context) -> Iterator[Finding]:
                 message = f"agent node '{node_id}' runs its own agent; depth is limited"
                 yield context.finding("W017", message, "nodes", node_id, "agent")
         else:
-            yield from _unreadable(context, name, directory, node_ids)
+            yield from _unusable(context, name, directory, node_ids)
+
+
+def inputs_leave_the_prompt_alone(context: Context) -> Iterator[Finding]:
+    """E220: the child's prompt is that of the node."""
+    for node_id, node in context.graph.nodes_of(AgentNode):
+        if PROMPT_KEY in (node.inputs or ()):
+            message = f"agent node '{node_id}': 'inputs.{PROMPT_KEY}' is the prompt itself"
+            yield context.finding("E220", message, "nodes", node_id, "inputs", PROMPT_KEY)
 
 
 def agents_may_start(context: Context) -> Iterator[Finding]:
@@ -64,13 +74,20 @@ def _unknown(context: Context, error: AgentNotFound, node_ids: list[str]) -> Ite
         yield context.finding("E204", message, "nodes", node_id, "agent", hint=hint)
 
 
-def _unreadable(
+def _unusable(
     context: Context, name: str, directory: Path, node_ids: list[str]
 ) -> Iterator[Finding]:
     try:
-        load_agent(directory)
+        agent = load_agent(directory)
     except InvalidAgent as error:
         first = error.findings[0]
         for node_id in node_ids:
             message = f"node '{node_id}': agent '{name}': {first.message}"
             yield context.finding("E205", message, "nodes", node_id, "agent", hint=first.hint)
+        return
+    for node_id in node_ids if not agent.is_graph else ():
+        if getattr(context.graph.nodes[node_id], "inputs", None):
+            message = (
+                f"agent node '{node_id}': 'inputs' needs a graph agent; '{name}' has a config.yaml"
+            )
+            yield context.finding("E220", message, "nodes", node_id, "inputs")

@@ -57,7 +57,10 @@ def state_keys_can_be_read(context: Context) -> Iterator[Finding]:
 
 
 def _state_keys(context: Context) -> Iterator[tuple[str, tuple[str | int, ...]]]:
-    """Yield the keys that are seeded or written, with their places; maps have their own rule."""
+    """Yield the keys that are seeded or written, with their places; maps have their own rule.
+
+    Keys that a child run is given are among them.
+    """
     graph = context.graph
     for variable, path in context.variables():
         if is_variable_name(variable.name) and not variable.secret:
@@ -67,6 +70,9 @@ def _state_keys(context: Context) -> Iterator[tuple[str, tuple[str | int, ...]]]
     for node_id, node in graph.nodes.items():
         if isinstance(node, MapNode):
             continue
+        for field in node.STRICT_EACH:
+            for key in getattr(node, field) or ():
+                yield key, ("nodes", node_id, field, key)
         for key in node.state_updates or ():
             yield key, ("nodes", node_id, STATE_UPDATES, key)
         for key in node.schema_keys():

@@ -8,6 +8,7 @@ from typing import Any
 
 from sleipnir.graphs.bundles.archive import Bundle
 from sleipnir.graphs.errors import BundleError, NodeFailed
+from sleipnir.graphs.state import PROMPT_KEY
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.events import ChildStarted
@@ -37,14 +38,20 @@ class StoredChildren:
         self._node_id = node_id
         self._context = context
 
-    def prepare(self, agent: str, prompt: str) -> NewRun:
-        """Return the run of another agent for a node to start."""
+    def prepare(self, agent: str, prompt: str, inputs: Mapping[str, Any]) -> NewRun:
+        """Return the run of another agent for a node to start, with seeds for it."""
         graph, settings = self._services.agents.get(self._digest).graph, self._services.settings
         own_depth = graph.max_agent_depth
         deepest = settings.max_agent_depth if own_depth is None else own_depth
         try:
             digest = submit.child_digest(self._context, self._digest, agent, deepest)
-            return self._child(agent, digest, prompt, model=graph.model)
+            child = self._child(agent, digest, prompt, model=graph.model, state=inputs)
+            if inputs:
+                _require_takes(child, inputs)
+                submit.require_fitting(
+                    child.state, settings.value_limit_bytes, settings.state_limit_bytes
+                )
+            return child
         except submit.NestedTooDeep as error:
             raise NodeFailed("R017", str(error)) from error
         except (SubmissionRefused, BundleError) as error:
@@ -108,3 +115,11 @@ class StoredChildren:
     def cancel(self, run_id: str) -> None:
         """Cancel a child if it has not ended."""
         self._services.store.runs.close(run_id, "cancelled", _CANCELLED)
+
+
+def _require_takes(child: NewRun, inputs: Mapping[str, Any]) -> None:
+    """Check what validation checks too, but can be switched off."""
+    if child.context.converses:
+        raise SubmissionRefused(f"'inputs' needs a graph agent; '{child.agent}' has a config.yaml")
+    if PROMPT_KEY in inputs:
+        raise SubmissionRefused(f"'inputs.{PROMPT_KEY}' is the prompt itself")

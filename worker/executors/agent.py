@@ -12,7 +12,12 @@ from sleipnir.scheduler.runs.failures import is_of_budget
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.worker.conversation.structured_output import ExtractionFailed, extract
 from sleipnir.worker.executors.attempts import next_attempt
-from sleipnir.worker.executors.updates import merged_reply, require_rendered, update_state
+from sleipnir.worker.executors.updates import (
+    merged_reply,
+    require_rendered,
+    require_value,
+    update_state,
+)
 from sleipnir.worker.llm.caller import MustWait
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.retries import is_transient
@@ -47,7 +52,11 @@ def run_agent(visit: Visit[AgentNode]) -> Outcome:
 def _start(visit: Visit[AgentNode]) -> Spawned:
     node = visit.node
     prompt = require_rendered(node.prompt, "prompt", visit)
-    return Spawned(visit.services.children.prepare(node.agent, prompt), node.limit_s)
+    inputs = {
+        key: require_value(template, f"inputs.{key}", visit)
+        for key, template in (node.inputs or {}).items()
+    }
+    return Spawned(visit.services.children.prepare(node.agent, prompt, inputs), node.limit_s)
 
 
 def _finish(visit: Visit[AgentNode], text: str) -> Wrote | Deferred:

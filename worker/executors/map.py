@@ -6,12 +6,12 @@ import json
 import re
 from typing import Any
 
-from sleipnir.graphs.errors import MissingReference, NodeFailed
+from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.reducers import json_type
 from sleipnir.graphs.schema import BuildNode, MapNode
 from sleipnir.graphs.state import encode
-from sleipnir.graphs.template import evaluate_strict
 from sleipnir.scheduler.runs.failures import BUDGET_REFUSES, KEPT_FAILURES
+from sleipnir.worker.executors.updates import require_value
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Mapped, Outcome, Wrote
 
@@ -39,18 +39,11 @@ def run_map(visit: Visit[MapNode]) -> Outcome:
     return Mapped(items, window)
 
 
-def _evaluated(visit: Visit[MapNode], field: str, template: str) -> Any:
-    try:
-        return evaluate_strict(template, visit.state, limit=visit.limits.value_bytes)
-    except MissingReference as error:
-        raise NodeFailed("R001", f"{field}: {error}") from error
-
-
 def _window(visit: Visit[MapNode]) -> int:
     given = visit.node.max_concurrency
     if not isinstance(given, str):
         return given or visit.graph.settings.max_concurrency
-    value = _evaluated(visit, "max_concurrency", given)
+    value = require_value(given, "max_concurrency", visit)
     is_number = type(value) is int or (isinstance(value, str) and _DIGITS.fullmatch(value.strip()))
     if not is_number or int(value) < 1:
         shown = encode(value)
@@ -65,7 +58,7 @@ def _window(visit: Visit[MapNode]) -> int:
 
 
 def _items(visit: Visit[MapNode]) -> list[Any]:
-    items = _evaluated(visit, "over", visit.node.over)
+    items = require_value(visit.node.over, "over", visit)
     if not isinstance(items, list):
         raise NodeFailed(
             "R010", f"map '{visit.node_id}': over must be a list, got {json_type(items)}"

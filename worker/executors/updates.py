@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from sleipnir.graphs.document.finding import printable
 from sleipnir.graphs.errors import MissingReference, NodeFailed
 from sleipnir.graphs.state import PROMPT_KEY
-from sleipnir.graphs.template import LONGEST_TEXT, evaluate_lenient, render_lenient, render_strict
+from sleipnir.graphs.template import (
+    LONGEST_TEXT,
+    evaluate_lenient,
+    evaluate_strict,
+    render_lenient,
+    render_strict,
+)
 from sleipnir.worker.visit.context import Visit
 
 # Of the keys of a reply that are left out.
@@ -100,7 +107,19 @@ def require_rendered(template: str, field: str, visit: Visit[Any]) -> str:
         NodeFailed: R001, naming all missing references.
         TextTooLong: it is longer than a value may be.
     """
-    try:
+    with _naming(field):
         return render_strict(template, visit.state, limit=visit.limits.value_bytes)
+
+
+def require_value(template: str, field: str, visit: Visit[Any]) -> Any:
+    """Return the referenced value itself if a field is a single reference; else as above."""
+    with _naming(field):
+        return evaluate_strict(template, visit.state, limit=visit.limits.value_bytes)
+
+
+@contextmanager
+def _naming(field: str) -> Iterator[None]:
+    try:
+        yield
     except MissingReference as error:
         raise NodeFailed("R001", f"{field}: {error}") from error

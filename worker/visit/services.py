@@ -163,8 +163,8 @@ class KnowledgeService(Protocol):
 class ChildService(Protocol):
     """The children that the run's nodes and models start."""
 
-    def prepare(self, agent: str, prompt: str) -> NewRun:
-        """Return the run of another agent for a node to start (`Spawned`).
+    def prepare(self, agent: str, prompt: str, inputs: Mapping[str, Any]) -> NewRun:
+        """Return the run of another agent for a node to start (`Spawned`), with seeds for it.
 
         Raises:
             NodeFailed: R017 if it would be nested too deep, R015 if it cannot start otherwise.

@@ -42,7 +42,9 @@ def test_a_field_that_is_documented_as_a_template_is_one(node_type: str) -> None
     required = {"agent": "b", "script": "s.sh", "documents": ["d"], "options": [], "routes": {}}
     required |= {"on_other": "a", "branch": "b", "as": "item", "collect_into": "k", "over": "{{x}}"}
     given = {name: value for name, value in required.items() if name in fields}
-    texts = {name: "{{x}}" for name in documented if name != STATE_UPDATES}
+    mappings = NODE_TYPES[node_type].STRICT_EACH
+    texts: dict[str, Any] = {name: "{{x}}" for name in documented if name != STATE_UPDATES}
+    texts |= {name: {"k": "{{x}}"} for name in mappings}
 
     node = graph(a={**given, **texts, "type": node_type}).nodes["a"]
 

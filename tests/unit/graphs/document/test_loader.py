@@ -142,7 +142,10 @@ def test_unknown_fields_are_found_in_every_section(tmp_path: Path) -> None:
     assert [(finding.message, finding.hint) for finding in agent.findings] == [
         ("unknown field 'timout' in settings", "did you mean 'timeout'?"),
         ("unknown field 'secrets' in variables[0]", "did you mean 'secret'?"),
-        ("unknown field 'fallback' in node 'e'", "'fallback' is a field of llm and script nodes"),
+        (
+            "unknown field 'fallback' in node 'e'",
+            "'fallback' is a field of llm, agent and script nodes",
+        ),
     ]
 
 
