@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.errors import NotOver, SessionInUse, SubmissionRefused
+from sleipnir.scheduler.errors import NotOver, RunGone, SessionInUse, SubmissionRefused
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.queries.sessions import SessionRow
 from sleipnir.scheduler.store.run_store import RunStore
 
 with lazy_imports():
     from sleipnir.graphs import normal_agent
-    from sleipnir.scheduler.runs.conversation import sessions
+    from sleipnir.scheduler.runs.conversation import memory, sessions
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client.preparation import PreparedAgent
@@ -85,6 +85,31 @@ class Sessions:
         """Return all sessions, or those of one agent, the most recently used first."""
         rows = self.queries.list_sessions()
         return [row for row in rows if agent in (None, row.agent)]
+
+    def undo_message(self: SessionClient, agent: str, name: str) -> str:
+        """Take the last message and its answer out of a session; return the message.
+
+        The run of the message stays, and so does what its tools did.
+
+        Raises:
+            SessionInUse: that run has not ended.
+            SubmissionRefused: there is no message, or the one before it is not kept.
+        """
+        while True:
+            found = self.session(agent, name)
+            if found.last_run is None:
+                raise SubmissionRefused("nothing to undo")
+            require_idle(found)
+            try:
+                self.store.runs.rewind_session(found.place, found.last_run)
+            except NotOver:
+                continue  # it was continued meanwhile
+            except RunGone as error:
+                raise SubmissionRefused(
+                    "what was said before the last message is not kept under this name: "
+                    f"run {found.last_run} stays in the conversation"
+                ) from error
+            return str((found.state or {}).get(memory.PROMPT, ""))
 
     def remove_session(self: SessionClient, agent: str, name: str) -> None:
         """Remove a session; its runs stay for their retention time.

@@ -254,6 +254,8 @@ class NewRun:
     warnings: tuple[str, ...] = ()
     # `<agent>/<name>`, and the session's last run so far, "" if it is new.
     session: tuple[str, str] | None = None
+    # The run of a session with whose memory it begins; "" if there is none.
+    continues: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,8 +134,7 @@ def new_run(
     _require_asking(graph, request.answers)
     require_labels(request.labels)
     run_id = request.run_id or new_run_id_in(session)
-    if session is not None:
-        request = _request_in(session, run_id, request)
+    request = _request_in(session, run_id, request)
     context = _context(run_id, graph, request, agents, unavailable or {}, facts or {}, session)
     return NewRun(
         run_id=run_id,
@@ -151,6 +150,7 @@ def new_run(
         labels=dict(request.labels),
         warnings=warnings,
         session=None if session is None else (session.place, session.last_run or ""),
+        continues="" if session is None else session.continued_run,
     )
 
 
@@ -169,8 +169,10 @@ def new_run_id_in(session: Session | None) -> str:
     return new_run_id() if session is None else new_id_in_session(session.place)
 
 
-def _request_in(session: Session, run_id: str, request: Request) -> Request:
-    """Return a request with the variables that its session was given before."""
+def _request_in(session: Session | None, run_id: str, request: Request) -> Request:
+    """Return a request with the variables that its session, if any, was given before."""
+    if session is None:
+        return request
     if partition_of(run_id) != partition_of_session(session.place):
         raise SubmissionRefused(
             f"run {run_id} cannot be one of session '{session.name}'; leave its id to the engine, "

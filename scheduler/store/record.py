@@ -61,6 +61,7 @@ def record_fields(run: NewRun) -> list[str]:
         "item": run.item,
         "labels": encode(dict(run.labels)) if run.labels else None,
         "session": run.session and run.session[0],
+        "continues": None if run.session is None else run.continues,
         "forked_from": run.forked_from and f"{run.forked_from[0]} {run.forked_from[1]}",
     }
     return flat({name: value for name, value in fields.items() if value is not None})

@@ -84,6 +84,15 @@ class Runs:
         """
         self._store.call("forget_session", last, session)
 
+    def rewind_session(self, session: str, last: str) -> None:
+        """Take the last run out of a session, `<agent>/<name>`; the first one removes the session.
+
+        Raises:
+            NotOver: its last run is not `last`, or has not ended.
+            RunGone: the run before it does not exist any more, or is of another session.
+        """
+        self._store.call("rewind_session", last, session)
+
     def fork(self, fork: NewFork, event: Event) -> None:
         """Accept a run with a new id that continues where another one was."""
         run, fields = fork.run, record_fields(fork.run) + flat(fork.failures.counters())

@@ -96,6 +96,36 @@ def test_a_conversation_comes_from_a_pipe_and_goes_on_in_a_run(
     assert sleipnir("sessions", "talker", "--remove", "ada").returncode == 0
 
 
+def test_messages_are_taken_back_and_sent_with_files(
+    sleipnir: Sleipnir, server: ModelServer
+) -> None:
+    (sleipnir.project / "my plan.md").write_text("peas\n")
+    lines = (
+        ".undo\nFirst?\nSecond?\n.undo\n.file 'my plan.md' -- And this?\n.regenerate\n"
+        ".file gone.md\n.file\n.undo\n.undo\n.undo\n.regenerate\n.fork\n.model x\n"
+    )
+
+    done = sleipnir("chat", "talker", stdin=lines)
+
+    first, second = "The first reply.", "The second reply."
+    assert done.stdout.splitlines() == [first, second, second, second]
+    with_file = 'And this?\n\n<file path="my plan.md">\npeas\n</file>'
+    assert [asked(request) for request in server.requests[-3:]] == [
+        ["First?", "Second?"],
+        ["First?", with_file],
+        ["First?", with_file],
+    ]
+    assert done.stderr.count("nothing to undo\n") == 3
+    assert "what tools did stays done" in done.stderr
+    assert "cannot attach gone.md: No such file or directory\n" in done.stderr
+    assert "say which files: .file PATH|URL… [-- TEXT]\n" in done.stderr
+    assert "no command '.fork'; here it is sleipnir fork; .help lists" in done.stderr
+    assert "no command '.model'; .help lists the commands\n" in done.stderr
+    refused = sleipnir("chat", "release", stdin=".undo\n.regenerate\n").stderr
+    for command in (".undo", ".regenerate"):
+        assert f"{command} is for normal agents; 'release' is a graph agent" in refused
+
+
 def test_messages_are_edited_recalled_and_pasted(sleipnir: Sleipnir, server: ModelServer) -> None:
     command = [*COMMAND, "chat", "talker"]
     terminal = Terminal(command, sleipnir.project, sleipnir.environment, whole=True)

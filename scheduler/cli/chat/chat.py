@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import click
+from typing import TYPE_CHECKING
 
 from sleipnir.graphs.normal_agent import config_of
 from sleipnir.graphs.variables import resolve_variables
@@ -16,8 +14,9 @@ from sleipnir.scheduler.cli import exit_codes, run_result
 from sleipnir.scheduler.cli.asking import knowledge
 from sleipnir.scheduler.cli.asking.instructions import with_instructions
 from sleipnir.scheduler.cli.attach import Attachment, explain
+from sleipnir.scheduler.cli.chat.actions import Actions, tell
 from sleipnir.scheduler.cli.chat.chat_session import ChatSession
-from sleipnir.scheduler.cli.chat.commands import UnknownCommand, help_lines, is_command, obey
+from sleipnir.scheduler.cli.chat.commands import UnknownCommand, is_command, obey
 from sleipnir.scheduler.cli.chat.narrator import ChatNarrator
 from sleipnir.scheduler.cli.chat.reader import EarlyInput
 from sleipnir.scheduler.cli.chat.recap import recap
@@ -26,16 +25,12 @@ from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.narration.narrator import Narrator
 from sleipnir.scheduler.cli.submission import variable_values
 from sleipnir.scheduler.cli.terminal import is_terminal
-from sleipnir.scheduler.config.machine_facts import machine_facts
 from sleipnir.scheduler.config.user import user_name
 from sleipnir.scheduler.errors import EngineUnreachable, SleipnirError, Terminated
-from sleipnir.scheduler.runs.conversation.memory import SOURCES
-from sleipnir.scheduler.runs.conversation.rendering import render
 from sleipnir.scheduler.runs.labels import LONGEST_VALUE
 from sleipnir.scheduler.runs.model import NO_USAGE, Run, Status
 from sleipnir.scheduler.runs.submit import Request, new_run_id_in
 from sleipnir.scheduler.store.queries.filters import RunFilter
-from sleipnir.scheduler.views.text.formatting import cost, first_line, tokens
 from sleipnir.scheduler.views.text.terminal_output import printable
 
 if TYPE_CHECKING:
@@ -71,26 +66,26 @@ class Chat:
     """
 
     def __init__(self, client: Client, options: Options, wishes: Wishes) -> None:
-        self._client = client
+        self.client = client
         self._options = options
         self._wishes = wishes
         self._choose = knowledge.questions_here(client.store.settings)
         prepared = client.prepare(wishes.agent, wishes.workdir, self._choose)
         self.agent = prepared.name
-        self._starters = prepared.graph.conversation_starters
-        self._config = config_of(prepared.graph)
+        self.starters = prepared.graph.conversation_starters
+        self.config = config_of(prepared.graph)
         named = client.session_for(
             prepared, Request(session=wishes.session, user=client.store.settings.identity)
         )
         self._left = self._run_of(named) if named is not None else _left_open(client, self.agent)
-        self._session: ChatSession | None = None
-        if self._config is not None:
+        self.session: ChatSession | None = None
+        if self.config is not None:
             left = None if self._left is None else self._left.context.session
-            self._session = ChatSession(client, self.agent, left if named is None else named.name)
+            self.session = ChatSession(client, self.agent, left if named is None else named.name)
         self._variables = self._begin(prepared)
-        self._last: Run | None = None
-        self._usage = NO_USAGE
-        self._clears_todos = False
+        self.last: Run | None = None
+        self.usage = NO_USAGE
+        self.clears_todos = False
         self._interrupted = ""  # what was said of a reply that was cancelled
         self._stays = True
         self._leaves = False  # at the next Ctrl-C, as the last one had nothing to cancel
@@ -122,7 +117,7 @@ class Chat:
             is_open = self._code == ExitCode.WAITING
             return ExitCode.SUCCEEDED if is_terminal() and not is_open else self._code
         finally:
-            if self._session is not None and (remark := self._session.end()):
+            if self.session is not None and (remark := self.session.end()):
                 self._options.say(remark)
 
     # ---- beginning and end
@@ -131,24 +126,25 @@ class Chat:
         """Return the values of the agent's variables; ask for missing ones if possible."""
         declared, found = prepared.graph.variables, self._found_session()
         if found is not None and found.run is not None:  # a session keeps its variables
-            values, known = dict(self._wishes.variables), found.run.context.variables
+            values = {**found.run.context.submitted_vars, **dict(self._wishes.variables)}
+            known = found.run.context.variables
         else:
             values = variable_values(
                 prepared.name, declared, self._wishes.variables, asks=is_terminal()
             )
             known = resolve_variables(prepared.graph, values)
         secret = {variable.name for variable in declared if variable.secret}
-        self._known = {name: text for name, text in known.items() if name not in secret}
+        self.known = {name: text for name, text in known.items() if name not in secret}
         return values
 
     def _recall(self) -> None:
         """Show where a named session was left."""
         found = self._found_session()
         if found is not None:
-            self._show(recap(found, self._client.queries.now_ms()))
+            tell(recap(found, self.client.queries.now_ms()))
 
     def _found_session(self) -> Session | None:
-        return None if self._session is None else self._session.found()
+        return None if self.session is None else self.session.found()
 
     @staticmethod
     def _run_of(session: Session | None) -> Run | None:
@@ -162,9 +158,9 @@ class Chat:
         """Handle typed input: a message to the agent, or a command."""
         try:
             if is_command(message, at_terminal=is_terminal()):
-                obey(self, message)
+                obey(Actions(self), message)
             elif message.strip():
-                self._send(message)
+                self.send(message)
         except EngineUnreachable:
             raise
         except UnknownCommand as error:
@@ -172,43 +168,44 @@ class Chat:
         except SleipnirError as error:
             self._code = exit_codes.report(error, traceback=self._options.verbosity > 1)
 
-    def _send(self, message: str) -> None:
+    def send(self, message: str) -> None:
+        """Send a message, and show what becomes of it."""
         session = self._found_session()
         is_new = session is None or session.run is None
         run_id = new_run_id_in(session)
-        prepared = self._client.prepare(self._wishes.agent, self._wishes.workdir, self._choose)
+        prepared = self.client.prepare(self._wishes.agent, self._wishes.workdir, self._choose)
         directory = (self._wishes.workdir or Path()).absolute()
         request = Request(
             prompt=message,
             run_id=run_id,
-            session=None if self._session is None else self._session.name,
-            without_todos=self._clears_todos,
-            continues=None if self._session is None else self._session.before,
+            session=None if self.session is None else self.session.name,
+            without_todos=self.clears_todos,
+            continues=None if self.session is None else self.session.before,
             interrupted=self._interrupted,
             variables=self._variables if is_new else dict(self._wishes.variables),
             workdir=str(directory),
-            machine=self._client.machine_with_files(),
+            machine=self.client.machine_with_files(),
             confirmed=self._wishes.confirmed,
             streamed=self._options.streams_replies,
-            labels={_LABEL: _label_of(self._client.store.settings.identity)},
-            user=self._client.store.settings.identity,
+            labels={_LABEL: _label_of(self.client.store.settings.identity)},
+            user=self.client.store.settings.identity,
         )
         # Ctrl-C must be able to cancel a run even before we know that it was accepted.
         self._follow(run_id, begin=partial(self._submit, prepared, request))
-        self._clears_todos = False
-        if self._session is not None:
-            self._session.was_continued()
+        self.clears_todos = False
+        if self.session is not None:
+            self.session.was_continued()
 
     def _submit(self, prepared: PreparedAgent, request: Request) -> None:
-        request = with_instructions(self._client, prepared, self._wishes.agent, request)
-        self._client.submit(prepared, request)
+        request = with_instructions(self.client, prepared, self._wishes.agent, request)
+        self.client.submit(prepared, request)
 
     def _follow(self, run_id: str, begin: Callable[[], object] = lambda: None) -> None:
         """Show a run until it ends, or asks a question that nobody here answers."""
-        narrator = ChatNarrator(self._options) if self._config is not None else None
+        narrator = ChatNarrator(self._options) if self.config is not None else None
         self._interrupted = ""
         attachment = Attachment(
-            self._client,
+            self.client,
             run_id,
             self._options,
             asks=is_terminal(),
@@ -221,7 +218,7 @@ class Chat:
             begin()
             run = attachment.follow()
         except KeyboardInterrupt:
-            self._code = run_result.cancelled(self._client, attachment, self._options)
+            self._code = run_result.cancelled(self.client, attachment, self._options)
             found = self._found_session()
             # Otherwise it was cancelled before it was submitted.
             if narrator is not None and found is not None and found.last_run == run_id:
@@ -231,82 +228,27 @@ class Chat:
         except Terminated:
             say_run_goes_on(self._options, run_id)
             raise
-        self._client.pending_pointers.write()
-        self._last = run
-        self._usage += run.usage
+        self.client.pending_pointers.write()
+        self.last = run
+        self.usage += run.usage
         self._code = exit_codes.exit_code_of(run.status)
         if run.status == Status.WAITING:
             for question in attachment.open_questions():
                 explain(self._options, question)
-            flag = "" if self._session is None else self._session.flag
+            flag = "" if self.session is None else self.session.flag
             self._options.say(f"or come back with: sleipnir chat {self._wishes.agent}{flag}")
             self._stays = False
         elif narrator is None or not narrator.has_said(run.output):
-            run_result.print_result(self._client, run, self._options, ())
+            run_result.print_result(self.client, run, self._options, ())
 
-    # ---- commands
+    # ---- what commands do
 
     def leave(self) -> None:
         self._stays = False
 
-    def name(self, session: str) -> None:
-        """Have the conversation go on under a name from the next message on."""
-        if self._session is None:
-            raise UnknownCommand(f"'{self.agent}' is a graph agent, which has no sessions")
-        self._session.give_name(session)
-        self._show([f"from the next message on this is session '{session}'"])
-
-    def show_help(self) -> None:
-        self._show(help_lines())
-
-    def send_starter(self, number: str) -> None:
-        """Send a suggested message of the agent, or list them if none is chosen."""
-        starters = [render(starter, self._values()) for starter in self._starters]
-        if number.isdecimal() and 1 <= int(number) <= len(starters):
-            self._show([f"> {starters[int(number) - 1]}"])
-            self._send(starters[int(number) - 1])
-        elif starters:
-            self._show(f"{n}) {first_line(text)}" for n, text in enumerate(starters, 1))
-        else:
-            self._show([f"'{self.agent}' has no conversation starters"])
-
-    def clear(self, what: str) -> None:
-        if what != "todo":
-            raise UnknownCommand("say what to clear: .clear todo")
-        if self._config is None or not self._config.auto_continue:
-            raise UnknownCommand(f"'{self.agent}' has no todo list")
-        self._clears_todos = True
-        self._show(["the todo list will be empty from the next message on"])
-
-    def show_sources(self, what: str) -> None:
-        if what != "rag":
-            raise UnknownCommand("say which sources: .sources rag")
-        state: Mapping[str, Any] = {}
-        if self._last is not None and self._config is not None:
-            state = self._client.state(self._last.run_id)
-        sources = state.get(SOURCES, ())
-        none = "the last answer used no documents"
-        if self._config is None and self._last is not None:
-            none = f"a graph keeps what it found in its state: sleipnir state {self._last.run_id}"
-        self._show(sources or [none])
-
-    def show_info(self) -> None:
-        kind = "graph" if self._config is None else "normal"
-        lines = [f"agent     {self.agent} ({kind} agent)"]
-        if self._session is not None:
-            lines.append(f"session   {self._session.name if self._session.is_kept else 'none'}")
-        if self._last is not None:
-            lines.append(f"last run  {self._last.run_id} ({self._last.status})")
-        lines.append(f"used      {tokens(self._usage)} tokens, {cost(self._usage)}")
-        self._show(lines)
-
-    def _values(self) -> Mapping[str, str]:
-        """Return the values for placeholders in conversation starters."""
-        return {**machine_facts(), "__cwd__": str(Path.cwd()), **self._known}
-
-    def _show(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            click.echo(printable(line), err=True)
+    def forget_last(self) -> None:
+        """Note that the last message is not part of the conversation any more."""
+        self.last, self._interrupted = None, ""
 
 
 def _label_of(user: str) -> str:

@@ -67,6 +67,15 @@ class ChatSession:
             self._remove(self.before)
             self.before = None
 
+    def undo(self) -> str:
+        """Take the last message and its answer out of the conversation; return the message.
+
+        Raises:
+            SessionInUse: the run of the message is not over.
+            SubmissionRefused: there is none, or what came before it is not kept.
+        """
+        return self._client.undo_message(self._agent, self.before or self.name)
+
     def end(self) -> str | None:
         """Remove a temporary session; return what somebody should know who gave it a name late."""
         if self.before is not None:

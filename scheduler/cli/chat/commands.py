@@ -4,44 +4,46 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.cli.chat.actions import Actions
 
 _WORD = re.compile(r"\.[a-z]+(?= |$)")
 _AT_TERMINAL = re.compile(r"/[a-z]+(?= |$)")
+# Its text may have several lines.
+_FILE = ".file "
 # What people type to leave.
 _LEAVING = frozenset({"exit", "quit", ":q", "/quit", ".quit"})
 
 
 class UnknownCommand(Exception):
-    """There is no such command; the text says what to do."""
-
-
-class Commanded(Protocol):
-    """What the commands act on."""
-
-    def leave(self) -> None: ...
-
-    def send_starter(self, number: str) -> None: ...
-
-    def clear(self, what: str) -> None: ...
-
-    def show_sources(self, what: str) -> None: ...
-
-    def show_info(self) -> None: ...
-
-    def name(self, session: str) -> None: ...
-
-    def show_help(self) -> None: ...
+    """There is no such command, or it does not apply; the text says what to do."""
 
 
 class _Command(NamedTuple):
     usage: str
     help: str
-    act: Callable[[Commanded, str], None]
+    act: Callable[[Actions, str], None]
 
 
 COMMANDS: Mapping[str, _Command] = {
     ".help": _Command(".help", "Show this.", lambda chat, _: chat.show_help()),
+    ".file": _Command(
+        ".file PATH|URL… [-- TEXT]",
+        "Send TEXT with files, the files of directories, or pages.",
+        lambda chat, rest: chat.send_files(rest),
+    ),
+    ".undo": _Command(
+        ".undo",
+        "Take the last message and its answer out of the conversation.",
+        lambda chat, _: chat.undo(),
+    ),
+    ".regenerate": _Command(
+        ".regenerate",
+        "Undo, and send the same message again.",
+        lambda chat, _: chat.regenerate(),
+    ),
     ".starter": _Command(
         ".starter [NUMBER]",
         "List conversation starters, or send one of them.",
@@ -65,17 +67,24 @@ COMMANDS: Mapping[str, _Command] = {
     ),
     ".exit": _Command(".exit", "Leave, as Ctrl-D does.", lambda chat, _: chat.leave()),
 }
+# What commands of other tools are here.
+_INSTEAD: Mapping[str, str] = {
+    ".agent": "sleipnir chat NAME",
+    ".fork": "sleipnir fork",
+    ".rebuild": "sleipnir kb build",
+    ".vault": "secrets.yaml in the configuration directory",
+}
 
 
 def is_command(message: str, *, at_terminal: bool) -> bool:
     """Return whether a message is a command rather than for the agent."""
     if "\n" in message:
-        return False
+        return message.startswith(_FILE)
     typed = at_terminal and (_AT_TERMINAL.match(message) or message.strip().lower() in _LEAVING)
     return bool(typed or _WORD.match(message))
 
 
-def obey(chat: Commanded, message: str) -> None:
+def obey(chat: Actions, message: str) -> None:
     """Carry out a command.
 
     Raises:
@@ -84,10 +93,12 @@ def obey(chat: Commanded, message: str) -> None:
     word, _, rest = message.strip().partition(" ")
     if word.lower() in _LEAVING:
         word = ".exit"
-    command = COMMANDS.get(f".{word[1:]}")
+    name = f".{word[1:]}"
+    command = COMMANDS.get(name)
     if command is None:
+        here = f"here it is {_INSTEAD[name]}; " if name in _INSTEAD else ""
         sent = "; begin with a blank to send it" if word.startswith("/") else ""
-        raise UnknownCommand(f"no command '{word}'; .help lists the commands{sent}")
+        raise UnknownCommand(f"no command '{word}'; {here}.help lists the commands{sent}")
     command.act(chat, rest.strip())
 
 

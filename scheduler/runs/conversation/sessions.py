@@ -37,6 +37,11 @@ class Session:
         return place_of_session(self.agent, self.name)
 
     @property
+    def continued_run(self) -> str:
+        """The id of the run whose memory the next one begins with; empty if there is none."""
+        return "" if self.run is None else self.run.run_id
+
+    @property
     def owner(self) -> str:
         """The user who began it by a command; empty if nobody did, or that is no longer known."""
         return self.run.context.user if self.run is not None else ""

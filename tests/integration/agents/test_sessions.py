@@ -123,6 +123,43 @@ def test_a_session_has_one_run_at_a_time(engine: Engine, server: ModelServer) ->
     assert partition_of(second) == partition_of(first)
 
 
+def test_messages_are_taken_back_one_by_one(engine: Engine, server: ModelServer) -> None:
+    server.script.add(says("One."), says("Two."), says("Three."), says("Four."))
+    first = engine.submit_normal(CONFIG, session="ada", prompt="First?")
+    engine.drive()
+    second = engine.client.submit("talker", Request(session="ada", prompt="Second?"))
+    with pytest.raises(SessionInUse):
+        engine.client.undo_message("talker", "ada")
+    engine.drive()
+
+    assert engine.client.undo_message("talker", "ada") == "Second?"
+    assert engine.client.session("talker", "ada").last_run == first
+    third = engine.client.submit("talker", Request(session="ada", prompt="Third?"))
+    engine.drive()
+
+    assert [m["content"] for m in server.requests[-1].messages if m["role"] == "user"] == [
+        *("First?", "Third?")
+    ]
+    assert engine.run(second).output == "Two."
+    assert engine.client.undo_message("talker", "ada") == "Third?"
+    assert engine.client.undo_message("talker", "ada") == "First?"
+    assert engine.client.session("talker", "ada").last_run is None
+    with pytest.raises(SubmissionRefused, match=r"^nothing to undo$"):
+        engine.client.undo_message("talker", "ada")
+    assert {first, second, third} == set(engine.newest_runs())
+
+
+def test_a_message_whose_predecessor_is_gone_stays(engine: Engine, server: ModelServer) -> None:
+    server.script.add(says("One."), says("Two."))
+    engine.submit_normal(CONFIG, session="before")
+    engine.drive()
+    run_id = engine.client.submit("talker", Request(session="ada", continues="before"))
+    engine.drive()
+
+    with pytest.raises(SubmissionRefused, match=f"run {run_id} stays in the conversation"):
+        engine.client.undo_message("talker", "ada")
+
+
 def test_a_run_is_not_retried_once_its_session_has_continued(
     engine: Engine, server: ModelServer
 ) -> None:

@@ -210,6 +210,14 @@ def in_session(engine: Engine) -> None:
     advance(engine, started(engine, session=("x/y", "")), Plan({}, output="x"))
 
 
+def continued(engine: Engine) -> None:
+    """Two runs of a session, the last one cancelled."""
+    in_session(engine)
+    second = a_run(BESIDE, session=("x/y", RUN), continues=RUN)
+    engine.store.runs.submit(second)
+    engine.client.cancel(BESIDE)
+
+
 def ended(engine: Engine) -> None:
     lease = started(engine, batch="b")
     plan = Plan({}, output="x")
@@ -339,6 +347,11 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
         lambda e: e.store.runs.submit(a_run(session=("x/z", ""))),
     ),
     "forget_session": (in_session, lambda e: e.store.runs.forget_session("x/y", RUN)),
+    "rewind_session": (continued, lambda e: e.store.runs.rewind_session("x/y", BESIDE)),
+    "rewind_session to its beginning": (
+        in_session,
+        lambda e: e.store.runs.rewind_session("x/y", RUN),
+    ),
     "purge_run of a session": (in_session, lambda e: e.store.runs.purge(RUN, DIGEST)),
     "begin_visit": (
         lambda e: e.store.runs.submit(a_run(timeout_s=60)),
