@@ -71,10 +71,12 @@ class NormalAgent(SkillFields):
     summarization_model: str | None = None
     # Length of a child's output, in characters, above which it is summarised.
     summarization_threshold: field_types.NotNegativeInt = 4000
-    # How long a question to a person stays open, in seconds.
+    # How long a child's question stays open, in seconds; 0: without limit.
     escalation_timeout: field_types.NotNegative = ESCALATION_TIMEOUT_S
     # Tokens; None: the global value; 0: never.
     compression_threshold: field_types.NotNegativeInt | None = None
+    # None: the agent's own model.
+    compression_model: str | None = None
 
     # Fields of a newer dialect: accepted without effect (W011).
     reasoning_effort: Any = None

@@ -13,7 +13,7 @@ from sleipnir.graphs.validator.context import Context, near_names, place
 from sleipnir.graphs.validator.resources import Resources
 
 # Fields that accept an alias; in a `config.yaml` these are all that name a model.
-_NORMAL_FIELDS = ("model", "summarization_model")
+_NORMAL_FIELDS = ("model", "summarization_model", "compression_model")
 # What else a field may name, in the remedy of E211.
 _EXAMPLES = {
     "embedding_model": "openai:text-embedding-3-small, or local or none",

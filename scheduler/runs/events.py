@@ -184,6 +184,15 @@ class Continued:
 
 
 @dataclass(frozen=True, slots=True)
+class Paused:
+    """A model will not be told to continue until its user's next message."""
+
+    kind: ClassVar[str] = "paused"
+    node: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ChildrenDropped:
     """A model kept stopping without collecting its children, which were then cancelled."""
 
@@ -300,6 +309,7 @@ Event: TypeAlias = (
     | VisitDelayed
     | WorkerLost
     | Continued
+    | Paused
     | ChildrenDropped
     | ChildStarted
     | ItemCommitted

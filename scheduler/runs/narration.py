@@ -12,6 +12,7 @@ from sleipnir.scheduler.runs.events import (
     Event,
     ItemCommitted,
     ModelCalled,
+    Paused,
     QuestionAnswered,
     QuestionAsked,
     ReplyCut,
@@ -54,9 +55,7 @@ def _lines(event: Event) -> Iterator[str]:  # noqa: C901 - one short case a kind
         case RunForked():
             yield from _forked(event)
         case RunRetried():
-            nodes = ", ".join(event.nodes)
-            yield f"retry: from step {event.step} ({nodes}), try {event.number}"
-            yield from _changed(event.changed, event.digests)
+            yield from _retried(event)
         case RunMoved():
             yield f"moved to {'any machine' if event.machine is None else event.machine}"
         case StepCommitted():
@@ -81,6 +80,8 @@ def _lines(event: Event) -> Iterator[str]:  # noqa: C901 - one short case a kind
             yield f"{node}: worker {worker} was lost; another one takes over"
         case Continued(_, number, most, still_open):
             yield f"  auto-continue {number}/{most}, {still_open} open"
+        case Paused(_, reason):
+            yield f"paused: {reason}"
         case ChildrenDropped(_, ids):
             yield f"  warning: cancelled agents that nobody collected: {', '.join(ids)}"
         case ChildStarted():
@@ -119,6 +120,12 @@ def _forked(event: RunForked) -> Iterator[str]:
         yield f"turn {event.step + 1}"
     else:
         yield from _following(event.next)
+
+
+def _retried(event: RunRetried) -> Iterator[str]:
+    nodes = ", ".join(event.nodes)
+    yield f"retry: from step {event.step} ({nodes}), try {event.number}"
+    yield from _changed(event.changed, event.digests)
 
 
 def _step(event: StepCommitted) -> Iterator[str]:

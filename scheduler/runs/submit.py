@@ -207,7 +207,7 @@ def _require_functions(answers: Mapping[str, Sequence[str]]) -> None:
 def _require_asking(graph: Graph, answers: Mapping[str, Sequence[str]]) -> None:
     """Check that the nodes with prepared answers ask something."""
     if is_normal(graph):
-        _require_functions(answers)
+        _require_functions(asking.by_function(answers))
         return
     for node_id in answers:
         if node_id not in graph.nodes:
@@ -250,7 +250,7 @@ def _context(
         secrets=_secrets(graph),
         seeds=tuple(request.state),
         submitted_vars=dict(request.variables),
-        answers=dict(request.answers),
+        answers=asking.by_function(request.answers) if is_normal(graph) else dict(request.answers),
         agents=dict(agents),
         unavailable=dict(unavailable),
         converses=is_normal(graph),

@@ -51,7 +51,8 @@ def compress(
     said = "\n\n".join([*([before] if before else []), *_told(messages)])
     asked = [{"role": "system", "content": SUMMARISE}, {"role": "user", "content": said}]
     try:
-        summary = calls.complete(asked, streamed=False).strip()
+        model = visit.node.config.compression_model
+        summary = calls.complete(asked, model=model, streamed=False).strip()
     except ModelCallFailed as failure:
         return Compressed({}, (f"the session was not compressed: {visit.mask(failure.message)}",))
     if not summary:

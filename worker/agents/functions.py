@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sleipnir.graphs.normal_agent import TurnNode
-from sleipnir.worker.agents.builtin.agents import agent_tools
+from sleipnir.scheduler.runs.conversation.asking import ALIASES
+from sleipnir.worker.agents.builtin.agents import AGENT_ALIASES, agent_tools
 from sleipnir.worker.agents.builtin.messages import message_tools
-from sleipnir.worker.agents.builtin.todo import TODO_FUNCTIONS
-from sleipnir.worker.agents.builtin.user import ALIASES, asking_limit_s, user_tools
+from sleipnir.worker.agents.builtin.todo import PAUSE, PAUSE_OF_CHILD, TODO_FUNCTIONS
+from sleipnir.worker.agents.builtin.user import asking_limit_s, user_tools
 from sleipnir.worker.agents.children import SpawnedAgents
 from sleipnir.worker.agents.dispatch import TaskStarter
 from sleipnir.worker.agents.skills import Skills
@@ -36,13 +37,21 @@ def functions_of(
         return Toolset(warnings=(warning,))
     config = visit.node.config
     brought = visit.services.tools.resolve_all(visit)
+    is_child = visit.context.depth > 0
+    pause = PAUSE_OF_CHILD if is_child else PAUSE
     offered = brought.with_tools(
         (
             *skills.tools(),
-            *(TODO_FUNCTIONS if config.auto_continue else ()),
+            *((*TODO_FUNCTIONS, pause) if config.auto_continue else ()),
             *(agent_tools(visit, children, starter) if config.can_spawn_agents else ()),
             *message_tools(visit),
             *user_tools(visit, before),
         )
     )
-    return replace(offered, aliases=ALIASES, consent_within_s=asking_limit_s(visit))
+    aliases = {**ALIASES, **AGENT_ALIASES}
+    return replace(
+        offered,
+        aliases=aliases,
+        undeclared=frozenset((pause.name,)) if is_child else frozenset(),
+        consent_within_s=asking_limit_s(visit),
+    )

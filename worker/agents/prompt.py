@@ -32,7 +32,8 @@ def opening(visit: Visit[TurnNode], toolset: Toolset, transcript: Transcript) ->
     """
     config = visit.node.config
     text = _dynamic(visit, transcript) if config.dynamic_instructions else config.instructions
-    spoken = sections(config) if toolset.tools else ()
+    is_child = visit.context.depth > 0
+    spoken = sections(config, is_child=is_child) if toolset.tools else ()
     rendered = render("\n\n".join([text, *spoken]), _values(visit, toolset)).strip()
     if SUMMARY in visit.state:
         rendered = f"{rendered}\n\n{visit.state[SUMMARY]}".strip()

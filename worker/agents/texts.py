@@ -25,6 +25,9 @@ First write the list, then work on it. Mark each item as soon as it is done, one
 request is called off or turns into another one, clear the list at once. If you stop while items are
 open, you are reminded of them automatically."""
 
+_PAUSE = """ If you cannot go on before the user does something, call
+`todo__pause` with the reason, and end: you are not reminded until their next message."""
+
 _AGENTS_SECTION = """\
 ## Leading other agents
 
@@ -136,10 +139,10 @@ def summary_section(summary: str, todos: TodoList) -> str:
     return f"{listed}{_SUMMARY_INTRODUCTION}\n\n{summary}"
 
 
-def sections(config: NormalAgent) -> Iterator[str]:
+def sections(config: NormalAgent, *, is_child: bool = False) -> Iterator[str]:
     """Yield the sections of a prompt about the engine's functions, in order."""
     if config.auto_continue and config.inject_todo_instructions:
-        yield _TODO_SECTION
+        yield _TODO_SECTION if is_child else _TODO_SECTION + _PAUSE
     if config.can_spawn_agents and config.inject_spawn_instructions:
         yield _AGENTS_SECTION
     if section := skill_section(choice_of(config)):

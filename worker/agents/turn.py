@@ -21,7 +21,7 @@ from sleipnir.scheduler.runs.conversation.memory import (
 )
 from sleipnir.scheduler.runs.conversation.notebook import Notebook
 from sleipnir.scheduler.runs.conversation.progress import standstill, with_notices
-from sleipnir.scheduler.runs.events import Continued
+from sleipnir.scheduler.runs.events import Continued, Paused
 from sleipnir.worker.agents.builtin.escalations import open_escalations
 from sleipnir.worker.agents.children import SpawnedAgents
 from sleipnir.worker.agents.compression import NOTHING_COMPRESSED, compress
@@ -100,11 +100,18 @@ class Turn:
         refused = repeated(bounds_at(self._visit.context.depth), before, reply)
         done = carry_out(self.calls, self._toolset, reply, self._notebook, refused)
         started = self._starter.start_refused(done.notebook)
+        self._tell_of_pause(started.notebook)
         self._notebook = started.notebook
         *others, (last, value) = done.results
         value = with_dispatched(value, started.results)
         value = notified(value, open_escalations(self._visit, self._notebook))
         self._take(done._replace(results=[*others, (last, value)]).messages)
+
+    def _tell_of_pause(self, after: Notebook) -> None:
+        reason = after.todos.paused
+        if reason is not None and reason != self._notebook.todos.paused:
+            paused = Paused(self._visit.node_id, self._visit.mask(reason))
+            self._visit.services.narration.note(paused)
 
     def _take(self, added: Sequence[Message]) -> None:
         before, most = self._conversation.own, self._visit.limits.stuck_turns

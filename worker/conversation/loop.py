@@ -47,6 +47,7 @@ from sleipnir.worker.visit.outcome import Asked, Awaiting, ChildEnd
 _SHOWN_CHARACTERS = 200
 _MASKED_CHARACTERS = 2_000
 _NARRATED_CHARACTERS = 2_000  # in the failure of a call
+_JOBS = "job__"  # functions of other engines
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -252,9 +253,7 @@ class _CallsOfReply:
         made = self._made(call, tool)
         match tool:
             case None:
-                raise call_error(
-                    f"there is no tool '{call.name}'; use only the tools that are listed"
-                )
+                raise call_error(_why_unknown(call.name))
             case ProgramFunction():
                 self._run(tool, call, made, began)
             case PureFunction():
@@ -333,6 +332,16 @@ class _CallsOfReply:
         said = str(value.get("stderr", "")).strip().rpartition("\n")[2]
         reason = f"{value['tool_call_error']}: {said}" if said else str(value["tool_call_error"])
         return self._visit.mask(reason)[:_NARRATED_CHARACTERS]
+
+
+def _why_unknown(name: str) -> str:
+    """Return why a call of a function that is not offered is not carried out."""
+    if name.startswith(_JOBS):
+        return (
+            f"{name}: there are no background jobs; call the tool itself, its result comes with "
+            "your next turn"
+        )
+    return f"there is no tool '{name}'; use only the tools that are listed"
 
 
 class _Place(NamedTuple):

@@ -19,6 +19,7 @@ class Toolset:
     warnings: tuple[str, ...] = ()  # about functions that could not be offered
     # Other names by which the model may call some of them; these are not declared to it.
     aliases: Mapping[str, str] = field(default_factory=dict)
+    undeclared: frozenset[str] = frozenset()  # names of functions that are not declared to it
     # How long a guarded tool waits for consent; None: forever.
     consent_within_s: float | None = None
 
@@ -43,7 +44,9 @@ class Toolset:
 
     @property
     def declarations(self) -> list[Declaration]:
-        return [tool.declaration for tool in self.tools.values()]
+        return [
+            tool.declaration for name, tool in self.tools.items() if name not in self.undeclared
+        ]
 
 
 NO_TOOLS = Toolset()

@@ -67,12 +67,14 @@ class ModelCalls:
         messages: Sequence[Message],
         tools: Sequence[Declaration] = (),
         *,
+        model: str | None = None,
         streamed: bool = True,
         whole: bool = False,
     ) -> Reply:
         """Return the model's reply; the recorded one, if the question was asked before.
 
         Args:
+            model: None for the visit's own.
             streamed: whether those who follow the run are to see it.
             whole: whether a text that was cut off is a failure in any case.
 
@@ -83,7 +85,8 @@ class ModelCalls:
                 told.
             MustWait: a limit delays the call.
         """
-        reply = self._recorded_or_new(self._request(messages, tools), streamed=streamed)
+        request = self._request(model or self.model, messages, tools)
+        reply = self._recorded_or_new(request, streamed=streamed)
         require_answer(reply)
         if reply.is_cut and reply.calls:
             if self.told_of_cut:
@@ -93,9 +96,11 @@ class ModelCalls:
             raise CutOff(reply, self.cut_remedy)
         return reply
 
-    def _request(self, messages: Sequence[Message], tools: Sequence[Declaration]) -> ModelRequest:
+    def _request(
+        self, model: str, messages: Sequence[Message], tools: Sequence[Declaration]
+    ) -> ModelRequest:
         return ModelRequest(
-            self.model,
+            model,
             messages,
             tools,
             self.temperature,
@@ -168,9 +173,11 @@ class ModelCalls:
             visit.services.run_log.keep("usage", f"{request.model}: {_in_words(reply.usage)}")
         return reply
 
-    def complete(self, messages: Sequence[Message], *, streamed: bool = True) -> str:
-        """Return the text of a whole reply of the model; raises as `ask`."""
-        return self.ask(messages, streamed=streamed, whole=True).text
+    def complete(
+        self, messages: Sequence[Message], *, model: str | None = None, streamed: bool = True
+    ) -> str:
+        """Return the text of a whole reply of a model, None for the visit's own; see `ask`."""
+        return self.ask(messages, model=model, streamed=streamed, whole=True).text
 
     def node_seconds_left(self) -> float | None:
         """Return what remains of the node's own timeout; None without one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from sleipnir.graphs.state import decode, encode
@@ -16,6 +16,8 @@ CONFIRM = f"{PREFIX}confirm"
 FUNCTIONS: tuple[str, ...] = tuple(
     f"{PREFIX}{kind}" for kind in ("ask", "confirm", "input", "checkbox")
 )
+# Names that prompts of other tools use.
+ALIASES = {f"{PREFIX}select": f"{PREFIX}ask"}
 
 # Per question with its options: a root's model is shown all open ones at once.
 LARGEST_BYTES = 64 * 1024
@@ -29,6 +31,14 @@ _GUIDANCE = (
     "No person is available. Decide by a sensible default and go on, or stop and say what you "
     "would need to know."
 )
+
+
+def by_function(answers: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Return answers in advance by the names of functions in place of their aliases."""
+    found: dict[str, list[str]] = {}
+    for name, texts in answers.items():
+        found.setdefault(ALIASES.get(name, name), []).extend(texts)
+    return found
 
 
 def is_too_large(question: str, options: Sequence[str] = ()) -> bool:

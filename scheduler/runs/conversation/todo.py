@@ -34,6 +34,8 @@ class TodoList:
     continued: int = 0  # since the user's last message
     # The model's text when it was last told to continue; None once the list has changed since.
     stopped_with: str | None = None
+    # Why the model is not told to continue until the user's next message; None: it is.
+    paused: str | None = None
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> TodoList:
@@ -46,6 +48,7 @@ class TodoList:
             "todos": self.shown()["todos"],
             "continued": self.continued,
             "stopped_with": self.stopped_with,
+            **({} if self.paused is None else {"paused": self.paused}),
         }
 
     def shown(self) -> dict[str, Any]:
@@ -86,14 +89,19 @@ class TodoList:
 
     def cleared(self) -> TodoList:
         """Return an empty list without a goal."""
-        return TodoList()
+        return TodoList(paused=self.paused)
+
+    def paused_for(self, reason: str) -> TodoList:
+        """Return the list with which nobody is told to continue until the user's next message."""
+        return replace(self, paused=reason)
 
     def _changed(self, **changes: Any) -> TodoList:
         return replace(self, stopped_with=None, **changes)
 
     def is_to_continue(self, text: str, most: int) -> bool:
         """Return whether a model that stops with this text should be told to continue."""
-        return self.open > 0 and self.continued < most and text.strip() != self.stopped_with
+        may = self.open > 0 and self.continued < most and self.paused is None
+        return may and text.strip() != self.stopped_with
 
     def continued_after(self, text: str) -> TodoList:
         """Return the list after the model was told to continue."""
@@ -101,7 +109,7 @@ class TodoList:
 
     def not_continued(self) -> TodoList:
         """Return the list after a message from the user."""
-        return replace(self, continued=0, stopped_with=None)
+        return replace(self, continued=0, stopped_with=None, paused=None)
 
     def rendered(self) -> str:
         """Return the list as text for prompts."""

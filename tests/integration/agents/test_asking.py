@@ -116,6 +116,15 @@ def test_the_newer_name_is_understood_and_not_offered(engine: Engine, server: Mo
     assert offered[-4:] == ["user__ask", "user__confirm", "user__input", "user__checkbox"]
 
 
+def test_answers_in_advance_may_have_the_newer_name(engine: Engine, server: ModelServer) -> None:
+    server.script.add(calls(("user__ask", COLOUR), ("user__select", COLOUR)), says("Fine."))
+
+    engine.submit_normal(CONFIG, answers={"user__select": ["red"], "user__ask": ["blue"]})
+    engine.drive()
+
+    assert results(server) == [{"answer": "red"}, {"answer": "blue"}]
+
+
 def test_mistakes_are_results(engine: Engine, server: ModelServer) -> None:
     server.script.add(
         calls(

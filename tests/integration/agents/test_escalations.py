@@ -89,6 +89,24 @@ def test_the_root_that_waits_is_woken_and_answers(engine: Engine, server: ModelS
     assert leaked_keys(engine.redis) == []
 
 
+def test_a_question_without_a_limit_waits_for_the_model_above(
+    engine: Engine, server: ModelServer
+) -> None:
+    converses(server, "Lead.", spawns("Paint."), collects_all, replies("red"), collects_all, DONE)
+    converses(server, "Paint.", calls(COLOUR), says("Painted."))
+    engine.write_normal("worker", "escalation_timeout: 0\n")
+
+    run_id = engine.submit_normal(BOSS, prompt="Lead.")
+    work_until_asked(engine)
+    engine.clock.move(1_000_000)
+    engine.tick()
+    engine.drive()
+
+    assert engine.run(run_id).output == "Done."
+    assert told(server, "Paint.") == [{"answer": "red"}]
+    assert_consistent(engine.redis, runs=2)
+
+
 def test_a_person_may_be_faster(engine: Engine, server: ModelServer) -> None:
     ask = calls(("user__input", {"question": "Which colour does it want?"}))
     converses(

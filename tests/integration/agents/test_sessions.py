@@ -313,12 +313,13 @@ def test_a_long_session_is_compressed(engine: Engine, server: ModelServer) -> No
         says("Summary 2."),
         says("Answer 3."),
     )
-    config = CONFIG + "compression_threshold: 1\n"
+    config = CONFIG + "compression_threshold: 1\ncompression_model: openai:small\n"
 
     first = engine.submit_normal(config, {"tools.py": TOOLS}, session="ada", prompt="Question 1?")
     engine.drive()
     asked = server.requests[2]
     assert "tools" not in asked.body
+    assert [each.body["model"] for each in server.requests] == ["m", "m", "small"]
     assert asked.messages[-1]["content"].startswith("user: Question 1?\n\nassistant: ")
     assert asked.messages[-1]["content"].endswith("\n\nassistant: Answer 1.")
     assert 'calls water {"litres": 5}' in asked.messages[-1]["content"]

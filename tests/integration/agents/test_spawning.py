@@ -99,6 +99,23 @@ def test_a_model_is_told_which_agents_there_are(engine: Engine, server: ModelSer
     assert "__agents__" not in child.context.facts
 
 
+def test_names_and_arguments_of_other_engines_are_understood(
+    engine: Engine, server: ModelServer
+) -> None:
+    dig = calls(("agent__spawn", {"agent": "worker", "prompt": "Dig.", "session_id": "s"}))
+    others = calls(("agent__list_running", {"session_id": "s"}), ("job__start", {"tool": "fs_ls"}))
+    converses(server, "Lead.", dig, others, collects_all, says("Done."))
+    converses(server, "Dig.", says("A hole."))
+
+    submit(engine)
+    engine.drive()
+
+    spawned, listed, job, collected = told(server)
+    assert [each["id"] for each in listed["agents"]] == [spawned["id"]]
+    assert "call the tool itself" in job["tool_call_error"]
+    assert collected["output"] == "A hole."
+
+
 def test_a_switch_takes_the_text_away_and_not_the_tools(
     engine: Engine, server: ModelServer
 ) -> None:
@@ -115,13 +132,16 @@ def test_a_switch_takes_the_text_away_and_not_the_tools(
 
 def test_a_child_goes_on_with_its_own_list(engine: Engine, server: ModelServer) -> None:
     converses(server, "Lead.", spawns("Dig."), collects_all, says("Done."))
-    note = calls(("todo__add", {"task": "dig"}))
+    note = calls(("todo__add", {"task": "dig"}), ("todo__pause", {"reason": "Tired."}))
     converses(server, "Dig.", note, says("I stop."), says("I stop."))
 
     submit(engine, worker=WORKER + "auto_continue: true\n")
     engine.drive()
 
     assert told(server)[1]["output"] == "I stop.\nI stop."
+    assert told(server, "Dig.")[1] == {"error": "only the agent that a person talks to can pause"}
+    digging = next(each for each in server.requests if "Dig." in each.text)
+    assert "todo__pause" not in str(digging.body["tools"]) + digging.messages[0]["content"]
     assert [each for each in server.requests if "Lead." in each.text][-1].text.count("○") == 0
 
 

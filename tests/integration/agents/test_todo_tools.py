@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from sleipnir.scheduler.runs.events import Continued, ToolCalled
+from sleipnir.scheduler.runs.events import Continued, Paused, ToolCalled
+from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.errors import RedisError
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, calls, says
@@ -106,6 +107,40 @@ def test_a_model_that_stops_early_is_told_to_go_on(engine: Engine, server: Model
     assert [(event.number, event.of, event.open) for event in told] == [(1, 10, 1)]
 
 
+def test_a_model_that_pauses_is_not_told_to_continue(engine: Engine, server: ModelServer) -> None:
+    server.script.add(
+        calls(("todo__add", {"task": "boil"}), ("todo__pause", {"reason": " No kettle. "})),
+        calls(("todo__clear", {}), ("todo__add", {"task": "buy"})),
+        says("I need a kettle."),
+        says("Still open."),
+        calls(("todo__done", {"id": 1})),
+        says("Bought."),
+    )
+
+    run_id = engine.submit_normal(CONFIG, session="tea", prompt="Tea.")
+    engine.drive()
+    first = engine.run(run_id).output
+    second = engine.client.submit("talker", Request(session="tea", prompt="Here is one."))
+    engine.drive()
+
+    assert (first, engine.run(second).output) == ("I need a kettle.", "Bought.")
+    assert [event.reason for event in engine.events(run_id, Paused)] == ["No kettle."]
+    assert engine.events(run_id, Continued) == []
+    assert len(engine.events(second, Continued)) == 1
+    offered = [tool["function"]["name"] for tool in server.requests[0].body["tools"]]
+    todos = [name for name in offered if name.startswith("todo__")]
+    assert todos[-2:] == ["todo__clear", "todo__pause"]
+
+
+def test_a_pause_needs_a_reason(engine: Engine, server: ModelServer) -> None:
+    server.script.add(calls(("todo__pause", {"reason": " "}), ("todo__pause", {})), says("I see."))
+
+    engine.submit_normal(CONFIG)
+    engine.drive()
+
+    assert [next(iter(result)) for result in results(server)] == ["error", "tool_call_error"]
+
+
 def test_it_is_told_so_often_at_most(engine: Engine, server: ModelServer) -> None:
     config = CONFIG + "max_auto_continues: 2\ncontinuation_prompt: Go on.\n"
     server.script.add(
@@ -142,7 +177,7 @@ def test_the_prompt_says_how_and_the_switches_hold(engine: Engine, server: Model
         for request in server.requests
     ]
     assert told == [True, False, False]
-    assert [sum(name.startswith("todo__") for name in names) for names in offered] == [5, 5, 0]
+    assert [sum(name.startswith("todo__") for name in names) for names in offered] == [6, 6, 0]
 
 
 def test_what_a_lost_worker_had_noted_is_noted_once(

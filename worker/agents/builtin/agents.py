@@ -47,6 +47,8 @@ _COLLECT = Declared(
     "agent__collect", "Wait until an agent is done; its result, which takes it off the list.", _ID
 )
 _LIST = Declared("agent__list", "List the agents that you have not collected or cancelled.", {})
+# A name that prompts of other tools use.
+AGENT_ALIASES = {"agent__list_running": _LIST.name}
 _CANCEL = Declared("agent__cancel", "Cancel an agent, and all agents of its own.", _ID)
 
 

@@ -14,6 +14,7 @@ from sleipnir.worker.conversation.function_kinds import CallRefused, PureFunctio
 _Result = dict[str, Any]
 _GOAL = {"goal": Param("string", "What is reached when everything is done.")}
 _TASK = {"task": Param("string", "One thing to do.")}
+_MOST_REASON = 2_000  # characters
 _ID = {"id": Param("integer", "The item's id.")}
 
 
@@ -53,6 +54,19 @@ def _clear(todos: TodoList, _: Arguments) -> tuple[TodoList, _Result]:
     return todos.cleared(), {"status": "ok", "message": "The list is empty."}
 
 
+def _pause(todos: TodoList, arguments: Arguments) -> tuple[TodoList, _Result]:
+    reason = arguments["reason"].strip()
+    if not reason:
+        raise CallRefused({"error": "the reason is empty"})
+    if len(reason) > _MOST_REASON:
+        raise CallRefused({"error": f"the reason has more than {_MOST_REASON:,} characters"})
+    return todos.paused_for(reason), {"status": "ok", "message": "Say what you wait for, and end."}
+
+
+def _pause_no_child(_todos: TodoList, _arguments: Arguments) -> tuple[TodoList, _Result]:
+    raise CallRefused({"error": "only the agent that a person talks to can pause"})
+
+
 def _number(value: Any) -> int:
     """Return an integer, given as such or as a string."""
     if isinstance(value, bool) or not isinstance(value, int | str):
@@ -82,3 +96,12 @@ TODO_FUNCTIONS = (
     _function("todo__list", "Show the todo list.", {}, _list),
     _function("todo__clear", "Empty the todo list and its goal.", {}, _clear),
 )
+_REASON = {"reason": Param("string", "What you wait for.")}
+_PAUSE = (
+    "todo__pause",
+    "Stop until the user's next message, although items are open: no reminder follows.",
+    _REASON,
+)
+PAUSE = _function(*_PAUSE, _pause)
+# Not declared to the models of child runs, which may call it all the same.
+PAUSE_OF_CHILD = _function(*_PAUSE, _pause_no_child)

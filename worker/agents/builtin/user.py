@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.conversation.asking import (
+    ALIASES,
     PREFIX,
     TOO_LARGE,
     AskKind,
@@ -28,9 +29,6 @@ from sleipnir.worker.conversation.function_kinds import (
 from sleipnir.worker.llm.client import Message
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Asked
-
-# An alias that prompts of other tools use.
-ALIASES = {f"{PREFIX}select": f"{PREFIX}ask"}
 
 _QUESTION = {"question": Param("string", "What the person is asked.")}
 _OPTIONS = {"options": Param("array", "What there is to choose from.", encoded=True)}
@@ -100,5 +98,5 @@ class _Asking:
 
 
 def asking_limit_s(visit: Visit[TurnNode]) -> float | None:
-    """Return how long the run's questions stay open; None: forever, for a root."""
-    return visit.node.config.escalation_timeout if visit.context.depth else None
+    """Return how long the run's questions stay open; None: forever, as a root's always do."""
+    return visit.node.config.escalation_timeout or None if visit.context.depth else None

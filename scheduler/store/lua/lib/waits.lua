@@ -64,10 +64,10 @@ local function result_of(child_id)
   return child_result(child_id, status, output or '', failure or '')
 end
 
--- The root whose model may answer a child's question, '' if none may; the question needs a time
--- limit. Consent to a guarded call is only ever a person's.
-local function supervisor_of(run_id, call, allowed)
-  if allowed < 0 or string.sub(call, 1, 6) == 'guard-' then return '' end
+-- The root whose model may answer the question of a child's model, '' if none may. Questions of
+-- nodes and consent to guarded calls are only ever a person's.
+local function supervisor_of(run_id, call)
+  if call == 'question' or string.sub(call, 1, 6) == 'guard-' then return '' end
   local context = cjson.decode(redis.call('HGET', key('run', run_id), 'context') or '{}')
   return context.supervised and context.root or ''
 end
@@ -197,7 +197,7 @@ local function open_row(run_id, visit, v, wait)
   if kind == 'build' then
     add('ZADD', builds, {0, build_wait(run_id, visit, detail)})
   elseif kind == 'question' then
-    local root = supervisor_of(run_id, call, allowed)
+    local root = supervisor_of(run_id, call)
     post_question(run_id, visit, call, detail, root)
     detail = root
   end

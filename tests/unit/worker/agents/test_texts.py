@@ -18,7 +18,7 @@ ALL = NormalAgent(auto_continue=True, can_spawn_agents=True, skills_enabled=True
         (
             "## Todo list",
             ["todo__init", "todo__add", "todo__done", "todo__list", "todo__clear", "one at a time",
-             "called off", "reminded"],
+             "called off", "reminded", "todo__pause"],
         ),
         (
             "## Leading other agents",
