@@ -459,7 +459,7 @@ def test_so_many_calls_of_a_reply_run_side_by_side_and_no_more(server: ModelServ
         return Completed("seen")
 
     declaration = {"type": "function", "function": {"name": "look", "parameters": {}}}
-    toolset = Toolset({"look": ServerFunction(declaration, look)})
+    toolset = Toolset({"look": ServerFunction(declaration, look, lambda _: None)})
     services = KeptServices(tools=GivenTools(toolset))
     limits = VisitLimits(call_threads=4)
     asking = visit({"tools": ["look"]}, limits=limits, services=services)
