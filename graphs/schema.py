@@ -120,7 +120,7 @@ class SkillFields(Section):
     """Which skills models may load; a node's own values override those of its graph."""
 
     skills_enabled: bool | None = None
-    """true: the model may list, load and unload skills."""
+    """true: the model may list, load and unload skills. Default: true if skills are named."""
     enabled_skills: list[str] | None = None
     """Names of the skills it may load. Default: all that are found."""
     inject_skill_instructions: bool | None = None

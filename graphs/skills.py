@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sleipnir.graphs.files import read_text, reason
 from sleipnir.graphs.mcp.filters import MAX_PATTERN_CHARS, MAX_PATTERNS
@@ -25,8 +25,11 @@ with lazy_imports():
     from sleipnir.graphs.tools import toolbox as toolboxes
 
 if TYPE_CHECKING:
+    from sleipnir.graphs.document.loader import Agent
     from sleipnir.graphs.tools.function import Function
     from sleipnir.graphs.tools.library import ToolLibrary
+
+S = TypeVar("S", bound=SkillFields)
 
 SKILL_FILE = "SKILL.md"
 SHIPPED_SKILLS = Path(__file__).parent / "functions" / "skills"
@@ -67,12 +70,14 @@ class SkillChoice:
 def choice_of(*settings: SkillFields) -> SkillChoice | None:
     """Return what a model may load; None if skills are not enabled.
 
+    They are if that is said, or if nothing is said, but skills are named.
+
     Args:
         settings: innermost first; a field that is not set is taken from the next one.
     """
-    if not _first("skills_enabled", settings):
+    names, enabled = _first("enabled_skills", settings), _first("skills_enabled", settings)
+    if not (names if enabled is None else enabled):
         return None
-    names = _first("enabled_skills", settings)
     inject = _first("inject_skill_instructions", settings)
     return SkillChoice(
         names=None if names is None else tuple(names),
@@ -91,6 +96,25 @@ def choices_in(graph: Graph) -> Iterator[SkillChoice]:
             found = choice_of(node, graph)
         if found is not None:
             yield found
+
+
+def with_default(agent: Agent, enabled: bool) -> Agent:
+    """Return an agent whose `skills_enabled` has the setting of this name as its default."""
+
+    def settled(described: S) -> S:
+        return (
+            described
+            if described.skills_enabled is not None
+            else replace(described, skills_enabled=True)
+        )
+
+    if not enabled:
+        return agent
+    return replace(
+        agent,
+        graph=None if agent.graph is None else settled(agent.graph),
+        normal=None if agent.normal is None else settled(agent.normal),
+    )
 
 
 def _first(field: str, settings: Sequence[SkillFields]) -> Any:

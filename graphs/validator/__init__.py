@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from sleipnir.graphs.document.finding import Finding, in_order
 from sleipnir.graphs.document.loader import Agent
+from sleipnir.graphs.skills import with_default
 from sleipnir.graphs.validator import (
     agents,
     files,
@@ -109,6 +110,7 @@ def validate(agent: Agent, resources: Resources) -> tuple[Finding, ...]:
     With `settings.validate_before_run: false` only errors without which loading fails (E0xx) are
     returned. For a normal agent, its variables, tools, skills, documents and models are checked.
     """
+    agent = with_default(agent, resources.skills_enabled)
     graph = agent.graph
     if graph is None:
         return in_order([*agent.findings, *_findings_of_normal(agent, resources)])

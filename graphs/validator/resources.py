@@ -56,6 +56,8 @@ class Resources:
     mapping_tools: Mapping[str, str | list[str]] = field(default_factory=dict)
     # The only tool files that agents may use; None: all.
     visible_tools: Sequence[str] | None = None
+    # Whether models may load skills where nothing is said about it.
+    skills_enabled: bool = False
     # Directories of skills, those in the working directory first.
     skill_directories: tuple[Path, ...] = ()
     # Returns the path of a program on this machine, or None; None: programs are not checked.

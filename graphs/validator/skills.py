@@ -56,7 +56,7 @@ def skill_fields_have_effect(context: Context) -> Iterator[Finding]:
     for path, fields in _places(context):
         is_off = choice_of(fields, context.graph) is None if path else not used
         for field in _OTHERS if is_off else ():
-            if context.is_written(*path, field):
+            if context.is_written(*path, field) and getattr(fields, field) != []:
                 subject = place(*path, field, root=context.agent.document.file.stem)
                 message = f"{subject} has no effect here"
                 found = context.finding("W011", message, *path, field, hint=f"see '{_SWITCH}'")

@@ -31,6 +31,7 @@ from sleipnir.graphs.skills import (
     choices_in,
     filtered_by,
     servers_of,
+    with_default,
 )
 from sleipnir.graphs.tools.library import ToolLibrary
 from sleipnir.graphs.tools.shipped import SHIPPED_TOOLS
@@ -83,7 +84,9 @@ class PreparedAgent:
     agents: Mapping[str, str]  # bundle digests of the agents it may spawn, by name
     unavailable: Mapping[str, str]  # why other such agents cannot start, by name
     warnings: tuple[Finding, ...]
-    converses: bool = False  # it, or an agent it may spawn, is a normal agent
+    needs_facts: bool = (
+        False  # its prompts, or those of agents below it, may say what machine it is
+    )
     directory: str = ""  # the agents that models may start, a line each
     unbuilt: tuple[UnbuiltBase, ...] = ()  # knowledge bases that its runs have to build
     built: tuple[BuiltBase, ...] = ()  # others of its bundles
@@ -131,7 +134,7 @@ class Preparation:
         self._sizes: dict[Path, int] = {}  # their sizes in bytes, likewise
         self._descriptions: dict[str, str] = {}  # by agent
         self._children = ChildAgents()
-        self._converses = False
+        self._needs_facts = False
         # Those that start agents named by their models, by digest: their directories, and the
         # names that they may use (None: any).
         self._supervisors: dict[str, tuple[Path, Collection[str] | None]] = {}
@@ -168,7 +171,7 @@ class Preparation:
             agents,
             unavailable,
             (*warnings, *self._left_out),
-            converses=self._converses,
+            needs_facts=self._needs_facts,
             directory=self._directory_of_agents(agents) if self._supervisors else "",
             unbuilt=unbuilt,
             built=tuple(self._built),
@@ -176,7 +179,8 @@ class Preparation:
         )
 
     def _settled(self, agent: Agent) -> Agent:
-        """Return an agent that brings the settings of a recording: workers have their own."""
+        """Return an agent that brings settings, also those of a recording: workers have others."""
+        agent = with_default(agent, self._settings.skills_enabled)
         return agent if self._made_with is None else _as_recorded(agent, self._made_with)
 
     def _require_model(self, agent: Agent, normal: NormalAgent) -> None:
@@ -199,7 +203,7 @@ class Preparation:
         self._built += built_bases(plans, bundle.digest)
         if agent.runnable is not None:
             self._descriptions[agent.name] = agent.runnable.description
-        self._converses = self._converses or agent.normal is not None
+        self._needs_facts = self._needs_facts or _may_say_facts(agent)
         if agent.normal is not None and agent.normal.can_spawn_agents:
             permitted = agent.normal.spawnable_agents
             self._supervisors[bundle.digest] = agent.directory, permitted
@@ -313,6 +317,13 @@ class Preparation:
         return findings
 
 
+def _may_say_facts(agent: Agent) -> bool:
+    """Return whether the prompt of one of its models, or a skill, may be about the machine."""
+    if agent.normal is not None:
+        return True
+    return agent.graph is not None and any(True for _ in choices_in(agent.graph))
+
+
 def _as_recorded(agent: Agent, made_with: MadeWith) -> Agent:
     """Return an agent with the settings of a recording as its own defaults."""
 
@@ -423,6 +434,7 @@ def resources_of(
         knowledge_directory=data_dir() / "kb",
         max_branches=settings.max_branches,
         tool_directories=(config_dir() / "functions" / "tools", SHIPPED_TOOLS),
+        skills_enabled=settings.skills_enabled,
         skill_directories=skill_directories(workdir),
         mapping_tools=settings.mapping_tools,
         visible_tools=settings.visible_tools,

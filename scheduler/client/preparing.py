@@ -119,8 +119,8 @@ class Preparing:
 
 
 def _facts_for(agent: PreparedAgent) -> dict[str, str]:
-    """Return the facts about this machine for prompts of its normal agents."""
-    if not agent.converses:
+    """Return the facts about this machine for prompts and skills of its agents."""
+    if not agent.needs_facts:
         return {}
     facts = machine_facts.machine_facts()
     return {**facts, submission.AGENTS_FACT: agent.directory} if agent.directory else facts

@@ -257,6 +257,9 @@ class Settings:
     visible_tools: Names | None = _setting(
         None, description="the only global tools that agents may use; unset: all"
     )
+    skills_enabled: bool = _setting(
+        False, description="models may load skills where agents do not say whether and which"
+    )
     mcp_server_support: bool = _setting(True, description="agents may use MCP servers")
     mcp_timeout: float = _setting(
         120.0, gt=0, description="seconds for one MCP call, including the start of the server"

@@ -89,6 +89,7 @@ class MadeWith:
     top_p: float | None = None
     rag_embedding_model: str | None = None
     mcp_server_support: bool | None = None
+    skills_enabled: bool | None = None
     prompt: str | None = None  # of the only run
 
     def to_json(self) -> dict[str, Any]:
@@ -107,6 +108,7 @@ SETTINGS_OF_CALLS: Final = (
     "top_p",
     "rag_embedding_model",
     "mcp_server_support",
+    "skills_enabled",
 )
 _MADE_WITH: Final[Mapping[str, tuple[type, ...]]] = {
     "model": (str,),
@@ -114,6 +116,7 @@ _MADE_WITH: Final[Mapping[str, tuple[type, ...]]] = {
     "top_p": (int, float),
     "rag_embedding_model": (str,),
     "mcp_server_support": (bool,),
+    "skills_enabled": (bool,),
     "prompt": (str,),
 }
 

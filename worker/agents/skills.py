@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from sleipnir.graphs.mcp.config import function_suffix
 from sleipnir.graphs.skills import SkillChoice, UnusableSkill
 from sleipnir.scheduler.runs.conversation.notebook import Notebook
+from sleipnir.scheduler.runs.conversation.rendering import render
+from sleipnir.scheduler.runs.submit import AGENTS_FACT
 from sleipnir.worker.agents.builtin.skills import skill_tools
 from sleipnir.worker.conversation.tool_set import Toolset
 
@@ -59,13 +61,21 @@ class Skills:
     def told(self, messages: list[Message], notebook: Notebook) -> list[Message]:
         """Return the conversation with the texts of loaded skills added to its prompt."""
         skills = map(self._usable, self._loaded(notebook))
-        bodies = [skill.body for skill in skills if skill and skill.body]
-        if not bodies:
+        found = [skill.body for skill in skills if skill and skill.body]
+        if not found:
             return messages
+        facts = self._facts()
+        bodies = [render(body, facts) for body in found]
         has_prompt = bool(messages) and messages[0]["role"] == "system"
         prompt = [messages[0]["content"]] if has_prompt else []
         system = {"role": "system", "content": "\n\n".join([*prompt, *bodies])}
         return [system, *messages[has_prompt:]]
+
+    def _facts(self) -> dict[str, str]:
+        """Return what skills may say about the submitting machine, by name."""
+        facts = self._visit.context.facts
+        known = {name: fact for name, fact in facts.items() if name != AGENTS_FACT}
+        return {**known, "__cwd__": str(self._visit.workdir())}
 
     def answer_completed(self, notebook: Notebook) -> Notebook:
         """Return the notebook without the skills that are loaded for one answer only."""

@@ -17,7 +17,7 @@ from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.views.text.formatting import columns
 
 with lazy_imports():
-    from sleipnir.graphs import variables
+    from sleipnir.graphs import skills, variables
     from sleipnir.graphs.document import loader, references
     from sleipnir.graphs.validator import context
     from sleipnir.scheduler.client import preparation
@@ -158,7 +158,7 @@ def _show(options: Options, agent: Agent, settings: Settings, resources: Resourc
         "display_name": agent.name if agent.normal is None else agent.normal.name or agent.name,
         "kind": agents_view.kind_of(agent),
         "directory": str(agent.directory),
-        **agents_view.definition_document(agent),
+        **agents_view.definition_document(skills.with_default(agent, settings.skills_enabled)),
         "functions": _own_functions(agent, resources),
         "conversation_starters": _starters(agent),
         **_needs(agent_needs.needs_of(agent, settings, resources)),

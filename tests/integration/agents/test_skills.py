@@ -191,6 +191,44 @@ def test_a_loaded_skill_narrows_the_servers_that_it_brings(
     assert "tool_call_error" in gone
 
 
+def test_a_skill_says_what_machine_it_is_and_nothing_else(
+    skilled: Engine, server: ModelServer, tmp_path: Path
+) -> None:
+    body = "{{__os__}} {{__cwd__}} {{__shell__}} {{user-name}} {{__tools__}} {{__agents__}} {{ }}"
+    _write(
+        tmp_path / "config" / "skills" / "sums" / "SKILL.md", f"---\ndescription: d\n---\n{body}"
+    )
+    graph = GRAPH.replace("skills_enabled: true\n", "").replace("[poetry]", "[sums]")
+    server.script.add(calls(load("sums")), says("Done."), says("Plain."))
+
+    skilled.finish(graph, workdir=str(tmp_path))
+
+    *_, said = system(server.requests[1]).split("\n\n")
+    assert said.startswith(f"linux {tmp_path} ")
+    assert "{{__shell__}}" not in said
+    assert said.endswith(" {{user-name}} {{__tools__}} {{__agents__}} {{ }}")
+
+
+def test_the_setting_enables_skills_for_agents_that_say_nothing_and_stays_with_the_run(
+    skilled: Engine, server: ModelServer
+) -> None:
+    quiet = CONFIG.replace("skills_enabled: true\nenabled_skills: ", "x-unused: ")
+    skilled.configure(skills_enabled=True)
+    server.script.add(calls(load("unlisted")), says("Done."), says("Done."))
+
+    skilled.submit_normal(quiet)
+    skilled.configure()
+    skilled.drive()
+    skilled.submit_normal(quiet)
+    skilled.drive()
+
+    enabled = [
+        ("skill__load" in names(request), "Body of unlisted." in system(request))
+        for request in server.requests
+    ]
+    assert enabled == [(True, False), (True, True), (False, False)]
+
+
 def test_functions_and_sections_of_a_prompt_have_an_order(
     skilled: Engine, server: ModelServer
 ) -> None:
