@@ -201,9 +201,9 @@ class Runs:
             self._store.call("repair_run", run_id, digest, error, *sorted(repairs)).repaired
         )
 
-    def narrate(self, run_id: str, event: Event) -> None:
-        """Append an event to a run's narration, unless the run was purged meanwhile."""
-        self.narrating(run_id, event).alone()
+    def narrate(self, run_id: str, *events: Event) -> None:
+        """Append events to a run's narration, unless the run was purged meanwhile."""
+        self._store.send_all([self.narrating(run_id, event) for event in events])
 
     def narrating(self, run_id: str, event: Event) -> Queued:
         """Return `narrate` as a command to send along with a commit."""

@@ -118,6 +118,16 @@ class Transitions(Scripts):
         """Send one plain command."""
         return self._own.client.execute_command(*words)  # type: ignore[no-untyped-call] # of redis-py
 
+    def send_all(self, commands: Sequence[Queued]) -> None:
+        """Send commands that need not be atomic in one round trip."""
+        if len(commands) == 1:
+            commands[0].alone()
+            return
+        with self.client.pipeline(transaction=False) as pipe:
+            for command in commands:
+                pipe.execute_command(*command.words)  # type: ignore[no-untyped-call] # of redis-py
+            pipe.execute()
+
     def call_after(
         self, commands: Sequence[Queued], name: str, run_id: str, *arguments: str | int
     ) -> Any:

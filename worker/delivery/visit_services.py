@@ -112,15 +112,15 @@ class StoredNarration:
         self._noted: list[Event] = []
 
     def narrate(self, event: Event) -> None:
-        """Append an event to the run's narration at once."""
-        self._runs.narrate(self._run_id, event)
+        """Append an event to the run's narration at once, after what was noted before."""
+        self._runs.narrate(self._run_id, *self.take_noted(), event)
 
     def note(self, event: Event) -> None:
-        """Append it with the commit."""
+        """Append it with the next event, or the commit."""
         self._noted.append(event)
 
     def take_noted(self) -> list[Event]:
-        """Take the events that go with the commit; each is taken only once."""
+        """Take the events that were noted and not sent; each is taken only once."""
         taken, self._noted = self._noted, []
         return taken
 

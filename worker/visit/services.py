@@ -119,10 +119,10 @@ class NarrationService(Protocol):
     """Tells those who watch the run what happens."""
 
     def narrate(self, event: Event) -> None:
-        """Append an event to the run's narration at once."""
+        """Append an event to the run's narration at once, after what was noted before."""
 
     def note(self, event: Event) -> None:
-        """Append an event with the visit's commit, which is near."""
+        """Append an event with the next one, or with the visit's commit, which is near."""
 
     def take_noted(self) -> Sequence[Event]:
         """Take the noted events; each is taken only once."""

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from sleipnir.graphs.tools.reader import RESERVED_PREFIXES
 from sleipnir.scheduler.cli.app import cli
+from sleipnir.scheduler.runs.events import Event, ModelCalled, ToolCalled
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.llm.models import Models
 from tests.support.engine import Engine
@@ -56,6 +57,10 @@ SKILLS = {
 }
 ABSENT = "there is no such skill here; skill__list shows those there are"
 TOOL = 'def run(text: str) -> str:\n    "Says it again."\n    return text + text\n'
+
+
+def is_of_model(event: Event) -> bool:
+    return isinstance(event, ModelCalled | ToolCalled)
 
 
 @pytest.fixture
@@ -330,6 +335,10 @@ def test_an_llm_node_loads_skills_too(skilled: Engine, server: ModelServer) -> N
     assert system(plain) == ""
     contents = [each["content"] for each in third.messages if each["role"] == "tool"]
     assert "there is no such skill here" in json.loads(contents[1])["error"]
+    told = [each.event for each in skilled.queries.follow(run.run_id, block=False)]
+    assert [e.tool if isinstance(e, ToolCalled) else "?" for e in told if is_of_model(e)] == [
+        *("?", "skill__load", "skill__load", "?", "rhyme", "?", "?")
+    ]
 
 
 @pytest.mark.parametrize("normal", [True, False])
