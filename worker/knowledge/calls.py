@@ -9,10 +9,11 @@ from sleipnir.graphs.knowledge.address import content_hash
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.process.backoff import EMBEDDING
+from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
 from sleipnir.worker.knowledge.errors import KnowledgeFailed, NotYet
-from sleipnir.worker.knowledge.ledger import CallLog, caller_of
-from sleipnir.worker.llm.caller import Caller, MustWait
+from sleipnir.worker.knowledge.ledger import CallLog
+from sleipnir.worker.llm.caller import Caller, MustWait, caller_of
 from sleipnir.worker.llm.client import Embedded
 from sleipnir.worker.llm.retries import is_repeatable
 
@@ -60,8 +61,14 @@ class EmbeddingCalls:
         return self._embed(texts, dimension)
 
     def _embed(self, texts: Sequence[str], dimension: int | None) -> Matrix:
+        used = list[Usage]()
+
+        def count(texts: Sequence[str], embedded: Embedded) -> None:
+            self._ledger.add({"embedded": len(texts)}, embedded.usage)
+            used.append(embedded.usage)
+
         embedder = embedding.Embedder(
-            self._kept, self._model, self._ask, self._batch_size, dimension, self._count
+            self._kept, self._model, self._ask, self._batch_size, dimension, count
         )
         try:
             vectors = embedder.embed(texts)
@@ -71,9 +78,8 @@ class EmbeddingCalls:
             raise self._after(failed) from failed
         if texts and self._visit.context.recorded:
             known = dict(zip(texts, vectors, strict=True))
-            self._models.record_embeddings(
-                self._model, known, self._caller(texts), self._ledger.usage
-            )
+            usage = sum(used, NO_USAGE)
+            self._models.record_embeddings(self._model, known, self._caller(texts), usage)
         return vectors
 
     def _after(self, failed: embedding.BatchFailed) -> KnowledgeFailed:
@@ -90,6 +96,3 @@ class EmbeddingCalls:
 
     def _caller(self, texts: Sequence[str]) -> Caller:
         return caller_of(self._visit, content_hash(texts[0])[:16])
-
-    def _count(self, texts: Sequence[str], embedded: Embedded) -> None:
-        self._ledger.add({"embedded": len(texts)}, embedded.usage)

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sleipnir.scheduler.runs.model import NO_USAGE, Usage
-from sleipnir.worker.llm.caller import Caller
+from sleipnir.scheduler.runs.model import Usage
 
 if TYPE_CHECKING:
     from sleipnir.worker.conversation.transcript import Transcript
@@ -16,10 +15,6 @@ if TYPE_CHECKING:
 
 class CallLog(Protocol):
     """Where the calls of one visit are recorded."""
-
-    @property
-    def usage(self) -> Usage:
-        """Usage of this try."""
 
     def find(self, name: str, value: str) -> Mapping[str, Any] | None:
         """Return the entry with a field of this value, also from an earlier try; else None."""
@@ -33,8 +28,6 @@ class ConversationLedger:
 
     def __init__(self, transcript: Transcript) -> None:
         self._transcript = transcript
-        self._lock = Lock()
-        self.usage = NO_USAGE
 
     def find(self, name: str, value: str) -> Mapping[str, Any] | None:
         """Return the entry with a field of this value, also from an earlier try; else None."""
@@ -44,8 +37,6 @@ class ConversationLedger:
     def add(self, entry: Mapping[str, Any], usage: Usage) -> None:
         """Record a call and its usage."""
         self._transcript.note(entry, usage)
-        with self._lock:
-            self.usage += usage
 
 
 class CallLedger:
@@ -55,7 +46,6 @@ class CallLedger:
         self._conversation = visit.services.conversation
         self._entries: list[Mapping[str, Any]] | None = None  # of the visit's conversation
         self._lock = Lock()
-        self.usage = NO_USAGE  # of this try
 
     def find(self, name: str, value: str) -> Mapping[str, Any] | None:
         """Return the entry with a field of this value, also from an earlier try; else None."""
@@ -69,26 +59,8 @@ class CallLedger:
             entry = {**entry, "usage": usage.to_list()}
             self._conversation.record(len(entries), entry, None, usage)
             entries.append(entry)
-            self.usage += usage
 
     def _read(self) -> list[Mapping[str, Any]]:
         if self._entries is None:
             self._entries = list(self._conversation.entries())
         return self._entries
-
-
-def caller_of(visit: Visit[Any], call: str) -> Caller:
-    """Return on whose behalf a visit calls a model; `call` distinguishes its calls."""
-    return Caller(
-        run_id=visit.run_id,
-        root=visit.context.root or visit.run_id,
-        batch=visit.context.batch,
-        budget_usd=visit.context.budget_usd,
-        batch_budget_usd=visit.context.batch_budget_usd,
-        node=visit.node_id,
-        key=f"{visit.idempotency_key}:{call}",
-        recorded=visit.context.recorded,
-        replay=visit.context.replay,
-        secrets=visit.secrets,
-        cancellation=visit.cancelled,
-    )

@@ -11,8 +11,8 @@ from sleipnir.graphs.knowledge.address import content_hash
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.failures import BUDGET_REFUSES
 from sleipnir.worker.knowledge.errors import KnowledgeFailed, NotYet
-from sleipnir.worker.knowledge.ledger import CallLog, caller_of
-from sleipnir.worker.llm.caller import MustWait
+from sleipnir.worker.knowledge.ledger import CallLog
+from sleipnir.worker.llm.caller import MustWait, caller_of
 from sleipnir.worker.llm.client import BudgetRefused, ModelCallFailed
 
 if TYPE_CHECKING:

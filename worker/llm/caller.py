@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
+from typing import TYPE_CHECKING, Any
 
 from sleipnir.records import dataclass
 from sleipnir.worker.llm.client import Listener
 from sleipnir.worker.visit.cancellation import Cancellation
+
+if TYPE_CHECKING:
+    from sleipnir.worker.visit.context import Visit
 
 
 def _nobody_listens(_tokens: int, _budget: str) -> None:
@@ -37,6 +41,24 @@ class Caller:
     on_limited: Callable[[int, str], object] = field(default=_nobody_listens, compare=False)
     # Aborts the call when the run is over.
     cancellation: Cancellation | None = field(default=None, compare=False)
+
+
+def caller_of(visit: Visit[Any], key: str) -> Caller:
+    """Return on whose behalf a visit calls a model; `key` distinguishes its calls."""
+    context = visit.context
+    return Caller(
+        run_id=visit.run_id,
+        root=context.root or visit.run_id,
+        batch=context.batch,
+        budget_usd=context.budget_usd,
+        batch_budget_usd=context.batch_budget_usd,
+        node=visit.node_id,
+        key=f"{visit.idempotency_key}:{key}",
+        recorded=context.recorded,
+        replay=context.replay,
+        secrets=visit.secrets,
+        cancellation=visit.cancelled,
+    )
 
 
 class MustWait(Exception):

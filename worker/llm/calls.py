@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from time import monotonic
 from typing import Any
 
@@ -15,7 +15,7 @@ from sleipnir.scheduler.runs.failures import BUDGET_REFUSES
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.conversation.token_stream import TokenStream
 from sleipnir.worker.conversation.transcript import Transcript
-from sleipnir.worker.llm.caller import Caller
+from sleipnir.worker.llm.caller import Caller, caller_of
 from sleipnir.worker.llm.client import (
     NO_LONGER_REPLIES,
     BudgetRefused,
@@ -198,23 +198,12 @@ class ModelCalls:
 
     def _caller(self, key: str, *, streamed: bool = True) -> Caller:
         visit = self.visit
-        wishes = (getattr(visit.node, "cache", None), visit.graph.cache)
-        return Caller(
-            run_id=visit.run_id,
-            root=visit.context.root or visit.run_id,
-            batch=visit.context.batch,
-            budget_usd=visit.context.budget_usd,
-            batch_budget_usd=visit.context.batch_budget_usd,
-            node=visit.node_id,
-            key=f"{visit.idempotency_key}:{visit.attempt}:{key}",
+        return replace(
+            caller_of(visit, f"{visit.attempt}:{key}"),
             attempt=visit.attempt,
-            cache_s=kept_for_s(*wishes),
-            recorded=visit.context.recorded,
-            replay=visit.context.replay,
-            secrets=visit.secrets,
+            cache_s=kept_for_s(getattr(visit.node, "cache", None), visit.graph.cache),
             listener=self._listener() if streamed else None,
             on_limited=self._narrate_limited,
-            cancellation=visit.cancelled,
         )
 
     def _listener(self) -> TokenStream | None:

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from threading import Thread
-from time import monotonic
 
 from sleipnir.graphs.models import standard_model
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.model_keys import ModelKeys
 from sleipnir.scheduler.config.model_table import lacks_functions
-from sleipnir.scheduler.runs.model import ModelCall, Usage
+from sleipnir.scheduler.runs.model import Usage
 from sleipnir.scheduler.store.cached_replies import CachedReplies
 from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.scheduler.store.run_store import RunStore
@@ -132,14 +131,8 @@ class Models:
         if caller.replay is not None:
             return embeddings.replay_embeddings(self._replay, name, texts, caller, caller.replay)
         endpoint, permit = self._endpoints.of(name), self._reserve(name, texts, caller)
-        began = monotonic()
-        try:
-            embedded = embed(texts, timeout_s, endpoint, caller.cancellation)
-        except ModelCallFailed as failure:
-            permit.failed(failure)
-            raise
-        permit.record_usage(embedded.usage)
-        return replace(embedded, usage=_made(embedded.usage, caller, name, began))
+        ask = partial(embed, texts, timeout_s, endpoint, caller.cancellation)
+        return permit.make(ask, caller.node)
 
     def rerank(
         self,
@@ -161,15 +154,10 @@ class Models:
         if caller.replay is not None:
             return rerankings.replay_reranking(self._replay, request, caller, caller.replay)
         endpoint, permit = self._endpoints.of(name), self._reserve(name, (query, *texts), caller)
-        began = monotonic()
-        try:
-            reranked = rerank(query, texts, top_n, timeout_s, endpoint, caller.cancellation)
-        except ModelCallFailed as failure:
-            permit.failed(failure)
-            raise
-        permit.record_usage(reranked.usage)
+        ask = partial(rerank, query, texts, top_n, timeout_s, endpoint, caller.cancellation)
+        reranked = permit.make(ask, caller.node)
         rerankings.record_reranking(self._recordings, request, reranked, caller)
-        return replace(reranked, usage=_made(reranked.usage, caller, name, began))
+        return reranked
 
     def record_embeddings(
         self, model: str, vectors: Mapping[str, Sequence[float]], caller: Caller, usage: Usage
@@ -201,24 +189,14 @@ class Models:
         if (tokens := permit.grant.reply_tokens) is not None:
             request = replace(request, max_tokens=tokens)
             caller.on_limited(tokens, permit.grant.limited_by)
-        began = monotonic()
-        try:
-            reply = complete(
-                request,
-                timeout_s,
-                endpoint,
-                caller.listener,
-                caller.cancellation,
-                self._reply_limit_bytes,
-                self._stall_s,
-            )
-        except ModelCallFailed as failure:
-            permit.failed(failure)
-            raise
-        permit.record_usage(reply.usage)
-        return replace(reply, usage=_made(reply.usage, caller, model, began))
-
-
-def _made(usage: Usage, caller: Caller, model: str, began: float) -> Usage:
-    """Return the usage of a call with what sums are made by: its node and model, and its time."""
-    return replace(usage, call=ModelCall(caller.node, model, round((monotonic() - began) * 1000)))
+        ask = partial(
+            complete,
+            request,
+            timeout_s,
+            endpoint,
+            caller.listener,
+            caller.cancellation,
+            self._reply_limit_bytes,
+            self._stall_s,
+        )
+        return permit.make(ask, caller.node)

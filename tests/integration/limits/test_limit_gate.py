@@ -14,7 +14,7 @@ from sleipnir.scheduler.errors import BudgetUsedUp
 from sleipnir.scheduler.runs.events import ReplyLimited
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.llm.caller import Caller
-from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest
+from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest, Reply
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, fails, says
 
@@ -46,6 +46,10 @@ def refusing(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
         yield server
 
 
+def reply() -> Reply:
+    return Reply({"role": "assistant", "content": "fine"}, Usage(10, 5, 0.0))
+
+
 def commands_of(engine: Engine) -> LimitCommands:
     return LimitCommands(engine.store)
 
@@ -64,7 +68,7 @@ def test_without_configuration_a_call_sends_redis_nothing(engine: Engine) -> Non
     caller = Caller("00" * 8, "00" * 8, None, "ask", "00" * 8 + ":1/ask:1:1")
     engine.redis.config_resetstat()
 
-    engine.gate.reserve(request, caller).record_usage(Usage(10, 5, 0.0))
+    engine.gate.reserve(request, caller).make(reply, "ask")
 
     stats = cast(dict[str, Any], engine.redis.info("commandstats"))
     assert stats.keys() - {"cmdstat_config|resetstat", "cmdstat_info"} == set()
@@ -74,10 +78,10 @@ def test_a_limited_call_is_two_round_trips(engine: Engine) -> None:
     engine.configure(models={"providers": {"openai": {"requests_per_minute": 60}}})
     request = ModelRequest(MODEL, [{"role": "user", "content": "x"}])
     caller = Caller("00" * 8, "00" * 8, None, "ask", "00" * 8 + ":1/ask:1:1")
-    engine.gate.reserve(request, caller).record_usage(Usage(10, 5, 0.0))
+    engine.gate.reserve(request, caller).make(reply, "ask")
     engine.redis.config_resetstat()
 
-    engine.gate.reserve(request, caller).record_usage(Usage(10, 5, 0.0))
+    engine.gate.reserve(request, caller).make(reply, "ask")
 
     stats = cast(dict[str, dict[str, int]], engine.redis.info("commandstats"))
     assert stats["cmdstat_evalsha"]["calls"] == 2

@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import field, replace
 from time import monotonic
+from typing import TypeVar
 from weakref import WeakSet
 
 from sleipnir.records import dataclass
@@ -31,12 +32,20 @@ from sleipnir.scheduler.limits.records import (
 )
 from sleipnir.scheduler.limits.rules import Budget, Rules, names_of
 from sleipnir.scheduler.process.periodic import repeat
-from sleipnir.scheduler.runs.model import NO_USAGE, Usage
+from sleipnir.scheduler.runs.model import NO_USAGE, ModelCall, Usage
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.rate_limiter import LEASE_S, RateLimiter
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.llm.caller import Caller, MustWait
-from sleipnir.worker.llm.client import BudgetRefused, ModelCallFailed, ModelRequest, NotCalled
+from sleipnir.worker.llm.client import (
+    BudgetRefused,
+    Embedded,
+    ModelCallFailed,
+    ModelRequest,
+    NotCalled,
+    Reply,
+    Reranked,
+)
 from sleipnir.worker.llm.limits.estimate import ReplyLengths, prompt_tokens
 from sleipnir.worker.llm.provider.pricing import Pricing
 from sleipnir.worker.llm.provider.provider_failures import provider_failure_of
@@ -45,11 +54,13 @@ logger = logging.getLogger(__name__)
 
 _REFRESH_S = 1.0
 _RENEWALS_PER_LEASE = 3
+# What a model returns, with what that has used.
+Paid = TypeVar("Paid", Reply, Embedded, Reranked)
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Permit:
-    """The right to make one call; it is told what the call used, or how it failed."""
+    """The right to make one call, and the account of it."""
 
     _gate: Gate
     grant: Grant
@@ -57,18 +68,29 @@ class Permit:
     _counted: bool  # whether the limiter needs to know what the call used
     _began_at: float = field(default_factory=monotonic)
 
-    def record_usage(self, usage: Usage) -> None:
-        """Report the usage of a call that succeeded."""
+    def make(self, call: Callable[[], Paid], node: str) -> Paid:
+        """Make the call, once, and account for it: in limits, in budgets, and in its own usage.
+
+        Args:
+            node: for which it is made; sums of a run are by node and model.
+
+        Raises:
+            ModelCallFailed: by the call.
+            MustWait: make the call again later, as its failure may pass within its max wait.
+        """
+        try:
+            paid = call()
+        except ModelCallFailed as failure:
+            self._failed(failure)
+            raise
+        usage = paid.usage
         self._gate.lengths.saw(self._model, usage.completion_tokens)
         if self._counted:
             self._gate.close(self, self._used(usage))
+        ms = round((monotonic() - self._began_at) * 1000)
+        return replace(paid, usage=replace(usage, call=ModelCall(node, self._model, ms)))
 
-    def failed(self, failure: ModelCallFailed) -> None:
-        """Report that the call failed.
-
-        Raises:
-            MustWait: make the call again later, as the failure may pass within its max wait.
-        """
+    def _failed(self, failure: ModelCallFailed) -> None:
         provider, model = names_of(self._model)
         limited = [limit.name for limit in self.grant.reservation.limits]
         passing = provider_failure_of(failure, provider, limited[-1] if limited else model)
