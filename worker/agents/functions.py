@@ -5,35 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.scheduler.runs.conversation.asking import ALIASES
 from sleipnir.worker.agents.builtin.agents import AGENT_ALIASES, agent_tools
 from sleipnir.worker.agents.builtin.messages import message_tools
 from sleipnir.worker.agents.builtin.todo import PAUSE, PAUSE_OF_CHILD, TODO_FUNCTIONS
 from sleipnir.worker.agents.builtin.user import asking_limit_s, user_tools
-from sleipnir.worker.agents.children import SpawnedAgents
-from sleipnir.worker.agents.dispatch import TaskStarter
 from sleipnir.worker.agents.skills import Skills
+from sleipnir.worker.agents.starting import Starter
 from sleipnir.worker.conversation.tool_set import Toolset
+from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import Message
-from sleipnir.worker.visit.context import Visit
 
 
 def functions_of(
-    visit: Visit[TurnNode],
-    model: str,
-    before: Sequence[Message],
-    skills: Skills,
-    children: SpawnedAgents,
-    starter: TaskStarter,
+    calls: ModelCalls, before: Sequence[Message], skills: Skills, starter: Starter
 ) -> Toolset:
     """Return all functions for one turn, in order; none if the model cannot call functions.
 
     Args:
         before: the conversation before this turn.
     """
-    if visit.services.models.lacks_functions(model):
-        warning = f"model '{model}' cannot call functions: no tools are offered (W602)"
+    visit = calls.visit
+    if visit.services.models.lacks_functions(calls.model):
+        warning = f"model '{calls.model}' cannot call functions: no tools are offered (W602)"
         return Toolset(warnings=(warning,))
     config = visit.node.config
     brought = visit.services.tools.resolve_all(visit)
@@ -43,7 +37,7 @@ def functions_of(
         (
             *skills.tools(),
             *((*TODO_FUNCTIONS, pause) if config.auto_continue else ()),
-            *(agent_tools(visit, children, starter) if config.can_spawn_agents else ()),
+            *(agent_tools(calls, starter) if config.can_spawn_agents else ()),
             *message_tools(visit),
             *user_tools(visit, before),
         )

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.graphs.state import encode
-from sleipnir.scheduler.runs.conversation.memory import INSTRUCTIONS, PROMPT, SUMMARY
+from sleipnir.scheduler.runs.conversation.memory import INSTRUCTIONS, PROMPT, SOURCES, SUMMARY
 from sleipnir.scheduler.runs.conversation.rendering import render
 from sleipnir.scheduler.runs.submit import AGENTS_FACT
-from sleipnir.worker.agents.documents import with_documents
+from sleipnir.worker.agents.documents import search_documents
 from sleipnir.worker.agents.texts import sections
 from sleipnir.worker.conversation.tool_set import Toolset
 from sleipnir.worker.conversation.transcript import Transcript
@@ -23,31 +23,37 @@ from sleipnir.worker.visit.context import Visit
 _INSTRUCTIONS = "_instructions"
 
 
-def opening(visit: Visit[TurnNode], toolset: Toolset, transcript: Transcript) -> list[Message]:
-    """Return the beginning of a conversation: the prompt, if any, and the user's message.
+class Opening(NamedTuple):
+    """The beginning of a conversation, and what the run keeps of it besides."""
+
+    messages: list[Message]  # the prompt, if any, and the user's message
+    writes: dict[str, Any]
+    warnings: Sequence[str]
+
+
+def opening(visit: Visit[TurnNode], toolset: Toolset, transcript: Transcript) -> Opening:
+    """Make the beginning of a conversation.
 
     Raises:
         NodeFailed: R602, `_instructions` failed or returned nothing.
         KnowledgeFailed: its knowledge base must be built first, or cannot be searched.
     """
-    config = visit.node.config
-    text = _dynamic(visit, transcript) if config.dynamic_instructions else config.instructions
-    is_child = visit.context.depth > 0
-    spoken = sections(config, is_child=is_child) if toolset.tools else ()
+    config, writes = visit.node.config, dict[str, Any]()
+    text = config.instructions
+    if config.dynamic_instructions:
+        text = _dynamic(visit, transcript)
+        if visit.context.session is not None:
+            writes[INSTRUCTIONS] = text  # the session's next runs do not call it again
+    spoken = sections(config, is_child=visit.context.depth > 0) if toolset.tools else ()
     rendered = render("\n\n".join([text, *spoken]), _values(visit, toolset)).strip()
     if SUMMARY in visit.state:
         rendered = f"{rendered}\n\n{visit.state[SUMMARY]}".strip()
     system = [{"role": "system", "content": rendered}] if rendered else []
-    said = with_documents(visit, transcript, visit.state[PROMPT])
-    return [*system, {"role": "user", "content": said}]
-
-
-def lasting_instructions(visit: Visit[TurnNode], transcript: Transcript) -> dict[str, Any]:
-    """Return what a session keeps of `_instructions`, which its next runs do not call again."""
-    if visit.context.session is None or not visit.node.config.dynamic_instructions:
-        return {}
-    _, text = transcript.result_before_replies(_INSTRUCTIONS)
-    return {} if text is None else {INSTRUCTIONS: text}
+    searched = search_documents(visit, transcript, visit.state[PROMPT])
+    if "sources" in searched:
+        writes[SOURCES] = searched["sources"]
+    asked = {"role": "user", "content": searched["message"]}
+    return Opening([*system, asked], writes, searched.get("warnings", ()))
 
 
 def _values(visit: Visit[TurnNode], toolset: Toolset) -> dict[str, str]:
@@ -81,7 +87,7 @@ def _dynamic(visit: Visit[TurnNode], transcript: Transcript) -> str:
     """Return the result of `_instructions`, called once, however often the turn is begun."""
     if INSTRUCTIONS in visit.state:
         return str(visit.state[INSTRUCTIONS])
-    known, value = transcript.result_before_replies(_INSTRUCTIONS)
+    known, value = transcript.result_of(_INSTRUCTIONS)
     if not known:
         value = text_of_instructions(visit.services.tools.make_instructions(visit))
         transcript.keep_result(_INSTRUCTIONS, value, None)

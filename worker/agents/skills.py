@@ -5,7 +5,7 @@ Loading takes effect in the next turn: messages and functions of the current one
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sleipnir.graphs.mcp.filters import Layer
     from sleipnir.graphs.skills import Skill
     from sleipnir.graphs.tools.function import Function
-    from sleipnir.worker.conversation.function_kinds import PureFunction
+    from sleipnir.worker.conversation.function_kinds import OfferedFunction, PureFunction
     from sleipnir.worker.llm.client import Message
     from sleipnir.worker.visit.context import Visit
 
@@ -53,15 +53,14 @@ class Skills:
             notebook: has the names of the loaded skills.
         """
         self._offered = toolset.tools
-        for name in self._loaded(notebook):
-            more = self._functions_of(name, toolset)
-            toolset = toolset.with_tools(more.tools.values())
+        for skill, functions in self._usable(self._loaded(notebook)):
+            toolset = toolset.with_tools(self._functions_of(skill, functions, toolset))
         return toolset.narrowed(list(self._layers(notebook)))
 
     def told(self, messages: list[Message], notebook: Notebook) -> list[Message]:
         """Return the conversation with the texts of loaded skills added to its prompt."""
-        skills = map(self._usable, self._loaded(notebook))
-        found = [skill.body for skill in skills if skill and skill.body]
+        usable = self._usable(self._loaded(notebook))
+        found = [skill.body for skill, _ in usable if skill.body]
         if not found:
             return messages
         facts = self._facts()
@@ -79,8 +78,8 @@ class Skills:
 
     def answer_completed(self, notebook: Notebook) -> Notebook:
         """Return the notebook without the skills that are loaded for one answer only."""
-        found = ((name, self._usable(name)) for name in self._loaded(notebook))
-        kept = tuple(name for name, skill in found if skill and not skill.auto_unload)
+        found = self._usable(self._loaded(notebook))
+        kept = tuple(skill.name for skill, _ in found if not skill.auto_unload)
         return replace(notebook, skills=kept)
 
     # ---- called by the functions
@@ -95,12 +94,11 @@ class Skills:
                 "mcp_servers": list(skill.servers),
                 "loaded": skill.name in loaded,
             }
-            for skill in map(self._usable, self._names())
-            if skill is not None
+            for skill, _ in self._usable(self._names())
         ]
 
-    def load(self, loaded: tuple[str, ...], name: str) -> tuple[tuple[str, ...], list[str]]:
-        """Load a skill unless it is; return the names of loaded ones, and of its functions.
+    def load(self, loaded: tuple[str, ...], name: str) -> tuple[tuple[str, ...], dict[str, Any]]:
+        """Return the names of loaded skills with this one, and the names of its functions.
 
         Raises:
             UnusableSkill: it must not or cannot be loaded.
@@ -110,22 +108,22 @@ class Skills:
         if name not in loaded:
             self._refuse_clashes(loaded, skill, functions)
             loaded = (*loaded, name)
-        return loaded, [function.name for function in functions]
+        return loaded, {"tools": [function.name for function in functions]}
 
-    def unload(self, loaded: tuple[str, ...], name: str) -> tuple[str, ...]:
-        """Unload a skill if it is loaded; return the names of those that are.
+    def unload(self, loaded: tuple[str, ...], name: str) -> tuple[tuple[str, ...], dict[str, Any]]:
+        """Return the names of loaded skills without this one.
 
         Raises:
             UnusableSkill: there is no such skill.
         """
         self._require(name)
-        return tuple(each for each in loaded if each != name)
+        return tuple(each for each in loaded if each != name), {}
 
     def _layers(self, notebook: Notebook) -> Iterator[Layer]:
         """Yield the filters of loaded skills, for the servers that they bring."""
         config = self._visit.agent.servers
-        for skill in map(self._usable, self._loaded(notebook)):
-            if skill is not None and skill.mcp_tools:
+        for skill, _ in self._usable(self._loaded(notebook)):
+            if skill.mcp_tools:
                 layer = config.layer(f"skill '{skill.name}'", skill.mcp_tools)
                 brought = config.resolve(skill.servers)
                 kept = {name: layer.patterns[name] for name in brought if name in layer.patterns}
@@ -139,47 +137,43 @@ class Skills:
         if name not in self._names():
             raise UnusableSkill("there is no such skill here; skill__list shows those there are")
 
-    def _usable(self, name: str) -> Skill | None:
-        try:
-            return self._visit.agent.skill(name)[0]
-        except UnusableSkill:
-            return None
+    def _usable(self, names: Iterable[str]) -> Iterator[tuple[Skill, tuple[Function, ...]]]:
+        """Yield skills with their functions; an agent that was edited may lack some by now."""
+        for name in names:
+            try:
+                found = self._visit.agent.skill(name)
+            except UnusableSkill:
+                continue
+            yield found
 
-    def _functions_of(self, name: str, toolset: Toolset) -> Toolset:
-        try:
-            skill, functions = self._visit.agent.skill(name)
-        except UnusableSkill:
-            return Toolset()  # the agent was edited, and the skill can no longer be loaded
+    def _functions_of(
+        self, skill: Skill, functions: Sequence[Function], toolset: Toolset
+    ) -> Iterable[OfferedFunction]:
         new = [function for function in functions if function.name not in toolset.tools]
         found = self._visit.services.tools.resolve_more(
             self._visit, new, skill.servers, toolset.tools
         )
         for warning in found.warnings:
-            self._visit.services.run_log.keep("tool", self._visit.mask(f"{name}: {warning}"))
-        return found
+            self._visit.services.run_log.keep("tool", self._visit.mask(f"{skill.name}: {warning}"))
+        return found.tools.values()
 
     def _refuse_clashes(
         self, loaded: tuple[str, ...], skill: Skill, functions: Iterable[Function]
     ) -> None:
         """Refuse two functions of one name, unless they are the same function."""
-        agent = self._visit.agent
-        others = [function for name in loaded for function in self._brought(name)]
+        agent, present = self._visit.agent, list(self._usable(loaded))
+        others = [function for _, brought in present for function in brought]
         known = {function.name: function.file for function in (*agent.toolbox.functions, *others)}
         taken = {*self._offered, *(function.name for function in others)}
         for function in functions:
             if function.name in taken and known.get(function.name) != function.file:
                 raise UnusableSkill(f"its function '{function.name}' is there already")
-        entries = [*agent.graph.mcp_servers]
-        for name in loaded:
-            entries += other.servers if (other := self._usable(name)) else ()
+        entries = [
+            *agent.graph.mcp_servers,
+            *(server for other, _ in present for server in other.servers),
+        ]
         servers = {function_suffix(name): name for name in agent.servers.resolve(entries)}
         for server in agent.servers.resolve(skill.servers):
             if servers.get(function_suffix(server), server) != server:
                 clash = servers[function_suffix(server)]
                 raise UnusableSkill(f"its MCP server '{server}' clashes with '{clash}'")
-
-    def _brought(self, name: str) -> tuple[Function, ...]:
-        try:
-            return self._visit.agent.skill(name)[1]
-        except UnusableSkill:
-            return ()

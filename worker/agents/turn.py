@@ -23,17 +23,15 @@ from sleipnir.scheduler.runs.conversation.notebook import Notebook
 from sleipnir.scheduler.runs.conversation.progress import standstill, with_notices
 from sleipnir.scheduler.runs.events import Continued, Paused
 from sleipnir.worker.agents.builtin.escalations import open_escalations
-from sleipnir.worker.agents.children import SpawnedAgents
+from sleipnir.worker.agents.children import remind
 from sleipnir.worker.agents.compression import NOTHING_COMPRESSED, compress
-from sleipnir.worker.agents.dispatch import TaskStarter, with_dispatched
-from sleipnir.worker.agents.documents import lasting_sources, search_warnings
 from sleipnir.worker.agents.functions import functions_of
-from sleipnir.worker.agents.prompt import lasting_instructions, opening
+from sleipnir.worker.agents.prompt import opening
 from sleipnir.worker.agents.skills import Skills
+from sleipnir.worker.agents.starting import Starter, with_dispatched
 from sleipnir.worker.agents.texts import continuation
-from sleipnir.worker.conversation.cut_replies import is_told
 from sleipnir.worker.conversation.loop import Parked, carry_out
-from sleipnir.worker.conversation.repeated_calls import repeated
+from sleipnir.worker.conversation.refused_calls import is_told, refused_calls
 from sleipnir.worker.conversation.tool_set import NO_TOOLS
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import Message, ModelCallFailed, Reply
@@ -58,13 +56,13 @@ class Turn:
         self._conversation = conversation_of(visit.state)
         self._notebook = Notebook.of(visit.state, visit.run_id)
         self._skills = Skills(visit, choice_of(visit.node.config))
-        self._children = SpawnedAgents(visit, self.calls)
-        self._starter = TaskStarter(visit, self._children, self.calls.transcript)
+        self._starter = Starter(visit, self.calls.transcript)
         self._toolset = NO_TOOLS
         self._added: list[Message] = []
         self._compressed = NOTHING_COMPRESSED
         self._reminder: str | None = None  # says the engine, in the role of the user
-        self._texts: dict[str, str] = {}
+        self._writes: dict[str, Any] = {}  # besides the conversation and the notebook
+        self._warnings: tuple[str, ...] = ()
 
     def open(self) -> None:
         """Find the functions; in the first turn also make the prompt.
@@ -75,12 +73,12 @@ class Turn:
         """
         before = self._conversation.own
         self.calls.told_of_cut = is_told(before)
-        toolset = functions_of(
-            self._visit, self.calls.model, before, self._skills, self._children, self._starter
-        )
+        toolset = functions_of(self.calls, before, self._skills, self._starter)
         self._toolset = self._skills.offered(toolset, self._notebook)
         if not before:
-            self._added = opening(self._visit, self._toolset, self.calls.transcript)
+            opened = opening(self._visit, self._toolset, self.calls.transcript)
+            self._added, self._writes = opened.messages, opened.writes
+            self._warnings = (*self._toolset.warnings, *opened.warnings)
 
     def ask(self) -> Reply:
         """Return the model's reply, as `ModelCalls.ask`."""
@@ -97,7 +95,7 @@ class Turn:
         """
         self._require_another()
         before = self._conversation.own
-        refused = repeated(bounds_at(self._visit.context.depth), before, reply)
+        refused = refused_calls(reply, before, bounds_at(self._visit.context.depth))
         done = carry_out(self.calls, self._toolset, reply, self._notebook, refused)
         started = self._starter.start_refused(done.notebook)
         self._tell_of_pause(started.notebook)
@@ -146,14 +144,14 @@ class Turn:
         self._notebook = self._skills.answer_completed(self._notebook)
         output = text if text.strip() else last_text(own)
         if self._visit.context.depth:
-            self._texts = _texts(self._visit, [*own, reply.message], output)
+            self._writes |= _texts(self._visit, [*own, reply.message], output)
         return output
 
     def _is_reminded_of_children(self) -> bool:
         # One of the children may have ended.
         notebook = self._starter.start_refused(self._notebook).notebook
         escalations = partial(open_escalations, self._visit, notebook)
-        roster, self._reminder = self._children.remind(notebook.roster, escalations)
+        roster, self._reminder = remind(self._visit, notebook.roster, escalations)
         self._notebook = replace(notebook, roster=roster)
         if self._reminder is not None:
             self._require_another()
@@ -185,21 +183,18 @@ class Turn:
 
     def commit(self, output: str | None) -> Wrote | Ended:
         """Return what the turn writes; `output` is the run's, None if another turn follows."""
+        added = turn_key(self._visit.step)
         writes: dict[str, Any] = {
-            turn_key(self._visit.step): self._added,
+            added: self._added,
             **self._notebook.changes(self._visit.state),
             **self._compressed.writes,
-            **self._texts,
+            **self._writes,
         }
-        warnings = self._compressed.warnings
         if self._reminder is not None:
-            message = {"role": "user", "content": self._reminder}
-            writes[turn_key(self._visit.step)] = [*writes[turn_key(self._visit.step)], message]
+            writes[added] = [*writes[added], {"role": "user", "content": self._reminder}]
+        warnings = self._compressed.warnings
         if not self._conversation.own:
-            transcript = self.calls.transcript
-            writes |= lasting_instructions(self._visit, transcript) | lasting_sources(transcript)
-            found = (*self._toolset.warnings, *search_warnings(transcript), *self.calls.warnings)
-            warnings = (*found, *warnings)
+            warnings = (*self._warnings, *self.calls.warnings, *warnings)
         if output is None:
             return Wrote(
                 writes, self._visit.node.targets, usage=self.calls.usage, warnings=warnings

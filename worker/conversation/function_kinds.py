@@ -22,6 +22,7 @@ raises `CallRefused` with its result and changes nothing; no failure ends a run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from sleipnir.graphs.mcp.filters import Layer
@@ -75,8 +76,10 @@ class CallResult:
 
     value: Any
     usage: Usage = NO_USAGE  # of models that were asked for it
-    # Records the result, and changes the store in the same transition; may raise `CallRefused`.
+    # Records the result, and changes the store in the same transition.
     recorder: Recorder | None = None
+    # What the recorder raises if there is nothing to change, and what the model is told then.
+    refusals: Mapping[type[Exception], str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

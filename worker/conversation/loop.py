@@ -12,14 +12,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from time import monotonic
-from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, assert_never
 
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.conversation.loop_check import Bounds
 from sleipnir.scheduler.runs.conversation.notebook import Notebook
 from sleipnir.scheduler.runs.events import ToolCalled
-from sleipnir.worker.conversation import cut_replies
 from sleipnir.worker.conversation.arguments import parse_arguments
 from sleipnir.worker.conversation.consents import Consents, key_of
 from sleipnir.worker.conversation.function_kinds import (
@@ -34,8 +32,9 @@ from sleipnir.worker.conversation.function_kinds import (
     WaitingFunction,
     call_error,
     is_refusal,
+    refusal,
 )
-from sleipnir.worker.conversation.repeated_calls import repeated
+from sleipnir.worker.conversation.refused_calls import message_of, refused_calls
 from sleipnir.worker.conversation.tool_set import Toolset
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import Message, Reply, ToolCall
@@ -48,7 +47,6 @@ _SHOWN_CHARACTERS = 200
 _MASKED_CHARACTERS = 2_000
 _NARRATED_CHARACTERS = 2_000  # in the failure of a call
 _JOBS = "job__"  # functions of other engines
-_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Parked(Exception):
@@ -84,7 +82,7 @@ class CarriedOut(NamedTuple):
     @property
     def messages(self) -> list[Message]:
         """The reply's message, followed by the result of each call."""
-        return [cut_replies.message_of(self.reply), *map(_tool_message, self.results)]
+        return [message_of(self.reply), *map(_tool_message, self.results)]
 
 
 def converse(
@@ -114,7 +112,7 @@ def converse(
         if not reply.calls:
             return texts
         if turn < max_iterations:
-            refused = repeated(bounds, messages, reply) if bounds is not None else _NONE
+            refused = refused_calls(reply, messages, bounds)
             done = carry_out(calls, offered, reply, notebook, refused)
             messages, notebook = messages + done.messages, done.notebook
     raise IterationsExhausted(f"hit max_iterations ({max_iterations}) while still calling tools")
@@ -125,9 +123,9 @@ def carry_out(
     toolset: Toolset,
     reply: Reply,
     notebook: Notebook,
-    refused: Mapping[str, Any] = _NONE,
+    refused: Mapping[str, Any],
 ) -> CarriedOut:
-    """Carry out the calls of a reply, at least one; those of a reply that was cut off are not.
+    """Carry out the calls of a reply, of which there is at least one.
 
     Args:
         notebook: what the run remembers.
@@ -136,7 +134,6 @@ def carry_out(
     Raises:
         ConversationTooLarge, Parked: as `converse`.
     """
-    refused = {**refused, **cut_replies.refusals(reply)}
     doing = _CallsOfReply(calls, toolset, reply, notebook, refused)
     results = doing.results()
     return CarriedOut(reply, results, doing.notebook)
@@ -318,7 +315,12 @@ class _CallsOfReply:
         if self._is_pure:
             self._visit.services.narration.note(event)
         else:
-            self._transcript.keep_result(call.call_id, value, event, result.usage, result.recorder)
+            try:
+                self._transcript.keep_result(
+                    call.call_id, value, event, result.usage, result.recorder
+                )
+            except tuple(result.refusals) as error:
+                raise refusal(result.refusals[type(error)]) from None
         self._values[call.call_id] = value
         text = f"{call.name} {call.arguments}\n{_content(value)}"
         self._visit.services.run_log.keep("tool", mask(text))

@@ -134,13 +134,11 @@ class Transcript:
             raise ConversationTooLarge(self._limit_bytes)
 
     def result_of(self, call_id: str) -> tuple[bool, Any]:
-        """Return whether a call of the last reply has a recorded result, and the result."""
-        key = (self._turn, call_id)
-        return key in self._results, self._results.get(key)
+        """Return whether a call of the last reply has a recorded result, and the result.
 
-    def result_before_replies(self, call_id: str) -> tuple[bool, Any]:
-        """Return the same for something that comes before the first reply."""
-        key = (0, call_id)
+        Before the first reply, this is for what comes before it.
+        """
+        key = (self._turn, call_id)
         return key in self._results, self._results.get(key)
 
     def keep_result(
@@ -156,9 +154,6 @@ class Transcript:
         Args:
             usage: of models that were asked for the result.
             recorder: adds the entry, in a transition that does more than that.
-
-        Raises:
-            CallRefused: by the recorder; nothing is recorded.
         """
         entry = {"turn": self._turn, "call": call_id, "result": value}
         if usage:

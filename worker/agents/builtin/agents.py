@@ -8,14 +8,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.scheduler.runs.conversation.escalation import Escalation, pending
 from sleipnir.scheduler.runs.conversation.notebook import Notebook
+from sleipnir.scheduler.runs.conversation.roster import Member
 from sleipnir.scheduler.runs.conversation.tasks import TaskRefused
 from sleipnir.worker.agents.builtin.escalations import escalation_tool, open_escalations
 from sleipnir.worker.agents.builtin.tasks import task_tools
-from sleipnir.worker.agents.children import SpawnedAgents
-from sleipnir.worker.agents.dispatch import TaskStarter
+from sleipnir.worker.agents.children import alive_of, result_of
+from sleipnir.worker.agents.starting import Starter
 from sleipnir.worker.conversation.declaring import Declared, Param
 from sleipnir.worker.conversation.function_kinds import (
     CallResult,
@@ -23,8 +23,9 @@ from sleipnir.worker.conversation.function_kinds import (
     FunctionCall,
     TransitionFunction,
     WaitingFunction,
+    refusal,
 )
-from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.visit.outcome import ChildEnd
 
 _ASKED = "It is not done yet: first reply to pending_escalations, then collect it again."
@@ -52,32 +53,33 @@ AGENT_ALIASES = {"agent__list_running": _LIST.name}
 _CANCEL = Declared("agent__cancel", "Cancel an agent, and all agents of its own.", _ID)
 
 
-def agent_tools(
-    visit: Visit[TurnNode], children: SpawnedAgents, starter: TaskStarter
-) -> Iterator[EngineFunction]:
+def agent_tools(calls: ModelCalls, starter: Starter) -> Iterator[EngineFunction]:
     """Yield the functions for one turn."""
-    acts = _Acts(visit, children)
+    acts = _Acts(calls, starter)
     yield TransitionFunction(_SPAWN, acts.spawn, acts.spawned)
     yield TransitionFunction(_CHECK, acts.check, _taken)
     yield WaitingFunction(_COLLECT, acts.collect, acts.collected, _taken)
     yield TransitionFunction(_LIST, acts.show)
     yield TransitionFunction(_CANCEL, acts.cancel, _taken)
     yield from task_tools(starter)
-    yield escalation_tool(visit)
+    yield escalation_tool(calls.visit.services.team)
 
 
 class _Acts:
     """What the functions do."""
 
-    def __init__(self, visit: Visit[TurnNode], children: SpawnedAgents) -> None:
-        self._visit = visit
-        self._children = children
+    def __init__(self, calls: ModelCalls, starter: Starter) -> None:
+        self._calls = calls
+        self._visit = calls.visit
+        self._children = calls.visit.services.children
+        self._starter = starter
+        self._awaited: set[str] = set()  # children, by calls of this turn
         # Read once per try: questions asked later wake the visit.
         self._open: Sequence[Escalation] | None = None
 
     def spawn(self, notebook: Notebook, call: FunctionCall) -> CallResult:
-        given = call.arguments
-        result = self._children.spawn(notebook.roster, given["agent"], given["prompt"], call.key)
+        agent, prompt = call.arguments["agent"], call.arguments["prompt"]
+        result = self._starter.spawn(notebook.roster, agent, prompt, call.key)
         try:
             _claimed(notebook, call, result)
         except TaskRefused as refused:
@@ -86,39 +88,71 @@ class _Acts:
 
     def spawned(self, notebook: Notebook, call: FunctionCall, value: Mapping[str, Any]) -> Notebook:
         agent, prompt = call.arguments["agent"], call.arguments["prompt"]
-        roster = self._children.joined(notebook.roster, agent, prompt, call.key, value["id"])
+        roster = self._starter.joined(notebook.roster, agent, prompt, call.key, value["id"])
         with suppress(TaskRefused):
             notebook = _claimed(notebook, call, value)
         return replace(notebook, roster=roster)
 
     def check(self, notebook: Notebook, call: FunctionCall) -> CallResult:
-        result = self._children.check(notebook.roster, call.arguments["id"], call.key)
-        if result.value["status"] != "pending":
-            return result
+        member = self._not_awaited(notebook, call)
+        end = self._children.result(member.run_id)
+        if end is not None:
+            return result_of(self._calls, member.id, member.agent, end, call.key)
         asked = pending(self._escalations(notebook))
-        told = {"message": _ASKED, **asked} if asked else {}
-        return CallResult({**result.value, **told})
+        message = _ASKED if asked else "It is not done yet. Collect it to wait for it."
+        return CallResult({"status": "pending", "id": member.id, "message": message, **asked})
 
     def collect(self, notebook: Notebook, call: FunctionCall) -> CallResult | ChildEnd:
         if self._escalations(notebook):
             # The model must learn of these first, and cannot while it waits.
             return self.check(notebook, call)
-        return self._children.await_end(notebook.roster, call.arguments["id"])
+        member = self._not_awaited(notebook, call)
+        self._awaited.add(member.id)
+        return ChildEnd(member.run_id)
 
     def collected(self, notebook: Notebook, call: FunctionCall, arrived: str) -> CallResult:
         name, end = call.arguments["id"], json.loads(arrived)
-        return self._children.collect(notebook.roster, name, end, call.key)
+        member = notebook.roster.find(name)  # None if another call of this turn has cancelled it
+        agent = "" if member is None else member.agent
+        return result_of(self._calls, name, agent, end, call.key)
+
+    def show(self, notebook: Notebook, _: FunctionCall) -> CallResult:
+        alive = {member.id for member in alive_of(self._visit, notebook.roster)}
+        agents = [
+            {
+                "id": each.id,
+                "agent": each.agent,
+                "status": "running" if each.id in alive else "finished",
+            }
+            for each in notebook.roster.members
+        ]
+        most = self._visit.node.config.max_concurrent_agents
+        return CallResult({"active_count": len(alive), "max_concurrent": most, "agents": agents})
+
+    def cancel(self, notebook: Notebook, call: FunctionCall) -> CallResult:
+        member = _member(notebook, call)
+        self._children.cancel(member.run_id)
+        message = f"{member.id} is cancelled, with all agents of its own."
+        return CallResult({"status": "ok", "message": message})
+
+    def _not_awaited(self, notebook: Notebook, call: FunctionCall) -> Member:
+        member = _member(notebook, call)
+        if member.id in self._awaited:
+            raise refusal(f"'{member.id}' is collected by another call already")
+        return member
 
     def _escalations(self, notebook: Notebook) -> Sequence[Escalation]:
         if self._open is None:
             self._open = open_escalations(self._visit, notebook)
         return self._open
 
-    def show(self, notebook: Notebook, _: FunctionCall) -> CallResult:
-        return CallResult(self._children.listed(notebook.roster))
 
-    def cancel(self, notebook: Notebook, call: FunctionCall) -> CallResult:
-        return CallResult(self._children.cancel(notebook.roster, call.arguments["id"]))
+def _member(notebook: Notebook, call: FunctionCall) -> Member:
+    name = call.arguments["id"]
+    member = notebook.roster.find(name)
+    if member is None:
+        raise refusal(f"you have no agent '{name}': unknown, collected or cancelled")
+    return member
 
 
 def _claimed(notebook: Notebook, call: FunctionCall, spawned: Mapping[str, Any]) -> Notebook:

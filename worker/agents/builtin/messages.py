@@ -12,19 +12,15 @@ from sleipnir.scheduler.errors import InboxFull, NotOpen, NotReachable
 from sleipnir.scheduler.runs.conversation.messages import (
     LARGEST_BYTES,
     MOST_UNREAD,
-    Letter,
     addressed,
     delivered,
     unreachable,
 )
 from sleipnir.scheduler.runs.conversation.notebook import Notebook
-from sleipnir.scheduler.runs.events import Event
-from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.conversation.declaring import Declared, Param
 from sleipnir.worker.conversation.function_kinds import (
     CallResult,
     FunctionCall,
-    Recorder,
     TransitionFunction,
     refusal,
 )
@@ -57,30 +53,18 @@ class _Acts:
     visit: Visit[TurnNode]
 
     def send(self, _: Notebook, call: FunctionCall) -> CallResult:
-        name, text = call.arguments["id"], call.arguments["message"]
-        own_name = self.visit.context.handle or self.visit.run_id
-        letter = addressed(name, text, own_name, self.visit.services.team.teammates())
+        team, name = self.visit.services.team, call.arguments["id"]
+        teammates, own_name = team.teammates(), self.visit.context.handle or self.visit.run_id
+        letter = addressed(name, call.arguments["message"], own_name, teammates)
         if letter.size_bytes > LARGEST_BYTES:
             raise refusal(f"the message is larger than {LARGEST_BYTES // 1024} KiB")
         sent = {"status": "ok", "message": f"The message is in the inbox of {name}."}
-        return CallResult(sent, recorder=self._sending(letter, name))
-
-    def _sending(self, letter: Letter, name: str) -> Recorder:
-        team = self.visit.services.team
-        send = team.sending(letter)
-
-        def record(position: int, entry: Any, event: Event | None, usage: Usage) -> None:
-            try:
-                send(position, entry, event, usage)
-            except NotReachable:
-                raise refusal(unreachable(name, team.teammates())) from None
-            except NotOpen:
-                raise refusal(f"{name} has ended and reads no messages any more") from None
-            except InboxFull:
-                reason = f"{name} has {MOST_UNREAD} messages to read already; try again later"
-                raise refusal(reason) from None
-
-        return record
+        refusals: dict[type[Exception], str] = {
+            NotReachable: unreachable(name, teammates),
+            NotOpen: f"{name} has ended and reads no messages any more",
+            InboxFull: f"{name} has {MOST_UNREAD} messages to read already; try again later",
+        }
+        return CallResult(sent, recorder=team.sending(letter), refusals=refusals)
 
     def check(self, notebook: Notebook, _: FunctionCall) -> CallResult:
         return CallResult(delivered(self.visit.services.team.messages(notebook.messages_read)))

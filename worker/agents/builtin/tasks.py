@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 
 from sleipnir.scheduler.runs.conversation.notebook import Notebook
 from sleipnir.scheduler.runs.conversation.tasks import Task, TaskQueue, TaskRefused, canonical
-from sleipnir.worker.agents.children import SpawnedAgents
-from sleipnir.worker.agents.dispatch import TaskStarter, with_dispatched
+from sleipnir.worker.agents.starting import Starter, with_dispatched
 from sleipnir.worker.conversation.declaring import Arguments, Declared, Param
 from sleipnir.worker.conversation.function_kinds import (
     CallResult,
@@ -39,9 +38,9 @@ _Result: TypeAlias = dict[str, Any]
 _Plan: TypeAlias = Callable[[TaskQueue, Arguments], tuple[TaskQueue, _Result]]
 
 
-def task_tools(starter: TaskStarter) -> Iterator[EngineFunction]:
+def task_tools(starter: Starter) -> Iterator[EngineFunction]:
     """Yield the functions for one turn."""
-    create = partial(_create, starter.children)
+    create = partial(_create, starter)
     yield _planning(starter, create, CREATE, "Put a task into the queue.", _NEW_TASK)
     yield PureFunction(Declared("agent__task_list", "List all tasks of the queue.", {}), _list)
     yield _planning(
@@ -61,7 +60,7 @@ def task_tools(starter: TaskStarter) -> Iterator[EngineFunction]:
 
 
 def _planning(
-    starter: TaskStarter, plan: _Plan, name: str, description: str, parameters: dict[str, Param]
+    starter: Starter, plan: _Plan, name: str, description: str, parameters: dict[str, Param]
 ) -> TransitionFunction:
     """Return a function that changes the queue and starts the agents of tasks that become due."""
 
@@ -84,14 +83,12 @@ def _planning(
     return TransitionFunction(Declared(name, description, parameters), act, learn)
 
 
-def _create(
-    children: SpawnedAgents, tasks: TaskQueue, given: Arguments
-) -> tuple[TaskQueue, _Result]:
+def _create(starter: Starter, tasks: TaskQueue, given: Arguments) -> tuple[TaskQueue, _Result]:
     agent, prompt = given.get("agent"), given.get("prompt")
     if agent is not None and prompt is None:
         raise call_error(f"{CREATE}: 'agent' needs a 'prompt'")
     if agent is not None:
-        children.require_permitted(agent)
+        starter.require_permitted(agent)
     number = len(tasks.tasks) + 1
     task = Task(number, given["subject"], given.get("description"), agent=agent, prompt=prompt)
     blocked_by = [str(each) for each in given.get("blocked_by") or ()]
