@@ -176,7 +176,7 @@ _OTHER_NAMES: Mapping[str, str] = {
     "tail": "logs",
 }
 # What options of Loki and Coyote, which has no verbs, are here.
-_OTHER_OPTIONS: Mapping[str, str] = {
+OTHER_OPTIONS: Mapping[str, str] = {
     **dict.fromkeys(("-a", "--agent"), "sleipnir run NAME"),
     **dict.fromkeys(("-s", "--session"), "sleipnir run --session NAME AGENT"),
     **dict.fromkeys(("-f", "--file"), "sleipnir run -f PATH AGENT"),
@@ -207,7 +207,7 @@ class _Verbs(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         option = args[0].partition("=")[0] if args else ""
-        if not ctx.resilient_parsing and (ours := _OTHER_OPTIONS.get(option)):
+        if not ctx.resilient_parsing and (ours := OTHER_OPTIONS.get(option)):
             raise click.UsageError(f"no option '{option}'; here it is `{ours}`", ctx)
         return super().parse_args(ctx, args)
 

@@ -68,7 +68,7 @@ COMMANDS: Mapping[str, _Command] = {
     ".exit": _Command(".exit", "Leave, as Ctrl-D does.", lambda chat, _: chat.leave()),
 }
 # What commands of other tools are here.
-_INSTEAD: Mapping[str, str] = {
+INSTEAD: Mapping[str, str] = {
     ".agent": "sleipnir chat NAME",
     ".fork": "sleipnir fork",
     ".rebuild": "sleipnir kb build",
@@ -96,7 +96,7 @@ def obey(chat: Actions, message: str) -> None:
     name = f".{word[1:]}"
     command = COMMANDS.get(name)
     if command is None:
-        here = f"here it is {_INSTEAD[name]}; " if name in _INSTEAD else ""
+        here = f"here it is {INSTEAD[name]}; " if name in INSTEAD else ""
         sent = "; begin with a blank to send it" if word.startswith("/") else ""
         raise UnknownCommand(f"no command '{word}'; {here}.help lists the commands{sent}")
     command.act(chat, rest.strip())

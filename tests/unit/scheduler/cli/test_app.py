@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 import pytest
 
-from sleipnir.scheduler.cli.app import cli
+from sleipnir.scheduler.cli.app import OTHER_OPTIONS, cli
+from sleipnir.scheduler.cli.chat.commands import COMMANDS, INSTEAD
+from tests.support.pages import TEXTS
 
 
 @pytest.mark.parametrize(
@@ -38,3 +42,17 @@ def test_options_of_ours_stay_what_they_are() -> None:
     with pytest.raises(click.NoSuchOption):
         cli.main(["--lists"], prog_name="sleipnir", standalone_mode=False)
     assert cli.main(["--version"], prog_name="sleipnir", standalone_mode=False) == 0
+
+
+def test_the_manual_answers_as_the_command_does() -> None:
+    lines = (line.strip("| ").split(" | ") for line in TEXTS["from-loki.md"].splitlines())
+    answers = {
+        text.removeprefix("coyote ").split()[0]: line[1]
+        for line in lines
+        if len(line) == 2
+        for text in re.findall(r"`([^`]+)`", line[0])
+    }
+
+    for typed, ours in (OTHER_OPTIONS | INSTEAD).items():
+        assert " ".join(ours.split()[:2]).removesuffix(" in") in answers[typed], typed
+    assert COMMANDS.keys() - {".session", ".info"} <= answers.keys()
