@@ -44,9 +44,7 @@ class ToolResolver:
 
     def resolve(self, visit: Visit[LlmNode]) -> Toolset:
         """Return exactly the functions that a node lists, in its order."""
-        node, agent = visit.node, visit.agent
-        layer = agent.servers.layer(f"node '{node.id}'", node.mcp_tools) if node.mcp_tools else None
-        return self._resolved(agent.toolbox.select(node.tools or ()), visit, layer=layer)
+        return self._resolved(visit.agent.toolbox.select(visit.node.tools or ()), visit)
 
     def resolve_all(self, visit: Visit[Any]) -> Toolset:
         """Return all functions of the visit's agent: global tools, its own, its servers'."""
@@ -81,12 +79,11 @@ class ToolResolver:
         visit: Visit[Any],
         entries: Sequence[str] | None = None,
         taken: Iterable[str] = (),
-        layer: Layer | None = None,
     ) -> Toolset:
         tools = [self._of_file(function, visit) for function in selection.functions]
         if entries is None:
             entries = visit.agent.graph.mcp_servers
-        found, warnings = self._of_servers(selection, visit, entries, taken, layer)
+        found, warnings = self._of_servers(selection, visit, entries, taken)
         around = self.recording.around
         return Toolset({tool.name: around(tool, visit) for tool in (*tools, *found)}, warnings)
 
@@ -99,7 +96,6 @@ class ToolResolver:
         visit: Visit[Any],
         entries: Sequence[str],
         taken: Iterable[str],
-        layer: Layer | None,
     ) -> tuple[Sequence[ProgramFunction], tuple[str, ...]]:
         if not (selection.servers or selection.others):
             return (), ()
@@ -111,7 +107,7 @@ class ToolResolver:
             workdir=visit.workdir(),
             timeout_s=self.settings.mcp_timeout,
             cancellation=visit.cancelled,
-            layers=visit.agent.filters if layer is None else (*visit.agent.filters, layer),
+            layers=_filters(visit),
         )
         taken = [*taken, *(function.name for function in selection.functions)]
         made = servers.resolve(selection.servers, selection.others, taken)
@@ -159,6 +155,14 @@ class ToolResolver:
             narrate=lambda line: narrate(ToolPrinted(visit.node_id, tool, line)),
             log=visit.services.run_log.keep,
         ).under(self.settings)
+
+
+def _filters(visit: Visit[Any]) -> Sequence[Layer]:
+    """Return the filters of the visit's agent, and that of its node."""
+    agent, node = visit.agent, visit.node
+    if not isinstance(node, LlmNode) or not node.mcp_tools:
+        return agent.filters
+    return (*agent.filters, agent.servers.layer(f"node '{node.id}'", node.mcp_tools))
 
 
 def _call_server(function: McpFunction, secrets: Sequence[str], call: FunctionCall) -> Completed:

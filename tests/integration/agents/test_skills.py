@@ -196,6 +196,24 @@ def test_a_loaded_skill_narrows_the_servers_that_it_brings(
     assert "tool_call_error" in gone
 
 
+def test_a_node_narrows_the_servers_of_skills(skilled: Engine, server: ModelServer) -> None:
+    graph = GRAPH.replace("start: ask", "mcp_servers: [tested]\nstart: ask").replace(
+        "enabled_skills: [poetry]", "enabled_skills: [careful]\n    mcp_tools: {tested: [add]}"
+    )
+    where = ("mcp_invoke_tested", {"tool": "where", "arguments": {}})
+    server.script.add(calls(load("careful")), calls(where), says("Done."), says("Plain."))
+
+    skilled.finish(graph.replace("[poetry, sums]", "[careful]"))
+
+    (told,) = (
+        json.loads(each["content"])["tool_call_error"]
+        for each in server.requests[2].messages
+        if each["role"] == "tool" and "tool_call_error" in str(each["content"])
+    )
+    stopped = "'mcp_tools' of node 'ask' does not let tool 'where' pass"
+    assert told == f"invocation failed: {stopped}"
+
+
 def test_a_skill_says_what_machine_it_is_and_nothing_else(
     skilled: Engine, server: ModelServer, tmp_path: Path
 ) -> None:
@@ -264,7 +282,7 @@ def test_functions_and_sections_of_a_prompt_have_an_order(
     assert before == [
         *("shout", "own", "mcp_search_tested", "mcp_describe_tested", "mcp_invoke_tested"),
         *("skill__list", "skill__load", "skill__unload"),
-        *(f"todo__{name}" for name in ("init", "add", "done", "list", "clear")),
+        *(f"todo__{name}" for name in ("init", "add", "done", "list", "clear", "pause")),
         *(f"agent__{name}" for name in supervising),
         *("agent__send_message", "agent__check_inbox"),
         *(f"user__{name}" for name in ("ask", "confirm", "input", "checkbox")),
