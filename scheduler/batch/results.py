@@ -30,7 +30,12 @@ _BEGINNING = b'{"id":'
 def result_document(finished: FinishedLine) -> dict[str, Any]:
     """Return the result of a finished run; a line without an id gets one from its content."""
     item, run, failures, more = finished
-    return {"id": item.item, "line": item.number, **ended_document(run, failures), **more}
+    return {
+        "id": item.item,
+        "line": item.number,
+        **ended_document(run, failures, run.ended_at or 0),
+        **more,
+    }
 
 
 def result_line(finished: FinishedLine) -> str:

@@ -17,21 +17,22 @@ from sleipnir.scheduler.cli.terminal import is_terminal
 from sleipnir.scheduler.errors import RunNotFound, Terminated
 from sleipnir.scheduler.runs.history import node_times
 from sleipnir.scheduler.runs.model import Failure, Question, Run, Status
-from sleipnir.scheduler.views.documents import Document, run_document
+from sleipnir.scheduler.views.documents import question_document, run_document
 from sleipnir.scheduler.views.text.formatting import headline, place_of_failure
 from sleipnir.scheduler.views.text.terminal_output import printable
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.cli.options import Options
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.views.types.run import RunResultDocument, WaitingRunDocument
 
 
 # How many tolerated failures to print; `show` has more.
 _TOLD_FAILURES = 5
 
 
-def document_of(client: Client, run: Run, questions: Sequence[Question]) -> Document:
-    """Return the document of `run --json`."""
+def document_of(client: Client, run: Run) -> RunResultDocument:
+    """Return the document of a run as it is now."""
     records = client.queries
     return run_document(
         run,
@@ -39,8 +40,14 @@ def document_of(client: Client, run: Run, questions: Sequence[Question]) -> Docu
         steps=records.steps(run.run_id),
         now_ms=records.now_ms(),
         failures=records.failures(run),
-        questions=questions,
     )
+
+
+def _attached_document(
+    client: Client, run: Run, questions: Sequence[Question]
+) -> RunResultDocument | WaitingRunDocument:
+    document = document_of(client, run)
+    return {**document, "question": question_document(questions[0])} if questions else document
 
 
 def print_result(
@@ -50,7 +57,7 @@ def print_result(
     if options.verbosity:
         _print_times(client, run)
     if options.json:
-        print_json(document_of(client, run, questions))
+        print_json(_attached_document(client, run, questions))
     elif run.output is not None:
         click.echo(run.output, nl=not run.output.endswith("\n"))
     misses = client.recordings.misses(run.run_id) if run.context.replay is not None else ()

@@ -330,7 +330,7 @@ def submit_only(options: Options, submission: Submission) -> ExitCode:
         submission.submit(client, prepared, run_id, recording, attached=False)
         say_origin(options, prepared)
         if options.json:
-            run_result.print_json(run_result.document_of(client, client.queries.run(run_id), ()))
+            run_result.print_json(run_result.document_of(client, client.queries.run(run_id)))
         else:
             click.echo(run_id)
         hint_missing_process(client, options, run_id)

@@ -10,10 +10,13 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.documents import NodeFailureDocument
 
 # Per kind: a map of 10,000 items may have that many failures.
 KEPT_FAILURES = 100
@@ -38,7 +41,7 @@ class NodeFailure:
     message: str
     handled: bool = False  # the node's `fallback` took over
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> NodeFailureDocument:
         """Return the failure as `--json` shows it."""
         return {
             "node": self.node,

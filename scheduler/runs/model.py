@@ -15,6 +15,11 @@ from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures
 from sleipnir.scheduler.runs.ids import VisitId
 
 if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.documents import (
+        FailureDocument,
+        GuardedCallDocument,
+        UsageDocument,
+    )
     from sleipnir.scheduler.runs.spending import Spent
 
 
@@ -103,7 +108,7 @@ class Usage:
     def __bool__(self) -> bool:
         return self.call is not None or self != NO_USAGE
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> UsageDocument:
         return {
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
@@ -156,7 +161,7 @@ class Failure:
     message: str
     node: str | None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> FailureDocument:
         message = self.message
         if len(message) > MESSAGE_LIMIT:
             message = message[:MESSAGE_LIMIT] + "…"
@@ -343,7 +348,7 @@ class GuardedCall:
     function: str
     arguments: Mapping[str, Any]  # secrets masked
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> GuardedCallDocument:
         return {"function": self.function, "arguments": dict(self.arguments)}
 
     def to_text(self, most: int | None = None) -> str:

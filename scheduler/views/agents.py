@@ -19,13 +19,14 @@ from sleipnir.scheduler.runs.spending import NOTHING_SPENT, Spent, sum_of
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.daily_spending import DAY_MS
 from sleipnir.scheduler.store.queries.filters import RunFilter
-from sleipnir.scheduler.views.documents import Document, elapsed_s
+from sleipnir.scheduler.views.documents import elapsed_s
 
 if TYPE_CHECKING:
     from sleipnir.graphs.document.loader import Agent
     from sleipnir.graphs.normal_agent import NormalAgent
     from sleipnir.graphs.schema import Graph
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.views.types import agents as types
 
 # The newest runs of an agent that typical figures are computed from.
 MOST_RUNS = 1_000
@@ -36,7 +37,7 @@ Period = Literal["today", "7d", "30d"]
 # Days of each, in UTC; the last one is today.
 PERIODS: Final[Mapping[Period, int]] = {"today": 1, "7d": 7, "30d": 30}
 Order = Literal["name", "spent", "runs", "failed"]
-_ORDERS: Final[Mapping[Order, Callable[[Document], Any]]] = {
+_ORDERS: Final[Mapping[Order, Callable[[types.UsedAgentDocument], Any]]] = {
     "name": lambda agent: agent["name"],
     "spent": lambda agent: (-agent["spent"]["cost_usd"], -agent["spent"]["total_tokens"]),
     "runs": lambda agent: -agent["runs"],
@@ -53,7 +54,7 @@ def readable_agent(directory: Path) -> Agent | None:
         return None
 
 
-def agent_row(name: str, directory: Path, agent: Agent | None) -> Document:
+def agent_row(name: str, directory: Path, agent: Agent | None) -> types.AgentRowDocument:
     """Return a short document of an agent; `agent` is None if it cannot be read."""
     if agent is None:
         kind, description = "invalid", f"see: sleipnir validate {name}"
@@ -67,13 +68,21 @@ def kind_of(agent: Agent) -> str:
     return "graph" if agent.is_graph else "normal"
 
 
-def definition_document(agent: Agent | None) -> Document:
+def definition_document(agent: Agent | None) -> types.DefinitionDocument:
     """Return the definition of an agent for its users; `agent` is None if it cannot be read."""
     defined = None if agent is None else agent.graph or agent.normal
     if agent is None or defined is None:
-        lists = ("variables", "nodes", "tools", "skills", "conversation_starters")
-        return {"description": "", **{name: [] for name in lists}}
+        return {
+            "kind": "invalid",
+            "description": "",
+            "variables": [],
+            "nodes": [],
+            "tools": [],
+            "skills": [],
+            "conversation_starters": [],
+        }
     return {
+        "kind": kind_of(agent),
         "description": defined.description,
         "variables": _variable_documents(defined),
         "nodes": _nodes(agent.graph) if agent.graph else [],
@@ -83,7 +92,7 @@ def definition_document(agent: Agent | None) -> Document:
     }
 
 
-def _variable_documents(defined: Graph | NormalAgent) -> list[Document]:
+def _variable_documents(defined: Graph | NormalAgent) -> list[types.AgentVariableDocument]:
     defaults = defaults_of(defined)
     return [
         {
@@ -97,14 +106,14 @@ def _variable_documents(defined: Graph | NormalAgent) -> list[Document]:
     ]
 
 
-def _nodes(graph: Graph) -> list[Document]:
+def _nodes(graph: Graph) -> list[types.AgentNodeDocument]:
     return [
         {"id": key, "type": node.type, "description": node.description or ""}
         for key, node in graph.nodes.items()
     ]
 
 
-def _skills(agent: Agent) -> Iterator[Document]:
+def _skills(agent: Agent) -> Iterator[types.AgentSkillDocument]:
     """Yield the skills that its models may load, as far as they are found."""
     graph = agent.runnable
     choices = list(skill_files.choices_in(graph)) if graph is not None else []
@@ -130,13 +139,12 @@ def models_of(graph: Graph, default: str | None) -> list[str]:
 # ---- use
 
 
-def agents_document(client: Client, *, period: Period = "7d", sort: Order = "name") -> Document:
+def agents_document(
+    client: Client, *, period: Period = "7d", sort: Order = "name"
+) -> types.AgentListDocument:
     """Return all agents that are available here, have stored runs or have spent, with their use.
 
-    `runs` counts ended runs, `failed` those that failed or timed out; `took_s` bounds the duration
-    of half and of 95 % of them (null: more than a day), `cost_usd` is their average cost. `spent`
-    is of all model calls in the period, those of open and of removed runs and of their child runs
-    included; `spent` of the document is that of all agents.
+    What they spent includes calls of open and of removed runs, and of their child runs.
     """
     here = client.search.names()
     tally = client.queries.tally()
@@ -147,10 +155,9 @@ def agents_document(client: Client, *, period: Period = "7d", sort: Order = "nam
         name: agent_row(name, directory, readable_agent(directory))
         for name, directory in here.items()
     }
-    unknown = {"kind": None, "description": "", "directory": None}
-    agents = [
+    agents: list[types.UsedAgentDocument] = [
         {
-            **rows.get(name, {"name": name, **unknown}),
+            **(rows.get(name) or _gone(name)),
             **_use_by_tally(tally, name),
             "spent": _spent_document(spent.get(name, NOTHING_SPENT)),
         }
@@ -164,7 +171,11 @@ def agents_document(client: Client, *, period: Period = "7d", sort: Order = "nam
     }
 
 
-def _spent_document(spent: Spent) -> Document:
+def _gone(name: str) -> types.AgentRowDocument:
+    return {"name": name, "kind": None, "description": "", "directory": None}
+
+
+def _spent_document(spent: Spent) -> types.SpentDocument:
     return {
         "calls": spent.calls,
         "total_tokens": spent.prompt_tokens + spent.completion_tokens,
@@ -191,7 +202,7 @@ def _used(tally: Mapping[str, int]) -> set[str]:
     return {field[2] for name in tally if (field := _ended_field(name)) is not None}
 
 
-def _use_by_tally(tally: Mapping[str, int], agent: str) -> Document:
+def _use_by_tally(tally: Mapping[str, int], agent: str) -> types.AgentUseDocument:
     statuses: Counter[str] = Counter()
     durations: Counter[str] = Counter()
     for name, count in tally.items():
@@ -210,7 +221,7 @@ def _use_by_tally(tally: Mapping[str, int], agent: str) -> Document:
     }
 
 
-def tally_document(client: Client) -> Document:
+def tally_document(client: Client) -> types.TallyDocument:
     """Return the sums over stored root runs that have ended, by agent: the basis of metrics."""
     tally = client.queries.tally()
     fields = {name: field for name in tally if (field := _ended_field(name)) is not None}
@@ -221,7 +232,7 @@ def tally_document(client: Client) -> Document:
 
 def _sums(
     tally: Mapping[str, int], fields: Mapping[str, tuple[str, str, str]], agent: str
-) -> Document:
+) -> types.AgentTallyDocument:
     runs: Counter[str] = Counter()
     took: Counter[str] = Counter()
     for name, (status, duration, of) in fields.items():
@@ -233,7 +244,9 @@ def _sums(
         "runs": dict(runs),
         "took_s": dict(took),
         "cost_usd": tally.get(f"cost {agent}", 0) / 1e9,
-        **{f"{kind}_tokens": tally.get(f"{kind} {agent}", 0) for kind in _TOKENS},
+        "prompt_tokens": tally.get(f"prompt {agent}", 0),
+        "completion_tokens": tally.get(f"completion {agent}", 0),
+        "cached_tokens": tally.get(f"cached {agent}", 0),
     }
 
 
@@ -244,7 +257,6 @@ def _ended_field(name: str) -> tuple[str, str, str] | None:
     return (status, duration, agent) if status in FINAL and agent else None
 
 
-_TOKENS = ("prompt", "completion", "cached")
 _SHARES = {"p50": 0.5, "p95": 0.95}
 
 
@@ -258,7 +270,7 @@ def _bound(durations: Counter[str], share: float) -> int | None:
     return None
 
 
-def typical_document(rows: Sequence[RunRow], now_ms: int) -> Document:
+def typical_document(rows: Sequence[RunRow], now_ms: int) -> types.TypicalDocument:
     """Return the typical duration and cost of an agent's runs that ended in the last week."""
     ended = [run for run in rows if run.is_final and run.created_at >= now_ms - _WEEK_MS]
     took = [elapsed_s(run, now_ms) for run in ended]

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from sleipnir.scheduler.runs.model import FINAL, Failure, Run, RunRow, Status
+from sleipnir.scheduler.runs.model import Failure, Run, RunRow, Status
 from sleipnir.scheduler.runs.reasons import cause_of, fixed_part
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.batches import BatchQueries, BatchRow
 from sleipnir.scheduler.store.queries.filters import RunFilter
-from sleipnir.scheduler.views.documents import Document, ended_document, failure_documents
+from sleipnir.scheduler.views.documents import ended_document, failure_documents
 from sleipnir.scheduler.views.grouping import FailureGroup, OneFailure, grouped
 from sleipnir.scheduler.views.limits import limits_document
-from sleipnir.scheduler.views.pages import page_document
+from sleipnir.scheduler.views.pages import page_fields, searched_fields
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.runs.documents import NodeFailureDocument
     from sleipnir.scheduler.store.queries import RunQueries
+    from sleipnir.scheduler.views.types import batches as types
+    from sleipnir.scheduler.views.types.run import BatchResultDocument
 
 # Failed runs whose reasons are read at most.
 _MOST_FAILED = 500
@@ -28,28 +31,34 @@ _MOST_MOVING = 10
 _MINUTE_MS = 60_000
 _RESULTS = 100  # that are read at once
 # The counts of a batch's runs; `open` are queued or running.
-STATUSES = ("succeeded", "open", "waiting", "failed", "cancelled", "timed_out")
+STATUSES: Final = ("succeeded", "open", "waiting", "failed", "cancelled", "timed_out")
 
 
-def batches_page(queries: BatchQueries, *, limit: int, cursor: str | None = None) -> Document:
+def batches_page(
+    queries: BatchQueries, *, limit: int, cursor: str | None = None
+) -> types.BatchPageDocument:
     """Return a page of batches, the most recently active first.
 
     Raises:
         BadCursor: the cursor does not belong to a list of batches.
     """
     page, now_ms = queries.list_batches(limit, cursor), queries.now_ms()
-    return page_document(
-        page, "batches", [batch_document(row, now_ms=now_ms) for row in page.entries]
-    )
+    return {
+        "batches": [batch_document(row, now_ms=now_ms) for row in page.entries],
+        **page_fields(page),
+        "searched": {**searched_fields(page), "batches": page.searched.entries},
+    }
 
 
-def batch_page(queries: BatchQueries, name: str) -> Document | None:
+def batch_page(queries: BatchQueries, name: str) -> types.BatchDocument | None:
     """Return a batch's document; None if there is none of that name."""
     (row,) = queries.batch_rows([name])
     return None if row is None else batch_document(row, now_ms=queries.now_ms())
 
 
-def batches_overview(client: Client, *, limit: int, cursor: str | None = None) -> Document:
+def batches_overview(
+    client: Client, *, limit: int, cursor: str | None = None
+) -> types.BatchListDocument:
     """A page of batches as `batches_page`, each with its progress as `progress_document`.
 
     Raises:
@@ -58,7 +67,7 @@ def batches_overview(client: Client, *, limit: int, cursor: str | None = None) -
     document = batches_page(client.queries, limit=limit, cursor=cursor)
     moving = [batch["batch"] for batch in document["batches"] if batch["open"]][:_MOST_MOVING]
     now_ms = client.queries.now_ms()
-    batches = [
+    batches: list[types.BatchProgressDocument] = [
         {**batch, **progress_document(client.queries, batch, now_ms, read=batch["batch"] in moving)}
         for batch in document["batches"]
     ]
@@ -66,8 +75,8 @@ def batches_overview(client: Client, *, limit: int, cursor: str | None = None) -
 
 
 def progress_document(
-    queries: RunQueries, batch: Document, now_ms: int, *, read: bool = True
-) -> Document:
+    queries: RunQueries, batch: types.BatchDocument, now_ms: int, *, read: bool = True
+) -> types.BatchRateDocument:
     """How fast runs of a batch end, when the last one will have, and what all will have cost.
 
     `rate_per_minute` is that of the last minute, or of the last ten ends if there were fewer in it;
@@ -78,7 +87,8 @@ def progress_document(
         read: whether to read when runs ended; without that the rate is not known.
     """
     total = max(batch["runs"], batch["lines"] or batch["runs"] + batch["removed"])
-    ended = min(total, batch["removed"] + sum(batch[status] for status in FINAL))
+    badly = batch["failed"] + batch["cancelled"] + batch["timed_out"]
+    ended = min(total, batch["removed"] + batch["succeeded"] + badly)
     left = total - ended
     rate = _rate(queries.last_ends(batch["batch"]), now_ms) if read and batch["open"] else None
     cost = batch["usage"]["cost_usd"]
@@ -99,16 +109,17 @@ def _rate(ends: Sequence[int], now_ms: int) -> float:
     return (len(counted) - 1) * _MINUTE_MS / max(1, now_ms - counted[-1])
 
 
-def result_documents(client: Client, name: str) -> Iterator[tuple[Run, Document]]:
+def result_documents(client: Client, name: str) -> Iterator[tuple[Run, BatchResultDocument]]:
     """Yield the ended runs of a batch, newest first, each with its result without `line`."""
     queries = client.queries
     for run_ids in queries.batch_pages(name, _RESULTS):
         for run in queries.runs(run_ids):
             if run is not None and run.is_final:
-                yield run, {"id": run.item, **ended_document(run, queries.failures(run))}
+                ended = ended_document(run, queries.failures(run), run.ended_at or 0)
+                yield run, {"id": run.item, **ended}
 
 
-def batch_report(client: Client, name: str) -> Document | None:
+def batch_report(client: Client, name: str) -> types.BatchReportDocument | None:
     """Return it with `errors`: the failures of its newest failed runs, grouped by kind."""
     document = batch_page(client.queries, name)
     if document is None:
@@ -134,7 +145,7 @@ def batch_report(client: Client, name: str) -> Document | None:
     }
 
 
-def _cause(client: Client, row: RunRow) -> Document | None:
+def _cause(client: Client, row: RunRow) -> NodeFailureDocument | None:
     """Return the first node failure before a run failed; it may have caused that."""
     (run,) = client.queries.runs([row.run_id]) if row.failed_nodes else (None,)
     earlier = [] if run is None else failure_documents(client.queries.failures(run))
@@ -142,8 +153,10 @@ def _cause(client: Client, row: RunRow) -> Document | None:
 
 
 def _group_document(
-    group: FailureGroup, failures: Sequence[tuple[RunRow, Failure]], cause: Document | None
-) -> Document:
+    group: FailureGroup,
+    failures: Sequence[tuple[RunRow, Failure]],
+    cause: NodeFailureDocument | None,
+) -> types.BatchErrorDocument:
     """Failures of one kind; those of a batch are in the order of their runs, the newest first."""
     (run, why), (oldest, _) = failures[group.first], failures[group.last]
     return {
@@ -160,7 +173,7 @@ def _group_document(
     }
 
 
-def batch_document(row: BatchRow, *, now_ms: int) -> Document:
+def batch_document(row: BatchRow, *, now_ms: int) -> types.BatchDocument:
     """Return the document of a batch; usage counts only ended runs."""
     active = row.last_activity
     return {
@@ -168,7 +181,12 @@ def batch_document(row: BatchRow, *, now_ms: int) -> Document:
         "agent": row.agent,
         "lines": row.lines,
         "runs": row.runs,
-        **{status: getattr(row, status) for status in STATUSES},
+        "succeeded": row.succeeded,
+        "open": row.open,
+        "waiting": row.waiting,
+        "failed": row.failed,
+        "cancelled": row.cancelled,
+        "timed_out": row.timed_out,
         "removed": row.removed,
         "usage": {"total_tokens": row.tokens, "cost_usd": row.cost_usd},
         "last_activity": None if active is None else to_rfc3339(active),

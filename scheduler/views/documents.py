@@ -14,9 +14,13 @@ from sleipnir.scheduler.runs.model import SHIPPED, Question, Run, RunRow, Status
 from sleipnir.scheduler.store.clock import to_rfc3339
 
 if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.documents import NodeFailureDocument
     from sleipnir.scheduler.store.queries.lists import ChildRows
+    from sleipnir.scheduler.views.types import records as record_types
+    from sleipnir.scheduler.views.types import run as run_types
+    from sleipnir.scheduler.views.types.questions import QuestionDocument
 
-Document = dict[str, Any]
+Document = Mapping[str, Any]
 
 
 def run_document(
@@ -26,35 +30,24 @@ def run_document(
     steps: int,
     now_ms: int,
     failures: Sequence[NodeFailure] = (),
-    questions: Sequence[Question] = (),
-) -> Document:
+) -> run_types.RunResultDocument:
     """Return the document of a run.
 
     Args:
         failures: node failures that did not end it, oldest first, handled ones included.
-        questions: its open questions; it waits for the oldest.
     """
-    document: Document = {
+    return {
         "run_id": run.run_id,
         "agent": run.agent,
         "directory": directory_of(run.agent, run.context.agent_path),
-        "status": str(run.status),
-        "output": run.output,
-        "error": error_document(run, failures),
-        "failures": failure_documents(failures),
+        **ended_document(run, failures, now_ms),
         "failed_nodes": run.failed_nodes,
         "state": {} if run.context.converses else dict(state),
-        "usage": run.usage.to_json(),
-        "elapsed_s": elapsed_s(run, now_ms),
         "steps": steps,
         "forked_from": _fork_document(run),
         "labels": dict(run.labels),
         "session": run.context.session,
-        "try": run.tries,
     }
-    if questions:
-        document["question"] = question_document(questions[0])
-    return document
 
 
 def directory_of(agent: str, path: str | None) -> str | None:
@@ -72,18 +65,18 @@ def origin(directory: Path | str) -> str:
 
 
 def show_document(
-    document: Document,
+    document: run_types.RunResultDocument,
+    questions: Sequence[Question],
+    waits_for: str | None,
     times: Sequence[NodeTimes],
     types: Mapping[str, str],
     children: ChildRows,
-) -> Document:
-    """Return a run's `document` with its nodes and children added.
-
-    `more_children` has the numbers of omitted ones, by status or `uncounted`.
-    """
+) -> run_types.ShownRunDocument:
+    """Return a run's `document` with what it waits for, its nodes and children added."""
     return {
-        "question": None,
         **document,
+        "question": question_document(questions[0]) if questions else None,
+        "waits_for": waits_for,
         "nodes": [_node_document(row, types.get(row.node)) for row in times],
         "children": [
             {"run_id": child.run_id, "agent": child.agent, "status": str(child.status)}
@@ -99,7 +92,9 @@ def left_out(children: ChildRows) -> dict[str, int]:
     return {**counts, "uncounted": children.uncounted} if children.uncounted else counts
 
 
-def row_document(run: RunRow, *, now_ms: int, waits_for: str | None = None) -> Document:
+def row_document(
+    run: RunRow, *, now_ms: int, waits_for: str | None = None
+) -> record_types.RunRowDocument:
     """Return a run as a row of a list; `waits_for`: open calls, or what a person has to do."""
     return {
         "run_id": run.run_id,
@@ -122,13 +117,15 @@ def row_document(run: RunRow, *, now_ms: int, waits_for: str | None = None) -> D
     }
 
 
-def excerpt(value: Any, most: int) -> Document:
+def excerpt(value: Any, most: int) -> record_types.ExcerptDocument:
     """Return the first characters of a value, JSON unless it is a text, and how many are left."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
     return {"text": text[:most], "left_out": max(0, len(text) - most)}
 
 
-def error_document(run: Run, failures: Sequence[NodeFailure]) -> Document | None:
+def error_document(
+    run: Run, failures: Sequence[NodeFailure]
+) -> record_types.RunFailureDocument | None:
     """Return why a run ended; if it failed, with the failures before, oldest first."""
     if run.failure is None:
         return None
@@ -136,13 +133,15 @@ def error_document(run: Run, failures: Sequence[NodeFailure]) -> Document | None
     return {**run.failure.to_json(), "caused_by": [each.to_json() for each in earlier]}
 
 
-def failure_documents(failures: Sequence[NodeFailure]) -> list[Document]:
+def failure_documents(failures: Sequence[NodeFailure]) -> list[NodeFailureDocument]:
     """Return the node failures that did not end the run, without handled ones."""
     return [each.to_json() for each in failures if not each.handled]
 
 
-def ended_document(run: Run, failures: Sequence[NodeFailure]) -> Document:
-    """Return what the results of a batch say of a run that has ended."""
+def ended_document(
+    run: Run, failures: Sequence[NodeFailure], now_ms: int
+) -> run_types.EndedRunDocument:
+    """Return what the results of a batch say of a run, which is as it was at `now_ms`."""
     return {
         "run_id": run.run_id,
         "status": str(run.status),
@@ -150,12 +149,12 @@ def ended_document(run: Run, failures: Sequence[NodeFailure]) -> Document:
         "error": error_document(run, failures),
         "failures": failure_documents(failures),
         "usage": run.usage.to_json(),
-        "elapsed_s": elapsed_s(run, run.ended_at or 0),
+        "elapsed_s": elapsed_s(run, now_ms),
         "try": run.tries,
     }
 
 
-def question_document(question: Question) -> Document:
+def question_document(question: Question) -> QuestionDocument:
     """Return the document of an open question."""
     return {
         "question_id": question.question_id,
@@ -186,14 +185,14 @@ def place_of(run: Run | RunRow) -> str | None:
     return None if run.is_final else ", ".join(run.frontier)
 
 
-def _fork_document(run: Run) -> Document | None:
+def _fork_document(run: Run) -> run_types.ForkDocument | None:
     if run.forked_from is None:
         return None
     run_id, step = run.forked_from
     return {"run_id": run_id, "step": step}
 
 
-def _node_document(row: NodeTimes, node_type: str | None) -> Document:
+def _node_document(row: NodeTimes, node_type: str | None) -> run_types.RunNodeDocument:
     return {
         "id": row.node,
         "type": node_type,

@@ -18,7 +18,7 @@ from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.limits import limits_document
 from sleipnir.scheduler.views.questions import inbox_page
 from sleipnir.scheduler.views.runs import runs_overview
-from sleipnir.scheduler.views.typical_runs import mark_unusual, unusual_runs
+from sleipnir.scheduler.views.typical_runs import unusual_runs
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
@@ -109,8 +109,8 @@ def overview_document(client: Client, hourly: HourlyRuns, typical: TypicalRuns) 
     badly = frozenset({Status.FAILED, Status.TIMED_OUT})
     today = RunFilter(statuses=badly, since_ms=now_ms - _DAY_MS)
     running = RunFilter(statuses=frozenset(Status) - FINAL, oldest_first=True)
-    failures = mark_unusual(runs_overview(client, today, limit=_FAILURES), typical)
-    open_runs = mark_unusual(runs_overview(client, running, limit=_RUNS), typical)
+    failures = runs_overview(client, today, typical, limit=_FAILURES)
+    open_runs = runs_overview(client, running, typical, limit=_RUNS)
     hours = hourly.last_day()
     return {
         "fleet": fleet_document(client),

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.indexes import Page
-from sleipnir.scheduler.views.documents import Document
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.views.types.records import PageDocument, SearchedDocument
 
 
-def page_document(page: Page[Any], name: str, entries: list[Document]) -> Document:
-    """Return a page of a list; `name` is the key of its entries.
+def page_fields(page: Page[Any]) -> PageDocument:
+    """Return what every page of a list has."""
+    return {"next": page.next, "total": page.total, "at_most": page.at_most}
 
-    `next` is the cursor of the next page, null after the last. `total` is null if it is unknown
-    without reading everything; `at_most` is an upper bound. `searched` says how many entries were
-    examined, and back to when; it is not `complete` if that was too few to fill the page.
-    """
+
+def searched_fields(page: Page[Any]) -> SearchedDocument:
+    """Return how far back entries were examined."""
     back_to = page.searched.back_to
     return {
-        name: entries,
-        "next": page.next,
-        "total": page.total,
-        "at_most": page.at_most,
-        "searched": {
-            "back_to": None if back_to is None else to_rfc3339(back_to),
-            name: page.searched.entries,
-            "complete": page.searched.complete,
-        },
+        "back_to": None if back_to is None else to_rfc3339(back_to),
+        "complete": page.searched.complete,
     }

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sleipnir.scheduler.runs.model import Question
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.queries.records import Deadline
 from sleipnir.scheduler.views.documents import Document, question_document
-from sleipnir.scheduler.views.pages import page_document
+from sleipnir.scheduler.views.pages import page_fields, searched_fields
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.views.types import questions as types
 
 _URGENT = 0.1  # of the time of a run
 # The questions searched for similar ones.
@@ -26,7 +30,7 @@ def inbox_page(
     node: str | None = None,
     text: str | None = None,
     until_ms: int | None = None,
-) -> Document:
+) -> types.QuestionListDocument:
     """Return a page of open questions, oldest first, each with its age.
 
     Args:
@@ -44,7 +48,7 @@ def inbox_page(
     now_ms = queries.now_ms()
     deadlines = queries.deadlines([question.run_id for question in page.entries])
     origins = queries.origins(sorted({question.root_run_id for question in page.entries}))
-    documents = [
+    documents: list[types.AgedQuestionDocument] = [
         {
             **question_document(question),
             "batch": origins[question.root_run_id][0],
@@ -54,11 +58,14 @@ def inbox_page(
         }
         for question, deadline in zip(page.entries, deadlines, strict=True)
     ]
-    return page_document(page, "questions", documents)
+    return {
+        "questions": documents,
+        **page_fields(page),
+        "searched": {**searched_fields(page), "questions": page.searched.entries},
+    }
 
 
-def _deadline_document(deadline: Deadline | None, now_ms: int) -> Document:
-    """When the run ends without an answer, and whether less than a tenth of its time is left."""
+def _deadline_document(deadline: Deadline | None, now_ms: int) -> types.TimeLeftDocument:
     if deadline is None:
         return {"deadline": None, "left_s": None, "is_urgent": False}
     left_ms = max(0, deadline.at - now_ms)

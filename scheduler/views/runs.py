@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 
 from sleipnir.scheduler.runs.model import RunRow, Status
 from sleipnir.scheduler.store.queries.filters import RunFilter
+from sleipnir.scheduler.store.queries.indexes import Page
 from sleipnir.scheduler.store.queries.lists import ChildRows
 from sleipnir.scheduler.store.queries.sessions import SessionRow
-from sleipnir.scheduler.views.documents import Document, left_out, row_document
-from sleipnir.scheduler.views.pages import page_document
+from sleipnir.scheduler.views.documents import left_out, row_document
+from sleipnir.scheduler.views.pages import page_fields, searched_fields
 from sleipnir.scheduler.views.waits import waits_of
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.views.types import records as types
+    from sleipnir.scheduler.views.typical_runs import TypicalRuns
 
 # The most child runs shown per run; the others are only counted.
 MOST_CHILDREN = 20
@@ -29,69 +32,81 @@ WITH_REASON = frozenset({Status.FAILED, Status.CANCELLED, Status.TIMED_OUT})
 
 
 def runs_page(
-    client: Client,
-    wanted: RunFilter,
-    *,
-    limit: int,
-    cursor: str | None = None,
-    tree: bool = False,
-) -> Document:
+    client: Client, wanted: RunFilter, *, limit: int, cursor: str | None = None
+) -> types.RunPageDocument:
     """Return a page of runs, newest first.
-
-    Args:
-        tree: add each run's `children`, at any depth, and `more_children`, the numbers of omitted
-            ones by status or `uncounted`.
 
     Raises:
         BadCursor: the cursor is not one of a list of runs.
     """
     page = client.queries.list_runs(wanted, limit, cursor)
-    trees = read_children(client, [row.run_id for row in page.entries]) if tree else {}
+    now_ms, waits = client.queries.now_ms(), waits_of(client, page.entries)
+    rows = [
+        row_document(row, now_ms=now_ms, waits_for=waits.get(row.run_id)) for row in page.entries
+    ]
+    return {"runs": rows, **_page_fields(page)}
+
+
+def run_trees(
+    client: Client, wanted: RunFilter, *, limit: int, cursor: str | None = None
+) -> types.RunTreesDocument:
+    """Return the page of `runs_page` with each run's child runs, at any depth; raises as it does"""
+    page = client.queries.list_runs(wanted, limit, cursor)
+    trees = read_children(client, [row.run_id for row in page.entries])
     everything = [*page.entries, *(row for found in trees.values() for row in found.rows)]
     now_ms, waits = client.queries.now_ms(), waits_of(client, everything)
 
-    def document(row: RunRow) -> Document:
-        fields = row_document(row, now_ms=now_ms, waits_for=waits.get(row.run_id))
-        if not tree:
-            return fields
+    def tree(row: RunRow) -> types.RunTreeDocument:
         found = trees.get(row.run_id, NO_CHILDREN)
         return {
-            **fields,
-            "children": [document(child) for child in found.rows],
+            **row_document(row, now_ms=now_ms, waits_for=waits.get(row.run_id)),
+            "children": [tree(child) for child in found.rows],
             "more_children": left_out(found),
         }
 
-    return page_document(page, "runs", [document(row) for row in page.entries])
+    return {"runs": [tree(row) for row in page.entries], **_page_fields(page)}
+
+
+def _page_fields(page: Page[RunRow]) -> types.SearchedRunPageDocument:
+    searched = page.searched
+    return {**page_fields(page), "searched": {**searched_fields(page), "runs": searched.entries}}
 
 
 def runs_overview(
-    client: Client, wanted: RunFilter, *, limit: int, cursor: str | None = None
-) -> Document:
-    """Return the page with each run's `error` and `prompt`, and the number of runs by status.
-
-    `prompt` is the beginning of what it was submitted with, \"\" if that is very long.
+    client: Client,
+    wanted: RunFilter,
+    typical: TypicalRuns,
+    *,
+    limit: int,
+    cursor: str | None = None,
+) -> types.RunListDocument:
+    """Return the page with what a person looks for, and the number of runs by status.
 
     `counts` counts the runs that match apart from their status, as far as indexes know it; else all
-    runs (`counts_all`). `open` are queued or running.
+    runs. `open` are queued or running.
 
     Raises:
         BadCursor: the cursor is not one of a list of runs.
     """
-    document = runs_page(client, wanted, limit=limit, cursor=cursor)
-    ended = [run for run in document["runs"] if run["status"] in WITH_REASON]
-    reasons = client.queries.errors([run["run_id"] for run in ended])
-    errors = {
-        run["run_id"]: None if reason is None else reason.to_json()
-        for run, reason in zip(ended, reasons, strict=True)
-    }
-    run_ids = [run["run_id"] for run in document["runs"]]
+    page = runs_page(client, wanted, limit=limit, cursor=cursor)
+    ended = [run["run_id"] for run in page["runs"] if run["status"] in WITH_REASON]
+    reasons = dict(zip(ended, client.queries.errors(ended), strict=True))
+    run_ids = [run["run_id"] for run in page["runs"]]
     children, prompts = client.queries.child_counts(run_ids), client.queries.prompts(run_ids)
-    for run, count, prompt in zip(document["runs"], children, prompts, strict=True):
-        run["error"] = errors.get(run["run_id"])
-        run["child_runs"] = count
-        run["prompt"] = prompt.strip()[:_MOST_OF_PROMPT]
+    runs: list[types.ListedRunDocument] = []
+    for run, count, prompt in zip(page["runs"], children, prompts, strict=True):
+        reason = reasons.get(run["run_id"])
+        runs.append(
+            {
+                **run,
+                "unusual": typical.excess_of(run),
+                "error": None if reason is None else reason.to_json(),
+                "child_runs": count,
+                "prompt": prompt.strip()[:_MOST_OF_PROMPT],
+            }
+        )
     counts, are_all = client.queries.counts_by_status(wanted)
-    return {**document, "counts": dict(counts), "counts_all": are_all}
+    return {**page, "runs": runs, "counts": dict(counts), "counts_all": are_all}
 
 
 NO_CHILDREN = ChildRows((), {}, 0)
@@ -111,7 +126,7 @@ def read_children(client: Client, run_ids: Sequence[str]) -> dict[str, ChildRows
     return found
 
 
-def session_document(row: SessionRow, now_ms: int) -> Document:
+def session_document(row: SessionRow, now_ms: int) -> types.SessionDocument:
     """Return a session with the age and status of its last run."""
     return {
         "agent": row.agent,

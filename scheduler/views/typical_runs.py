@@ -10,10 +10,12 @@ from sleipnir.scheduler.limits.money import dollars
 from sleipnir.scheduler.runs.model import FINAL, Status
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views import agents
-from sleipnir.scheduler.views.documents import Document, row_document
+from sleipnir.scheduler.views.documents import row_document
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.views.types.agents import TypicalDocument
+    from sleipnir.scheduler.views.types.records import MarkedRunDocument, RunRowDocument
 
 _KEPT_S = 60.0
 _MOST_AGENTS = 200
@@ -34,12 +36,12 @@ class TypicalRuns:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._kept: OrderedDict[str, tuple[float, Document]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[float, TypicalDocument]] = OrderedDict()
 
-    def of(self, agent: str) -> Document:
+    def of(self, agent: str) -> TypicalDocument:
         """Return the typical figures of an agent, as `typical_document`."""
-        read_at, known = self._kept.get(agent, (0.0, {}))
-        if known and monotonic() - read_at < _KEPT_S:
+        read_at, known = self._kept.get(agent, (0.0, None))
+        if known is not None and monotonic() - read_at < _KEPT_S:
             return known
         runs = agents.newest_runs(self._client, agent)
         found = agents.typical_document(runs, self._client.queries.now_ms())
@@ -48,32 +50,28 @@ class TypicalRuns:
             self._kept.popitem(last=False)
         return found
 
+    def excess_of(self, run: RunRowDocument) -> str | None:
+        """Return a sentence on how an open run exceeds what is usual for its agent, or None."""
+        cost, steps = run["usage"]["cost_usd"] or 0.0, run["step"]
+        if run["status"] not in _OPEN or (not cost and steps < _FEW_STEPS):
+            return None
+        usual = self.of(run["agent"])
+        if usual["runs"] < _LEAST_RUNS:
+            return f"{steps:,} steps" if steps >= _MANY_STEPS else None
+        most_cost, most_steps = usual["cost_usd"]["p95"] or 0.0, usual["steps"]["p95"] or 0.0
+        if most_cost and cost > _TIMES * most_cost:
+            return f"cost {dollars(cost)}; 95 % of such runs cost less than {dollars(most_cost)}"
+        if steps >= _FEW_STEPS and steps > _TIMES * most_steps:
+            return f"{steps:,} steps; 95 % of such runs take at most {most_steps:,}"
+        return None
 
-def mark_unusual(document: Document, typical: TypicalRuns) -> Document:
-    """Return a list of runs with `unusual` for each: a sentence, or null."""
-    runs = [{**run, "unusual": _excess(run, typical)} for run in document["runs"]]
-    return {**document, "runs": runs}
 
-
-def unusual_runs(client: Client, typical: TypicalRuns, limit: int) -> list[Document]:
+def unusual_runs(client: Client, typical: TypicalRuns, limit: int) -> list[MarkedRunDocument]:
     """Return the unusual ones of the oldest open runs, the dearest first."""
     wanted = RunFilter(statuses=_OPEN, oldest_first=True)
     rows, now_ms = client.queries.list_runs(wanted, _LOOKED_AT).entries, client.queries.now_ms()
-    documents = [row_document(row, now_ms=now_ms) for row in rows]
-    marked = [run for run in mark_unusual({"runs": documents}, typical)["runs"] if run["unusual"]]
+    documents = (row_document(row, now_ms=now_ms) for row in rows)
+    marked: list[MarkedRunDocument] = [
+        {**run, "unusual": unusual} for run in documents if (unusual := typical.excess_of(run))
+    ]
     return sorted(marked, key=lambda run: -(run["usage"]["cost_usd"] or 0))[:limit]
-
-
-def _excess(run: Document, typical: TypicalRuns) -> str | None:
-    cost, steps = run["usage"]["cost_usd"] or 0.0, run["step"]
-    if run["status"] not in _OPEN or (not cost and steps < _FEW_STEPS):
-        return None
-    usual = typical.of(run["agent"])
-    if usual["runs"] < _LEAST_RUNS:
-        return f"{steps:,} steps" if steps >= _MANY_STEPS else None
-    most_cost, most_steps = usual["cost_usd"]["p95"] or 0.0, usual["steps"]["p95"]
-    if most_cost and cost > _TIMES * most_cost:
-        return f"cost {dollars(cost)}; 95 % of such runs cost less than {dollars(most_cost)}"
-    if steps >= _FEW_STEPS and steps > _TIMES * most_steps:
-        return f"{steps:,} steps; 95 % of such runs take at most {most_steps:,}"
-    return None

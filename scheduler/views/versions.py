@@ -22,7 +22,6 @@ from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.process.temporary import OwnDirectory
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views import agents
-from sleipnir.scheduler.views.documents import Document
 
 with lazy_imports():
     from sleipnir.graphs.drawing import outline as outlines
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from sleipnir.graphs.schema import Graph
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.runs.model import Run, RunRow
+    from sleipnir.scheduler.views.types import agents as types
 
 _MOST_FILES = 500
 # Per file; longer ones, and binary ones, are shown only by size.
@@ -46,7 +46,7 @@ _README = "README.md"
 class AgentVersion:
     """The files of an agent, as found here or as submitted with runs."""
 
-    document: Document  # its definition, for users
+    document: types.DefinedVersionDocument  # its definition, for users
     graph: Graph | None  # None: it cannot be run
     outline: Outline | None  # what is drawn of it
     sizes: Mapping[str, int]  # by path, of all files
@@ -72,26 +72,22 @@ def _version_at(client: Client, reference: str, name: str) -> AgentVersion | Non
     try:
         agent = loader.load_agent(client.search.find(reference), os.environ)
     except AmbiguousAgent as error:
-        return AgentVersion({**_definition(None), **_unusable(error)}, None, None, {}, {})
+        return _unusable(None, error)
     except AgentNotFound:
         return None
     except InvalidAgent as error:
-        return AgentVersion({**_definition(None), **_unusable(error)}, None, None, {}, {})
+        return _unusable(None, error)
     bundles: dict[str, bytes] = {}
     settings = client.store.settings
     try:
         ready = Preparation(settings, client.search, bundles.__setitem__).prepare(reference)
     except (InvalidAgent, BundleError, SubmissionRefused) as error:
-        return AgentVersion({**_definition(agent), **_unusable(error)}, None, None, {}, {})
+        return _unusable(agent, error)
     return _unpacked(bundles[ready.digest], ready.digest, name)
 
 
-def retry_document(client: Client, run: Run) -> Document:
-    """Return what a retry with the agent as it is now would change.
-
-    `current` is the digest of that version, null with a `problem` if it cannot be run; `files` are
-    those that differ from the version that the run has, null if that is not known.
-    """
+def retry_document(client: Client, run: Run) -> types.RetryDocument:
+    """Return what a retry with the agent as it is now would change."""
     now = _version_at(client, current_reference(run), run.agent)
     problem = f"there is no agent '{run.agent}' here" if now is None else now.document["problem"]
     files = None
@@ -106,13 +102,9 @@ def retry_document(client: Client, run: Run) -> Document:
     }
 
 
-def _definition(agent: Agent | None) -> Document:
-    kind = "invalid" if agent is None else agents.kind_of(agent)
-    return {"kind": kind, **agents.definition_document(agent)}
-
-
-def _unusable(error: Exception) -> Document:
-    return {"digest": None, "problem": str(error)}
+def _unusable(agent: Agent | None, error: Exception) -> AgentVersion:
+    defined = agents.definition_document(agent)
+    return AgentVersion({**defined, "digest": None, "problem": str(error)}, None, None, {}, {})
 
 
 def stored_version(client: Client, name: str, digest: str) -> AgentVersion:
@@ -149,10 +141,11 @@ def _unpacked(data: bytes, digest: str, name: str) -> AgentVersion:
         except InvalidAgent as error:
             raise BundleError(f"version {digest[:12]} cannot be read: {error}") from error
         sizes, texts = _files(directory)
-        document = {**_definition(agent), "digest": digest, "problem": None}
         outline = None
         if agent.is_graph and graph is not None:
             outline = outlines.outline_of(graph, scripts.routes_of_scripts(directory, graph))
+    defined = agents.definition_document(agent)
+    document: types.DefinedVersionDocument = {**defined, "digest": digest, "problem": None}
     return AgentVersion(document, graph, outline, sizes, texts)
 
 
@@ -173,13 +166,15 @@ def _files(directory: Path) -> tuple[dict[str, int], dict[str, str]]:
     return sizes, texts
 
 
-def versions_of(client: Client, runs: Sequence[RunRow], current: str | None) -> list[Document]:
+def versions_of(
+    client: Client, runs: Sequence[RunRow], current: str | None
+) -> list[types.AgentVersionDocument]:
     """Return the versions of these runs, newest first, each with their number and the newest.
 
     Args:
         current: digest of the current version, which is listed even without a run.
     """
-    found: dict[str, Document] = {}
+    found: dict[str, types.AgentVersionDocument] = {}
     digests = client.queries.digests([run.run_id for run in runs])
     for run, digest in zip(runs, digests, strict=True):
         if digest is None:
@@ -189,6 +184,7 @@ def versions_of(client: Client, runs: Sequence[RunRow], current: str | None) -> 
             {
                 "digest": digest,
                 "runs": 0,
+                "first_at": None,
                 "last_at": to_rfc3339(run.created_at),
                 "run_id": run.run_id,
                 "is_current": digest == current,
@@ -197,21 +193,27 @@ def versions_of(client: Client, runs: Sequence[RunRow], current: str | None) -> 
         entry["runs"] += 1
         entry["first_at"] = to_rfc3339(run.created_at)
     if current is not None and current not in found:
-        none = dict.fromkeys(("last_at", "run_id", "first_at"))
-        fresh = {"digest": current, "runs": 0, "is_current": True, **none}
+        fresh: types.AgentVersionDocument = {
+            "digest": current,
+            "runs": 0,
+            "first_at": None,
+            "last_at": None,
+            "run_id": None,
+            "is_current": True,
+        }
         return [fresh, *found.values()]
     return list(found.values())
 
 
-def files_document(shown: AgentVersion) -> list[Document]:
-    """Return the files of a version; `text` is null for long or binary files."""
+def files_document(shown: AgentVersion) -> list[types.AgentFileDocument]:
+    """Return the files of a version."""
     return [
         {"path": path, "bytes": size, "text": shown.texts.get(path)}
         for path, size in shown.sizes.items()
     ]
 
 
-def run_version_document(client: Client, run: Run) -> Document:
+def run_version_document(client: Client, run: Run) -> types.RunVersionDocument:
     """Return the version of a run's agent, with its files.
 
     Raises:
@@ -226,11 +228,8 @@ def run_version_document(client: Client, run: Run) -> Document:
     }
 
 
-def difference(old: AgentVersion, new: AgentVersion) -> list[Document]:
-    """Return the differing files of two versions, with the differing lines.
-
-    `change` is added, removed or changed; `lines` is null for long or binary files.
-    """
+def difference(old: AgentVersion, new: AgentVersion) -> list[types.FileChangeDocument]:
+    """Return the differing files of two versions, with the differing lines."""
     return [
         {"path": path, "change": change, "lines": _lines(old, new, path)}
         for path in sorted({*old.sizes, *new.sizes})
@@ -266,7 +265,7 @@ def _first(lines: Iterator[str]) -> Iterator[str]:
 
 def agent_document(
     client: Client, name: str, digest: str | None = None
-) -> tuple[Document, AgentVersion]:
+) -> tuple[types.AgentDocument, AgentVersion]:
     """Return an agent or a version of it, with its use, versions and files.
 
     Args:
@@ -287,7 +286,7 @@ def agent_document(
         shown = stored_version(client, name, wanted) if not is_of(current, wanted) else current
     assert shown is not None
     settings, here = client.store.settings, client.search.names()
-    document = {
+    document: types.AgentDocument = {
         "name": name,
         **shown.document,
         "directory": None if (found := here.get(name)) is None else str(found),
@@ -300,11 +299,14 @@ def agent_document(
         "files": files_document(shown),
         "versions": versions,
         "typical": agents.typical_document(runs, client.queries.now_ms()),
+        "compared": None,
     }
     return document, shown
 
 
-def compared_document(client: Client, name: str, old: str, new: str) -> Document:
+def compared_document(
+    client: Client, name: str, old: str, new: str
+) -> types.ComparedVersionsDocument:
     """Return the differing files of two versions, given by prefixes of their digests.
 
     Raises:
@@ -313,18 +315,13 @@ def compared_document(client: Client, name: str, old: str, new: str) -> Document
     current, runs = current_version(client, name), agents.newest_runs(client, name)
     versions = versions_of(client, runs, None if current is None else current.document["digest"])
 
-    def version(prefix: str) -> AgentVersion:
-        digest = _chosen(name, versions, prefix)
+    def version(digest: str) -> AgentVersion:
         if current is not None and is_of(current, digest):
             return current
         return stored_version(client, name, digest)
 
-    before, after = version(old), version(new)
-    return {
-        "old": before.document["digest"],
-        "new": after.document["digest"],
-        "files": difference(before, after),
-    }
+    old, new = (_chosen(name, versions, prefix) for prefix in (old, new))
+    return {"old": old, "new": new, "files": difference(version(old), version(new))}
 
 
 def is_of(version: AgentVersion | None, digest: str) -> bool:
@@ -332,10 +329,10 @@ def is_of(version: AgentVersion | None, digest: str) -> bool:
     return version is not None and version.document["digest"] == digest
 
 
-def _chosen(name: str, versions: Sequence[Document], prefix: str | None) -> str:
+def _chosen(name: str, versions: Sequence[types.AgentVersionDocument], prefix: str | None) -> str:
     """Return the digest of the version with this prefix; the newest for None."""
     found = [each["digest"] for each in versions if each["digest"].startswith(prefix or "")]
     if not found or (prefix is not None and len(found) > 1):
         how = "several versions" if found else "no stored version"
         raise BundleError(f"agent '{name}' has {how} that begin with '{prefix}'")
-    return str(found[0])
+    return found[0]

@@ -290,7 +290,7 @@ def documents() -> dict[str, dict[str, Any]]:
     question = Question("r", "r", "ask", VisitId("1/q"), "q", 1, "input", "?", (), None, None)
     return {
         "run": of_run,
-        "node": show_document(of_run, [times], {}, ChildRows((), {}, 0))["nodes"][0],
+        "node": show_document(of_run, [], None, [times], {}, ChildRows((), {}, 0))["nodes"][0],
         "row": row_document(row, now_ms=0),
         "batch": batch_document(batch, now_ms=0),
         "question": question_document(question),

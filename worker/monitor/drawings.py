@@ -147,10 +147,11 @@ class Drawings:
 
     def of_version(self, version: AgentVersion) -> Drawing:
         """Return what is drawn of an agent's version that is a graph."""
-        graph, outline = version.graph, version.outline
+        graph, outline, digest = version.graph, version.outline, version.document["digest"]
         assert graph is not None
         assert outline is not None
-        return self._of(version.document["digest"], lambda: (graph, outline))
+        assert digest is not None
+        return self._of(digest, lambda: (graph, outline))
 
     def _of(self, digest: str, load: Callable[[], tuple[Graph, Outline]]) -> Drawing:
         with self._lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Mapping
 from dataclasses import field
 from http import HTTPStatus
 from typing import Any
@@ -44,7 +45,7 @@ class Problem:
     code: str
     message: str
     hint: str | None = None
-    details: dict[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def title(self) -> str:

@@ -132,7 +132,7 @@ class Topics:
             "deserted": fleet["deserted"],
         }
 
-    def _limits(self) -> dict[str, Any]:
+    def _limits(self) -> Mapping[str, Any]:
         return limits_document(self._site.client)
 
 

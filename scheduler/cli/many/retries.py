@@ -60,7 +60,7 @@ def retry_all(
 
 def _print(client: Client, options: Options, run_id: str) -> None:
     if options.json:
-        run_result.print_json(run_result.document_of(client, client.queries.run(run_id), ()))
+        run_result.print_json(run_result.document_of(client, client.queries.run(run_id)))
     else:
         click.echo(run_id)
 

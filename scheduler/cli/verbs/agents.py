@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sleipnir.graphs.validator.requirements import Requirement
     from sleipnir.graphs.validator.resources import Resources
     from sleipnir.scheduler.config.settings import Settings
+    from sleipnir.scheduler.views.types.agents import AgentSpentDocument
 
 # Marks requirements that this machine lacks.
 _LACKING = "!"
@@ -110,7 +111,7 @@ def _print_table(options: Options, found: list[tuple[dict[str, Any], list[Requir
 def _print_spent(options: Options, name: str | None, period: agents_view.Period) -> None:
     with open_client(options, workers=False) as client:
         document = agents_view.agents_document(client, period=period, sort="spent")
-    found = [
+    found: list[AgentSpentDocument] = [
         {"name": row["name"], **row["spent"]}
         for row in document["agents"]
         if row["spent"]["calls"] and name in (None, row["name"])
@@ -128,7 +129,7 @@ def _print_spent(options: Options, name: str | None, period: agents_view.Period)
         options.say(f"nothing was spent since {document['since']}")
 
 
-def _cost(row: dict[str, Any]) -> str:
+def _cost(row: AgentSpentDocument) -> str:
     at_least = "at least " if row["unpriced_calls"] else ""
     return f"{at_least}{money.dollars(row['cost_usd'])}"
 
@@ -156,7 +157,6 @@ def _show(options: Options, agent: Agent, settings: Settings, resources: Resourc
     document = {
         "name": agent.name,
         "display_name": agent.name if agent.normal is None else agent.normal.name or agent.name,
-        "kind": agents_view.kind_of(agent),
         "directory": str(agent.directory),
         **agents_view.definition_document(skills.with_default(agent, settings.skills_enabled)),
         "functions": _own_functions(agent, resources),

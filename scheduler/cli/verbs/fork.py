@@ -63,7 +63,7 @@ def fork(
             if wait:
                 return run_result.stay(client, new.run_id, options, streams=streams)
             if options.json:
-                run_result.print_json(run_result.document_of(client, new, ()))
+                run_result.print_json(run_result.document_of(client, new))
             else:
                 click.echo(new.run_id)
         hint_missing_process(client, options, new.run_id)

@@ -85,9 +85,8 @@ def ps(options: Options, watch: bool, **flags: Any) -> None:
 
 def _print(client: Client, options: Options, flags: Mapping[str, Any]) -> None:
     wanted = run_filter(flags, client.queries.now_ms(), children=flags["children"])
-    page = runs.runs_page(
-        client, wanted, limit=flags["limit"], cursor=flags["cursor"], tree=flags["tree"]
-    )
+    read = runs.run_trees if flags["tree"] else runs.runs_page
+    page = read(client, wanted, limit=flags["limit"], cursor=flags["cursor"])
     found = page["runs"]
     if options.json:
         for document in (each for run in found for each in _flat(run)):

@@ -20,6 +20,7 @@ with lazy_imports():
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.runs.model import Run
+    from sleipnir.scheduler.views.types.run import ShownRunDocument
 
 _MOST_CHILDREN_IN_JSON = 1_000
 
@@ -43,11 +44,11 @@ def show(options: Options, run_id: str, map_node: str | None) -> None:
                 click.echo(line)
 
 
-def _document(client: Client, run: Run) -> documents.Document:
-    waits_for = waits.waits_of(client, [run]).get(run.run_id)
-    questions = client.open_questions(run.run_id)
+def _document(client: Client, run: Run) -> ShownRunDocument:
     return documents.show_document(
-        {**run_result.document_of(client, run, questions), "waits_for": waits_for},
+        run_result.document_of(client, run),
+        client.open_questions(run.run_id),
+        waits.waits_of(client, [run]).get(run.run_id),
         timeline.times_of_nodes(client, run),
         run_page.node_types(client, run),
         run_page.children_of(client, run, _MOST_CHILDREN_IN_JSON),

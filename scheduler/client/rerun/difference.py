@@ -14,6 +14,7 @@ from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run, Status, Usa
 from sleipnir.scheduler.runs.spending import spent_by_node
 
 if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.documents import FailureDocument
     from sleipnir.scheduler.store.queries import RunQueries
 
 Step = tuple[str, ...]  # its nodes, sorted
@@ -266,7 +267,7 @@ def _totals(a: Side, b: Side) -> dict[str, Pair]:
             return None
         return (run.ended_at - run.started_at) / 1000
 
-    def error(run: Run) -> dict[str, Any] | None:
+    def error(run: Run) -> FailureDocument | None:
         return None if run.failure is None else run.failure.to_json()
 
     return {

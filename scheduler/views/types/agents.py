@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any
 
 from typing_extensions import TypedDict
 
@@ -43,16 +43,30 @@ class SpentDocument(TypedDict):
     unpriced_calls: Annotated[int, about("calls of unknown price")]
 
 
-class UsedAgentDocument(TypedDict):
+class AgentRowDocument(TypedDict):
     name: str
     kind: str | None
     description: str
     directory: str | None
-    runs: int
-    failed: int
-    took_s: dict[str, int | None]
+
+
+class AgentUseDocument(TypedDict):
+    runs: Annotated[int, about("that have ended")]
+    failed: Annotated[int, about("or timed out")]
+    took_s: Annotated[
+        dict[str, int | None], about("bounds of half and of 95 % of them; null: over a day")
+    ]
     cost_usd: Annotated[float | None, about("average of a run that has ended")]
+
+
+class UsedAgentDocument(AgentRowDocument, AgentUseDocument):
     spent: Annotated[SpentDocument, about("by all its runs in the period, as it was spent")]
+
+
+class AgentSpentDocument(SpentDocument):
+    """What `agents --spent` prints."""
+
+    name: str
 
 
 class AgentListDocument(TypedDict):
@@ -97,8 +111,7 @@ class ComparedVersionsDocument(TypedDict):
     files: list[FileChangeDocument]
 
 
-class AgentDocument(TypedDict):
-    name: str
+class DefinitionDocument(TypedDict):
     kind: str
     description: str
     variables: list[AgentVariableDocument]
@@ -106,8 +119,24 @@ class AgentDocument(TypedDict):
     tools: list[str]
     skills: list[AgentSkillDocument]
     conversation_starters: list[str]
+
+
+class DefinedVersionDocument(DefinitionDocument):
     digest: str | None
     problem: str | None
+
+
+class RetryDocument(TypedDict):
+    """What a retry with the agent as it is now would change."""
+
+    submitted: str
+    current: str | None
+    problem: Annotated[str | None, about("why the agent cannot be run now")]
+    files: list[FileChangeDocument] | None
+
+
+class AgentDocument(DefinedVersionDocument):
+    name: str
     directory: str | None
     is_here: bool
     is_current: bool
@@ -118,7 +147,7 @@ class AgentDocument(TypedDict):
     files: list[AgentFileDocument]
     versions: list[AgentVersionDocument]
     typical: TypicalDocument
-    compared: NotRequired[ComparedVersionsDocument | None]
+    compared: ComparedVersionsDocument | None
 
 
 class AgentTallyDocument(TypedDict):

@@ -37,11 +37,22 @@ class SearchedBatchesDocument(SearchedDocument):
     batches: int
 
 
-class BatchProgressDocument(BatchDocument):
+class BatchRateDocument(TypedDict):
     total: Annotated[int, about("expected number of runs, as far as known")]
     rate_per_minute: Annotated[float | None, about("runs that ended in the last minute")]
     eta_s: Annotated[float | None, about("time until all have ended at that rate")]
     projected_usd: Annotated[float | None, about("projected cost of all runs")]
+
+
+class BatchProgressDocument(BatchDocument, BatchRateDocument):
+    """A batch, and how it proceeds."""
+
+
+class BatchPageDocument(PageDocument):
+    """A page of batches, as `batches` prints it."""
+
+    batches: list[BatchDocument]
+    searched: SearchedBatchesDocument
 
 
 class BatchListDocument(PageDocument):

@@ -30,13 +30,16 @@ class QuestionDocument(TypedDict):
     asked_at: str
 
 
-class AgedQuestionDocument(QuestionDocument):
-    batch: Annotated[str | None, about("of the root run")]
-    item: Annotated[str | None, about("of the batch")]
-    age_s: float
+class TimeLeftDocument(TypedDict):
     deadline: Annotated[str | None, about("when its run times out without an answer")]
     left_s: float | None
     is_urgent: Annotated[bool, about("less than a tenth of the run's time is left")]
+
+
+class AgedQuestionDocument(QuestionDocument, TimeLeftDocument):
+    batch: Annotated[str | None, about("of the root run")]
+    item: Annotated[str | None, about("of the batch")]
+    age_s: float
 
 
 class SearchedQuestionsDocument(SearchedDocument):

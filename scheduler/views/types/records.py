@@ -62,6 +62,24 @@ class SearchedDocument(TypedDict):
     complete: Annotated[bool, about("false: the search stopped before the page was full")]
 
 
+class RunTreeDocument(RunRowDocument):
+    children: list[RunTreeDocument]
+    more_children: Annotated[dict[str, int], about("omitted ones by status, or `uncounted`")]
+
+
+class SessionDocument(TypedDict):
+    agent: str
+    session: str
+    run_id: str
+    status: str
+    age_s: float
+
+
+class ExcerptDocument(TypedDict):
+    text: str
+    left_out: Annotated[int, about("of characters")]
+
+
 class PairDocument(TypedDict):
     a: Any
     b: Any
@@ -71,8 +89,23 @@ class SearchedRunsDocument(SearchedDocument):
     runs: int
 
 
-class RunListDocument(PageDocument):
-    runs: list[ListedRunDocument]
+class SearchedRunPageDocument(PageDocument):
     searched: SearchedRunsDocument
+
+
+class RunPageDocument(SearchedRunPageDocument):
+    """A page of runs, as `ps` prints it."""
+
+    runs: list[RunRowDocument]
+
+
+class RunTreesDocument(SearchedRunPageDocument):
+    """A page of runs, as `ps --tree` prints it."""
+
+    runs: list[RunTreeDocument]
+
+
+class RunListDocument(SearchedRunPageDocument):
+    runs: list[ListedRunDocument]
     counts: Annotated[dict[str, int], about("by status, of runs that match the other conditions")]
     counts_all: Annotated[bool, about("the counts cover all runs")]

@@ -19,6 +19,79 @@ from sleipnir.scheduler.views.types.questions import QuestionDocument
 from sleipnir.scheduler.views.types.records import RunFailureDocument, RunRowDocument
 
 
+class ForkDocument(TypedDict):
+    run_id: str
+    step: int
+
+
+class EndedRunDocument(Tried):
+    """What results say of a run."""
+
+    run_id: str
+    status: str
+    output: str | None
+    error: RunFailureDocument | None
+    failures: Annotated[list[NodeFailureDocument], about("tolerated failures; the first 100")]
+    usage: UsageDocument
+    elapsed_s: Annotated[float, about("of all its tries")]
+
+
+class BatchResultDocument(EndedRunDocument):
+    id: str | None
+
+
+class RunResultDocument(EndedRunDocument):
+    agent: str
+    directory: Annotated[
+        str | None, about("where the agent came from, on that machine; null for child runs")
+    ]
+    failed_nodes: Annotated[int, about("all tolerated failures")]
+    state: Annotated[dict[str, Any], about("empty for normal agents")]
+    steps: int
+    forked_from: ForkDocument | None
+    labels: Annotated[dict[str, str], about("those of `--label`")]
+    session: str | None
+
+
+class WaitingRunDocument(RunResultDocument):
+    """What `run` and `watch` print while a run waits for a person."""
+
+    question: QuestionDocument
+
+
+class RunNodeDocument(TypedDict):
+    id: str
+    type: str | None
+    visits: int
+    failed: int
+    total_s: float
+    avg_s: float
+    max_s: float
+    waited_s: float
+    parked_s: float
+    cut: Annotated[int, about("replies of models that were cut off at their greatest length")]
+    usage: UsageDocument
+
+
+class ShownChildDocument(TypedDict):
+    run_id: str
+    agent: str
+    status: str
+
+
+class ShownRunDocument(RunResultDocument):
+    """What `show` prints."""
+
+    question: QuestionDocument | None
+    waits_for: Annotated[
+        str | None,
+        about("calls that a model waits for, or what a person has to do besides answering"),
+    ]
+    nodes: list[RunNodeDocument]
+    children: Annotated[list[ShownChildDocument], about("the first 1,000")]
+    more_children: Annotated[dict[str, int], about("numbers of the others, by status")]
+
+
 class BlockDocument(TypedDict):
     kind: Annotated[str, about("`person`, `question`, `pause`, `workers` or `queue`")]
     reason: str

@@ -16,7 +16,7 @@ from sleipnir.scheduler.runs.conversation.roster import handle
 from sleipnir.scheduler.runs.events import ChildrenDropped, RunSubmitted
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.store.queries.filters import RunFilter
-from sleipnir.scheduler.views.runs import runs_page
+from sleipnir.scheduler.views.runs import run_trees
 from tests.support.conversations import converses, results, turn_of
 from tests.support.dying import LOST_S, survives
 from tests.support.engine import Engine
@@ -358,7 +358,7 @@ def test_a_run_takes_its_children_with_it(engine: Engine, server: ModelServer) -
     engine.drive()
     (middle,) = children(engine, run_id)
     (bottom,) = children(engine, middle.run_id)
-    (listed,) = runs_page(engine.client, RunFilter(), limit=9, tree=True)["runs"]
+    (listed,) = run_trees(engine.client, RunFilter(), limit=9)["runs"]
     (below,) = listed["children"][0]["children"]
     assert (below["run_id"], below["parent"], below["root"]) == (
         *(bottom.run_id, middle.run_id),

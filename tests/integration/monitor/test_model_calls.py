@@ -13,7 +13,7 @@ from sleipnir.scheduler.runs.model import Usage
 from sleipnir.scheduler.runs.spending import sum_of
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.queries.lists import ChildRows
-from sleipnir.scheduler.views.documents import show_document
+from sleipnir.scheduler.views.documents import run_document, show_document
 from sleipnir.scheduler.views.timeline import times_of_nodes
 from tests.support.conversations import converses
 from tests.support.engine import Clock, Engine
@@ -297,7 +297,8 @@ def shown(engine: Engine, run_id: str) -> Any:
     """Return what `sleipnir show --json` prints of a run."""
     run = engine.run(run_id)
     times = times_of_nodes(engine.client, run)
-    return show_document({}, times, {}, ChildRows((), {}, 0))
+    document = run_document(run, {}, steps=0, now_ms=0)
+    return show_document(document, [], None, times, {}, ChildRows((), {}, 0))
 
 
 def test_a_node_that_waits_for_its_knowledge_base_is_parked_meanwhile(

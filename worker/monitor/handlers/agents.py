@@ -6,14 +6,13 @@ import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.drawing.page import NodeMark, to_page_svg
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.process.drawing.processes import DrawingTooLarge
 from sleipnir.scheduler.views import agents, limits, submission, versions
-from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.submission import AcceptedRun, WantedRun
 from sleipnir.scheduler.views.versions import AgentVersion
 from sleipnir.worker.monitor.bodies import ForkBody, SubmitBody
@@ -25,6 +24,9 @@ from sleipnir.worker.monitor.handlers.engine import DocumentHandler
 from sleipnir.worker.monitor.handlers.runs import RunsHandler
 from sleipnir.worker.monitor.masked import masked_texts
 from sleipnir.worker.monitor.problems import Refused, problem_of
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.views.types.agents import AgentDocument
 
 _VARIABLE = "var-"
 _ORDERS = {"name": "by name", "spent": "by cost", "runs": "by runs", "failed": "by failures"}
@@ -152,7 +154,7 @@ class FilledForm:
 class AgentReader(MonitorHandler):
     """Reads agents by name, `NAME` or `NAME@DIGEST`."""
 
-    async def shown(self, reference: str) -> tuple[Document, AgentVersion]:
+    async def shown(self, reference: str) -> tuple[AgentDocument, AgentVersion]:
         """Return the agent's document, and the version that it is of."""
         name, _, digest = reference.partition("@")
         document, version = await self.site.call(
@@ -161,9 +163,10 @@ class AgentReader(MonitorHandler):
         other = self.text_argument("against")
         if other is not None and document["digest"] is not None:
             new = document["digest"]
-            document["compared"] = await self.site.call(
+            compared = await self.site.call(
                 versions.compared_document, self.site.client, name, other, new
             )
+            document = {**document, "compared": compared}
         masked = self.site.masks.of_version
         return await self.site.call(masked, document, document["digest"], name), version
 

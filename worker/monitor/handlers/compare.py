@@ -72,7 +72,7 @@ class CompareHandler(MonitorHandler):
         rows = {
             row["run_id"]: row
             for wanted in (succeeded, any_end)
-            for row in runs_overview(client, wanted, limit=_OTHERS)["runs"]
+            for row in runs_overview(client, wanted, self.site.typical, limit=_OTHERS)["runs"]
             if row["run_id"] != run.run_id
         }
         return masked_texts({"run_id": run.run_id, "runs": list(rows.values())})

@@ -124,7 +124,7 @@ class InboxHandler(AnswerHandler):
 
     async def _ask(self, marked: Sequence[str], text: str) -> None:
         """Show which questions would get which answer, and where that leads."""
-        groups: dict[tuple[str, str, str], Document] = {}
+        groups: dict[tuple[str, str, str], dict[str, Any]] = {}
         valid, refused = [], []
         for question_id in marked:
             try:
@@ -243,7 +243,8 @@ class AnsweredHandler(MonitorHandler):
             limit=self.number_argument("limit", _LIMIT, _MOST),
             cursor=self.text_argument("cursor"),
         )
-        document["answers"] = await self.site.call(self._masked, document["answers"])
+        answers = await self.site.call(self._masked, document["answers"])
+        document = {**document, "answers": answers}
         if self.wants == "json":
             self.give_json(document)
             return

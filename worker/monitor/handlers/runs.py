@@ -10,7 +10,6 @@ from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.runs import runs_overview
 from sleipnir.scheduler.views.text.tables import runs as run_table
-from sleipnir.scheduler.views.typical_runs import mark_unusual
 from sleipnir.worker.monitor.conditions import RunConditions, number_of
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.masked import masked_texts
@@ -30,11 +29,11 @@ class RunsHandler(MonitorHandler):
             runs_overview,
             self.site.client,
             await self.wanted(),
+            self.site.typical,
             limit=self.number_argument("limit", _LIMIT, _MOST),
             cursor=self.text_argument("cursor"),
         )
-        marked = await self.site.call(mark_unusual, found, self.site.typical)
-        return masked_texts(marked)
+        return masked_texts(found)
 
     @property
     def conditions(self) -> RunConditions:
