@@ -16,6 +16,7 @@ from sleipnir.graphs.errors import GraphError
 from sleipnir.graphs.files import MIB, inside, read_bytes
 from sleipnir.graphs.schema import ScriptNode
 from sleipnir.graphs.tools.library import ToolLibrary
+from sleipnir.graphs.tools.shipped import SHIPPED_TOOLS
 from sleipnir.graphs.tools.toolbox import Toolbox
 from sleipnir.scheduler.client.preparation import resources_of
 from sleipnir.scheduler.config.program_environment import NEVER_PASSED_ON, is_passed_on
@@ -65,6 +66,8 @@ def _programs(agent: Agent, library: ToolLibrary) -> Iterator[tuple[Path, set[st
                 yield file, own
     for function in Toolbox(agent.global_tools, library, agent.directory).functions:
         file = Path(function.file)
+        if file.parent == SHIPPED_TOOLS:  # they declare what they need
+            continue
         declared = {variable.name for variable in function.bash.variables}
         yield file, own | declared | _names_in(file.parent)
 

@@ -1,0 +1,6 @@
+import json
+import os
+
+state = json.loads(os.environ["GRAPH_STATE"])
+held = [verdict for verdict in state["verdicts"] if verdict.endswith("holds")]
+print(json.dumps({"verdicts": state["verdicts"], "_next": "some_hold"} if held else {}))

@@ -1,0 +1,158 @@
+"""Agents that use all of the newer dialect are imported as they are, and run to each of their ends.
+
+`coyote_machine/` is what somebody has on a machine; nothing in it is edited but the address of the
+model server.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command_line import Sleipnir
+from tests.support.conversations import converses, results
+from tests.support.model_server import ModelServer, calls, fails, says
+
+MACHINE = Path(__file__).with_name("coyote_machine")
+WITH_WARNINGS = {"captain", "harbour-survey", "scribe"}
+
+
+@pytest.fixture(scope="module")
+def office() -> Iterator[ModelServer]:
+    """The model server that the office's own client names."""
+    with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def imported(
+    tmp_path_factory: pytest.TempPathFactory, office: ModelServer
+) -> tuple[Sleipnir, dict[str, Any]]:
+    """The command on what was imported, and the report of the import."""
+    directory = tmp_path_factory.mktemp("office")
+    theirs = directory / "theirs"
+    shutil.copytree(MACHINE, theirs)
+    config = theirs / "config.yaml"
+    config.write_text(config.read_text().replace("http://127.0.0.1:9/v1", office.base_url))
+    path = f"{theirs / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    sleipnir = Sleipnir(directory, PATH=path)
+    return sleipnir, sleipnir.json("import", str(theirs))
+
+
+@pytest.fixture(scope="module")
+def sleipnir(imported: tuple[Sleipnir, dict[str, Any]]) -> Iterator[Sleipnir]:
+    """An engine on what was imported."""
+    command, _ = imported
+    with command.up():
+        yield command
+
+
+def finish(sleipnir: Sleipnir, agent: str, prompt: str, *flags: str) -> str:
+    """Run an agent to its end; return its output."""
+    done = sleipnir("run", "-q", agent, prompt, *flags)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.rstrip("\n")
+
+
+def test_every_agent_is_taken_without_an_error(imported: tuple[Sleipnir, dict[str, Any]]) -> None:
+    _, report = imported
+
+    parts = {part["name"]: part for part in report["parts"]}
+    agents = {name: part for name, part in parts.items() if part["kind"] == "agent"}
+    warned = {name for name, part in agents.items() if part["check"] == "with warnings"}
+    assert {part["fate"] for part in agents.values()} == {"copied"}
+    assert warned == WITH_WARNINGS
+    assert report["agents"] == {
+        "ready": len(agents) - len(warned),
+        "with warnings": len(warned),
+        "with errors": 0,
+    }
+    left_out = {name for name, part in parts.items() if part["fate"] == "not taken over"}
+    assert left_out == {
+        *("bin", "claude", "keybindings", "lighthouse", "save", "stream", "visible_tools"),
+        "web_search_coyote.sh",
+    }
+
+
+def test_fields_without_effect_are_named_in_one_line(
+    imported: tuple[Sleipnir, dict[str, Any]],
+) -> None:
+    _, report = imported
+
+    notes = {part["name"]: part["notes"] for part in report["parts"]}
+
+    assert notes["scribe"][0].startswith(
+        "config.yaml:5:1: W011 4 fields have no effect here: config.reasoning_effort, "
+        "config.enabled_tools, config.memory, config.hooks"
+    )
+
+
+STEPS = {"steps": [{"title": "caulk", "minutes": 20}, {"title": "paint", "minutes": 40}]}
+TOO_LONG = {"steps": [{"title": "caulk", "minutes": 20}, {"title": "rebuild", "minutes": 900}]}
+
+
+def test_steps_are_run_by_a_graph_that_is_seeded(sleipnir: Sleipnir, office: ModelServer) -> None:
+    converses(office, "Which steps has this: fit out", says(json.dumps(STEPS)))
+    converses(office, "Do step 1, caulk, at most 20 minutes.", says("Caulked."))
+    converses(office, "Do step 2, paint, at most 40 minutes.", says("Painted."))
+
+    assert finish(sleipnir, "step-runner", "fit out") == '["1. Caulked.","2. Painted."]'
+
+
+def test_a_step_that_fails_leads_to_the_fallback(sleipnir: Sleipnir, office: ModelServer) -> None:
+    converses(office, "Which steps has this: build", says(json.dumps(TOO_LONG)))
+    converses(office, "Do step 1, caulk, at most 20 minutes.", says("Caulked."))
+
+    output = finish(sleipnir, "step-runner", "build")
+
+    assert output.startswith('stopped at step 2: ["1. Caulked.","Agent node failed: ')
+    assert "rebuild takes too long" in output
+
+
+def test_filters_and_skills_leave_what_all_of_them_let_through(
+    sleipnir: Sleipnir, office: ModelServer
+) -> None:
+    search = ("mcp_search_registry", {"query": "ship of the port"})
+    converses(
+        office,
+        "Land the salt.",
+        calls(search, ("skill__list", {}), ("skill__load", {"name": "customs"})),
+        calls(
+            search,
+            ("mcp_invoke_registry", {"tool": "ship_find", "arguments": {"name": "Gull"}}),
+            ("mcp_invoke_registry", {"tool": "ship_scrap", "arguments": {"name": "Gull"}}),
+            ("read_log", {"day": "monday", "lines": 1}),
+        ),
+        says("Salt at quay 3."),
+    )
+    converses(
+        office,
+        "Tie up, and tell it again: Salt at quay 3.",
+        calls(("skill__load", {"name": "knots"})),
+        says("Tied up."),
+    )
+
+    assert finish(sleipnir, "smuggler", "Land the salt.") == "Tied up."
+
+    first, listed, loaded, second, found, refused, log = map(
+        json.loads, results(office, "Land the salt.")
+    )
+    assert {tool["name"] for tool in first} == {"ship_find", "ship_scrap"}
+    assert [skill["name"] for skill in listed["skills"]] == ["customs"]
+    assert loaded["tools"] == ["read_log"]
+    assert [tool["name"] for tool in second] == ["ship_find"]
+    assert found["content"][0]["text"] == "ship_find of Gull: quay 3"
+    assert "ship_scrap" in refused["tool_call_error"]
+    assert log == {"output": "monday: entry 1"}
+
+
+def test_an_adversary_that_fails_is_caught(sleipnir: Sleipnir, office: ModelServer) -> None:
+    converses(office, "Land the tea.", fails(400, "no tea"))
+
+    assert finish(sleipnir, "smuggler", "Land the tea.").startswith("caught: LLM node failed")
