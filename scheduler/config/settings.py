@@ -6,21 +6,19 @@ Precedence: flag > `SLEIPNIR_<NAME>` > `<config dir>/config.yaml` > default.
 from __future__ import annotations
 
 import difflib
-import operator
 import os
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import field, fields
+from dataclasses import fields
 from pathlib import Path
 from socket import gethostname
 from typing import Any, Literal, TypeAlias
 
 from sleipnir.graphs.files import read_text, reason
 from sleipnir.graphs.limits import MAX_BRANCHES
-from sleipnir.graphs.state import decode
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
+from sleipnir.scheduler.config import forms
 from sleipnir.scheduler.config.directories import config_dir
 from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.config.secrets import Secrets
@@ -33,9 +31,6 @@ with lazy_imports():
 
     from sleipnir.graphs import field_types
     from sleipnir.scheduler.config import checking
-
-# Bytes, seconds or counts; instants that are computed from it still fit into whole milliseconds.
-_MOST = 1e12
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -52,307 +47,272 @@ Commands: TypeAlias = dict[str, str]
 Roles: TypeAlias = dict[Literal["read", "answer", "operate"], list[str]]
 
 
-def _from_json(text: str) -> Any:
-    try:
-        return decode(text)
-    except ValueError:
-        return text  # not a mapping, which the check reports
-
-
-# How a text is parsed, by the type of its setting. These need no check, ...
-_AS_THEY_ARE: Mapping[str, Callable[[str], Any]] = {
-    "str": str,
-    "Paths": lambda text: tuple(filter(None, text.split(":"))),
-    "Names": lambda text: tuple(filter(None, map(str.strip, text.split(",")))),
-}
-# ... nor do numbers of this form within their bounds, ...
-_NUMBERS: Mapping[str, tuple[Callable[[Any], float], re.Pattern[str]]] = {
-    "int": (int, re.compile(r"[0-9]{1,15}")),
-    "float": (float, re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")),
-}
-_BOUNDS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "ge": operator.ge,
-    "gt": operator.gt,
-    "le": operator.le,
-    "lt": operator.lt,
-}
-# ... but these do.
-_AS_JSON = frozenset({"Aliases", "Commands", "ModelSettings", "Roles", "field_types.ToolFilter"})
-
-
-def _setting(default: Any, *, description: str, **bounds: float) -> Any:
-    """Return a field of `Settings`; its bounds are named as in pydantic.
-
-    A number is at most `_MOST` if it has no other bound.
-    """
-    if isinstance(default, int | float) and not isinstance(default, bool):
-        bounds.setdefault("le", _MOST)
-    about = {"description": description, "bounds": bounds}
-    if isinstance(default, dict):
-        return field(default_factory=default.copy, metadata=about)
-    return field(default=default, metadata=about)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """All settings with units and defaults; created by `load_settings`, which validates them."""
 
-    redis_url: str | None = _setting(
+    redis_url: str | None = forms.text(
         None, description="Redis that holds all runs, or its sentinels; unset: the embedded engine"
     )
-    broker_url: str | None = _setting(
+    broker_url: str | None = forms.text(
         None, description="Celery broker for wake-ups; unset: the same Redis"
     )
-    agents_dir: Paths = _setting((), description="directories to look for agents in")
-    model: str | None = _setting(None, description="default model: `provider:model`, or an alias")
-    temperature: float | None = _setting(
+    agents_dir: Paths = forms.paths((), description="directories to look for agents in")
+    model: str | None = forms.text(None, description="default model: `provider:model`, or an alias")
+    temperature: float | None = forms.decimal(
         None,
         ge=0,
         description="temperature of normal agents that set neither a model nor a temperature",
     )
-    top_p: float | None = _setting(
+    top_p: float | None = forms.decimal(
         None, ge=0, description="top_p of normal agents that set neither a model nor a top_p"
     )
-    agent_session: str | None = _setting(
+    agent_session: str | None = forms.text(
         None, description="session of normal agents that set none; `temp`: one that is not kept"
     )
-    compression_threshold: int = _setting(
+    compression_threshold: int = forms.whole(
         4_000, ge=0, description="tokens above which sessions are compressed; 0: never"
     )
-    agent_max_turns: int = _setting(
+    agent_max_turns: int = forms.whole(
         0, ge=0, description="turns after which a run of a normal agent fails; 0: no limit"
     )
-    agent_max_stuck_turns: int = _setting(
+    agent_max_stuck_turns: int = forms.whole(
         25,
         ge=0,
         description="turns in a row without a call that succeeds with a new result after which a "
         "run of a normal agent fails; 0: no limit",
     )
-    models: ModelSettings = _setting(
+    models: ModelSettings = forms.mapping(
         ModelSettings(),
         description="aliases, keys, limits, prices and budgets of models; JSON in the environment",
     )
 
-    user: str | None = _setting(
+    user: str | None = forms.text(
         None,
         description="who you are among those that share a Redis: in the audit log, and for "
         "sessions and chats, which are yours alone; unset: login name@machine",
     )
-    machine: str | None = _setting(
+    machine: str | None = forms.text(
         None, description="name of this machine among those that share a Redis; unset: host name"
     )
-    workers: int = _setting(
+    workers: int = forms.whole(
         0, ge=0, le=1024, description="worker processes of the embedded engine; 0: automatic"
     )
     # Threads are cheap: they mostly wait for scripts and models. The scripts' memory is not.
-    concurrency: int = _setting(
+    concurrency: int = forms.whole(
         32, ge=1, le=4096, description="nodes one worker process executes at once"
     )
-    drain_s: float = _setting(
+    drain_s: float = forms.decimal(
         20.0, gt=0, description="time a stopping worker gives its nodes before it requeues them"
     )
 
-    pin: Literal["auto", "never"] = _setting(
+    pin: Literal["auto", "never"] = forms.choice(
         "auto",
         description="whether runs that use files of the submitting machine stay on it if it has a "
         "worker; never: for containers, whose names do not outlive them",
     )
     # Long enough for a stalled machine to recover, short enough for people not to notice.
-    lease_s: float = _setting(
+    lease_s: float = forms.decimal(
         15.0, ge=1, description="time without a heartbeat until a visit is redelivered"
     )
     # A lost worker proves nothing: visits that kill workers are found by isolated execution.
-    max_deliveries: int = _setting(
+    max_deliveries: int = forms.whole(
         20, ge=1, description="workers one visit may lose for unknown reasons before its run fails"
     )
-    retry_base_s: float = _setting(
+    retry_base_s: float = forms.decimal(
         0.5, gt=0, description="first pause before a model call is repeated"
     )
-    retry_max_s: float = _setting(30.0, gt=0, description="longest such pause")
-    model_stall_s: float = _setting(
+    retry_max_s: float = forms.decimal(30.0, gt=0, description="longest such pause")
+    model_stall_s: float = forms.decimal(
         300.0, gt=0, description="silence in a streamed reply after which the call is given up"
     )
-    max_agent_depth: int = _setting(
+    max_agent_depth: int = forms.whole(
         3, ge=0, description="deepest nesting of child runs; a root is 0"
     )
-    retention_s: float = _setting(7 * 86400.0, gt=0, description="how long finished runs are kept")
+    retention_s: float = forms.decimal(
+        7 * 86400.0, gt=0, description="how long finished runs are kept"
+    )
 
-    state_limit_bytes: int = _setting(16 * MIB, ge=1, description="largest state of a run")
-    value_limit_bytes: int = _setting(8 * MIB, ge=1, description="largest single value of a state")
-    bundle_limit_bytes: int = _setting(64 * MIB, ge=1, description="largest packed agent directory")
-    spawn_bundle_limit: int = _setting(
+    state_limit_bytes: int = forms.whole(16 * MIB, ge=1, description="largest state of a run")
+    value_limit_bytes: int = forms.whole(
+        8 * MIB, ge=1, description="largest single value of a state"
+    )
+    bundle_limit_bytes: int = forms.whole(
+        64 * MIB, ge=1, description="largest packed agent directory"
+    )
+    spawn_bundle_limit: int = forms.whole(
         256, ge=1, description="agents packed with a run because its models may start them"
     )
-    spawn_bundle_limit_bytes: int = _setting(
+    spawn_bundle_limit_bytes: int = forms.whole(
         64 * MIB, ge=1, description="total size of those agents"
     )
-    max_branches: int = _setting(
+    max_branches: int = forms.whole(
         MAX_BRANCHES, ge=1, description="maximum nodes of one step, and targets of one `next`"
     )
-    map_items_limit: int = _setting(100_000, ge=1, description="maximum items of one map")
-    batch_lines_limit: int = _setting(
+    map_items_limit: int = forms.whole(100_000, ge=1, description="maximum items of one map")
+    batch_lines_limit: int = forms.whole(
         2_000_000, ge=1, description="maximum lines of one `batch` input, including blank ones"
     )
-    output_limit_bytes: int = _setting(
+    output_limit_bytes: int = forms.whole(
         8 * MIB, ge=1, description="maximum output of one script, per stream"
     )
     # The stream's framing may take eight times as much.
-    reply_limit_bytes: int = _setting(
+    reply_limit_bytes: int = forms.whole(
         8 * MIB, ge=1, description="largest model reply; a larger one is abandoned while it arrives"
     )
-    conversation_limit_bytes: int = _setting(
+    conversation_limit_bytes: int = forms.whole(
         32 * MIB,
         ge=1,
         description="replies and tool results that one attempt of an llm node may collect",
     )
-    calls_limit: int = _setting(
+    calls_limit: int = forms.whole(
         128, ge=1, description="maximum tool calls in one model reply; the others are refused"
     )
-    call_threads: int = _setting(
+    call_threads: int = forms.whole(
         16, ge=1, description="MCP calls of one reply that run in parallel"
     )
     # Below this, the head and tail of an entry would be too short to be useful.
-    log_limit_bytes: int = _setting(
+    log_limit_bytes: int = forms.whole(
         16 * MIB, ge=64 * KIB, description="maximum output kept per run for `sleipnir logs`"
     )
-    transcripts: Literal["all", "failed", "none"] = _setting(
+    transcripts: Literal["all", "failed", "none"] = forms.choice(
         "all",
         description="visits whose model requests and replies are kept",
     )
-    transcript_limit_bytes: int = _setting(
+    transcript_limit_bytes: int = forms.whole(
         MIB,
         ge=64 * KIB,
         description="maximum transcripts kept per run, the newest; as much again for failed ones",
     )
-    history_limit_bytes: int = _setting(
+    history_limit_bytes: int = forms.whole(
         32 * MIB,
         ge=64 * KIB,
         description="largest history of a run; beyond it, the middle is folded",
     )
-    narration_limit: int = _setting(2_000, ge=10, description="narration events kept per run")
+    narration_limit: int = forms.whole(2_000, ge=10, description="narration events kept per run")
     # Each event has an equal share, so one may take 8 KiB.
-    narration_limit_bytes: int = _setting(
+    narration_limit_bytes: int = forms.whole(
         16 * MIB, ge=64 * KIB, description="maximum size of those events"
     )
 
-    monitor_hosts: Names = _setting(
+    monitor_hosts: Names = forms.names(
         (), description="host names that the monitor accepts; loopback names always work"
     )
-    monitor_proxies: Names = _setting(
+    monitor_proxies: Names = forms.names(
         (),
         description="addresses and networks of proxies whose forwarded headers the monitor trusts",
     )
-    monitor_user_header: str | None = _setting(
+    monitor_user_header: str | None = forms.text(
         None, description="header in which those proxies name the user, such as X-Remote-User"
     )
-    monitor_roles: Roles = _setting(
+    monitor_roles: Roles = forms.mapping(
         {},
         description="regular expressions of user names or e-mail addresses for `read`, `answer` "
         "and `operate`; JSON in the environment",
     )
 
-    mapping_tools: dict[str, str | list[str]] = _setting(
-        {}, description="aliases for several global tools, in `config.yaml` only"
+    mapping_tools: Aliases = forms.mapping(
+        {}, description="aliases for several global tools; JSON in the environment"
     )
-    visible_tools: Names | None = _setting(
+    visible_tools: Names | None = forms.names(
         None, description="the only global tools that agents may use; unset: all"
     )
-    skills_enabled: bool = _setting(
+    skills_enabled: bool = forms.switch(
         False, description="models may load skills where agents do not say whether and which"
     )
-    mcp_server_support: bool = _setting(True, description="agents may use MCP servers")
-    mcp_timeout: float = _setting(
+    mcp_server_support: bool = forms.switch(True, description="agents may use MCP servers")
+    mcp_timeout: float = forms.decimal(
         120.0, gt=0, description="seconds for one MCP call, including the start of the server"
     )
-    mapping_mcp_servers: Aliases = _setting(
+    mapping_mcp_servers: Aliases = forms.mapping(
         {}, description="aliases for several MCP servers; JSON in the environment"
     )
-    mcp_tools: field_types.ToolFilter = _setting(
+    mcp_tools: field_types.ToolFilter = forms.mapping(
         {},
         description="patterns of the only tools that agents may use, by MCP server or alias; JSON "
         "in the environment",
     )
-    secrets_file: str | None = _setting(
+    secrets_file: str | None = forms.text(
         None, description="file of secrets; unset: `secrets.yaml` in the config directory"
     )
 
-    tool_env: Paths = _setting(
+    tool_env: Paths = forms.paths(
         (), description="more environment variables that scripts and tools may see"
     )
-    check_timeout_s: float = _setting(
+    check_timeout_s: float = forms.decimal(
         DEFAULT_LIMIT_S,
         gt=0,
         description="processor time to check one value against an author's schema or pattern",
     )
-    tool_timeout: float = _setting(
+    tool_timeout: float = forms.decimal(
         1800.0, ge=0, description="seconds for one call of a tool; 0: no limit"
     )
-    program_memory_mb: int | None = _setting(
+    program_memory_mb: int | None = forms.whole(
         None, ge=1, description="memory limit of one script or tool process; unset: none"
     )
-    program_cpu_s: int | None = _setting(
+    program_cpu_s: int | None = forms.whole(
         None, ge=1, description="CPU time limit of one such process, in seconds; unset: none"
     )
-    tool_root: str | None = _setting(
+    tool_root: str | None = forms.text(
         None, description="directory that the shipped file tools may not leave; unset: any"
     )
-    allow_private_addresses: bool = _setting(
+    allow_private_addresses: bool = forms.switch(
         False, description="tools and knowledge bases may fetch from private and local addresses"
     )
-    auto_confirm: bool = _setting(
+    auto_confirm: bool = forms.switch(
         True,
         description="guarded tools of graphs run without confirmation; false: as if every run "
         "had `--ask`",
     )
-    rag_embedding_model: str | None = _setting(
+    rag_embedding_model: str | None = forms.text(
         None,
         description="embedding model of knowledge bases; `none`: keywords only, "
         "`local`: the model of the extra",
     )
-    rag_chunk_size: int | None = _setting(
+    rag_chunk_size: int | None = forms.whole(
         None, ge=1, description="longest chunk of a document in a knowledge base, characters"
     )
-    rag_chunk_overlap: int | None = _setting(
+    rag_chunk_overlap: int | None = forms.whole(
         None, ge=0, description="overlap of consecutive chunks, characters"
     )
-    embeddings_retry_limit: int = _setting(
+    embeddings_retry_limit: int = forms.whole(
         2, ge=1, description="total attempts to embed one batch of texts"
     )
-    rag_top_k: int = _setting(5, ge=1, description="chunks that a knowledge base search returns")
-    rag_template: str | None = _setting(
+    rag_top_k: int = forms.whole(5, ge=1, description="chunks that a knowledge base search returns")
+    rag_template: str | None = forms.text(
         None,
         description="what a user message of a normal agent with `documents` becomes; has "
         "`__INPUT__`, `__CONTEXT__` and perhaps `__SOURCES__`; unset: ours",
     )
-    rag_reranker_model: str | None = _setting(
+    rag_reranker_model: str | None = forms.text(
         None,
         description="model that reranks results of knowledge base searches; unset: none",
     )
-    document_loaders: Commands = _setting(
+    document_loaders: Commands = forms.mapping(
         {},
         description="commands that convert documents to text, by extension or prefix; "
         "JSON in the environment",
     )
-    rag_document_max_bytes: int = _setting(
+    rag_document_max_bytes: int = forms.whole(
         64 * MIB, ge=1, description="largest document of a knowledge base"
     )
-    rag_crawl_max_pages: int = _setting(
+    rag_crawl_max_pages: int = forms.whole(
         500, ge=1, description="maximum pages read from one site, `https://…/**`"
     )
-    artifact_store: str | None = _setting(
+    artifact_store: str | None = forms.text(
         None,
         description="directory or fsspec URL for indexes of knowledge bases; unset: Redis",
     )
-    kb_max_bytes: int = _setting(
+    kb_max_bytes: int = forms.whole(
         512 * MIB, ge=1, description="largest packed knowledge base, as stored in Redis"
     )
-    kb_cache_bytes: int = _setting(
+    kb_cache_bytes: int = forms.whole(
         4096 * MIB, ge=1, description="maximum disk space for knowledge bases on a worker's machine"
     )
-    rag_absolute_paths: bool = _setting(
+    rag_absolute_paths: bool = forms.switch(
         False, description="knowledge bases may read documents outside their agent's directory"
     )
-    allow_unsafe_redis: bool = _setting(
+    allow_unsafe_redis: bool = forms.switch(
         False, description="accept a Redis that evicts keys, at the risk of losing runs"
     )
 
@@ -411,35 +371,19 @@ def load_settings(flags: Mapping[str, Any] | None = None) -> LoadedSettings:
 def checked_setting(name: str, value: Any, origin: str) -> Any:
     """Return the value as `Settings` holds it.
 
-    Texts and plain numbers are checked without pydantic, which is slow to import.
-
     Raises:
         SettingInvalid: naming the setting, its source and what is wrong with it.
     """
-    kind = str(FIELDS[name].type).removesuffix(" | None")
-    if kind in _NUMBERS and (number := _plain_number(name, kind, value)) is not None:
-        return number
-    if isinstance(value, str):
-        if kind in _AS_THEY_ARE:
-            return _AS_THEY_ARE[kind](value)
-        if kind in _AS_JSON:
-            value = _from_json(value)
+    about = FIELDS[name].metadata
+    value, is_valid = about["form"].value_of(value, about["bounds"])
+    if is_valid:
+        return value
     try:
         return checking.checked(Settings, name, value)
     except WrongValue as error:
         place = f"{PREFIX}{name.upper()}" if origin == "environment" else name
         where = f"{'.'.join((place, *error.path))} (from {origin})"
         raise SettingInvalid(f"{where}: {error.problem}") from error
-
-
-def _plain_number(name: str, kind: str, value: Any) -> float | None:
-    """Return a number in plain form and within its bounds; None for anything else."""
-    make, form = _NUMBERS[kind]
-    if isinstance(value, bool) or not form.fullmatch(str(value)):
-        return None
-    number = make(value)
-    bounds = FIELDS[name].metadata["bounds"].items()
-    return number if all(_BOUNDS[bound](number, limit) for bound, limit in bounds) else None
 
 
 def _from_environment() -> dict[str, Any]:
