@@ -235,6 +235,19 @@ class ItemCommitted:
 
 
 @dataclass(frozen=True, slots=True)
+class ItemWentOn:
+    """An item of a map goes on to another node of its chain; told if there is something to tell."""
+
+    kind: ClassVar[str] = "item_on"
+    map: str
+    index: int
+    node: str
+    target: str
+    failure: str | None  # tolerated
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class QuestionAsked:
     """A node waits for a person's answer."""
 
@@ -313,6 +326,7 @@ Event: TypeAlias = (
     | ChildrenDropped
     | ChildStarted
     | ItemCommitted
+    | ItemWentOn
     | QuestionAsked
     | QuestionAnswered
     | RunEnded

@@ -168,6 +168,18 @@ class NodeTimes:
         )
 
 
+def chain_rows(timing: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the totals of each node that a map ran for its items, from the map's timing."""
+    branch = timing.get("branch")
+    return () if branch is None else (branch, *branch.get("then", ()))
+
+
+def items_done(timing: Mapping[str, Any]) -> int | None:
+    """Return how many items of a map ended, from its timing; None for other nodes."""
+    branch = timing.get("branch")
+    return None if branch is None else branch.get("done", branch["visits"])
+
+
 def node_times(history: Iterable[Checkpoint]) -> list[NodeTimes]:
     """Return a row per executed node, slowest total first; invocations count for their branch."""
     rows: dict[str, NodeTimes] = {}
@@ -181,10 +193,10 @@ def node_times(history: Iterable[Checkpoint]) -> list[NodeTimes]:
             ms, failed = timing.get("ms", 0), timing.get("failed", 0)
             waited, parked, cut = (timing.get(name, 0) for name in ("wait", "parked", "cut"))
             add(NodeTimes(node, 1, ms, ms, _usage(timing), failed, waited, parked, cut))
-            if branch := timing.get("branch"):
-                visits, total_ms, max_ms = branch["visits"], branch["ms"], branch["max_ms"]
-                usage, cut = _usage(branch), branch.get("cut", 0)
-                add(NodeTimes(branch["id"], visits, total_ms, max_ms, usage, cut=cut))
+            for row in chain_rows(timing):
+                visits, total_ms, max_ms = row["visits"], row["ms"], row["max_ms"]
+                failed, cut = row.get("failed", 0), row.get("cut", 0)
+                add(NodeTimes(row["id"], visits, total_ms, max_ms, _usage(row), failed, cut=cut))
     return sorted(rows.values(), key=lambda row: (-row.total_ms, row.node))
 
 

@@ -48,13 +48,16 @@ def partition_of(run_id: str) -> str:
 
 
 class VisitId(str):
-    """`<step>/<node>`; for an invocation of a map `<step>/<map node>/<index>`.
+    """`<step>/<node>`; for an item of a map `<step>/<map node>/<index>`.
+
+    From the second node of its chain on, an item's visit is
+    `<step>/<map node>/<index>/<node>/<number>`: its n-th visit of that node.
 
     It is a text, since messages and the store have it so, and knows its parts.
     """
 
     __slots__ = ("_parts",)
-    _parts: tuple[int, str, int | None]
+    _parts: tuple[int, str, int | None, str | None]
 
     def __new__(cls, text: str) -> VisitId:
         """Parse a text.
@@ -63,8 +66,11 @@ class VisitId(str):
             ValueError: it is not the id of a visit.
         """
         visit = super().__new__(cls, text)
-        step, node, *index = text.split("/")
-        visit._parts = int(step), node, int(index[0]) if index else None
+        step, node, *rest = text.split("/")
+        if not rest:
+            visit._parts = int(step), node, None, None
+        else:
+            visit._parts = int(step), node, int(rest[0]), rest[1] if len(rest) > 1 else None
         return visit
 
     @classmethod
@@ -91,11 +97,16 @@ class VisitId(str):
         return self._parts[2]
 
     @property
+    def later_node(self) -> str | None:
+        """The node of an item's visit from its second node on; None for any other visit."""
+        return self._parts[3]
+
+    @property
     def map_visit(self) -> VisitId | None:
         """The visit of the map that an invocation belongs to; None for any other visit."""
         return None if self.item is None else VisitId.of(self.step, self.node)
 
     @property
     def place(self) -> str:
-        """The id without its step: its node, or `<map node>/<index>` of an invocation."""
-        return self.partition("/")[2]
+        """Its node, or `<map node>/<index>` of an item's visit, at whichever node."""
+        return self.node if self.item is None else f"{self.node}/{self.item}"

@@ -7,12 +7,14 @@ import json
 import re
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Literal
 
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
-from sleipnir.scheduler.runs.model import Usage
+from sleipnir.scheduler.runs.failures import KEPT_FAILURES, NO_FAILURES, StepFailures
+from sleipnir.scheduler.runs.item_ways import NodeSums, Way
+from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 
 ItemState = Literal["done", "failed", "open", "left_out"]
 
@@ -36,10 +38,16 @@ class MapItem:
     ms: int | None  # from its first begin to its end; None if it has not ended
     usage: Usage | None
     reason: str | None  # why it failed; only for the first failures
+    nodes: tuple[str, ...] = ()  # of the chain, as it went through them; the last ones of many
+
+    @property
+    def node(self) -> str | None:
+        """Where it stands or failed; None once it is done."""
+        return self.nodes[-1] if self.nodes and self.state != "done" else None
 
     def to_json(self) -> dict[str, Any]:
         usage = None if self.usage is None else self.usage.to_json()
-        return {**asdict(self), "usage": usage}
+        return {**asdict(self), "usage": usage, "node": self.node, "nodes": list(self.nodes)}
 
 
 def items_of(fields: Mapping[str, str]) -> list[MapItem]:
@@ -47,16 +55,58 @@ def items_of(fields: Mapping[str, str]) -> list[MapItem]:
     return [_item(index, fields) for index in range(int(fields["total"]))]
 
 
+def chain_sums(fields: Mapping[str, str]) -> dict[str, NodeSums]:
+    """Return what the visits of each node of a chain took, from the fields of a map's hash."""
+    sums: dict[str, NodeSums] = {}
+    for index in range(int(fields["total"])):
+        for node, added in _sums_of(index, fields).items():
+            sums[node] = sums[node] + added if node in sums else added
+    return sums
+
+
+def _sums_of(index: int, fields: Mapping[str, str]) -> Mapping[str, NodeSums]:
+    text, took = fields.get(f"way:{index}"), fields.get(f"ms:{index}")
+    if text is not None:
+        return Way.from_json(text).sums
+    if took is None:
+        return {}
+    spent = fields.get(f"usage:{index}")
+    usage = NO_USAGE if spent is None else Usage.from_text(spent)
+    return {fields["branch"]: NodeSums(1, int(took), int(took), 0, usage)}
+
+
+def tolerated_inside(fields: Mapping[str, str], step: int) -> StepFailures:
+    """Return the failures of nodes of a chain after which their items went on."""
+    found = NO_FAILURES
+    for index in range(int(fields["total"])):
+        text = fields.get(f"way:{index}")
+        if text is not None and '"failures":' in text:
+            found += Way.from_json(text).failures_at(step, index)
+            found = replace(found, kept=found.kept[:KEPT_FAILURES])
+    return found
+
+
+def _nodes_of(index: int, fields: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the nodes that an item went through."""
+    text = fields.get(f"way:{index}")
+    if text is not None:
+        return Way.from_json(text).nodes
+    has_begun = f"ms:{index}" in fields or index < int(fields.get("next") or 0)
+    return (fields["branch"],) if has_begun and "branch" in fields else ()
+
+
 def _item(index: int, fields: Mapping[str, str]) -> MapItem:
+    nodes = _nodes_of(index, fields)
     text, spent, ms = (fields.get(f"{kind}:{index}") for kind in ("result", "usage", "ms"))
     usage = None if spent is None else Usage.from_text(spent)
     took = None if ms is None else int(ms)
     # Most results are values, which may be large: don't parse those.
     if text is None or text.startswith('{"discarded"'):
-        return MapItem(index, "left_out" if fields.get("halted") else "open", took, usage, None)
+        state: ItemState = "left_out" if fields.get("halted") else "open"
+        return MapItem(index, state, took, usage, None, nodes)
     if not text.startswith('{"error"'):
-        return MapItem(index, "done", took, usage, None)
-    return MapItem(index, "failed", took, usage, str(json.loads(text)["error"]))
+        return MapItem(index, "done", took, usage, None, nodes)
+    return MapItem(index, "failed", took, usage, str(json.loads(text)["error"]), nodes)
 
 
 def cut_replies(fields: Mapping[str, str]) -> int:
@@ -74,12 +124,15 @@ def packed(items: Sequence[MapItem]) -> str:
         "usage": [item.usage and item.usage.to_list() for item in items],
         "reasons": {item.index: (item.reason or "")[:_REASON_CHARACTERS] for item in failed},
     }
+    if any(len(item.nodes) > 1 for item in items):
+        columns["nodes"] = [" ".join(item.nodes) for item in items]
     return base64.b64encode(zlib.compress(encode(columns).encode())).decode()
 
 
-def unpacked(text: str) -> list[MapItem]:
-    """Decode the text of `packed`."""
+def unpacked(text: str, branch: str) -> list[MapItem]:
+    """Decode the text of `packed`, of items that began at `branch`."""
     columns = json.loads(zlib.decompress(base64.b64decode(text)))
+    ways = columns.get("nodes") or ["" if ms is None else branch for ms in columns["ms"]]
     return [
         MapItem(
             index,
@@ -87,8 +140,9 @@ def unpacked(text: str) -> list[MapItem]:
             ms,
             Usage(*usage) if usage else None,
             columns["reasons"].get(str(index)),
+            tuple(way.split()),
         )
-        for index, (letter, ms, usage) in enumerate(
-            zip(columns["states"], columns["ms"], columns["usage"], strict=True)
+        for index, (letter, ms, usage, way) in enumerate(
+            zip(columns["states"], columns["ms"], columns["usage"], ways, strict=True)
         )
     ]

@@ -293,6 +293,8 @@ class Begun:
     results: Mapping[str, str]  # results of its waits, by call id
     context: RunContext
     item: str | None  # JSON text, in a map's invocation
+    way: str  # JSON text of where the item has been before; "" at its first node
+    own: Mapping[str, str]  # what the item has written there, of the keys asked for
     life: str  # changes when the run is started again or continues after its end
     state: Snapshot
 

@@ -11,6 +11,7 @@ from sleipnir.scheduler.runs.events import (
     Continued,
     Event,
     ItemCommitted,
+    ItemWentOn,
     ModelCalled,
     Paused,
     QuestionAnswered,
@@ -88,6 +89,10 @@ def _lines(event: Event) -> Iterator[str]:  # noqa: C901 - one short case a kind
             yield f"  agent {event.agent}: run {event.run_id}"
         case ItemCommitted():
             yield from _item(event)
+        case ItemWentOn(map_id, index, node, target, failure, warnings):
+            yield from (f"warning {warning}" for warning in warnings)
+            if failure is not None:
+                yield f"  {map_id}[{index}] {node} failed, going to {target}: {failure}"
         case QuestionAsked(node, text):
             yield f"{node} waiting: {(text.splitlines() or [''])[0]}"
         case QuestionAnswered():

@@ -34,7 +34,8 @@ Of a run, removed at its end at the latest (`waits`, `map`, `turns` stay for `ke
                       → asked at, ms
     waits     hash    (`:<run> <visit>`) what a visit waits for, and the results, by call id,
                       as lua/lib/waiting.lua says
-    map       hash    (`:<run> <visit>`) items, results and window of a map
+    map       hash    (`:<run> <visit>`) items, results and window of a map; of items under
+                      way, where they are and what they have written
     turns     list    (`:<run> <visit>`) a conversation: the model's replies, results of calls
     recalled  string  (`:<run> <visit>`) when a visit was woken before it had parked, ms;
                       expires in seconds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,10 +16,11 @@ from sleipnir.scheduler.store.record import (
     submitted,
     usage_text,
 )
-from sleipnir.scheduler.store.transitions import Transitions
+from sleipnir.scheduler.store.transitions import Queued, Transitions
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.events import Event
+    from sleipnir.scheduler.runs.item_ways import Way
 
 
 @contextmanager
@@ -139,9 +140,17 @@ class Parking:
             *flat(child.state),
         )
 
-    def open_map(self, lease: Lease, branch: str, window: int, items: Sequence[str]) -> None:
-        """Fan a map out over items, given as JSON texts; start `window` of them at once."""
-        self._store.call("open_map", lease.run_id, lease.visit, lease.token, branch, window, *items)
+    def open_map(
+        self, lease: Lease, branch: str, window: int, items: Sequence[str], chain: str = ""
+    ) -> None:
+        """Fan a map out over items, given as JSON texts; start `window` of them at once.
+
+        Args:
+            chain: what must be the same in another try for items to go on where they were.
+        """
+        self._store.call(
+            "open_map", lease.run_id, lease.visit, lease.token, branch, chain, window, *items
+        )
 
     def stage_item(
         self,
@@ -150,32 +159,79 @@ class Parking:
         *,
         halt: bool = False,
         void: bool = False,
-        elapsed_s: float,
+        elapsed_ms: int,
         event: Event | None = None,
         usage: Usage | None = None,
         spent: Usage | None = None,
+        way: Way | None = None,
+        first: Sequence[Queued] = (),
     ) -> None:
-        """Stage the result of one invocation of a map.
+        """Stage the result of one item of a map.
 
         Args:
-            halt: it failed, and no further invocations are to start.
-            void: its result does not count because another invocation has failed.
-            event: narrated with the number of invocations done and in total.
+            halt: it failed, and no further items are to start.
+            void: its result does not count because another item has failed.
+            elapsed_ms: of all its nodes, as is `spent`.
+            event: narrated with the number of items done and in total.
             usage: usage that the run has not counted yet.
-            spent: the invocation's whole usage.
+            way: where it has been; None if it was at one node only.
+            first: to send in front.
         """
-        self._store.call(
+        self._store.call_after(
+            first,
             "stage_item",
             lease.run_id,
             lease.visit,
             lease.token,
             result,
             "1" if halt else "2" if void else "0",
-            int(elapsed_s * 1000),
+            elapsed_ms,
             self._store.event(event),
             usage_text(usage),
             usage_text(spent),
+            way.done().to_json() if way else "",
+            *(way.wrote if way else ()),
         )
+
+    def advance_item(
+        self,
+        lease: Lease,
+        following: tuple[str, int],
+        writes: Mapping[str, str],
+        way: Way,
+        *,
+        event: Event | None = None,
+        usage: Usage | None = None,
+        first: Sequence[Queued] = (),
+        queues: str = "",
+    ) -> str | None:
+        """Commit one node's visit for an item of a map, at most once; start that of the next node.
+
+        Args:
+            following: the next node, and the number of the item's visit there.
+            first, queues: as for `Visits.advance`.
+
+        Returns:
+            the message of the next visit, taken for the caller; None if it is not for it.
+
+        Raises:
+            StepFailing: its map has failed for good.
+            RunClosed, StaleVisit: something came first; drop the result.
+        """
+        advanced = self._store.call_after(
+            first,
+            "advance_item",
+            lease.run_id,
+            lease.visit,
+            lease.token,
+            *following,
+            way.to_json(),
+            self._store.event(event),
+            usage_text(usage),
+            queues,
+            *flat(writes),
+        )
+        return advanced.message or None
 
     def read_map(self, run_id: str, visit: str) -> dict[str, str]:
         """Return the fields of a map whose invocations have all ended."""

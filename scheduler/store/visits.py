@@ -82,6 +82,8 @@ class Visits:
             results=dict(zip(begun.results[::2], begun.results[1::2], strict=True)),
             context=context,
             item=begun.item or None,
+            way=begun.way,
+            own=dict(zip(begun.own[::2], begun.own[1::2], strict=True)),
             life=begun.life,
             state=Snapshot(dict(zip(begun.state[::2], begun.state[1::2], strict=True))),
         )

@@ -10,7 +10,7 @@ from sleipnir.graphs.dataflow import STATE_UPDATES, state_reads, templates
 from sleipnir.graphs.drawing.outline import Arrow, Outline, Route, including, with_progress
 from sleipnir.graphs.schema import Graph, Node, ScriptNode
 from sleipnir.records import dataclass
-from sleipnir.scheduler.runs.history import NodeTimes
+from sleipnir.scheduler.runs.history import NodeTimes, chain_rows, items_done
 from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run, Usage
 from sleipnir.scheduler.runs.routes import RouteFinder
@@ -53,7 +53,7 @@ class _Tally:
         self.wait_ms += int(timing.get("wait", 0))
         self.parked_ms += int(timing.get("parked", 0))
         self.usage += Usage(*timing["usage"]) if "usage" in timing else NO_USAGE
-        self.items += int(timing.get("branch", {}).get("visits", 0))
+        self.items += items_done(timing) or 0
 
     def add_times(self, times: NodeTimes) -> None:
         self.visits += times.visits
@@ -153,8 +153,8 @@ def _collected(tally: _Tally | None) -> dict[str, int] | None:
 def _count(tallies: dict[str, _Tally], checkpoint: Checkpoint) -> None:
     for node, timing in checkpoint.nodes.items():
         tallies.setdefault(node, _Tally()).add(1, timing)
-        if branch := timing.get("branch"):
-            tallies.setdefault(branch["id"], _Tally()).add(branch["visits"], branch)
+        for row in chain_rows(timing):
+            tallies.setdefault(row["id"], _Tally()).add(row["visits"], row)
 
 
 def _spend(tallies: dict[str, _Tally], run: Run) -> None:
@@ -270,8 +270,8 @@ def _unfinished_document(
 
 
 def _is_visited(checkpoint: Checkpoint, node_id: str) -> bool:
-    branches = (timing.get("branch", {}).get("id") for timing in checkpoint.nodes.values())
-    return node_id in checkpoint.nodes or node_id in branches
+    of_chains = (row["id"] for timing in checkpoint.nodes.values() for row in chain_rows(timing))
+    return node_id in checkpoint.nodes or node_id in of_chains
 
 
 def _model_of(node: Node, graph: Graph, default: str | None) -> str | None:

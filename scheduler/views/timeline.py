@@ -13,7 +13,7 @@ from sleipnir.scheduler.runs.events import (
     StepCommitted,
     VisitDelayed,
 )
-from sleipnir.scheduler.runs.history import NodeTimes, node_times
+from sleipnir.scheduler.runs.history import NodeTimes, chain_rows, items_done, node_times
 from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run
 from sleipnir.scheduler.runs.spending import NOTHING_SPENT, spent_by_node, unattributed
 from sleipnir.scheduler.runs.step import StepVisit
@@ -81,7 +81,7 @@ def _rows_of(checkpoint: Checkpoint) -> Iterator[Document]:
             "waited_ms": waited,
             "took_ms": _took(timing),
             "parked_ms": int(timing.get("parked", 0)),
-            "items": timing.get("branch", {}).get("visits"),
+            "items": items_done(timing),
             "parked_since_ms": None,
             "held_up": len(ends) > 1 and ends[node] == longest,
             "pauses": [],
@@ -204,5 +204,4 @@ def _visited(history: Iterable[Checkpoint]) -> Iterator[str]:
     for checkpoint in history:
         for node, timing in checkpoint.nodes.items():
             yield node
-            if "branch" in timing:
-                yield timing["branch"]["id"]
+            yield from (row["id"] for row in chain_rows(timing))

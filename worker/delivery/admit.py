@@ -61,7 +61,8 @@ def make_visit(
     step, node_id, index = lease.visit.step, lease.visit.node, lease.visit.item
     state = begun.state
     if index is not None:
-        node_id, state = _invocation(agent.graph.nodes[node_id], begun)
+        node_id = agent.executed_node(lease.visit)
+        state = _of_item(agent.graph.nodes[lease.visit.node], begun)
     context, now = begun.context, monotonic()
     return Visit(
         run_id=lease.run_id,
@@ -87,12 +88,11 @@ def make_visit(
     )
 
 
-def _invocation(map_node: BaseNode, begun: Begun) -> tuple[str, Snapshot]:
-    """Return the branch of a map, and the state it sees: the run's with the invocation's item."""
+def _of_item(map_node: BaseNode, begun: Begun) -> Snapshot:
+    """Return the state that an item sees: the run's, itself, and what it has written."""
     assert isinstance(map_node, MapNode)
-    if begun.item is None:
-        return map_node.branch, begun.state
-    return map_node.branch, begun.state.extended({map_node.item_name: begun.item})
+    item = {} if begun.item is None else {map_node.item_name: begun.item}
+    return begun.state.extended({**item, **begun.own})
 
 
 def _visit_services(

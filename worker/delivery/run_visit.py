@@ -73,7 +73,7 @@ def load(services: Services, lease: Lease, digest: str) -> LoadedAgent:
 
 def begin(services: Services, lease: Lease, agent: LoadedAgent) -> Begun:
     """Take the visit's lease and read the part of the state its node needs."""
-    keys = agent.keys_for(agent.executed_node(lease.visit))
+    keys = agent.keys_for(lease.visit)
     if keys is None and is_normal(agent.graph):
         begun = _begin_turn(services, lease, agent)
     else:

@@ -11,6 +11,7 @@ from sleipnir.graphs.reducers import json_type
 from sleipnir.graphs.schema import BuildNode, MapNode
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.failures import BUDGET_REFUSES, KEPT_FAILURES
+from sleipnir.scheduler.runs.map_items import tolerated_inside
 from sleipnir.worker.executors.updates import require_value
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Mapped, Outcome, Wrote
@@ -99,6 +100,7 @@ def _collect(visit: Visit[MapNode], fields: dict[str, str]) -> Wrote:
         {node.collect_into: results},
         failed_items=tuple(failed),
         failed_count=count,
+        inside=tolerated_inside(fields, visit.step),
         warnings=warnings,
     )
 

@@ -76,12 +76,9 @@ def run_script(visit: Visit[ScriptNode]) -> Outcome:
     except ScriptFailed as failure:
         return next_attempt(visit, failure.shown) or _tolerated(visit, failure)
     update_state(visit, writes)
-    if visit.item_index is not None:
-        warnings = (f"'{visit.node_id}' is a map's branch; its _next is ignored",) if target else ()
-        return Wrote(writes, warnings=warnings)
     if target is not None:
         return Wrote(writes, (target,))
-    if not node.targets:
+    if not node.targets and visit.item_index is None:
         raise NodeFailed("R002", f"script '{visit.node_id}' gave no _next and has no 'next'")
     return Wrote(writes)
 
@@ -178,11 +175,12 @@ def _taken_next(writes: dict[str, Any]) -> str | None:
 
 def _tolerated(visit: Visit[ScriptNode], failure: ScriptFailed) -> Wrote:
     node, shown = visit.node, failure.shown
-    if visit.item_index is not None:
-        raise NodeFailed("R013", shown)
+    has_way = node.fallback is not None or bool(node.targets and not visit.is_strict)
+    if visit.item_index is not None and not has_way:
+        raise NodeFailed("R013", shown)  # the map says which node it is
     if node.fallback is None and visit.is_strict:
         raise NodeFailed("R013", f"script '{visit.node_id}' failed: {shown}")
-    if node.fallback is None and not node.targets:
+    if not has_way:
         raise NodeFailed(
             "R013", f"script '{visit.node_id}' failed and has neither fallback nor next: {shown}"
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sleipnir.graphs.bundles.layout import library_of, skills_of
+from sleipnir.graphs.chains import chain_of
 from sleipnir.graphs.dataflow import reads, state_reads
 from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.graphs.schema import AgentNode, Graph, LlmNode, MapNode
@@ -42,7 +43,8 @@ class LoadedAgent:
     graph: Graph
     root: Path  # of the bundle; laid out as a configuration directory
     directory: Path  # the agent's own, below `root`
-    _keys: dict[str, frozenset[str] | None] = field(default_factory=dict)
+    _keys: dict[str | tuple[str, str], frozenset[str] | None] = field(default_factory=dict)
+    _chains: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _skills: dict[str, tuple[Skill, tuple[Function, ...]]] = field(default_factory=dict)
 
     @cached_property
@@ -101,21 +103,41 @@ class LoadedAgent:
         return bundle_secrets(self.root, self.directory)
 
     def executed_node(self, visit: VisitId) -> str:
-        """Return the node that a visit executes; for a map's invocation, the branch."""
-        node = self.graph.nodes[visit.node]
-        return node.branch if visit.item is not None and isinstance(node, MapNode) else visit.node
+        """Return the node that a visit executes; for a map's item, one of the chain."""
+        if visit.item is None:
+            return visit.node
+        return visit.later_node or self._map(visit.node).branch
 
-    def keys_for(self, node_id: str) -> frozenset[str] | None:
-        """Return the keys of the state that a visit of the node needs; None for all of them.
-
-        These are the keys it reads and those it writes: the old values tell what has changed, and
-        reducers start from them.
-        """
+    def chain_of(self, map_id: str) -> tuple[str, ...]:
+        """Return the nodes that a map runs for each item, in file order."""
         try:
-            return self._keys[node_id]
+            return self._chains[map_id]
         except KeyError:
-            found = self._keys[node_id] = _needed(self.graph, node_id)
+            found = self._chains[map_id] = chain_of(self.graph, self._map(map_id))
             return found
+
+    def keys_for(self, visit: VisitId) -> frozenset[str] | None:
+        """Return the keys of the state that a visit needs; None for all of them.
+
+        These are the keys that its node reads and those it writes: the old values tell what has
+        changed, and reducers start from them. An item's visit may have to give the map the result
+        that an earlier one has written.
+        """
+        node_id = self.executed_node(visit)
+        place = node_id if visit.later_node is None else (visit.node, node_id)
+        try:
+            return self._keys[place]
+        except KeyError:
+            found = _needed(self.graph, node_id)
+            if found is not None and visit.later_node is not None:
+                found |= {self._map(visit.node).output_key}
+            self._keys[place] = found
+            return found
+
+    def _map(self, map_id: str) -> MapNode:
+        node = self.graph.nodes[map_id]
+        assert isinstance(node, MapNode)
+        return node
 
 
 def _needed(graph: Graph, node_id: str) -> frozenset[str] | None:

@@ -11,6 +11,7 @@ from dataclasses import field
 from typing import Any, TypeAlias
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures
 from sleipnir.scheduler.runs.model import (
     CHILD,
     NO_USAGE,
@@ -46,6 +47,7 @@ class Wrote:
     # For a map that tolerates failed items: index and reason of the first of them.
     failed_items: tuple[tuple[int, str], ...] = ()
     failed_count: int = 0  # of all failed items
+    inside: StepFailures = NO_FAILURES  # of nodes of its chain, after which their items went on
     # Excludes what the conversation has recorded, which is counted already.
     usage: Usage = NO_USAGE
     warnings: tuple[str, ...] = ()

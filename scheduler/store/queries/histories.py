@@ -154,7 +154,7 @@ class HistoryQueries(Queries):
         for checkpoint in reversed(self.history(run.run_id)):
             branch = checkpoint.nodes.get(node, {}).get("branch")
             if branch is not None:
-                return unpacked(branch["items"])
+                return unpacked(branch["items"], branch["id"])
         raise KeyError(node)
 
     def maps(self, run: Run) -> dict[str, str]:

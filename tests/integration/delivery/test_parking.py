@@ -289,7 +289,9 @@ def opened(engine: Engine, items: int, window: int) -> None:
 
 def end_item(engine: Engine, index: int, *, halt: bool = False) -> None:
     lease = begin(engine, f"1/s/{index}")
-    engine.store.parking.stage_item(lease, json.dumps({"value": index}), halt=halt, elapsed_s=index)
+    engine.store.parking.stage_item(
+        lease, json.dumps({"value": index}), halt=halt, elapsed_ms=1000 * index
+    )
 
 
 def test_an_invocation_gets_its_item(engine: Engine) -> None:
@@ -318,11 +320,11 @@ def test_the_map_collects_what_its_invocations_left(engine: Engine) -> None:
 
     fields = engine.store.parking.read_map(RUN, "1/s")
 
-    assert {name: fields[name] for name in ("result:0", "result:1", "done", "max_ms")} == {
+    assert {name: fields[name] for name in ("result:0", "result:1", "done", "ms:1")} == {
         "result:0": '{"value": 0}',
         "result:1": '{"value": 1}',
         "done": "2",
-        "max_ms": "1000",
+        "ms:1": "1000",
     }
     assert not any(name.startswith("item:") for name in fields)
 
@@ -390,7 +392,7 @@ def test_usage_of_invocations_is_the_run_s_and_kept_for_the_map(engine: Engine) 
     for index, usage in enumerate([Usage(1, 2, 0.25), Usage(10, 20, None)]):
         lease = begin(engine, f"1/s/{index}")
         engine.store.parking.stage_item(
-            lease, "{}", halt=False, elapsed_s=0, usage=usage, spent=usage
+            lease, "{}", halt=False, elapsed_ms=0, usage=usage, spent=usage
         )
 
     fields = engine.store.parking.read_map(RUN, "1/s")

@@ -271,7 +271,7 @@ def test_a_failure_drops_a_sibling_map_with_its_invocations(engine: Engine) -> N
 
     assert left == 0
     with unchanged(engine), pytest.raises(StaleVisit):
-        engine.store.parking.stage_item(invocation, '{"value":1}', halt=False, elapsed_s=0)
+        engine.store.parking.stage_item(invocation, '{"value":1}', halt=False, elapsed_ms=0)
 
 
 # ---- the window
@@ -354,7 +354,7 @@ def test_a_map_keeps_its_place_and_opens_a_window_of_its_own(engine: Engine) -> 
     opened = messages(engine)
     for index in (0, 1, 2):
         lease = begin(engine, f"2/m/{index}")
-        engine.store.parking.stage_item(lease, '{"value":1}', halt=False, elapsed_s=0)
+        engine.store.parking.stage_item(lease, '{"value":1}', halt=False, elapsed_ms=0)
     collecting = messages(engine)
     stage(engine, "2/m")
 

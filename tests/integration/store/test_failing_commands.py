@@ -21,6 +21,7 @@ from sleipnir.scheduler.runs.conversation.messages import Letter
 from sleipnir.scheduler.runs.events import QuestionAnswered, RunRetried
 from sleipnir.scheduler.runs.failures import of_node
 from sleipnir.scheduler.runs.ids import partition_of
+from sleipnir.scheduler.runs.item_ways import Way
 from sleipnir.scheduler.runs.model import Failure, Lease, NewFork, RunContext, Usage, Wait
 from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.runs.tries import AnotherTry, Beginning, OtherAgent
@@ -232,7 +233,7 @@ def cancelled(engine: Engine) -> None:
 def mapping_again(engine: Engine) -> None:
     a_map(engine)
     engine.store.visits.record_turn(held("2/a/1"), 0, "{}")
-    engine.store.parking.stage_item(begin(engine, "2/a/0"), '{"value":1}', elapsed_s=1)
+    engine.store.parking.stage_item(begin(engine, "2/a/0"), '{"value":1}', elapsed_ms=1000)
     engine.store.runs.close(RUN, "cancelled", CANCELLED)
     engine.store.runs.retry(AGAIN)
     begin(engine, "2/a", "t2")
@@ -310,6 +311,7 @@ BESIDE = "01bbbbbbbbbbbbbb"
 WIDE = go_to("n0", "n1", "n2", k='"' + "x" * 99 + '"', other="1")
 USAGE = Usage(3, 4, 0.5, 2)
 EVENT = QuestionAnswered("a")
+ON_ITS_WAY = Way.begin("b").to("c")
 ESCALATED = a_question("1/s", CHILD, call="user__ask", allowed_s=60)
 CANCELLED = Failure("cancelled", "enough", None)
 LAST_STEP = '{"at":2,"step":1,"frontier":["a","b","c","d","e"],"nodes":{},"writes":{"k":"v"}}'
@@ -403,12 +405,18 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "stage_item": (
         a_map,
         lambda e: e.store.parking.stage_item(
-            held("2/a/1"), "{}", halt=False, elapsed_s=1, usage=USAGE, spent=USAGE, event=EVENT
+            held("2/a/1"), "{}", halt=False, elapsed_ms=1000, usage=USAGE, spent=USAGE, event=EVENT
         ),
     ),
     "stage_item that halts": (
         halting,
-        lambda e: e.store.parking.stage_item(held("2/a/1"), "{}", halt=True, elapsed_s=1),
+        lambda e: e.store.parking.stage_item(held("2/a/1"), "{}", halt=True, elapsed_ms=1000),
+    ),
+    "advance_item": (
+        a_map,
+        lambda e: e.store.parking.advance_item(
+            held("2/a/1"), ("c", 1), {"k": "1"}, ON_ITS_WAY, event=EVENT, usage=USAGE
+        ),
     ),
     "open_map": (
         step_of_three,

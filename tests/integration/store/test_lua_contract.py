@@ -14,6 +14,7 @@ from sleipnir.scheduler.errors import (
     StateTooLarge,
     StepFailing,
 )
+from sleipnir.scheduler.runs.item_ways import Way
 from sleipnir.scheduler.runs.model import Failure, Lease
 from sleipnir.scheduler.runs.plan import Branch
 from sleipnir.scheduler.store import scripts
@@ -42,7 +43,10 @@ LEASED: dict[str, Action] = {
     "advance": lambda engine, lease: advance(engine, lease, go_to("n", k="1")),
     "stage": lambda engine, lease: engine.store.visits.stage(lease, 2, Branch({"k": "1"}, ("n",))),
     "stage_item": lambda engine, lease: engine.store.parking.stage_item(
-        lease, '{"value":1}', halt=False, elapsed_s=1
+        lease, '{"value":1}', halt=False, elapsed_ms=1000
+    ),
+    "advance_item": lambda engine, lease: engine.store.parking.advance_item(
+        lease, ("c", 1), {"k": "1"}, Way.begin("b").to("c")
     ),
     "postpone": lambda engine, lease: engine.store.parking.postpone(lease, 5, turn="{}"),
     "requeue": lambda engine, lease: engine.store.visits.requeue(lease),
@@ -57,14 +61,14 @@ LEASED: dict[str, Action] = {
     ),
     "open_map": lambda engine, lease: engine.store.parking.open_map(lease, "b", 2, ["1", "2", "3"]),
 }
-PARKING = ("postpone", "ask", "spawn", "open_map")
+PARKING = ("postpone", "ask", "spawn", "open_map", "advance_item")
 
 
 def leased(engine: Engine, action: str) -> Lease:
     """A lease with which the action is possible, in a step of two nodes."""
     fanned_out(engine, "a", "b")
     lease = begin(engine, "2/a")
-    if action != "stage_item":
+    if action not in ("stage_item", "advance_item"):
         return lease
     engine.store.parking.open_map(lease, "b", 2, ["1", "2", "3"])
     return begin(engine, "2/a/0")

@@ -74,7 +74,7 @@ def _note_failure(visit: Visit[Any], outcome: Outcome) -> str | None:
 def _is_one_step(delivery: Delivery, outcome: Outcome) -> bool:
     """Return whether the commit is a single transition; logs and the like go with it."""
     is_over = isinstance(outcome, Wrote | Ended | Failed)
-    return is_over and delivery.begun.width == 1 and delivery.visit.item_index is None
+    return is_over and (delivery.begun.width == 1 or delivery.visit.item_index is not None)
 
 
 def _close_exchanges(delivery: Delivery, outcome: Outcome) -> None:

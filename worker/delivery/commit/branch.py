@@ -10,8 +10,9 @@ from sleipnir.graphs.schema import MapNode
 from sleipnir.graphs.state import Snapshot, encode, same_json
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures, of_items, of_node
-from sleipnir.scheduler.runs.map_items import cut_replies, items_of, packed
-from sleipnir.scheduler.runs.model import NO_USAGE, Failure, Usage
+from sleipnir.scheduler.runs.item_ways import NodeSums
+from sleipnir.scheduler.runs.map_items import chain_sums, cut_replies, items_of, packed
+from sleipnir.scheduler.runs.model import Failure, Usage
 from sleipnir.scheduler.runs.plan import Branch
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.context import Visit
@@ -42,13 +43,14 @@ def branch_of(delivery: Delivery, outcome: Wrote | Ended | Failed) -> Branch:
         timing["warnings"] = list(outcome.warnings)
     if isinstance(outcome, Ended):
         return Branch(writes, ended=True, output=outcome.output, timing=timing)
-    failures = _failures(delivery.visit, outcome)
+    own = _failures(delivery.visit, outcome)
     if outcome.failure is not None:
         timing["failure"] = outcome.failure
-    if failures.handled:
+    if own.handled:
         timing["handled"] = True
-    elif failures:
-        timing["failed"] = failures.failed
+    elif own:
+        timing["failed"] = own.failed
+    failures = own + outcome.inside
     targets = delivery.visit.node.targets if outcome.targets is None else outcome.targets
     return Branch(writes, targets, tolerated=outcome.failure, failures=failures, timing=timing)
 
@@ -139,17 +141,26 @@ def _timing(delivery: Delivery, usage: Usage) -> dict[str, Any]:
 
 
 def _branch_timing(node: MapNode, fields: Mapping[str, str]) -> dict[str, Any]:
-    """Return the totals of a map's invocations, for the branch's row in summaries."""
-    usage = NO_USAGE
-    for name, text in fields.items():
-        if name.startswith("usage:"):
-            usage += Usage.from_text(text)
-    return {
-        "id": node.branch,
-        "visits": int(fields["done"]),
-        "ms": int(fields["total_ms"]),
-        "max_ms": int(float(fields["max_ms"])),
-        "usage": usage.to_list(),
+    """Return the totals of a map's items, for the rows of its chain's nodes in summaries."""
+    sums = chain_sums(fields)
+    first = sums.pop(node.branch, NodeSums())
+    timing = {
+        **_sums_timing(node.branch, first),
+        "done": int(fields["done"]),
         "cut": cut_replies(fields),
         "items": packed(items_of(fields)),
     }
+    if sums:
+        timing["then"] = [_sums_timing(each, sums[each]) for each in sums]
+    return timing
+
+
+def _sums_timing(node_id: str, sums: NodeSums) -> dict[str, Any]:
+    timing = {
+        "id": node_id,
+        "visits": sums.visits,
+        "ms": sums.ms,
+        "max_ms": sums.max_ms,
+        "usage": sums.usage.to_list(),
+    }
+    return timing | {"failed": sums.failed} if sums.failed else timing

@@ -1,71 +1,93 @@
-"""Commits an invocation of a map's branch: stages its result for the map to collect."""
+"""Commits a node's visit for an item of a map: the item goes on, or its result is staged."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sleipnir.graphs.schema import MapNode, ScriptNode
 from sleipnir.graphs.state import encode
-from sleipnir.scheduler.runs.events import ItemCommitted
-from sleipnir.scheduler.runs.failures import BUDGET_REFUSES, is_of_budget
+from sleipnir.scheduler.runs.events import ItemCommitted, ItemWentOn
+from sleipnir.scheduler.runs.item_ways import Way
+from sleipnir.worker.delivery.commit import kept
 from sleipnir.worker.delivery.commit.branch import counted_usage
+from sleipnir.worker.delivery.commit.item import Ends, GoesOn, Item, what_follows
 from sleipnir.worker.delivery.delivery import Delivery
-from sleipnir.worker.visit.context import Visit
-from sleipnir.worker.visit.outcome import Failed, Nothing, Wrote
+from sleipnir.worker.delivery.handover import handover
+from sleipnir.worker.visit.outcome import Failed, Wrote
 
 
 def finish(delivery: Delivery, outcome: Wrote | Failed) -> None:
-    """Stage the invocation's result; the last one wakes the map."""
-    visit = delivery.visit
-    map_id, index = delivery.lease.visit.node, delivery.lease.visit.item
-    map_node = visit.graph.nodes[map_id]
-    assert isinstance(map_node, MapNode)
-    assert index is not None
-    result = _result(map_node, visit, outcome)
-    failed = "error" in result
-    if failed:
-        result["item"] = visit.state[map_node.item_name]
-    if cut := visit.services.exchanges.cut:
-        result["cut"] = cut  # last, see scheduler/runs/map_items.py
-    event = ItemCommitted(
-        map_id,
-        index,
-        failure=result.get("error"),
-        warnings=outcome.warnings if isinstance(outcome, Wrote) else (),
-    )
-    delivery.services.store.parking.stage_item(
-        delivery.lease,
-        encode(result),
-        halt=failed and map_node.on_error == "fail",
-        elapsed_s=delivery.visit.elapsed_s(),
-        event=event,
-        usage=outcome.usage,
-        spent=outcome.usage + counted_usage(visit),
-    )
+    """Commit the visit; the end of the last item wakes the map."""
+    item = Item.of(delivery)
+    match what_follows(item, outcome):
+        case GoesOn() as onward:
+            _go_on(delivery, item, onward, outcome)
+        case Ends() as end:
+            _stage(delivery, item, end, outcome)
 
 
 def discard(delivery: Delivery) -> None:
-    """End an invocation of a map that has failed for good, dropping its result."""
+    """End an item of a map that has failed for good, dropping its result."""
+    visit, way = delivery.visit, Item.of(delivery).way
+    ms = round(visit.elapsed_s() * 1000)
+    total = way.ended_visit(ms, counted_usage(visit), {}, None).total
     delivery.services.store.parking.stage_item(
         delivery.lease,
         encode({"discarded": True, "value": None}),
         void=True,
-        elapsed_s=delivery.visit.elapsed_s(),
-        spent=counted_usage(delivery.visit),
+        elapsed_ms=total.ms,
+        spent=total.usage,
     )
 
 
-def _result(map_node: MapNode, visit: Visit[Any], outcome: Wrote | Failed) -> dict[str, Any]:
-    """Return `{"value": …}`, or the error if there is none."""
-    if isinstance(outcome, Failed):
-        of_budget = is_of_budget(outcome.code, outcome.message)
-        return {"error": outcome.message, "code": BUDGET_REFUSES if of_budget else "R011"}
-    key = map_node.output_key
-    if key in (visit.node.state_updates or {}):
-        return {"value": outcome.writes[key]}
-    if not isinstance(visit.node, ScriptNode):
-        assert not isinstance(outcome.output, Nothing)
-        return {"value": outcome.output}
-    if key in outcome.writes:
-        return {"value": outcome.writes[key]}
-    return {"error": f"the branch wrote no '{key}'", "code": "R012"}
+def _go_on(delivery: Delivery, item: Item, onward: GoesOn, outcome: Wrote | Failed) -> None:
+    warnings = outcome.warnings if isinstance(outcome, Wrote) else ()
+    event = ItemWentOn(
+        item.map_id, item.index, item.visit.node_id, onward.node, onward.failure, warnings
+    )
+    handover.message = delivery.services.store.parking.advance_item(
+        delivery.lease,
+        (onward.node, onward.number),
+        onward.writes,
+        onward.way,
+        event=event if onward.failure or warnings else None,
+        usage=outcome.usage,
+        first=kept.taken(delivery),
+        queues=handover.queues,
+    )
+
+
+def _stage(delivery: Delivery, item: Item, end: Ends, outcome: Wrote | Failed) -> None:
+    total = end.way.total
+    event = ItemCommitted(item.map_id, item.index, failure=end.reason, warnings=end.warnings)
+    delivery.services.store.parking.stage_item(
+        delivery.lease,
+        _text(item, end),
+        halt=end.reason is not None and item.map.on_error == "fail",
+        elapsed_ms=total.ms,
+        event=event,
+        usage=outcome.usage,
+        spent=total.usage,
+        way=end.way if _has_moved(end.way) else None,
+        first=kept.taken(delivery),
+    )
+
+
+def _has_moved(way: Way) -> bool:
+    return sum(each.visits for each in way.sums.values()) > 1
+
+
+def _text(item: Item, end: Ends) -> str:
+    """Return the result as the store keeps it, see scheduler/runs/map_items.py."""
+    fields: dict[str, Any] = {}
+    if end.reason is not None:
+        value = item.visit.state[item.map.item_name]
+        fields = {"error": end.reason, "code": end.code, "item": value}
+    if cut := item.visit.services.exchanges.cut:
+        fields["cut"] = cut  # last
+    text = encode(fields)
+    return text if end.reason is not None else _with_value(end.value, text)
+
+
+def _with_value(value: str, text: str) -> str:
+    """Return a JSON object with a value, given as text, in front of others."""
+    return f'{{"value":{value}{"," if text != "{}" else ""}{text[1:]}'

@@ -97,10 +97,17 @@ def spawn(delivery: Delivery, spawned: Spawned) -> None:
 
 def open_map(delivery: Delivery, mapped: Mapped) -> None:
     """Start the first invocations of a map, and park until the last one is done."""
-    node = delivery.visit.node
+    visit, node = delivery.visit, delivery.visit.node
     assert isinstance(node, MapNode)
     items = [encode(item) for item in mapped.items]
-    delivery.services.store.parking.open_map(delivery.lease, node.branch, mapped.window, items)
+    others = (each for each in visit.agent.chain_of(visit.node_id) if each != node.branch)
+    delivery.services.store.parking.open_map(
+        delivery.lease,
+        node.branch,
+        mapped.window,
+        items,
+        chain="".join(f" {each}" for each in others),
+    )
 
 
 def postpone(delivery: Delivery, postponed: Postponed) -> None:

@@ -161,11 +161,17 @@ local function make_ready(run_id, visit, v, label, digest)
   announce(run_id, visit, label, digest, true)
 end
 
--- The name of a visit in Flower: agent/node; for a map's invocation, agent/branch.
+-- The node that a visit executes.
+local function executed_node(run_id, visit)
+  local map_visit, _, node = map_of(visit)
+  if not map_visit then return node_of(visit) end
+  return node ~= '' and node
+    or redis.call('HGET', key('map', run_id .. ' ' .. map_visit), 'branch') or node_of(visit)
+end
+
+-- The name of a visit in Flower: agent/node.
 local function label_of(run_id, visit, agent)
-  local map_visit = map_of(visit)
-  local node = map_visit and redis.call('HGET', key('map', run_id .. ' ' .. map_visit), 'branch')
-  return agent .. '/' .. (node or node_of(visit))
+  return agent .. '/' .. executed_node(run_id, visit)
 end
 
 -- Admit a frontier: one visit per node, of which `window` are announced at once.

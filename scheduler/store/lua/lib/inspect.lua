@@ -38,8 +38,8 @@ local function inspect_map(run_id, visit)
   local missing = {}
   for index = 0, (tonumber(following) or 0) - 1 do
     if not fields['result:' .. index] then
-      local open = redis.call('HEXISTS', key('visits', run_id),
-        invocation_of(visit, index))
+      local at = fields['at:' .. index] and redis.call('HGET', map, 'at:' .. index)
+      local open = redis.call('HEXISTS', key('visits', run_id), invocation_of(visit, index, at))
       local item = fields['item:' .. index] and 1 or 0
       if open == 0 or item == 0 then
         missing[#missing + 1] = {index, open, item}

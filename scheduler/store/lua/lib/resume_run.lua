@@ -156,8 +156,8 @@ local function invoke_again(run_id, invocation, label, digest)
   continue_visit(run_id, invocation, v, label, digest)
 end
 
--- The usable result fields that an earlier try of a map left, nil if its items differ, and the
--- visits set aside in the run. The map is then opened again.
+-- What an earlier try of a map left: usable results, and how far other items came; nil if its items
+-- differ. And the visits set aside in the run. The map is then opened again.
 local function resume_map(run_id, visit, sum)
   local map = key('map', run_id .. ' ' .. visit)
   local found, fields = redis.call('HGETALL', map), {}
@@ -166,9 +166,12 @@ local function resume_map(run_id, visit, sum)
   end
   local earlier = fields.sum == sum and {} or nil
   for field, value in pairs(earlier and fields or {}) do
-    local index = string.match(field, '^result:(%d+)$')
+    local kind, index = string.match(field, '^(%l+):(%d+)')
+    if kind == 'at' or kind == 'way' or kind == 'own' then
+      earlier[field] = value
+    end
     -- A failure that stopped the map must not stop it again.
-    local counts = index and not string.match(value, '^{"discarded"')
+    local counts = kind == 'result' and not string.match(value, '^{"discarded"')
       and not (fields.halted and string.match(value, '^{"error"'))
     if counts then
       earlier[field] = value
@@ -176,9 +179,6 @@ local function resume_map(run_id, visit, sum)
         earlier[kind .. index] = fields[kind .. index]
       end
     end
-  end
-  if earlier then
-    earlier.total_ms, earlier.max_ms = fields.total_ms or 0, fields.max_ms or 0
   end
   remove_now(map)
   write('HDEL', key('kept', run_id), visit)

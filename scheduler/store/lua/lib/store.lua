@@ -27,23 +27,26 @@ local function tell_lists(what, run_id)
   end
 end
 
--- Visit ids: `<step>/<node>`; for an invocation of a map, `<step>/<map node>/<index>`.
+-- Visit ids: `<step>/<node>`; for an item of a map `<step>/<map node>/<index>`, and from the second
+-- node of its chain on `<step>/<map node>/<index>/<node>/<number>`: its n-th visit of that node.
 
 local function visit_of(step, node)
   return step .. '/' .. node
 end
 
-local function invocation_of(map_visit, index)
-  return map_visit .. '/' .. index
+-- `at`: `<node>/<number>`, false or nil while the item is at its first visit.
+local function invocation_of(map_visit, index, at)
+  return map_visit .. '/' .. index .. (at and '/' .. at or '')
 end
 
 local function node_of(visit)
   return string.match(visit, '^%d+/([^/]+)')
 end
 
--- The map visit of an invocation, and its index; nil for any other visit.
+-- The map visit of an invocation, its index, and the node it names, '' for the map's branch; nil for
+-- any other visit.
 local function map_of(visit)
-  return string.match(visit, '^(%d+/[^/]+)/(%d+)$')
+  return string.match(visit, '^(%d+/[^/]+)/(%d+)/?([^/]*)')
 end
 
 -- The handle by which a parent and its model know a child.

@@ -1,7 +1,8 @@
 -- Fan a map out: store its items, announce the first window of invocations, park the map.
 -- Items that already have a result from an earlier try with the same items are not invoked again.
 -- KEYS partition
--- ARGV run_id visit token branch window rest
+-- ARGV run_id visit token branch chain window rest
+-- chain: what must be the same in another try for its items to go on where they were
 -- REST the items, each as JSON text; at least one
 -- USES store listed indexes dispatch waiting waits kept finish resume_run
 -- ERR  run_closed stale_visit
@@ -14,7 +15,7 @@ if refusal then return refusal end
 
 local map = key('map', run_id .. ' ' .. visit)
 -- Tells whether another try has the same items.
-local sum = redis.sha1hex(branch .. '\n' .. table.concat(rest, '\n'))
+local sum = redis.sha1hex(branch .. chain .. '\n' .. table.concat(rest, '\n'))
 
 local function take_up()
   local earlier, how, packed = resume_map(run_id, visit, sum)
@@ -60,15 +61,17 @@ end
 
 local visits, ready = {}, {}
 for position = 1, first do
-  local invocation = invocation_of(visit, todo[position])
+  local at = earlier and earlier['at:' .. todo[position]]
+  local invocation = invocation_of(visit, todo[position], at)
+  local label = agent .. '/' .. (at and string.match(at, '^[^/]+') or branch)
   if broken_off[todo[position]] then
-    invoke_again(run_id, invocation, agent .. '/' .. branch, digest)
+    invoke_again(run_id, invocation, label, digest)
   else
     visits[#visits + 1] = invocation
     visits[#visits + 1] = pack_visit(new_visit())
     ready[#ready + 1] = now_ms + republish_ms
     ready[#ready + 1] = timer('visit', run_id, invocation)
-    announce(run_id, invocation, agent .. '/' .. branch, digest)
+    announce(run_id, invocation, label, digest)
   end
 end
 add('HSET', key('visits', run_id), visits)

@@ -2,5 +2,5 @@
 -- KEYS partition
 -- ARGV run_id visit
 -- USES store
--- OK   fields  the map's hash: total, result:<n>, item:<n> of what never ran, usage:<n>, ms:<n>, total_ms, max_ms
+-- OK   fields  the map's hash: total, result:<n>, item:<n> of what never ran, usage:<n>, ms:<n>, way:<n>
 return {'OK', {}, redis.call('HGETALL', key('map', run_id .. ' ' .. visit))}

@@ -1,10 +1,12 @@
 -- Stage the result of one map invocation; announce the next one, or resume the map.
 -- KEYS partition
--- ARGV run_id visit token result halt elapsed_ms event usage spent
+-- ARGV run_id visit token result halt elapsed_ms event usage spent way rest
 -- halt '1': this failure stops the map: no further invocation starts, waiting ones are withdrawn;
 --      '2': the result is void because of such a failure; else '0'
 -- event: a non-empty JSON object, to which `done` and `total` are added in front; or ''
--- spent: the invocation's whole usage; usage: the part that the run has not counted yet
+-- elapsed_ms, spent: of all nodes of the item; usage: what the run has not counted yet
+-- way: JSON text of where the item has been; '' if it was at one node only
+-- REST keys that earlier nodes of the item have written
 -- USES store usage listed indexes dispatch waiting waits kept finish resume_run
 -- ERR  run_closed stale_visit
 local run = key('run', run_id)
@@ -14,27 +16,34 @@ if refusal then return refusal end
 
 local map_visit, index = map_of(visit)
 local map = key('map', run_id .. ' ' .. map_visit)
-local branch, total, following, inflight, halted, longest, done, total_ms, sparse = unpack(
-  redis.call('HMGET', map, 'branch', 'total', 'next', 'inflight', 'halted', 'max_ms', 'done',
-    'total_ms', 'sparse'))
+local branch, total, following, inflight, halted, done, sparse = unpack(redis.call('HMGET', map,
+  'branch', 'total', 'next', 'inflight', 'halted', 'done', 'sparse'))
 if halt == '0' then
   forget_visit(run_id, visit, v)
 else
   interrupt_visit(run_id, visit, v, halt == '1' and 'failed' or 'broken')
 end
-write_last('HDEL', map, 'item:' .. index)
-local news = {'result:' .. index, result, 'ms:' .. index, elapsed_ms}
+local news, gone = {'result:' .. index, result, 'ms:' .. index, elapsed_ms}, {'item:' .. index}
 if spent ~= '' then
   news[5], news[6] = 'usage:' .. index, spent
 end
+-- Where a retry is to go on, what the item has written stays.
+if halt == '0' and way ~= '' then
+  write('HSET', map, 'way:' .. index, way)
+  gone[2] = 'at:' .. index
+  for _, name in ipairs(rest) do
+    gone[#gone + 1] = 'own:' .. index .. ':' .. name
+  end
+end
+if gone[1000] then
+  in_pieces(write, 'HDEL', map, gone)
+else
+  write_last('HDEL', map, unpack(gone))
+end
 add('HSET', map, news)
-local sums_before = done
-  and {'HSET', map, 'done', done, 'total_ms', total_ms, 'max_ms', longest}
-  or {'HDEL', map, 'done', 'total_ms', 'max_ms'}
+local done_before = done and {'HSET', map, 'done', done} or {'HDEL', map, 'done'}
 done = (tonumber(done) or 0) + 1
-write_undone_by(sums_before, 'HSET', map, 'done', done,
-  'total_ms', (tonumber(total_ms) or 0) + elapsed_ms,
-  'max_ms', math.max(tonumber(longest) or 0, tonumber(elapsed_ms)))
+write_undone_by(done_before, 'HSET', map, 'done', done)
 add_usage(run_id, usage)
 if event ~= '' then
   narrate(run_id, string.format('{"done":%d,"total":%d,', done, total) .. string.sub(event, 2))
@@ -72,12 +81,14 @@ while sparse and not halted and tonumber(following) < tonumber(total)
   following = following + 1
 end
 if not halted and tonumber(following) < tonumber(total) then
-  local invocation = invocation_of(map_visit, following)
   write_undone_by({'HSET', map, 'next', before}, 'HSET', map, 'next', following + 1)
   if sparse then
-    invoke_again(run_id, invocation, agent .. '/' .. branch, digest)
+    local at = redis.call('HGET', map, 'at:' .. following)
+    local invocation = invocation_of(map_visit, following, at)
+    invoke_again(run_id, invocation, label_of(run_id, invocation, agent), digest)
   else
-    make_ready(run_id, invocation, new_visit(), agent .. '/' .. branch, digest)
+    make_ready(run_id, invocation_of(map_visit, following), new_visit(), agent .. '/' .. branch,
+      digest)
   end
 elseif tonumber(inflight) > 1 then
   write('HSET', map, 'inflight', inflight - 1)

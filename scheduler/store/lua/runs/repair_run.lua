@@ -34,7 +34,8 @@ local function forget_step()
     local visit = visit_of(step or '', node)
     local map = key('map', run_id .. ' ' .. visit)
     for index = 0, (tonumber(redis.call('HGET', map, 'total') or '') or 0) - 1 do
-      local invocation = invocation_of(visit, index)
+      local at = redis.call('HGET', map, 'at:' .. index)
+      local invocation = invocation_of(visit, index, at)
       drop_visit(run_id, invocation, {})
       remove(key('turns', run_id .. ' ' .. invocation))
     end

@@ -2,11 +2,12 @@
 -- KEYS partition
 -- ARGV run_id visit token lease_ms bundle rest
 -- bundle: the agent that will execute it; '' for whichever the run has
--- REST the state's keys to read; none for all of them
+-- REST the state's keys to read, and of what an item of a map has written; none for all of them
 -- USES store listed indexes dispatch waiting
--- OK   status tries width visit_number attempt turns age_ms wait_ms parked_ms left_ms results context item life machine state
+-- OK   status tries width visit_number attempt turns age_ms wait_ms parked_ms left_ms results context item way own life machine state
 --      age_ms since it first began, wait_ms from its step's start to then; parked_ms of its age
 --      left_ms until the run's deadline, -1 without one; item: of a map's invocation
+--      way, own  where the item has been before, as JSON text, and key, value pairs it has written
 --      life     changes when the run is started again or continues after its end
 --      machine  the only one whose workers may take the run by now, '' for any
 --      results  call id, result pairs of its closed waits that it has not used yet
@@ -27,9 +28,38 @@ if not v or not (again or v.status == 'ready' or v.status == 'staged') then
   return {'stale_visit'}
 end
 
-local map_visit, index = map_of(visit)
-local item = map_visit
-  and redis.call('HGET', key('map', run_id .. ' ' .. map_visit), 'item:' .. index) or ''
+-- Where an item has been, and what it has written.
+local function read_way(map, index)
+  local item, way = unpack(redis.call('HMGET', map, 'item:' .. index, 'way:' .. index))
+  local names, fields, own = rest, {}, {}
+  if #rest == 0 then
+    names = {}
+    for name in pairs(cjson.decode(way).wrote) do
+      names[#names + 1] = name
+    end
+  end
+  for i, name in ipairs(names) do
+    fields[i] = 'own:' .. index .. ':' .. name
+  end
+  for i, value in ipairs(read_fields(map, fields)) do
+    if value then
+      own[#own + 1] = names[i]
+      own[#own + 1] = value
+    end
+  end
+  return item or '', way, own
+end
+
+local map_visit, index, later_node = map_of(visit)
+local item, way, own = '', '', {}
+if map_visit then
+  local map = key('map', run_id .. ' ' .. map_visit)
+  if later_node == '' then
+    item = redis.call('HGET', map, 'item:' .. index) or ''
+  else
+    item, way, own = read_way(map, index)
+  end
+end
 local state
 if #rest == 0 then
   state = redis.call('HGETALL', key('state', run_id))
@@ -80,4 +110,4 @@ write_visit(run_id, visit, v)
 write_undone_by(nil, 'ZADD', timers, now_ms + lease_ms, timer('visit', run_id, visit))
 return {'OK', {}, v.status, v.tries, tonumber(width), tonumber(number) or 0, v.attempt,
   v.turns, now_ms - v.began, v.wait, v.parked, deadline and tonumber(deadline) - now_ms or -1, results, context,
-  item, created .. ' ' .. (try or ''), machine or '', state}
+  item, way, own, created .. ' ' .. (try or ''), machine or '', state}

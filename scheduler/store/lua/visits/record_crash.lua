@@ -14,7 +14,7 @@ if refusal then return refusal end
 if write('HINCRBY', run, 'died:' .. visit, 1) > 1 then
   finish(run_id, 'failed', '', cjson.encode({code = 'R022', node = node_of(visit),
     message = string.format("node '%s' killed its isolated process "
-      .. "twice in a row: %s", node_of(visit), how)}))
+      .. "twice in a row: %s", executed_node(run_id, visit), how)}))
   return reply('given_up')
 end
 local label = label_of(run_id, visit, agent)

@@ -18,12 +18,13 @@ local lost_worker = v.status == 'leased' or v.status == 'staged'
 if lost_worker and v.tries >= tonumber(max_deliveries) then
   finish(run_id, 'failed', '', cjson.encode({code = 'R022', node = node_of(visit),
     message = string.format("node '%s' lost its worker %d times (max_deliveries); it is not "
-      .. "proved that the node caused it: check why workers exit", node_of(visit), v.tries)}))
+      .. "proved that the node caused it: check why workers exit",
+      executed_node(run_id, visit), v.tries)}))
   return reply('given_up')
 end
 if lost_worker then
   -- A token begins with the id of its worker.
-  narrate(run_id, cjson.encode({kind = 'lost', node = node_of(visit),
+  narrate(run_id, cjson.encode({kind = 'lost', node = executed_node(run_id, visit),
     worker = string.match(v.token, '^[^.]*')}))
 end
 local label = label_of(run_id, visit, agent)

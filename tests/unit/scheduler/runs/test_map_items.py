@@ -9,6 +9,7 @@ from sleipnir.scheduler.runs.map_items import items_of, packed, unpacked
 from sleipnir.scheduler.runs.model import Usage
 
 FIELDS = {
+    "branch": "b",
     "total": "4",
     "result:0": '{"value":{"error":"is a key here"}}',
     "ms:0": "12",
@@ -37,12 +38,12 @@ def test_what_became_of_each_is_told_apart() -> None:
 def test_a_checkpoint_keeps_all_of_it() -> None:
     items = items_of(FIELDS)
 
-    assert unpacked(packed(items)) == items
+    assert unpacked(packed(items), "b") == items
 
 
 def test_of_ten_thousand_items_little_is_kept() -> None:
     chance = random.Random(7)
-    fields = {"total": "10000"}
+    fields = {"branch": "b", "total": "10000"}
     for index in range(10_000):
         fields[f"result:{index}"] = json.dumps({"error": "x" * 10_000, "item": index})
         fields[f"ms:{index}"] = str(chance.randrange(100_000))
@@ -51,5 +52,5 @@ def test_of_ten_thousand_items_little_is_kept() -> None:
     text = packed(items_of(fields))
 
     assert len(text) < 200_000
-    reasons = [item.reason for item in unpacked(text) if item.reason is not None]
+    reasons = [item.reason for item in unpacked(text, "b") if item.reason is not None]
     assert (len(reasons), len(reasons[0])) == (100, 500)

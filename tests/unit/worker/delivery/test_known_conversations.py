@@ -35,7 +35,7 @@ class Stored:
         found = Snapshot({key: self.state[key] for key in wanted})
         return Begun(
             *(self.staged, 1, 1, 1, 1, 0, 0.0, 0, 0, None, {}),
-            *(RunContext(), None, self.life, found),
+            *(RunContext(), None, "", {}, self.life, found),
         )
 
 

@@ -1,0 +1,29 @@
+-- Commit one node's visit for an item of a map, and announce the visit of the next node.
+-- KEYS partition
+-- ARGV run_id visit token node number way event usage queues rest
+-- node, number: the item's n-th visit of that node comes next
+-- way: JSON text of where the item has been, with the sizes of all that it has written as `wrote`
+-- queues: of a worker that could run the next visit at once, '' if it could not
+-- REST key, JSON text pairs that the visit has written
+-- USES store usage listed indexes dispatch waiting waits kept finish
+-- OK   message  of one of the queues, which that worker takes instead of asking for it
+-- ERR  run_closed stale_visit
+-- ERR  step_failing  its step or its map failed for good: stage this visit as discarded
+local status, agent, digest =
+  unpack(redis.call('HMGET', key('run', run_id), 'status', 'agent', 'digest'))
+local refusal, v = check_parking(run_id, visit, token, status)
+if refusal then return refusal end
+
+local map_visit, index = map_of(visit)
+local at = node .. '/' .. number
+local fields = {'at:' .. index, at, 'way:' .. index, way}
+for i = 1, #rest, 2 do
+  fields[#fields + 1] = 'own:' .. index .. ':' .. rest[i]
+  fields[#fields + 1] = rest[i + 1]
+end
+in_pieces(write, 'HSET', key('map', run_id .. ' ' .. map_visit), fields)
+forget_visit(run_id, visit, v)
+add_usage(run_id, usage)
+narrate(run_id, event)
+make_ready(run_id, invocation_of(map_visit, index, at), new_visit(), agent .. '/' .. node, digest)
+return reply(queues == '' and '' or only_message(queues))

@@ -1,0 +1,153 @@
+"""Decides what follows from a node's visit for an item of a map: its next node, or its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sleipnir.graphs.schema import MapNode, ScriptNode
+from sleipnir.graphs.state import encode
+from sleipnir.records import dataclass
+from sleipnir.scheduler.runs.failures import BUDGET_REFUSES, is_of_budget
+from sleipnir.scheduler.runs.item_ways import Tolerated, Way
+from sleipnir.worker.delivery.commit.branch import counted_usage
+from sleipnir.worker.delivery.delivery import Delivery
+from sleipnir.worker.visit.context import Visit
+from sleipnir.worker.visit.outcome import Failed, Nothing, Wrote
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An item of a map at one of its nodes."""
+
+    map_id: str
+    map: MapNode
+    index: int
+    chain: tuple[str, ...]
+    way: Way  # to this node; its visit included
+    own: Mapping[str, str]  # what earlier nodes have written, of the keys that this one needs
+    visit: Visit[Any]
+
+    @classmethod
+    def of(cls, delivery: Delivery) -> Item:
+        visit, begun = delivery.visit, delivery.begun
+        map_id, index = visit.visit_id.node, visit.item_index
+        node = visit.graph.nodes[map_id]
+        assert isinstance(node, MapNode)
+        assert index is not None
+        way = Way.from_json(begun.way) if begun.way else Way.begin(visit.node_id)
+        return cls(map_id, node, index, visit.agent.chain_of(map_id), way, begun.own, visit)
+
+
+@dataclass(frozen=True, slots=True)
+class GoesOn:
+    """The item goes on at another node of the chain, or once more at the same one."""
+
+    node: str
+    writes: Mapping[str, str]  # key → JSON text
+    way: Way  # that node included
+    failure: str | None  # tolerated, of the visit
+
+    @property
+    def number(self) -> int:
+        """Which visit of that node it will be."""
+        return self.way.sums[self.node].visits
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The item has ended, with a value or with a reason."""
+
+    way: Way
+    value: str = ""  # JSON text
+    reason: str | None = None
+    code: str = ""  # with a reason
+    warnings: tuple[str, ...] = ()
+
+
+class _ItemFailed(Exception):
+    """The item has failed with a reason and a code."""
+
+    def __init__(self, reason: str, code: str = "R011") -> None:
+        super().__init__(reason)
+        self.reason, self.code = reason, code
+
+
+def what_follows(item: Item, outcome: Wrote | Failed) -> GoesOn | Ends:
+    """Return what the end of the visit means for the item."""
+    ms = round(item.visit.elapsed_s() * 1000)
+    usage = outcome.usage + counted_usage(item.visit)
+    if isinstance(outcome, Failed):
+        code = BUDGET_REFUSES if is_of_budget(outcome.code, outcome.message) else "R011"
+        return _failed(item, item.way.ended_visit(ms, usage, {}, None), outcome.message, code)
+    texts = {key: encode(value) for key, value in outcome.writes.items()}
+    sizes = {key: len(key.encode()) + len(text.encode()) for key, text in texts.items()}
+    way = item.way.ended_visit(ms, usage, sizes, _tolerated(item.visit, outcome))
+    try:
+        _check_size(item, way)
+        target, warnings = _target(item, outcome)
+        if target is None:
+            return Ends(way, _value(item, outcome, texts), warnings=warnings)
+        return GoesOn(target, texts, _onward(item, way, target), outcome.failure)
+    except _ItemFailed as failure:
+        return _failed(item, way, failure.reason, failure.code)
+
+
+def _failed(item: Item, way: Way, reason: str, code: str) -> Ends:
+    if len(item.chain) > 1:
+        reason = f"at '{item.visit.node_id}': {reason}"
+    return Ends(way, reason=reason, code=code)
+
+
+def _tolerated(visit: Visit[Any], outcome: Wrote) -> Tolerated | None:
+    if outcome.failure is None:
+        return None
+    code = outcome.failure_code or visit.node.FAILURE_CODE
+    return Tolerated(visit.node_id, code, outcome.failure, visit.node.fallback is not None)
+
+
+def _check_size(item: Item, way: Way) -> None:
+    size, limit = sum(way.wrote.values()), item.visit.limits.value_bytes
+    if size > limit:
+        raise _ItemFailed(
+            f"the item has written {size} bytes; the limit of a value is {limit} "
+            "(value_limit_bytes)"
+        )
+
+
+def _target(item: Item, outcome: Wrote) -> tuple[str | None, tuple[str, ...]]:
+    """Return the next node, None at the end; and the visit's warnings."""
+    visit, chain = item.visit, item.chain
+    targets = visit.node.targets if outcome.targets is None else outcome.targets
+    if not targets:
+        return None, outcome.warnings
+    field = "next" if outcome.targets is None else "fallback" if outcome.failure else "_next"
+    if len(targets) > 1:
+        raise _ItemFailed(f"'{field}' names {len(targets)} nodes; an item goes one way")
+    (target,) = targets
+    if target in chain:
+        return target, outcome.warnings
+    if chain == (visit.node_id,) and isinstance(visit.node, ScriptNode) and field == "_next":
+        ignored = f"'{visit.node_id}' is a map's branch; its _next is ignored"
+        return None, (*outcome.warnings, ignored)
+    raise _ItemFailed(f"'{field}' names '{target}', which is not in the branch of '{item.map_id}'")
+
+
+def _onward(item: Item, way: Way, target: str) -> Way:
+    way, most = way.to(target), item.visit.graph.settings.max_loop_iterations
+    visits = way.sums[target].visits
+    if visits > most:
+        raise _ItemFailed(f"Node '{target}' visited {visits} times (max_loop_iterations={most})")
+    return way
+
+
+def _value(item: Item, outcome: Wrote, texts: Mapping[str, str]) -> str:
+    """Return what was last written under `output_key`, else the output of the last node."""
+    key = item.map.output_key
+    if key in texts:
+        return texts[key]
+    if key in item.way.wrote:
+        return item.own[key]
+    if isinstance(outcome.output, Nothing):
+        raise _ItemFailed(f"the branch wrote no '{key}'", "R012")
+    return encode(outcome.output)
