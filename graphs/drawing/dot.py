@@ -40,7 +40,13 @@ def to_dot(outline: Outline) -> str:
         f'    edge [{font}, fontsize=10, color="{LINE}", fontcolor="{INK}"];',
         f'    {START} [shape=circle, width=0.15, label="", style=filled, fillcolor="{INK}"];',
     ]
-    lines += [_node(box, outline.has_progress) for box in outline.boxes]
+    nodes = {box.id: _node(box, outline.has_progress) for box in outline.boxes}
+    for number, frame in enumerate(outline.frames):
+        lines.append(f"    subgraph cluster_{number} {{")
+        lines.append(f'        label="{_label(frame.map)}"; {font}; color="{LINE}"; style=rounded;')
+        lines += [f"    {nodes.pop(node)}" for node in frame.nodes]
+        lines.append("    }")
+    lines += nodes.values()
     if any(box.id == outline.start for box in outline.boxes):
         lines.append(f"    {START} -> {_quoted(outline.start)};")
     lines += [_edge(arrow) for arrow in outline.arrows]

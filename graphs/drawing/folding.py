@@ -46,7 +46,11 @@ def folded(outline: Outline, most: int = MOST_NODES) -> tuple[Outline, Rows]:
         _between(arrow, of_node) for arrow in outline.arrows if not _is_within(arrow, of_node)
     )
     start = of_node.get(outline.start, outline.start)
-    return replace(outline, boxes=boxes, arrows=arrows, start=start), rows
+    frames = tuple(
+        replace(frame, nodes=tuple(n for n in frame.nodes if of_node.get(n, n) == n))
+        for frame in outline.frames
+    )
+    return replace(outline, boxes=boxes, arrows=arrows, start=start, frames=frames), rows
 
 
 def _thinned(outline: Outline) -> Outline:

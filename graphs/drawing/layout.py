@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from sleipnir.graphs.drawing.native import Native
-from sleipnir.graphs.drawing.outline import Arrow, Box, Kind, Outline
+from sleipnir.graphs.drawing.outline import Arrow, Box, Frame, Kind, Outline
 from sleipnir.graphs.drawing.text import BODY, LABEL, SMALL, shortened, width_of
 from sleipnir.records import dataclass
 
@@ -24,7 +24,12 @@ START_SIZE: Final = 12.0
 MANY_EDGES: Final = 150
 OPTIONS: Final[Mapping[str, Any]] = {
     "direction": "topbottom",
-    "spacing": {"layer_gap": 46.0, "node_gap": 36.0, "edge_label_margin": 14.0},
+    "spacing": {
+        "layer_gap": 46.0,
+        "node_gap": 36.0,
+        "edge_label_margin": 14.0,
+        "compound_header": 18.0,
+    },
     "labels": {"reservation": "always"},
 }
 
@@ -61,8 +66,20 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
+class Framed:
+    """A frame with the name of its map, and its rectangle as of a `Placed`."""
+
+    name: str
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
 class Picture:
     boxes: tuple[Placed, ...]
+    frames: tuple[Framed, ...]
     routes: tuple[Route, ...]
     dots: tuple[Point, ...]  # in front of the first node, if there is one
     bounds: tuple[float, float, float, float]  # left, top, right, bottom
@@ -88,6 +105,10 @@ def place(
         arrows.append(Arrow(START, outline.start, "usual"))
     labels = [shortened(arrow.label, LABEL_LENGTH) for arrow in arrows]
     numbers = {node["key"]: number for number, node in enumerate(nodes)}
+    for frame in outline.frames:
+        for node in frame.nodes:
+            nodes[numbers[node]]["parent"] = len(nodes)
+        nodes.append(_node(f" {frame.map}", BOX_WIDTH, BOX_HEIGHT))  # fits what is in it
     edges = [_edge(arrow, label, numbers) for arrow, label in zip(arrows, labels, strict=True)]
 
     effort = "fast" if len(edges) > MANY_EDGES else "balanced"
@@ -95,8 +116,10 @@ def place(
 
     boxes = tuple(map(_placed, outline.boxes, texts, drawn["nodes"]))
     routes = tuple(map(_route, arrows, labels, drawn["edges"]))
-    dots = tuple(Point(**node["center"]) for node in drawn["nodes"][len(boxes) :])
-    return Picture(boxes, routes, dots, _bounds(boxes, routes, dots))
+    frames_at = len(nodes) - len(outline.frames)
+    frames = tuple(map(_framed, outline.frames, drawn["nodes"][frames_at:]))
+    dots = tuple(Point(**node["center"]) for node in drawn["nodes"][len(boxes) : frames_at])
+    return Picture(boxes, frames, routes, dots, _bounds([*boxes, *frames], routes, dots))
 
 
 def _texts(box: Box) -> tuple[str, str]:
@@ -126,9 +149,17 @@ def _edge(arrow: Arrow, label: str, numbers: Mapping[str, int]) -> dict[str, Any
 
 
 def _placed(box: Box, texts: tuple[str, str], node: Mapping[str, Any]) -> Placed:
+    return Placed(box, *texts, *_rectangle(node))
+
+
+def _framed(frame: Frame, node: Mapping[str, Any]) -> Framed:
+    return Framed(shortened(frame.map, TEXT_LENGTH), *_rectangle(node))
+
+
+def _rectangle(node: Mapping[str, Any]) -> tuple[float, float, float, float]:
+    """Return the left, top, width and height of a node."""
     width, height = node["size"]["width"], node["size"]["height"]
-    left, top = node["center"]["x"] - width / 2, node["center"]["y"] - height / 2
-    return Placed(box, *texts, left, top, width, height)
+    return node["center"]["x"] - width / 2, node["center"]["y"] - height / 2, width, height
 
 
 def _route(arrow: Arrow, label: str, edge: Mapping[str, Any]) -> Route:
@@ -150,7 +181,7 @@ def _straight(points: list[Point]) -> tuple[Point, ...]:
 
 
 def _bounds(
-    boxes: Iterable[Placed], routes: Iterable[Route], dots: Iterable[Point]
+    boxes: Iterable[Placed | Framed], routes: Iterable[Route], dots: Iterable[Point]
 ) -> tuple[float, float, float, float]:
     xs, ys = [0.0], [0.0]
     for placed in boxes:

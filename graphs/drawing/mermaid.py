@@ -37,8 +37,15 @@ def to_mermaid(outline: Outline) -> str:
     # Node ids may be keywords of Mermaid, such as `end`.
     names = {box.id: f"n{number}" for number, box in enumerate(outline.boxes)}
     lines = ["flowchart TD"]
-    for box in outline.boxes:
-        lines.append(f"    {names[box.id]}{_shape(box)}:::{paint_name(box, by_progress)}Node")
+    nodes = {
+        box.id: f"{names[box.id]}{_shape(box)}:::{paint_name(box, by_progress)}Node"
+        for box in outline.boxes
+    }
+    for number, frame in enumerate(outline.frames):
+        lines.append(f'    subgraph g{number} ["{_escaped(frame.map)}"]')
+        lines += [f"        {nodes.pop(node)}" for node in frame.nodes]
+        lines.append("    end")
+    lines += [f"    {node}" for node in nodes.values()]
     if outline.start in names:
         lines.append(f"    start(( )) --> {names[outline.start]}")
         lines.append(f"    style start fill:{INK},stroke:{INK}")

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
-from sleipnir.graphs.schema import Graph, Node
+from sleipnir.graphs.chains import chain_of
+from sleipnir.graphs.schema import Graph, MapNode, Node
 from sleipnir.records import dataclass
 
 Progress: TypeAlias = Literal[
@@ -54,6 +55,14 @@ class Arrow:
 
 
 @dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame around the chain of nodes that a map runs for each item."""
+
+    map: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Outline:
     """The parts of a graph that are drawn."""
 
@@ -62,6 +71,7 @@ class Outline:
     arrows: tuple[Arrow, ...]
     start: str
     has_progress: bool = False
+    frames: tuple[Frame, ...] = ()  # none shares a node with another one
 
 
 def outline_of(graph: Graph, chosen: Iterable[Route] = ()) -> Outline:
@@ -73,7 +83,9 @@ def outline_of(graph: Graph, chosen: Iterable[Route] = ()) -> Outline:
     boxes = tuple(Box(key, node.type, _what(node)) for key, node in graph.nodes.items())
     arrows = (arrow for key, node in graph.nodes.items() for arrow in _arrows(key, node))
     known = (arrow for arrow in arrows if arrow.target in graph.nodes)
-    return including(Outline(graph.name, boxes, _merged(known), graph.start), chosen)
+    frames = tuple(_frames(graph))
+    outline = Outline(graph.name, boxes, _merged(known), graph.start, frames=frames)
+    return including(outline, chosen)
 
 
 def including(outline: Outline, chosen: Iterable[Route]) -> Outline:
@@ -100,6 +112,16 @@ def with_progress(
     boxes = tuple(_reached(box, progress.get(box.id)) for box in outline.boxes)
     arrows = tuple(_counted(arrow, taken or {}) for arrow in outline.arrows)
     return replace(outline, boxes=boxes, arrows=arrows, has_progress=True)
+
+
+def _frames(graph: Graph) -> Iterator[Frame]:
+    """Yield the chains of several nodes; a node of several chains is drawn in the first."""
+    taken: set[str] = set()
+    for map_id, node in graph.nodes_of(MapNode):
+        chain = tuple(each for each in chain_of(graph, node) if each not in taken)
+        if len(chain) > 1:
+            taken.update(chain)
+            yield Frame(map_id, chain)
 
 
 def _reached(box: Box, progress: Progress | None) -> Box:

@@ -17,6 +17,7 @@ from sleipnir.graphs.drawing.layout import (
     BOX_HEIGHT,
     LABEL_PADDING,
     PADDING,
+    Framed,
     Picture,
     Placed,
     Point,
@@ -86,6 +87,7 @@ def to_page_svg(
         '<defs><marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="9" '
         'markerHeight="9" markerUnits="userSpaceOnUse" orient="auto">'
         '<path class="tip" d="M0 1 10 5 0 9z"/></marker></defs>',
+        *map(_frame, picture.frames),
         *(_arrow(route, taken or {}) for route in picture.routes),
         *(
             f'<circle class="start" cx="{px(dot.x)}" cy="{px(dot.y)}" r="6"/>'
@@ -99,6 +101,14 @@ def to_page_svg(
         "</svg>",
     ]
     return "\n".join(parts)
+
+
+def _frame(frame: Framed) -> str:
+    return (
+        f'<g class="frame"><rect x="{px(frame.x)}" y="{px(frame.y)}" width="{px(frame.width)}" '
+        f'height="{px(frame.height)}" rx="8"/><text class="what" x="{px(frame.x + 10)}" '
+        f'y="{px(frame.y + 15)}" font-size="{LABEL.size:g}">{escape(frame.name)}</text></g>'
+    )
 
 
 def _arrow(route: Route, taken: Mapping[tuple[str, str], int]) -> str:

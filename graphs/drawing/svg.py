@@ -8,7 +8,7 @@ from typing import Final
 from xml.sax.saxutils import escape
 
 from sleipnir.graphs.drawing.colours import INK, LINE, paint_of
-from sleipnir.graphs.drawing.layout import Picture, Placed, Point, Route, place
+from sleipnir.graphs.drawing.layout import Framed, Picture, Placed, Point, Route, place
 from sleipnir.graphs.drawing.native import Native
 from sleipnir.graphs.drawing.outline import Kind, Outline
 from sleipnir.graphs.drawing.text import BODY, LABEL, SMALL, shortened, width_of
@@ -48,6 +48,7 @@ def svg_of(picture: Picture, outline: Outline) -> str:
         "</marker></defs>",
         f'<rect x="{px(left - MARGIN)}" y="{px(top - MARGIN)}" width="{px(width)}" '
         f'height="{px(height)}" fill="#ffffff"/>',
+        *map(_frame, picture.frames),
         *(_arrow(route) for route in picture.routes),
         *map(_start, picture.dots),
         *(_node(placed, outline.has_progress) for placed in picture.boxes),
@@ -94,6 +95,15 @@ def _label(text: str, anchor: Point) -> str:
         'height="16" rx="3" fill="#ffffff" fill-opacity="0.92"/>'
         f'<text x="{px(anchor.x)}" y="{px(anchor.y + 4)}" text-anchor="middle" '
         f'font-size="{LABEL.size:g}" fill="{INK}">{escape(text)}</text>'
+    )
+
+
+def _frame(frame: Framed) -> str:
+    return (
+        f'<rect x="{px(frame.x)}" y="{px(frame.y)}" width="{px(frame.width)}" '
+        f'height="{px(frame.height)}" rx="8" fill="none" stroke="{LINE}" stroke-dasharray="2 3"/>'
+        f'<text x="{px(frame.x + 10)}" y="{px(frame.y + 15)}" font-size="{LABEL.size:g}" '
+        f'fill="{FAINT}">{escape(frame.name)}</text>'
     )
 
 

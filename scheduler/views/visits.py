@@ -224,13 +224,14 @@ def _sums(run: Run, node: str | None) -> Iterator[Document]:
 def _item_sums(client: Client, run: Run, node: str | None, item: int) -> Iterator[Document]:
     """Yield what an item of each map has spent in the map's last visit."""
     for map_node, branch in client.queries.maps(run).items():
-        if node not in (None, map_node, branch):
-            continue
         items = client.queries.map_items(run, map_node)
-        usage = items[item].usage if item < len(items) else None
-        if usage:
-            unknown = {"model": None, "calls": None, "seconds": None}
-            yield {"node": branch, **unknown, "usage": usage.to_json()}
+        found = items[item] if item < len(items) else None
+        if found is None or not found.usage or node not in (None, map_node, branch, *found.nodes):
+            continue
+        # What each node of a chain has spent is known of all items together.
+        name = map_node if len(set(found.nodes)) > 1 else branch
+        unknown = {"model": None, "calls": None, "seconds": None}
+        yield {"node": name, **unknown, "usage": found.usage.to_json()}
 
 
 def _visit_document(entry: Mapping[str, Any], call: int | None) -> Document:

@@ -73,11 +73,20 @@ def fan_out(width: int) -> dict[str, Any]:
     return _graph(f"fan-out-{width}", nodes, settings={"max_concurrency": width})
 
 
-def mapped(items: int) -> dict[str, Any]:
-    """Return a graph with a map over `items` items."""
+def mapped(items: int, chain: int = 1) -> dict[str, Any]:
+    """Return a graph with a map over `items` items, with `chain` nodes for each."""
     node = nothing(0, next="done") | {"over": "{{items}}", "max_concurrency": 50}
-    graph = _graph(f"map-{items}", {"map": node, "done": {"type": "end"}})
+    name = f"map-{items}" if chain == 1 else f"map-{items}-of-{chain}"
+    graph = _graph(name, {"map": node, "done": {"type": "end"}})
+    step = graph["nodes"].pop("branch")
+    for number in range(chain):
+        onward = {"next": _nth(number + 1)} if number + 1 < chain else {}
+        graph["nodes"][_nth(number)] = {**step, **onward}
     return graph | {"initial_state": {"items": list(range(items))}}
+
+
+def _nth(number: int) -> str:
+    return f"branch{number or ''}"
 
 
 def asking() -> dict[str, Any]:

@@ -36,6 +36,7 @@ STORED = 1_000_000  # runs that lists are read from
 WIDTH = 200  # branches
 ITEMS = 1_000
 MANY_ITEMS = 10_000
+CHAIN = 3  # nodes for each item
 MANY_NODES = 200
 CALLERS = 500  # concurrent model calls
 CALL_MS = 10_000  # duration of each
@@ -165,6 +166,7 @@ def open_arena(threads: int = THREADS) -> Iterator[Arena]:
                 agents.ending(),
                 agents.fan_out(WIDTH),
                 *map(agents.mapped, (ITEMS, MANY_ITEMS)),
+                agents.mapped(ITEMS, CHAIN),
                 agents.asking(),
                 *agents.asking_models(),
                 agents.pausing(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from time import perf_counter
 
 from sleipnir.scheduler.client.preparation import PreparedAgent
@@ -10,7 +11,7 @@ from sleipnir.scheduler.embedded.acceptances import Acceptances
 from sleipnir.scheduler.runs.events import QuestionAsked, RunEnded
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.worker.bench.agents import LED, MANY_LED, MANY_TURNS, PAUSE_MS, TURNS
-from sleipnir.worker.bench.arena import ITEMS, LENGTH, WIDTH, Arena
+from sleipnir.worker.bench.arena import CHAIN, ITEMS, LENGTH, WIDTH, Arena
 from sleipnir.worker.bench.fair import fair
 from sleipnir.worker.bench.lists import lists
 from sleipnir.worker.bench.llm import llm, llm_many, tool
@@ -97,10 +98,24 @@ def fan(arena: Arena, rounds: int) -> Iterator[Row]:
 
 
 def mapping(arena: Arena, rounds: int) -> Iterator[Row]:
-    """A map over many items."""
-    agent = arena.prepare(f"map-{ITEMS}")
-    samples = interleaved(max(1, rounds // 3), {"ours": lambda: arena.run(agent)})
-    yield row(f"map of {ITEMS} items", "item", ITEMS, samples["ours"], None)
+    """A map over many items, with one node and with a chain, compared with nodes of a graph."""
+    agents = {
+        "one": arena.prepare(f"map-{ITEMS}"),
+        "chain": arena.prepare(f"map-{ITEMS}-of-{CHAIN}"),
+        "linear": arena.prepare(f"linear-{LENGTH}"),
+    }
+    runs = {name: partial(arena.run, agent) for name, agent in agents.items()}
+    samples = interleaved(max(1, rounds // 3), runs)
+    linear = _each(samples["linear"], LENGTH + 1)
+    yield row(f"map of {ITEMS} items", "item", ITEMS, samples["one"], None)
+    yield row(f"the same with {CHAIN} nodes each", "item", ITEMS, samples["chain"], None)
+    further = [
+        Sample(chain.seconds - one.seconds, chain.cpu_seconds - one.cpu_seconds)
+        for one, chain in zip(samples["one"], samples["chain"], strict=True)
+    ]
+    visits = ITEMS * (CHAIN - 1)
+    yield row("a further node of an item", "node", 1, _each(further, visits), linear)
+    yield row(f"linear graph, {LENGTH} nodes", "node", 1, linear, linear)
 
 
 def runs(arena: Arena, rounds: int) -> Iterator[Row]:

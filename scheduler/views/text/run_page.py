@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 # How many omitted child runs are counted by status.
 _MOST_COUNTED = 5_000
-_ITEMS = ("INDEX", "STATE", "TOOK", "TOKENS", "COST", "REASON")
+_ITEMS = ("INDEX", "STATE", "NODE", "TOOK", "TOKENS", "COST", "REASON")
 _NODES = ("NODE", "TYPE", "VISITS", "TOTAL", "AVG", "MAX", "WAITED", "PARKED", "TOKENS", "COST")
 
 
@@ -50,6 +50,7 @@ def items(found: Sequence[MapItem]) -> Iterator[str]:
         (
             str(item.index),
             item.state.replace("_", " "),
+            item.node or "-",
             "-" if item.ms is None else f"{item.ms / 1000:.1f}s",
             "-" if item.usage is None else tokens(item.usage),
             "-" if item.usage is None else cost(item.usage),

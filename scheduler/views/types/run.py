@@ -326,6 +326,8 @@ class ItemDocument(TypedDict):
     ms: int | None
     usage: UsageDocument | None
     reason: str | None
+    node: Annotated[str | None, about("where it stands or failed")]
+    nodes: Annotated[list[str], about("that it went through; the last 100")]
 
 
 class ItemsDocument(TypedDict):

@@ -101,7 +101,8 @@ COUNTS = (
     ITEM
     + """
 MINE=$((${MINE:-0} + 1))
-test $MINE -ge $ITEM && echo "{\\"output\\": $MINE}" || echo "{\\"mine\\": $MINE, \\"_next\\": \\"b\\"}"
+test $MINE -ge $ITEM && echo "{\\"output\\": $MINE}" && exit
+echo "{\\"mine\\": $MINE, \\"_next\\": \\"b\\"}"
 """
 )
 
@@ -280,7 +281,7 @@ def test_of_a_changed_chain_a_retry_begins_all_items_anew(engine: Engine) -> Non
 def test_a_window_may_come_from_the_state(engine: Engine) -> None:
     graph = with_map(max_concurrency='"{{width}}"')
     files = {"b.sh": WRITES, "c.sh": NOTHING}
-    run_id = engine.submit(graph, files, state={"items": [1, 2, 3], "width": " 2 "})
+    engine.submit(graph, files, state={"items": [1, 2, 3], "width": " 2 "})
 
     engine.work_once()
 

@@ -10,7 +10,7 @@ import pytest
 
 from sleipnir.graphs import drawing
 from sleipnir.graphs.drawing import NoFonts, Outline, Progress, native, outline_of, with_progress
-from sleipnir.graphs.drawing.layout import Placed, place
+from sleipnir.graphs.drawing.layout import Framed, Placed, place
 from sleipnir.graphs.drawing.outline import TIMES
 from sleipnir.graphs.schema import Graph
 from tests.support.graphs import make_graph
@@ -231,7 +231,7 @@ def test_long_names_are_cut_and_kept_as_a_tooltip() -> None:
     assert name in [title.text for title in root.iter(f"{SVG}title")]
 
 
-def overlap(one: Placed, other: Placed) -> bool:
+def overlap(one: Placed, other: Placed | Framed) -> bool:
     return (
         one.x < other.x + other.width
         and other.x < one.x + one.width
@@ -250,6 +250,42 @@ def test_boxes_lie_apart_and_inside_the_picture() -> None:
         assert top <= placed.y
         assert placed.y + placed.height <= bottom
         assert not any(overlap(placed, other) for other in picture.boxes[:number])
+
+
+CHAIN = graph(
+    {
+        "a": {
+            **{"type": "map", "over": "{{items}}", "as": "item", "branch": "b"},
+            **{"collect_into": "all", "next": "z"},
+        },
+        "b": script(next="c", fallback="d"),
+        "c": {"type": "llm", "prompt": "x", "next": "d"},
+        "d": script(),
+        "z": {"type": "end"},
+    }
+)
+
+
+def test_the_nodes_of_a_chain_lie_in_a_frame_named_like_the_map() -> None:
+    picture = place(outline_of(CHAIN), native)
+
+    (frame,) = picture.frames
+    inside = [each.name for each in picture.boxes if overlap(each, frame)]
+    assert (frame.name, inside) == ("a", ["b", "c", "d"])
+    assert ">a</text>" in to_svg(CHAIN)
+
+
+def test_a_chain_is_a_subgraph_with_all_of_its_edges() -> None:
+    mermaid, dot = to_mermaid(CHAIN), to_dot(CHAIN)
+
+    inside = mermaid.partition('subgraph g0 ["a"]')[2].partition("    end\n")[0]
+    assert re.findall(r"(n\d)\W", inside) == ["n1", "n2", "n3"]
+    assert [line for line in mermaid.splitlines() if re.match("    n[123] [-=]", line)] == [
+        "    n1 --> n2",
+        '    n1 -.->|"fallback"| n3',
+        "    n2 --> n3",
+    ]
+    assert 'label="a"' in dot.partition("subgraph cluster_0")[2]
 
 
 def test_labelled_arrows_have_a_place_for_the_label() -> None:
