@@ -87,12 +87,8 @@ def _lines(event: Event) -> Iterator[str]:  # noqa: C901 - one short case a kind
             yield f"  warning: cancelled agents that nobody collected: {', '.join(ids)}"
         case ChildStarted():
             yield f"  agent {event.agent}: run {event.run_id}"
-        case ItemCommitted():
+        case ItemCommitted() | ItemWentOn():
             yield from _item(event)
-        case ItemWentOn(map_id, index, node, target, failure, warnings):
-            yield from (f"warning {warning}" for warning in warnings)
-            if failure is not None:
-                yield f"  {map_id}[{index}] {node} failed, going to {target}: {failure}"
         case QuestionAsked(node, text):
             yield f"{node} waiting: {(text.splitlines() or [''])[0]}"
         case QuestionAnswered():
@@ -170,9 +166,14 @@ def _changed(keys: Sequence[str], digests: tuple[str, str] | None) -> Iterator[s
         yield f"  agent as it is now: {digests[0][:12]} -> {digests[1][:12]}"
 
 
-def _item(event: ItemCommitted) -> Iterator[str]:
+def _item(event: ItemCommitted | ItemWentOn) -> Iterator[str]:
     for warning in event.warnings:
         yield f"warning {warning}"
+    if isinstance(event, ItemWentOn):
+        if event.failure is not None:
+            place = f"{event.map}[{event.index}] {event.node}"
+            yield f"  {place} failed, going to {event.target}: {event.failure}"
+        return
     if event.failure is not None:
         yield f"  {event.map} item [{event.index}] failed: {event.failure}"
     yield f"  {event.map} [{event.done}/{event.total}] done"

@@ -9,7 +9,7 @@ from sleipnir.scheduler.runs.events import ItemCommitted, ItemWentOn
 from sleipnir.scheduler.runs.item_ways import Way
 from sleipnir.worker.delivery.commit import kept
 from sleipnir.worker.delivery.commit.branch import counted_usage
-from sleipnir.worker.delivery.commit.item import Ends, GoesOn, Item, what_follows
+from sleipnir.worker.delivery.commit.item import Ends, GoesOn, ItemVisit, what_follows
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.delivery.handover import handover
 from sleipnir.worker.visit.outcome import Failed, Wrote
@@ -17,7 +17,7 @@ from sleipnir.worker.visit.outcome import Failed, Wrote
 
 def finish(delivery: Delivery, outcome: Wrote | Failed) -> None:
     """Commit the visit; the end of the last item wakes the map."""
-    item = Item.of(delivery)
+    item = ItemVisit.of(delivery)
     match what_follows(item, outcome):
         case GoesOn() as onward:
             _go_on(delivery, item, onward, outcome)
@@ -27,7 +27,7 @@ def finish(delivery: Delivery, outcome: Wrote | Failed) -> None:
 
 def discard(delivery: Delivery) -> None:
     """End an item of a map that has failed for good, dropping its result."""
-    visit, way = delivery.visit, Item.of(delivery).way
+    visit, way = delivery.visit, ItemVisit.of(delivery).way
     ms = round(visit.elapsed_s() * 1000)
     total = way.ended_visit(ms, counted_usage(visit), {}, None).total
     delivery.services.store.parking.stage_item(
@@ -39,7 +39,7 @@ def discard(delivery: Delivery) -> None:
     )
 
 
-def _go_on(delivery: Delivery, item: Item, onward: GoesOn, outcome: Wrote | Failed) -> None:
+def _go_on(delivery: Delivery, item: ItemVisit, onward: GoesOn, outcome: Wrote | Failed) -> None:
     warnings = outcome.warnings if isinstance(outcome, Wrote) else ()
     event = ItemWentOn(
         item.map_id, item.index, item.visit.node_id, onward.node, onward.failure, warnings
@@ -56,7 +56,7 @@ def _go_on(delivery: Delivery, item: Item, onward: GoesOn, outcome: Wrote | Fail
     )
 
 
-def _stage(delivery: Delivery, item: Item, end: Ends, outcome: Wrote | Failed) -> None:
+def _stage(delivery: Delivery, item: ItemVisit, end: Ends, outcome: Wrote | Failed) -> None:
     total = end.way.total
     event = ItemCommitted(item.map_id, item.index, failure=end.reason, warnings=end.warnings)
     delivery.services.store.parking.stage_item(
@@ -76,7 +76,7 @@ def _has_moved(way: Way) -> bool:
     return sum(each.visits for each in way.sums.values()) > 1
 
 
-def _text(item: Item, end: Ends) -> str:
+def _text(item: ItemVisit, end: Ends) -> str:
     """Return the result as the store keeps it, see scheduler/runs/map_items.py."""
     fields: dict[str, Any] = {}
     if end.reason is not None:

@@ -17,7 +17,7 @@ from sleipnir.worker.visit.outcome import Failed, Nothing, Wrote
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ItemVisit:
     """An item of a map at one of its nodes."""
 
     map_id: str
@@ -29,7 +29,7 @@ class Item:
     visit: Visit[Any]
 
     @classmethod
-    def of(cls, delivery: Delivery) -> Item:
+    def of(cls, delivery: Delivery) -> ItemVisit:
         visit, begun = delivery.visit, delivery.begun
         map_id, index = visit.visit_id.node, visit.item_index
         node = visit.graph.nodes[map_id]
@@ -73,7 +73,7 @@ class _ItemFailed(Exception):
         self.reason, self.code = reason, code
 
 
-def what_follows(item: Item, outcome: Wrote | Failed) -> GoesOn | Ends:
+def what_follows(item: ItemVisit, outcome: Wrote | Failed) -> GoesOn | Ends:
     """Return what the end of the visit means for the item."""
     ms = round(item.visit.elapsed_s() * 1000)
     usage = outcome.usage + counted_usage(item.visit)
@@ -93,7 +93,7 @@ def what_follows(item: Item, outcome: Wrote | Failed) -> GoesOn | Ends:
         return _failed(item, way, failure.reason, failure.code)
 
 
-def _failed(item: Item, way: Way, reason: str, code: str) -> Ends:
+def _failed(item: ItemVisit, way: Way, reason: str, code: str) -> Ends:
     if len(item.chain) > 1:
         reason = f"at '{item.visit.node_id}': {reason}"
     return Ends(way, reason=reason, code=code)
@@ -106,7 +106,7 @@ def _tolerated(visit: Visit[Any], outcome: Wrote) -> Tolerated | None:
     return Tolerated(visit.node_id, code, outcome.failure, visit.node.fallback is not None)
 
 
-def _check_size(item: Item, way: Way) -> None:
+def _check_size(item: ItemVisit, way: Way) -> None:
     size, limit = sum(way.wrote.values()), item.visit.limits.value_bytes
     if size > limit:
         raise _ItemFailed(
@@ -115,7 +115,7 @@ def _check_size(item: Item, way: Way) -> None:
         )
 
 
-def _target(item: Item, outcome: Wrote) -> tuple[str | None, tuple[str, ...]]:
+def _target(item: ItemVisit, outcome: Wrote) -> tuple[str | None, tuple[str, ...]]:
     """Return the next node, None at the end; and the visit's warnings."""
     visit, chain = item.visit, item.chain
     targets = visit.node.targets if outcome.targets is None else outcome.targets
@@ -133,7 +133,7 @@ def _target(item: Item, outcome: Wrote) -> tuple[str | None, tuple[str, ...]]:
     raise _ItemFailed(f"'{field}' names '{target}', which is not in the branch of '{item.map_id}'")
 
 
-def _onward(item: Item, way: Way, target: str) -> Way:
+def _onward(item: ItemVisit, way: Way, target: str) -> Way:
     way, most = way.to(target), item.visit.graph.settings.max_loop_iterations
     visits = way.sums[target].visits
     if visits > most:
@@ -141,7 +141,7 @@ def _onward(item: Item, way: Way, target: str) -> Way:
     return way
 
 
-def _value(item: Item, outcome: Wrote, texts: Mapping[str, str]) -> str:
+def _value(item: ItemVisit, outcome: Wrote, texts: Mapping[str, str]) -> str:
     """Return what was last written under `output_key`, else the output of the last node."""
     key = item.map.output_key
     if key in texts:
