@@ -112,6 +112,9 @@ class NoChildren:
 
     prepare = prepare_own = spawn
 
+    def graph(self, _agent: str) -> None:
+        return None
+
     def statuses(self, run_ids: Sequence[str]) -> Sequence[str | None]:
         return [None for _ in run_ids]
 

@@ -8,10 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from sleipnir.graphs.normal_agent import TurnNode
+from sleipnir.graphs.state import decode
 from sleipnir.scheduler.runs.conversation.escalation import Escalation
+from sleipnir.scheduler.runs.conversation.memory import conversation_of
 from sleipnir.scheduler.runs.conversation.roster import Member, Roster
 from sleipnir.scheduler.runs.events import ChildrenDropped
 from sleipnir.scheduler.runs.model import FINAL, NO_USAGE, Usage
+from sleipnir.worker.agents.startable import SpawnRules
 from sleipnir.worker.agents.texts import pending, shortening
 from sleipnir.worker.conversation.function_kinds import CallResult
 from sleipnir.worker.llm.calls import ModelCalls, require_whole_answer
@@ -24,7 +27,12 @@ MOST_CHARACTERS = 1_000_000
 
 
 def result_of(
-    calls: ModelCalls, name: str, agent: str, end: Mapping[str, Any], key: str
+    calls: ModelCalls,
+    rules: SpawnRules,
+    name: str,
+    agent: str,
+    end: Mapping[str, Any],
+    key: str,
 ) -> CallResult:
     """Return the result of a child that has ended, as its parent's model gets it.
 
@@ -42,9 +50,14 @@ def result_of(
         "exit_status": "Completed" if succeeded else f'Failed("{_reason(end)}")',
         "output": _output(calls.visit, end) if succeeded else "",
     }
-    if len(result["output"]) > calls.visit.node.config.summarization_threshold:
-        shorter, usage = _shortened(calls, agent, result["output"], key)
-        result |= shorter
+    longest = rules.longest_output
+    if longest is not None and len(result["output"]) > longest:
+        before = _shortened_before(calls.visit, name)
+        if before is not None:
+            result["output"] = before
+        else:
+            shorter, usage = _shortened(calls, rules.summary_model, agent, result["output"], key)
+            result |= shorter
     if len(result["output"]) > MOST_CHARACTERS:
         cut = f"it is cut after {MOST_CHARACTERS:,} characters; run {end['run_id']} has the rest"
         warnings = [*filter(None, [result.get("warning")]), cut]
@@ -52,8 +65,27 @@ def result_of(
     return CallResult(result, usage)
 
 
+def _shortened_before(visit: Visit[TurnNode], name: str) -> str | None:
+    """Return a child's output as an earlier turn has summarised it; None if it did not."""
+    for message in conversation_of(visit.state).own:
+        if message["role"] == "tool" and name in message["content"]:
+            result = _parsed(message["content"])
+            if result.get("status") == "completed" and result.get("id") == name:
+                return str(result["output"]) if result.get("summarized", True) else None
+    return None
+
+
+def _parsed(content: str) -> dict[str, Any]:
+    """Return the result of a function from the text that the model got; empty if it is none."""
+    try:
+        result = decode(content)
+    except ValueError:
+        return {}
+    return result if isinstance(result, dict) else {}
+
+
 def _shortened(
-    calls: ModelCalls, agent: str, output: str, key: str
+    calls: ModelCalls, model: str | None, agent: str, output: str, key: str
 ) -> tuple[dict[str, Any], Usage]:
     """Return the fields of a summarised result, and what a model used for it."""
     messages = [
@@ -62,7 +94,6 @@ def _shortened(
     ]
     usage = NO_USAGE
     try:
-        model = calls.visit.node.config.summarization_model
         reply = calls.ask_separately(messages, model, key)
         usage = reply.usage
         require_whole_answer(reply)
@@ -74,7 +105,7 @@ def _shortened(
     return {"output": reply.text}, usage
 
 
-def _output(visit: Visit[TurnNode], end: Mapping[str, Any]) -> str:
+def _output(visit: Visit[Any], end: Mapping[str, Any]) -> str:
     """Return everything the child's model has said; for a graph, its output."""
     texts = visit.services.children.texts(end["run_id"])
     return str(end["output"] if texts is None else texts)
@@ -88,7 +119,7 @@ def _reason(end: Mapping[str, Any]) -> str:
 
 
 def remind(
-    visit: Visit[TurnNode], roster: Roster, escalations: Callable[[], Sequence[Escalation]]
+    visit: Visit[Any], roster: Roster, escalations: Callable[[], Sequence[Escalation]]
 ) -> tuple[Roster, str | None]:
     """Return a reminder for a model that stops while children go on; None: it may stop.
 
@@ -110,7 +141,7 @@ def remind(
     return replace(roster, reminded=0), None
 
 
-def alive_of(visit: Visit[TurnNode], roster: Roster) -> Sequence[Member]:
+def alive_of(visit: Visit[Any], roster: Roster) -> Sequence[Member]:
     """Return the children that have not ended."""
     if not roster.members:
         return ()

@@ -9,22 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from hashlib import sha256
 from itertools import count, islice
 from typing import Any, NamedTuple
 
-from sleipnir.graphs.document.finding import listing
 from sleipnir.graphs.errors import BundleError
-from sleipnir.graphs.normal_agent import TurnNode
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import IdTaken, SubmissionRefused
-from sleipnir.scheduler.runs.child_agents import meaning, names_in
 from sleipnir.scheduler.runs.conversation.notebook import Notebook
 from sleipnir.scheduler.runs.conversation.roster import Roster, handle
 from sleipnir.scheduler.runs.conversation.tasks import Task
 from sleipnir.scheduler.runs.submit import NestedTooDeep
+from sleipnir.worker.agents.startable import SpawnRules, StartableAgents
 from sleipnir.worker.conversation.function_kinds import CallRefused, call_error, refusal
 from sleipnir.worker.conversation.transcript import Transcript
 from sleipnir.worker.visit.context import Visit
@@ -51,29 +48,32 @@ class Started(NamedTuple):
 class Starter:
     """Starts agents during one turn; each start has a key, by which it happens only once."""
 
-    visit: Visit[TurnNode]
+    visit: Visit[Any]
     transcript: Transcript
+    rules: SpawnRules
 
-    def spawn(self, roster: Roster, agent: str, prompt: str, key: str) -> dict[str, Any]:
+    @property
+    def startable(self) -> StartableAgents:
+        """The agents that may be started."""
+        return StartableAgents(self.visit, self.rules.permitted)
+
+    def spawn(
+        self, roster: Roster, agent: str, prompt: str, key: str, variables: Any = None
+    ) -> dict[str, Any]:
         """Start a child and return the result for the model.
 
         Args:
+            variables: values for its variables, as the model gives them; None: none.
             key: the same for every try of this start and for nothing else.
 
         Raises:
             CallRefused: it cannot start; `TooManyAlive` if others must end first.
         """
-        self.require_permitted(agent)
-        self._require_known(agent)
-        config, context = self.visit.node.config, self.visit.context
+        self.startable.require(agent)
+        values, rules = self.startable.variables_for(agent, variables), self.rules
         for run_id in self._ids(roster, agent, prompt, key):
             order = SpawnOrder(
-                run_id,
-                agent,
-                prompt,
-                config.model or context.model,
-                config.max_agent_depth,
-                config.max_concurrent_agents,
+                run_id, agent, prompt, values, rules.model, rules.deepest, rules.most
             )
             try:
                 alive = self.visit.services.children.spawn(order)
@@ -86,7 +86,7 @@ class Starter:
             break
         if alive is not None:
             reason = (
-                f"{alive} of your agents are alive; the limit is {config.max_concurrent_agents} "
+                f"{alive} of your agents are alive; the limit is {rules.most} "
                 "(max_concurrent_agents): collect or cancel one first"
             )
             raise TooManyAlive(refusal(reason).value)
@@ -151,33 +151,10 @@ class Starter:
         """Return what the turn waits for, with a free place if an agent could not start without."""
         if not isinstance(outcome, Awaiting) or not notebook.tasks.tasks:
             return outcome
-        place = FreePlace(self.visit.node.config.max_concurrent_agents)
+        place = FreePlace(self.rules.most)
         lacks_place = self.start_refused(notebook).lacks_place
         things = (*outcome.things, place) if lacks_place else outcome.things
         return Awaiting(things, (*outcome.known, place.call))
-
-    def require_permitted(self, agent: str) -> None:
-        """Check that this agent may start the other one.
-
-        Raises:
-            CallRefused: it may not.
-        """
-        permitted = self.visit.node.config.spawnable_agents
-        if permitted is not None and agent not in permitted:
-            others = f"you may start {listing(permitted)}" if permitted else "you may start none"
-            raise refusal(f"'{agent}' is not among your spawnable_agents; {others}")
-
-    def _require_known(self, agent: str) -> None:
-        context = self.visit.context
-        digest, why = meaning(context.agents, context.unavailable, self.visit.agent.digest, agent)
-        if digest is not None:
-            return
-        if why is not None:
-            raise call_error(f"agent '{agent}' cannot start: {why}")
-        known = names_in(context.agents)
-        near = get_close_matches(agent, known)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {listing(known)}"
-        raise call_error(f"there is no agent '{agent}'; {hint}")
 
     def _ids(self, roster: Roster, agent: str, prompt: str, key: str) -> Iterator[str]:
         """Yield run ids for a child, in the order in which every try attempts them."""
@@ -188,7 +165,9 @@ class Starter:
                 yield run_id
 
     def _start(self, notebook: Notebook, task: Task) -> dict[str, Any]:
-        return {"task_id": task.id, **self.spawn(notebook.roster, *self._order(task))}
+        agent, prompt, key = self._order(task)
+        started = self.spawn(notebook.roster, agent, prompt, key, task.variables)
+        return {"task_id": task.id, **started}
 
     def _order(self, task: Task) -> tuple[str, str, str]:
         """Return agent, prompt and key of a task's start; the key is the same all turn long."""

@@ -35,12 +35,13 @@ You can hand work to other agents. Each works in parallel to you, as soon as a w
 
 | tool | parameters | what it does |
 |---|---|---|
-| `agent__spawn` | agent, prompt, task_id | start an agent, for a task or not; returns its id |
+| `agent__spawn` | agent, prompt, task_id, variables | start an agent, for a task or not |
 | `agent__collect` | id | wait until it is done; returns its result |
 | `agent__check` | id | look whether it is done; returns its result if so |
 | `agent__list` | | list the agents you have not collected or cancelled |
+| `agent__list_available` | | list the agents that you may start, with the variables they take |
 | `agent__cancel` | id | cancel it, with all agents of its own |
-| `agent__task_create` | subject, description, blocked_by, agent, prompt | queue a task |
+| `agent__task_create` | subject, description, blocked_by, agent, prompt, variables | queue a task |
 | `agent__task_list` | | list the tasks |
 | `agent__task_complete`, `agent__task_fail` | task_id | say what became of a task |
 | `agent__reply_escalation` | escalation_id, reply | answer a question of an agent |

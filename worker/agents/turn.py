@@ -28,6 +28,7 @@ from sleipnir.worker.agents.compression import NOTHING_COMPRESSED, compress
 from sleipnir.worker.agents.functions import functions_of
 from sleipnir.worker.agents.prompt import opening
 from sleipnir.worker.agents.skills import Skills
+from sleipnir.worker.agents.startable import SpawnRules
 from sleipnir.worker.agents.starting import Starter, with_dispatched
 from sleipnir.worker.agents.texts import continuation
 from sleipnir.worker.conversation.loop import Parked, carry_out
@@ -56,7 +57,7 @@ class Turn:
         self._conversation = conversation_of(visit.state)
         self._notebook = Notebook.of(visit.state, visit.run_id)
         self._skills = Skills(visit, choice_of(visit.node.config))
-        self._starter = Starter(visit, self.calls.transcript)
+        self._starter = Starter(visit, self.calls.transcript, _spawn_rules(visit))
         self._toolset = NO_TOOLS
         self._added: list[Message] = []
         self._compressed = NOTHING_COMPRESSED
@@ -214,6 +215,18 @@ def _model_calls(visit: Visit[TurnNode]) -> ModelCalls:
         if inherits and config.temperature is None
         else config.temperature,
         top_p=limits.top_p if inherits and config.top_p is None else config.top_p,
+    )
+
+
+def _spawn_rules(visit: Visit[TurnNode]) -> SpawnRules:
+    config = visit.node.config
+    return SpawnRules(
+        config.model or visit.context.model,
+        config.max_agent_depth,
+        config.max_concurrent_agents,
+        config.spawnable_agents,
+        config.summarization_threshold,
+        config.summarization_model,
     )
 
 

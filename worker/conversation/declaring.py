@@ -11,12 +11,17 @@ from sleipnir.records import dataclass
 
 Arguments: TypeAlias = Mapping[str, Any]
 
+_OF_STRINGS: Mapping[str, dict[str, Any]] = {
+    "array": {"items": {"type": "string"}},
+    "object": {"additionalProperties": {"type": "string"}},
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One parameter: a string, an integer, or a list of strings."""
+    """One parameter: a string, an integer, a list of strings, or an object of strings."""
 
-    kind: Literal["string", "integer", "array"]
+    kind: Literal["string", "integer", "array", "object"]
     description: str
     required: bool = True
     numbers: bool = False  # whole numbers are accepted too, where texts are declared
@@ -24,11 +29,14 @@ class Param:
 
     def schema(self) -> dict[str, Any]:
         """Return the parameter's JSON Schema."""
-        items = {"items": {"type": "string"}} if self.kind == "array" else {}
-        return {"type": self.kind, "description": self.description, **items}
+        return {
+            "type": self.kind,
+            "description": self.description,
+            **_OF_STRINGS.get(self.kind, {}),
+        }
 
     def read(self, value: Any) -> Any:
-        """Return a valid value; functions check integers themselves.
+        """Return a valid value; functions check integers and objects themselves.
 
         Raises:
             ValueError: it is not what the parameter takes; the text says what is.

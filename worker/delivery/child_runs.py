@@ -8,9 +8,11 @@ from typing import Any
 
 from sleipnir.graphs.bundles.archive import Bundle
 from sleipnir.graphs.errors import BundleError, NodeFailed
+from sleipnir.graphs.schema import Graph
 from sleipnir.graphs.state import PROMPT_KEY
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.child_agents import meaning
 from sleipnir.scheduler.runs.events import ChildStarted
 from sleipnir.scheduler.runs.model import Failure, Lease, NewRun, RunContext
 from sleipnir.worker.delivery.services import Services
@@ -68,10 +70,13 @@ class StoredChildren:
     def spawn(self, order: SpawnOrder) -> int | None:
         """Start a child, at most once per id; return how many are alive if that is the limit."""
         digest = submit.child_digest(self._context, self._digest, order.agent, order.deepest)
+        # Its descendants see these values, too.
+        variables = {**self._context.submitted_vars, **order.variables}
         child = self._child(
             order.agent,
             digest,
             order.prompt,
+            parent=replace(self._context, submitted_vars=variables),
             run_id=order.run_id,
             model=order.model,
             handle=roster.handle(order.agent, order.run_id),
@@ -99,6 +104,15 @@ class StoredChildren:
             prompt=prompt,
             **details,
         )
+
+    def graph(self, agent: str) -> Graph | None:
+        """Return an agent that may be started; None if it cannot be loaded."""
+        context = self._context
+        digest, _ = meaning(context.agents, context.unavailable, self._digest, agent)
+        try:
+            return None if digest is None else self._services.agents.get(digest).graph
+        except BundleError:
+            return None
 
     def statuses(self, run_ids: Sequence[str]) -> Sequence[str | None]:
         """Return the statuses of children; None for one whose record is gone."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 if TYPE_CHECKING:
     from sleipnir.graphs.bundles.archive import Bundle
     from sleipnir.graphs.knowledge.bases import DescribedBase
+    from sleipnir.graphs.schema import Graph
     from sleipnir.graphs.tools.function import Function
     from sleipnir.scheduler.runs.conversation.escalation import Escalation
     from sleipnir.scheduler.runs.conversation.messages import Letter, Teammate
@@ -184,6 +185,9 @@ class ChildService(Protocol):
             SubmissionRefused, BundleError: it cannot start.
         """
 
+    def graph(self, agent: str) -> Graph | None:
+        """Return an agent that may be started; None if it cannot be loaded."""
+
     def statuses(self, run_ids: Sequence[str]) -> Sequence[str | None]:
         """Return the statuses of children; None for one whose record is gone."""
 
@@ -203,6 +207,7 @@ class SpawnOrder(NamedTuple):
     run_id: str
     agent: str
     prompt: str
+    variables: Mapping[str, str]  # values of its variables
     model: str | None  # for agents that name none
     deepest: int
     most: int  # children alive at once

@@ -9,6 +9,7 @@ from typing import Any
 from sleipnir.records import dataclass
 
 _PREFIX = "agent_"
+_MEMBERS = ("members", "checked")
 _DIGITS = 8  # last digits of a child's run id that are part of its handle
 
 
@@ -28,13 +29,16 @@ class Roster:
     of: str  # the parent's run id
     members: tuple[Member, ...] = ()
     reminded: int = 0  # how often the model was reminded of forgotten ones
+    # Those whose results a check has handed over; the model may ask once more.
+    checked: tuple[Member, ...] = ()
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any], run_id: str) -> Roster:
         """Parse the result of `to_json`; empty in a fork, which does not have the children."""
         if fields["of"] != run_id:
             return cls(run_id)
-        return cls(**{**fields, "members": tuple(Member(**each) for each in fields["members"])})
+        members = (tuple(Member(**each) for each in fields.get(name, ())) for name in _MEMBERS)
+        return cls(**{**fields, **dict(zip(_MEMBERS, members, strict=True))})
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -43,11 +47,15 @@ class Roster:
         """Return the child with this handle, or None."""
         return next((each for each in self.members if each.id == name), None)
 
+    def find_checked(self, name: str) -> Member | None:
+        """Return the child with this handle whose result may be had once more, or None."""
+        return next((each for each in self.checked if each.id == name), None)
+
     def has_digits_of(self, run_id: str) -> bool:
         """Return whether another child's run id ends with the same digits."""
         return any(
             each.run_id != run_id and each.run_id[-_DIGITS:] == run_id[-_DIGITS:]
-            for each in self.members
+            for each in (*self.members, *self.checked)
         )
 
     def joined_by(self, agent: str, run_id: str) -> Roster:
@@ -57,8 +65,16 @@ class Roster:
 
     def left_by(self, name: str) -> Roster:
         """Return the roster without a collected or cancelled child."""
-        members = tuple(each for each in self.members if each.id != name)
-        return replace(self, members=members, reminded=0)
+        members, checked = (
+            tuple(each for each in group if each.id != name)
+            for group in (self.members, self.checked)
+        )
+        return replace(self, members=members, checked=checked, reminded=0)
+
+    def handed_over(self, name: str) -> Roster:
+        """Return the roster after a check has returned a child's result."""
+        member, left = self.find(name), self.left_by(name)
+        return left if member is None else replace(left, checked=(*left.checked, member))
 
 
 NOBODY = Roster("")

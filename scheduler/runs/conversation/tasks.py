@@ -36,6 +36,7 @@ class Task:
     blocked_by: tuple[int, ...] = ()
     agent: str | None = None  # the agent to start as soon as the task may begin
     prompt: str | None = None  # the prompt for that agent
+    variables: Mapping[str, str] | None = None  # values for it
 
     @property
     def id(self) -> str:
@@ -87,6 +88,7 @@ class TaskQueue:
                 "blocks": blocks[task.number],
                 "agent": task.agent,
                 "prompt": task.prompt,
+                "variables": task.variables,
             }
             for task in self.tasks
         ]

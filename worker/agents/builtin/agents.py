@@ -13,7 +13,7 @@ from sleipnir.scheduler.runs.conversation.notebook import Notebook
 from sleipnir.scheduler.runs.conversation.roster import Member
 from sleipnir.scheduler.runs.conversation.tasks import TaskRefused
 from sleipnir.worker.agents.builtin.escalations import escalation_tool, open_escalations
-from sleipnir.worker.agents.builtin.tasks import task_tools
+from sleipnir.worker.agents.builtin.tasks import VARIABLES, task_tools
 from sleipnir.worker.agents.children import alive_of, result_of
 from sleipnir.worker.agents.starting import Starter
 from sleipnir.worker.conversation.declaring import Declared, Param
@@ -37,6 +37,7 @@ _SPAWN = Declared(
         "agent": Param("string", "The agent's name."),
         "prompt": Param("string", "What it is to do; it sees nothing else of yours."),
         "task_id": Param("string", "The task it works on, if any.", required=False, numbers=True),
+        "variables": VARIABLES,
     },
 )
 _CHECK = Declared(
@@ -46,6 +47,9 @@ _CHECK = Declared(
 )
 _COLLECT = Declared(
     "agent__collect", "Wait until an agent is done; its result, which takes it off the list.", _ID
+)
+_LIST_AVAILABLE = Declared(
+    "agent__list_available", "List the agents that you may start, with their variables.", {}
 )
 _LIST = Declared("agent__list", "List the agents that you have not collected or cancelled.", {})
 # A name that prompts of other tools use.
@@ -57,9 +61,10 @@ def agent_tools(calls: ModelCalls, starter: Starter) -> Iterator[EngineFunction]
     """Yield the functions for one turn."""
     acts = _Acts(calls, starter)
     yield TransitionFunction(_SPAWN, acts.spawn, acts.spawned)
-    yield TransitionFunction(_CHECK, acts.check, _taken)
+    yield TransitionFunction(_CHECK, acts.check, _checked)
     yield WaitingFunction(_COLLECT, acts.collect, acts.collected, _taken)
     yield TransitionFunction(_LIST, acts.show)
+    yield TransitionFunction(_LIST_AVAILABLE, acts.show_available)
     yield TransitionFunction(_CANCEL, acts.cancel, _taken)
     yield from task_tools(starter)
     yield escalation_tool(calls.visit.services.team)
@@ -78,8 +83,9 @@ class _Acts:
         self._open: Sequence[Escalation] | None = None
 
     def spawn(self, notebook: Notebook, call: FunctionCall) -> CallResult:
-        agent, prompt = call.arguments["agent"], call.arguments["prompt"]
-        result = self._starter.spawn(notebook.roster, agent, prompt, call.key)
+        given = call.arguments
+        agent, prompt, variables = given["agent"], given["prompt"], given.get("variables")
+        result = self._starter.spawn(notebook.roster, agent, prompt, call.key, variables)
         try:
             _claimed(notebook, call, result)
         except TaskRefused as refused:
@@ -94,17 +100,18 @@ class _Acts:
         return replace(notebook, roster=roster)
 
     def check(self, notebook: Notebook, call: FunctionCall) -> CallResult:
-        member = self._not_awaited(notebook, call)
+        checked = notebook.roster.find_checked(call.arguments["id"])
+        member = checked or self._not_awaited(notebook, call)
         end = self._children.result(member.run_id)
         if end is not None:
-            return result_of(self._calls, member.id, member.agent, end, call.key)
+            return self._result(member.id, member.agent, end, call)
         asked = pending(self._escalations(notebook))
         message = _ASKED if asked else "It is not done yet. Collect it to wait for it."
         return CallResult({"status": "pending", "id": member.id, "message": message, **asked})
 
     def collect(self, notebook: Notebook, call: FunctionCall) -> CallResult | ChildEnd:
-        if self._escalations(notebook):
-            # The model must learn of these first, and cannot while it waits.
+        # The model must learn of questions first, and cannot while it waits.
+        if notebook.roster.find_checked(call.arguments["id"]) or self._escalations(notebook):
             return self.check(notebook, call)
         member = self._not_awaited(notebook, call)
         self._awaited.add(member.id)
@@ -114,7 +121,12 @@ class _Acts:
         name, end = call.arguments["id"], json.loads(arrived)
         member = notebook.roster.find(name)  # None if another call of this turn has cancelled it
         agent = "" if member is None else member.agent
-        return result_of(self._calls, name, agent, end, call.key)
+        return self._result(name, agent, end, call)
+
+    def _result(
+        self, name: str, agent: str, end: Mapping[str, Any], call: FunctionCall
+    ) -> CallResult:
+        return result_of(self._calls, self._starter.rules, name, agent, end, call.key)
 
     def show(self, notebook: Notebook, _: FunctionCall) -> CallResult:
         alive = {member.id for member in alive_of(self._visit, notebook.roster)}
@@ -126,8 +138,11 @@ class _Acts:
             }
             for each in notebook.roster.members
         ]
-        most = self._visit.node.config.max_concurrent_agents
+        most = self._starter.rules.most
         return CallResult({"active_count": len(alive), "max_concurrent": most, "agents": agents})
+
+    def show_available(self, _notebook: Notebook, _call: FunctionCall) -> CallResult:
+        return CallResult(self._starter.startable.described())
 
     def cancel(self, notebook: Notebook, call: FunctionCall) -> CallResult:
         member = _member(notebook, call)
@@ -165,6 +180,13 @@ def _claimed(notebook: Notebook, call: FunctionCall, spawned: Mapping[str, Any])
     if task_id is None:
         return notebook
     return replace(notebook, tasks=notebook.tasks.claimed(str(task_id), spawned["id"]))
+
+
+def _checked(notebook: Notebook, call: FunctionCall, value: Mapping[str, Any]) -> Notebook:
+    """Return the notebook after a child was checked."""
+    if value["status"] == "pending":
+        return notebook
+    return replace(notebook, roster=notebook.roster.handed_over(call.arguments["id"]))
 
 
 def _taken(notebook: Notebook, call: FunctionCall, value: Mapping[str, Any]) -> Notebook:

@@ -22,6 +22,11 @@ from sleipnir.worker.conversation.function_kinds import (
 )
 
 CREATE = "agent__task_create"
+VARIABLES = Param(
+    "object",
+    "Values for the agent's variables, by name; agent__list_available shows which it has.",
+    required=False,
+)
 _TASK = {"task_id": Param("string", "The task's id.", numbers=True)}
 _NEW_TASK = {
     "subject": Param("string", "A short title."),
@@ -31,6 +36,7 @@ _NEW_TASK = {
     ),
     "agent": Param("string", "The agent to start once it may be begun.", required=False),
     "prompt": Param("string", "What that agent is told; required with agent.", required=False),
+    "variables": VARIABLES,
 }
 
 _Result: TypeAlias = dict[str, Any]
@@ -87,10 +93,19 @@ def _create(starter: Starter, tasks: TaskQueue, given: Arguments) -> tuple[TaskQ
     agent, prompt = given.get("agent"), given.get("prompt")
     if agent is not None and prompt is None:
         raise call_error(f"{CREATE}: 'agent' needs a 'prompt'")
+    variables = None
     if agent is not None:
-        starter.require_permitted(agent)
+        starter.startable.require_permitted(agent)
+        variables = starter.startable.variables_for(agent, given.get("variables")) or None
     number = len(tasks.tasks) + 1
-    task = Task(number, given["subject"], given.get("description"), agent=agent, prompt=prompt)
+    task = Task(
+        number,
+        given["subject"],
+        given.get("description"),
+        agent=agent,
+        prompt=prompt,
+        variables=variables,
+    )
     blocked_by = [str(each) for each in given.get("blocked_by") or ()]
     tasks, warnings = tasks.with_task(task, blocked_by)
     result: _Result = {"status": "ok", "task_id": task.id}

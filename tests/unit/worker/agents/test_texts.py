@@ -24,6 +24,7 @@ ALL = NormalAgent(auto_continue=True, can_spawn_agents=True, skills_enabled=True
             "## Leading other agents",
             [
                 *(f"`agent__{name}`" for name in ("spawn", "check", "collect", "list", "cancel")),
+                "`agent__list_available`",
                 *("agent__task_create", "agent__task_list", "agent__task_complete"),
                 *("agent__task_fail", "agent__reply_escalation", "in parallel", "in one"),
                 *("collect or cancel every agent", "nothing while you wait", "task queue"),

@@ -23,7 +23,7 @@ CHAIN = queue(("a", []), ("b", ["task_1"]), ("c", ["task_1", "2"]))
 
 
 def test_tasks_are_shown_with_what_they_wait_for_and_who_waits_for_them() -> None:
-    nothing = {"owner": None, "agent": None, "prompt": None}
+    nothing = {"owner": None, "agent": None, "prompt": None, "variables": None}
 
     assert CHAIN.shown() == [
         {"id": "task_1", "subject": "a", "status": "pending", **nothing}
