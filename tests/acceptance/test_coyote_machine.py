@@ -156,3 +156,60 @@ def test_an_adversary_that_fails_is_caught(sleipnir: Sleipnir, office: ModelServ
     converses(office, "Land the tea.", fails(400, "no tea"))
 
     assert finish(sleipnir, "smuggler", "Land the tea.").startswith("caught: LLM node failed")
+
+
+QUESTIONS = ["why wait", "who pays", "what storm", "how deep"]
+
+
+def surveys(office: ModelServer, topic: str, questions: list[str]) -> None:
+    """Script the plan of a survey, and what is found; two questions end in a shrug."""
+    converses(office, f"Split into questions: {topic}", says(json.dumps({"questions": questions})))
+    converses(office, "Look into it: why wait", says("The crane is slow."))
+    converses(office, "Look into it: who pays", says("The owner?"))
+    converses(office, "Say it without a doubt: The owner?", says("Or the port?"))
+    converses(office, "Say it without a doubt: Or the port?", says("The port."))
+    converses(office, "Look into it: what storm", says("A storm came."))
+    converses(office, "Look into it: how deep", fails(400, "too deep"))
+
+
+FOUND = "The crane is slow. (good); The port. (sharpened); nobody knows; nobody knows"
+
+
+def test_a_survey_goes_its_way_for_each_question(sleipnir: Sleipnir, office: ModelServer) -> None:
+    surveys(office, "the quay", QUESTIONS)
+    converses(office, f"Write up: {FOUND}", says("Boats wait."))
+
+    hung = finish(sleipnir, "harbour-survey", "the quay", "--answer", "approve=yes")
+    dropped = finish(sleipnir, "harbour-survey", "the quay", "--answer", "approve=no")
+
+    assert (hung, dropped) == ("Boats wait.", "nothing was hung up")
+
+
+def test_a_survey_without_a_plan_or_a_report_says_so(
+    sleipnir: Sleipnir, office: ModelServer
+) -> None:
+    converses(office, "Split into questions: nothing", fails(400, "no"))
+    surveys(office, "one thing", QUESTIONS[:1])
+    converses(office, "Write up: The crane is slow. (good)", fails(400, "no ink"))
+
+    assert finish(sleipnir, "harbour-survey", "nothing") == "there was no plan"
+    assert "no ink" in finish(sleipnir, "harbour-survey", "one thing")
+
+
+def test_claims_are_read_as_many_at_once_as_a_variable_says(
+    sleipnir: Sleipnir, office: ModelServer
+) -> None:
+    converses(office, "Is it true: the keel is sound", says('{"holds": true}'))
+    converses(office, "Is it true: the mast is new", says('{"holds": false}'))
+    converses(office, "Is it true: the hold is dry", fails(400, "dark"))
+    converses(office, "Is it true: rumour of worms", fails(400, "dark"))
+
+    claims = "the keel is sound; the mast is new; the hold is dry; rumour of worms"
+    read = finish(sleipnir, "claim-check", claims, "--var", "readers=3")
+
+    assert json.loads(read) == [
+        *("the keel is sound: holds", "the mast is new: falls", "the hold is dry: unread")
+    ]
+    assert finish(sleipnir, "claim-check", "the mast is new") == "nothing holds"
+    refused = sleipnir("run", "-q", "--json", "claim-check", claims, "--var", "readers=none")
+    assert json.loads(refused.stdout)["error"]["code"] == "R026"

@@ -1,4 +1,4 @@
-"""`sleipnir import`: copy the agents and tools of a Loki or Coyote configuration."""
+"""`sleipnir import`: copy agents, skills and tools of a Loki or Coyote configuration."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Report only; write nothing.")
 @common_options(json=True)
 def import_(options: Options, directory: Path, dry_run: bool) -> ExitCode:
-    """Copy agents, tools, MCP servers and settings from DIR into Sleipnir's configuration.
+    """Copy agents, skills, tools, MCP servers and settings from DIR into Sleipnir's configuration.
 
     DIR is the configuration directory of Loki or Coyote, such as ~/.config/loki; it is not changed.
     Nothing that you already have is overwritten. The report says for each agent what is different

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
 python3 -c 'import json, os
 state = json.loads(os.environ["GRAPH_STATE"])
-print(json.dumps({"finding": state["draft"] + " (" + state["grade"] + ")"}))'
+kept = {"finding": state["draft"] + " (" + state["grade"] + ")"}
+print(json.dumps({"_next": "sharpen"} if state["draft"].endswith("?") else kept))'
