@@ -155,7 +155,7 @@ def test_its_instructions_may_ask_who_is_at_the_terminal(sleipnir: Sleipnir) -> 
     assert sleipnir("state", alone, "instructions").returncode != 0
     (directory / "tools.sh").write_text("# @cmd Make them.\n_instructions() { exit 3; }\n")
     failed = sleipnir.on_terminal("run", "dynamic")
-    failed.wait_for("R602: the instructions could not be made: _instructions: exit code 3")
+    failed.wait_for("R602: the instructions could not be generated: _instructions: exit code 3")
     assert failed.end()[0] == 1
 
 

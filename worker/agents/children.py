@@ -59,7 +59,7 @@ def result_of(
             shorter, usage = _shortened(calls, rules.summary_model, agent, result["output"], key)
             result |= shorter
     if len(result["output"]) > MOST_CHARACTERS:
-        cut = f"it is cut after {MOST_CHARACTERS:,} characters; run {end['run_id']} has the rest"
+        cut = f"cut after {MOST_CHARACTERS:,} characters; run {end['run_id']} has the full output"
         warnings = [*filter(None, [result.get("warning")]), cut]
         result |= {"output": result["output"][:MOST_CHARACTERS], "warning": "; ".join(warnings)}
     return CallResult(result, usage)
@@ -101,7 +101,7 @@ def _shortened(
             raise ModelCallFailed("the model produced no output")
     except ModelCallFailed as error:
         reason = calls.visit.mask(error.message)
-        return {"summarized": False, "warning": f"it is not shortened: {reason}"}, usage
+        return {"summarized": False, "warning": f"the output was not summarised: {reason}"}, usage
     return {"output": reply.text}, usage
 
 

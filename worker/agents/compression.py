@@ -56,7 +56,7 @@ def compress(
     except ModelCallFailed as failure:
         return Compressed({}, (f"the session was not compressed: {visit.mask(failure.message)}",))
     if not summary:
-        return Compressed({}, ("the session was not compressed: the model made no summary",))
+        return Compressed({}, ("the session was not compressed: the model returned no summary",))
     section = summary_section(summary, todos)
     asked_for = next(m for m in (*conversation.own, *added) if m["role"] == "user")
     kept = [_prompt_with(messages[0], before, section), asked_for, messages[-1]]

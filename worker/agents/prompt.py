@@ -107,7 +107,7 @@ def text_of_instructions(outcome: Completed | NeedsConfirmation) -> str:
         if "tool_call_error" in value:
             said = str(value.get("stderr", "")).strip()
             reason = f"{value['tool_call_error']}{f': {said}' if said else ''}"
-            raise NodeFailed("R602", f"the instructions could not be made: {reason}")
+            raise NodeFailed("R602", f"the instructions could not be generated: {reason}")
         value = value["output"] if value.keys() == {"output"} else value
     text = value if isinstance(value, str) else encode(value)
     if text == DONE or not text.strip():

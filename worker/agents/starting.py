@@ -87,14 +87,14 @@ class Starter:
         if alive is not None:
             reason = (
                 f"{alive} of your agents are alive; the limit is {rules.most} "
-                "(max_concurrent_agents): collect or cancel one first"
+                "(max_concurrent_agents). Collect or cancel one first"
             )
             raise TooManyAlive(refusal(reason).value)
         return {
             "status": "ok",
             "id": handle(agent, run_id),
             "agent": agent,
-            "message": "It works on its own. Collect it when you need its result.",
+            "message": "The agent is running. Call agent__collect when you need its result.",
         }
 
     def joined(self, roster: Roster, agent: str, prompt: str, key: str, name: str) -> Roster:

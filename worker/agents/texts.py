@@ -13,130 +13,130 @@ from sleipnir.scheduler.runs.conversation.todo import TodoList
 _TODO_SECTION = """\
 ## Todo list
 
-For work of more than a few steps keep a todo list:
+For a task of more than a few steps, keep a todo list:
 
-- `todo__init`: begin a list with the goal that is reached when all of it is done
-- `todo__add`: add one item
+- `todo__init`: start a new list with a goal
+- `todo__add`: add an item
 - `todo__done`: mark an item as done
 - `todo__list`: show the list
-- `todo__clear`: empty the list
+- `todo__clear`: delete all items and the goal
 
-First write the list, then work on it. Mark each item as soon as it is done, one at a time. If the
-request is called off or turns into another one, clear the list at once. If you stop while items are
-open, you are reminded of them automatically."""
+Write the list first, then work through it. Mark each item as soon as it is done, one at a time. If
+the user cancels the request or asks for something else, clear the list at once. If you stop while
+items are open, you get an automatic reminder."""
 
-_PAUSE = """ If you cannot go on before the user does something, call
-`todo__pause` with the reason, and end: you are not reminded until their next message."""
+_PAUSE = """ If you need the user before you can continue, call
+`todo__pause` with the reason and end your turn: you get no reminder until their next message."""
 
 _AGENTS_SECTION = """\
-## Leading other agents
+## Other agents
 
-You can hand work to other agents. Each works in parallel to you, as soon as a worker is free:
+You can delegate work to other agents. They run in parallel with you:
 
 | tool | parameters | what it does |
 |---|---|---|
-| `agent__spawn` | agent, prompt, task_id, variables | start an agent, for a task or not |
-| `agent__collect` | id | wait until it is done; returns its result |
-| `agent__check` | id | look whether it is done; returns its result if so |
-| `agent__list` | | list the agents you have not collected or cancelled |
-| `agent__list_available` | | list the agents that you may start, with the variables they take |
-| `agent__cancel` | id | cancel it, with all agents of its own |
-| `agent__task_create` | subject, description, blocked_by, agent, prompt, variables | queue a task |
-| `agent__task_list` | | list the tasks |
-| `agent__task_complete`, `agent__task_fail` | task_id | say what became of a task |
-| `agent__reply_escalation` | escalation_id, reply | answer a question of an agent |
+| `agent__spawn` | agent, prompt, task_id, variables | start an agent; returns its id immediately |
+| `agent__collect` | id | wait until an agent has finished; returns its result |
+| `agent__check` | id | check whether an agent has finished; if so, returns its result |
+| `agent__list` | | list the agents that you have not collected or cancelled |
+| `agent__list_available` | | list the agents that you can start, with their variables |
+| `agent__cancel` | id | cancel an agent and all agents that it started |
+| `agent__task_create` | subject, description, blocked_by, agent, prompt, variables | add a task |
+| `agent__task_list` | | list all tasks |
+| `agent__task_complete`, `agent__task_fail` | task_id | mark a task as completed or failed |
+| `agent__reply_escalation` | escalation_id, reply | answer an agent's question |
 
-Spawn, go on with work of your own, then collect. Spawn what does not depend on each other in one
-reply, not one after the other. An agent sees nothing but its prompt: put into it all that it needs.
-Nothing reports back by itself: collect or cancel every agent before you end. To collect costs
-nothing while you wait, so do not check again and again.
+Spawn agents, continue with your own work, then collect them. Spawn independent agents in one reply.
+An agent sees only its prompt, so include everything that it needs. No result arrives by itself:
+collect or cancel every agent before you end. Waiting in `agent__collect` costs nothing, so do not
+poll with `agent__check`.
 
-For work with an order use the task queue: a task waits for those in blocked_by. One with an agent
-and a prompt starts that agent by itself as soon as nothing blocks it; collect the agent, then
-complete or fail its task, which starts what waited for it.
+Use the task queue for work that must be done in a certain order. A task is blocked until the tasks
+in blocked_by are completed. If a task has an agent and a prompt, that agent starts automatically as
+soon as the task is not blocked. Collect the agent, then mark its task as completed or failed;
+completing it starts the tasks that it blocked.
 
-A result with pending_escalations means that agents below you wait for an answer, and not for long.
-Reply at once from what you know, or ask the user first; then collect again.
+If a result contains pending_escalations, agents that work for you are waiting for an answer, for a
+limited time. Answer immediately from what you know, or ask the user first; then collect again.
 
-The agents:
+Available agents:
 
 {{__agents__}}"""
 
 _TEAM_SECTION = """\
 ## Teammates
 
-Agents that work beside you, those that you have started, and one that has started you can be told
-things:
+You can exchange messages with agents that you started, agents that were started together with you,
+and the agent that started you:
 
-- `agent__send_message` (id, message): put a message into a teammate's inbox; `parent` is the id of
-  the agent that has started you
-- `agent__check_inbox`: take the messages that others have sent you
+- `agent__send_message` (id, message): put a message into a teammate's inbox; the id `parent` is the
+  agent that started you
+- `agent__check_inbox`: read new messages
 
-Tell a teammate what affects its work. A message is seen only when its receiver looks, so look into
-your inbox before you finish."""
+Tell teammates what affects their work. A message is read only when the recipient checks its inbox,
+so check yours before you finish."""
 
 _SKILL_SECTION = """\
 ## Skills
 
-A skill is a set of instructions, and of tools that belong to them, for one kind of work:
+A skill is a set of instructions and tools for one kind of task:
 
-- `skill__list`: show the skills there are, and which of them are loaded
-- `skill__load`: load one; from your next turn on you have its instructions and its tools
-- `skill__unload`: unload one
+- `skill__list`: list the available skills, and whether each is loaded
+- `skill__load`: load a skill; its instructions and tools are available from your next turn on
+- `skill__unload`: unload a skill
 
-List the skills before you begin. Load one when it fits what you are to do, and unload it when that
+List the skills before you start. Load a skill when it fits the task, and unload it when that part
 is done."""
 
 _USER_SECTION = """\
 ## Asking the user
 
-Ask for decisions, preferences, and whatever is unclear, by these tools and not in your answer:
+Use these tools, not your answer, to ask for decisions, preferences and anything that is unclear:
 
-- `user__ask` (question, options): one of several options, or the person's own words; returns
-  {"answer": text}
+- `user__ask` (question, options): choose one option, or answer freely; returns {"answer": text}
 - `user__confirm` (question): yes or no; returns {"answer": "yes"} or {"answer": "no"}
-- `user__input` (question): a text; returns {"answer": text}
-- `user__checkbox` (question, options): any number of several options; returns {"answers": [text]}
+- `user__input` (question): enter a text; returns {"answer": text}
+- `user__checkbox` (question, options): choose any number of options; returns {"answers": [text]}
 
-If you work for another agent, your question reaches the people behind it, and you may be told that
-no answer came in time."""
+If another agent started you, your question is passed up to the agent or the user at the top. If no
+answer comes in time, the result says so."""
 
 _CONTINUATION = """\
-[automatic message] Items of your todo list are still open. Check that a result is right before you
-mark its item as done. Break a broad item into items of one purpose each with `todo__add` before you
-begin it. Now go on with the next open item by calling tools; do not announce it."""
+[automatic message] Your todo list still has open items. Verify that work is right before you mark
+its item as done. Split a broad item into single-purpose items with `todo__add` before you start it.
+Continue with the next open item now by calling tools; do not announce it."""
 
 
 _PENDING = """\
-[automatic message] {count} of the agents that you have started are not done: {ids}. If you end now,
+[automatic message] {count} of the agents that you started have not finished: {ids}. If you end now,
 they are cancelled and their work is lost. Call `agent__collect` or `agent__cancel` for each of them
-now. To say that you will wait is not enough: nothing happens without a call."""
+now. Saying that you will wait is not enough: without a call, nothing happens."""
 
 _ASKED = """\
-These questions of agents below you are open, each for a limited time. Reply to them first, by
+These questions of your agents are open, each for a limited time. Answer them first, with
 `agent__reply_escalation`:
 
 {questions}"""
 
 _SHORTENING = """\
-You shorten what the agent '{agent}' has reported, for the agent that it works for. Keep every piece
-of code, path, error message and concrete recommendation as it is. Drop repetition and filler. Take
-at most about 30 % of the length. If there is a final answer, it comes first; several findings make
-a list. Reply with the shortened report and nothing else."""
+Summarise the report of the agent '{agent}' for the agent that requested it. Keep every code
+fragment, path, error message and concrete recommendation unchanged. Remove repetition and filler.
+Use at most about 30 % of the length. If there is a final answer, put it first; list several
+findings as bullets. Reply with the summary only."""
 
 SUMMARISE = """\
-You are given a conversation between a user and an assistant that calls tools. It is going to be
-replaced by a summary of it. Write that summary, without an introduction. Keep: what the user wants
-and has decided, what was done and found, names, paths, numbers, code and error texts that are still
-needed, and what is left to do. Drop what is settled or was repeated. If a summary of what was said
-before stands in front, take over what still matters of it."""
+Summarise the following conversation between a user and an assistant that calls tools. Your summary
+will replace the conversation. Keep what the user wants and has decided; what was done and found;
+all names, paths, numbers, code and error messages that are still needed; and what remains to be
+done. Leave out what is settled or repeated. If an earlier summary comes first, keep what is still
+relevant of it. Reply with the summary only, without an introduction."""
 
 _SUMMARY_INTRODUCTION = "This is a summary of the conversation so far:"
 
 
 def summary_section(summary: str, todos: TodoList) -> str:
     """Return the section of a prompt that summarises the conversation so far."""
-    listed = f"## Todo list as it was\n\n{todos.rendered()}\n\n" if todos.todos else ""
+    listed = f"## Current todo list\n\n{todos.rendered()}\n\n" if todos.todos else ""
     return f"{listed}{_SUMMARY_INTRODUCTION}\n\n{summary}"
 
 

@@ -167,7 +167,7 @@ class _CallsOfReply:
         # Not carried out, so there is nothing to record.
         self._surplus = reply.calls[most:]
         self._why_surplus = (
-            f"not executed: only the first {most} calls of a reply are (calls_limit)"
+            f"not executed: only the first {most} calls of a reply are executed (calls_limit)"
         )
         self._values: dict[str, Any] = {}
         # If so, the commit that follows at once records these calls.

@@ -16,8 +16,8 @@ from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.worker.conversation.arguments import parse_arguments
 from sleipnir.worker.llm.client import Message, Reply, ToolCall, cut_off
 
-_NOT_CARRIED_OUT = "not carried out, nor was any other call of this reply:"
-_ADVICE = "Make fewer calls in one reply, or split long arguments over several calls."
+_NOT_CARRIED_OUT = "not executed, nor was any other call of this reply:"
+_ADVICE = "Make fewer calls in one reply, or split long arguments into several calls."
 
 
 def refused_calls(

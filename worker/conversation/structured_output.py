@@ -32,10 +32,10 @@ _HINT = (
 )
 
 _EXTRACTOR_INSTRUCTIONS = (
-    "You turn text into data. The user message holds a JSON Schema and a text. Find in the text "
-    "the value the schema describes and reply with that value alone, as JSON that conforms to "
-    "the schema: no explanation and no code fence. Take what the text says and make nothing up. "
-    "Where the schema allows null, use null for whatever the text does not give. "
+    "You extract data from text. The user message contains a JSON Schema and a text. In the text, "
+    "find the value that the schema describes. Reply with that value only, as JSON that conforms "
+    "to the schema: no explanation, no code fence. Use only what the text says; invent nothing. "
+    "Where the schema allows null, use null for what the text does not say. "
     "Add no fields that the schema does not describe."
 )
 
@@ -118,7 +118,7 @@ def extractor_messages(
     parts = [f"Schema:\n{_indented(schema)}", f"Text:\n{text}"]
     if problem is not None:
         parts.append(
-            f"The text is your previous reply, which was refused: {problem}\n"
+            f"The text is your previous reply, which was rejected: {problem}\n"
             "Reply with the corrected JSON."
         )
     return [

@@ -294,8 +294,8 @@ class _Resolution:
         return (
             McpFunction(
                 search_name,
-                f"Find tools of the server '{server.name}' for what is to be done. The names "
-                f"found go to {describe_name}.",
+                f"Search the tools of the server '{server.name}'. Returns names and descriptions; "
+                f"pass a name to {describe_name}.",
                 SEARCH,
                 "search",
                 search_tools,
@@ -304,7 +304,7 @@ class _Resolution:
             ),
             McpFunction(
                 describe_name,
-                f"Show what arguments a tool of the server '{server.name}' takes. Do this "
+                f"Return the arguments that a tool of the server '{server.name}' takes. Call this "
                 f"before {invoke_name}.",
                 DESCRIBE,
                 "describe",
@@ -314,8 +314,8 @@ class _Resolution:
             ),
             McpFunction(
                 invoke_name,
-                f"Call a tool of the server '{server.name}' with arguments that fit what "
-                f"{describe_name} has shown.",
+                f"Call a tool of the server '{server.name}', with arguments as returned by "
+                f"{describe_name}. Returns the tool's result.",
                 INVOKE,
                 "invocation",
                 invoke_tool,

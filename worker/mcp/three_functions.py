@@ -22,17 +22,17 @@ _MOST_TOP_K = 20
 
 _Arguments: TypeAlias = Mapping[str, Any]
 
-_TOOL = {"type": "string", "description": "the name of the tool, as found"}
+_TOOL = {"type": "string", "description": "The name of the tool, as returned by the search."}
 SEARCH = {
     "type": "object",
     "properties": {
-        "query": {"type": "string", "description": "what is to be done, in a few words"},
+        "query": {"type": "string", "description": "What you want to do, in a few words."},
         "top_k": {
             "type": "integer",
             "minimum": 1,
             "maximum": _MOST_TOP_K,
             "default": _DEFAULT_TOP_K,
-            "description": "how many tools to show at most",
+            "description": "The maximum number of tools to return.",
         },
     },
     "required": ["query"],
@@ -45,7 +45,7 @@ INVOKE = {
         "arguments": {
             "type": "object",
             "default": {},
-            "description": "the tool's arguments, by name",
+            "description": "The arguments of the tool, by name.",
         },
     },
     "required": ["tool"],

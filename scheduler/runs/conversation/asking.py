@@ -28,8 +28,8 @@ TOO_LARGE_CALL = (
 )
 
 _GUIDANCE = (
-    "No person is available. Decide by a sensible default and go on, or stop and say what you "
-    "would need to know."
+    "No person is available. Choose a sensible default and continue, or stop and say what you need "
+    "to know."
 )
 
 
@@ -94,5 +94,5 @@ def timed_out(after_s: float) -> dict[str, Any]:
     """Return the result of a call that was not answered in time."""
     return {
         "error": f"nobody answered within {after_s:g} seconds",
-        "fallback": "Decide by your own judgement and go on.",
+        "fallback": "Use your own judgement and continue.",
     }

@@ -10,8 +10,8 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.consent import consent
 
 _INSTRUCTION = (
-    "Agents below you wait for answers, each for a limited time. Answer by agent__reply_escalation "
-    "from what you know, or ask the user first."
+    "Agents that work for you are waiting for answers, each for a limited time. Answer with "
+    "agent__reply_escalation from what you know, or ask the user first."
 )
 
 

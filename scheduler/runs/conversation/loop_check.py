@@ -43,8 +43,8 @@ def bounds_at(depth: int) -> Bounds:
 _MOST_SHOWN_CHARACTERS = 10_000
 
 _HINT = (
-    "You have made this call with the same arguments before and have its result. Use that "
-    "result, call another tool or call it with other arguments, or ask for help."
+    "You already have the result of this call with these arguments. Use it, call another tool, use "
+    "other arguments, or ask for help."
 )
 
 
@@ -59,7 +59,7 @@ def alert(call: Call, recorded: Sequence[Call], bounds: Bounds) -> dict[str, Any
         return None
     message = (
         f"'{call.name}' was called {bounds.repeats} times in a row with the same arguments; "
-        "this call was not carried out"
+        "this call was not executed"
     )
     found: dict[str, Any] = {"error": {"message": message, "code": 400, "hint": _HINT}}
     history = [

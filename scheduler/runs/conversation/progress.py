@@ -25,8 +25,8 @@ _EQUAL_FAILURES = 3
 # Messages that are searched for earlier calls.
 _SEARCHED = 1_000
 _NOTICE = (
-    "You have made this call several times, with this result each time. Repeating it will not help:"
-    " do something else, or say what keeps you from going on."
+    "You have made this call several times, each time with this result. Repeating it will not help:"
+    " try something else, or say what blocks you."
 )
 
 

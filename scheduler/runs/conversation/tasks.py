@@ -104,18 +104,18 @@ class TaskQueue:
         """
         number, waits_for, warnings = len(self.tasks) + 1, list[int](), list[str]()
         if number > MOST_TASKS:
-            raise TaskRefused(f"the queue has {MOST_TASKS:,} tasks already: it takes no more")
+            raise TaskRefused(f"the queue is full ({MOST_TASKS:,} tasks)")
         for name in dict.fromkeys(blocked_by):
             other = self.find(name)
             if other is not None and other.status != "completed":
                 waits_for.append(other.number)
             elif other is None:
                 itself = _number(name) == number
-                reason = "a task cannot wait for itself" if itself else "there is no such task"
-                warnings.append(f"blocked_by '{name}' is left out: {reason}")
+                reason = "a task cannot block itself" if itself else "there is no such task"
+                warnings.append(f"ignored '{name}' in blocked_by: {reason}")
         if len(warnings) > _MOST_WARNINGS:
             more = len(warnings) - _MOST_WARNINGS
-            warnings[_MOST_WARNINGS:] = [f"{more} more of blocked_by are left out"]
+            warnings[_MOST_WARNINGS:] = [f"ignored {more} more entries of blocked_by"]
         task = replace(
             task,
             number=number,
@@ -163,7 +163,7 @@ class TaskQueue:
             raise TaskRefused(f"there is no task '{name}'")
         if task.status != "pending" or task.owner is not None:
             of = f" by {task.owner}" if task.owner is not None else ""
-            raise TaskRefused(f"{task.id} is {task.status}{of}: it was not claimed")
+            raise TaskRefused(f"{task.id} was not claimed: it is {task.status}{of}")
         return self._with(replace(task, status="in_progress", owner=owner))
 
     def due(self) -> list[Task]:
@@ -186,7 +186,7 @@ class TaskQueue:
         if task is None:
             raise TaskRefused(f"there is no task '{name}'")
         if task.status in _FINAL:
-            raise TaskRefused(f"{task.id} is {task.status} already")
+            raise TaskRefused(f"{task.id} is already {task.status}")
         return task
 
 

@@ -72,7 +72,7 @@ def test_the_root_that_waits_is_woken_and_answers(engine: Engine, server: ModelS
     spawned, woken, replied, collected = told(server)
     (asked,) = woken["pending_escalations"]
     assert (woken["status"], woken["id"]) == ("pending", spawned["id"])
-    assert "reply to pending_escalations" in woken["message"]
+    assert "Answer pending_escalations" in woken["message"]
     assert asked == {
         "escalation_id": asked["escalation_id"],
         "from_agent_id": name,
@@ -125,7 +125,7 @@ def test_a_person_may_be_faster(engine: Engine, server: ModelServer) -> None:
 
     assert engine.run(run_id).status == "succeeded"
     assert told(server)[-2]["status"] == "error"
-    assert "answered already" in told(server)[-2]["message"]
+    assert "already answered" in told(server)[-2]["message"]
     assert told(server, "Paint.") == [{"answer": "blue"}]
     with pytest.raises(AnswerRefused):
         engine.client.answer(run_id, "red")

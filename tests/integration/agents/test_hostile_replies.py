@@ -120,12 +120,12 @@ def full_tasks() -> Any:
 @pytest.mark.parametrize(
     ("key", "full", "call", "said"),
     [
-        ("todos", full_todos, ("todo__add", {"task": "one more"}), "1,000 items already"),
+        ("todos", full_todos, ("todo__add", {"task": "one more"}), "full (1,000 items"),
         (
             "tasks",
             full_tasks,
             ("agent__task_create", {"subject": "one more"}),
-            "10,000 tasks already",
+            "full (10,000 tasks",
         ),
     ],
     ids=["todos", "tasks"],
@@ -183,7 +183,7 @@ def test_an_inbox_takes_so_much_and_no_more(engine: Engine, server: ModelServer)
 
     assert "larger than 32 KiB" in refused[0]
     assert [text.partition(" has ")[2] for text in refused[1:]] == [
-        "200 messages to read already; try again later"
+        "200 unread messages, the maximum; try again later"
     ]
     (_, inbox) = (json.loads(result) for result in results(server, "Job")[:2])
     assert inbox["count"] == MOST_UNREAD
@@ -206,8 +206,8 @@ def test_the_outputs_of_children_do_not_end_who_collects_them(
     *_, collected = told(server)
     (*_, child) = engine.queries.children(run_id)
     assert len(collected["output"]) == 1_000_000
-    assert "too long; it is cut after 1,000,000 characters; run " in collected["warning"]
-    assert collected["warning"].endswith(f"run {child.run_id} has the rest")
+    assert "too long; cut after 1,000,000 characters; run " in collected["warning"]
+    assert collected["warning"].endswith(f"run {child.run_id} has the full output")
     assert len(child.output or "") == 3_000_000
 
 

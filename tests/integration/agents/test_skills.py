@@ -293,7 +293,7 @@ def test_functions_and_sections_of_a_prompt_have_an_order(
     assert [name for name in own if name not in system(server.requests[0])] == []
     titles = re.findall(r"^## (.*)$", system(server.requests[0]), re.MULTILINE)
     assert titles == [
-        *("Todo list", "Leading other agents", "Skills", "Teammates", "Asking the user"),
+        *("Todo list", "Other agents", "Skills", "Teammates", "Asking the user"),
     ]
 
 

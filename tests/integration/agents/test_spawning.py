@@ -91,9 +91,9 @@ def test_a_model_is_told_which_agents_there_are(engine: Engine, server: ModelSer
         next(each.messages[0]["content"] for each in server.requests if text in each.text)
         for text in ("Lead.", "Dig.")
     )
-    assert "## Leading other agents" in leading
+    assert "## Other agents" in leading
     assert "\n- talker\n- worker: Digs {{user}} holes.\n" in leading
-    assert "Leading" not in working
+    assert "## Other agents" not in working
     (child,) = children(engine, run_id)
     assert child.context.agents == {}
     assert "__agents__" not in child.context.facts
@@ -125,7 +125,7 @@ def test_a_switch_takes_the_text_away_and_not_the_tools(
     engine.drive()
 
     (request,) = server.requests
-    assert "Leading other agents" not in request.messages[0]["content"]
+    assert "Other agents" not in request.messages[0]["content"]
     assert "## Teammates" in request.messages[0]["content"]
     assert "agent__spawn" in [tool["function"]["name"] for tool in request.body["tools"]]
 
@@ -139,7 +139,7 @@ def test_a_child_goes_on_with_its_own_list(engine: Engine, server: ModelServer) 
     engine.drive()
 
     assert told(server)[1]["output"] == "I stop.\nI stop."
-    assert told(server, "Dig.")[1] == {"error": "only the agent that a person talks to can pause"}
+    assert told(server, "Dig.")[1] == {"error": "only the agent that the user talks to can pause"}
     digging = next(each for each in server.requests if "Dig." in each.text)
     assert "todo__pause" not in str(digging.body["tools"]) + digging.messages[0]["content"]
     assert [each for each in server.requests if "Lead." in each.text][-1].text.count("○") == 0

@@ -206,7 +206,7 @@ def test_an_agent_may_be_started_for_a_task(engine: Engine, server: ModelServer)
     assert "warnings" not in spawned
     assert refused.keys() == {"tool_call_error"}
     assert failed["blocked_dependents"] == ["task_2"]
-    assert "task_2 is blocked" in warned["warnings"][0]
+    assert "it is blocked" in warned["warnings"][0]
     first, second = listed["tasks"]
     assert (first["status"], first["owner"]) == ("failed", spawned["id"])
     assert (second["status"], second["owner"]) == ("blocked", None)

@@ -28,33 +28,41 @@ from sleipnir.worker.conversation.function_kinds import (
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.visit.outcome import ChildEnd
 
-_ASKED = "It is not done yet: first reply to pending_escalations, then collect it again."
+_ASKED = "Not finished yet. Answer pending_escalations first, then collect again."
 _ID = {"id": Param("string", "The id that agent__spawn returned.")}
 _SPAWN = Declared(
     "agent__spawn",
-    "Start another agent. It works by itself, beside you and others; returns its id at once.",
+    "Start another agent. It runs in parallel with you; returns its id immediately.",
     {
-        "agent": Param("string", "The agent's name."),
-        "prompt": Param("string", "What it is to do; it sees nothing else of yours."),
-        "task_id": Param("string", "The task it works on, if any.", required=False, numbers=True),
+        "agent": Param("string", "The name of the agent."),
+        "prompt": Param("string", "Its task. The agent sees nothing else of your conversation."),
+        "task_id": Param(
+            "string", "The id of the task that it works on, if any.", required=False, numbers=True
+        ),
         "variables": VARIABLES,
     },
 )
 _CHECK = Declared(
     "agent__check",
-    "Look whether an agent is done: if so its result, which takes it off the list.",
+    "Check whether an agent has finished. If so, return its result and remove it from the list.",
     _ID,
 )
 _COLLECT = Declared(
-    "agent__collect", "Wait until an agent is done; its result, which takes it off the list.", _ID
+    "agent__collect",
+    "Wait until an agent has finished. Return its result and remove it from the list.",
+    _ID,
+)
+_LIST = Declared(
+    "agent__list",
+    "List the agents that you have not collected or cancelled, with their status.",
+    {},
 )
 _LIST_AVAILABLE = Declared(
-    "agent__list_available", "List the agents that you may start, with their variables.", {}
+    "agent__list_available", "List the agents that you can start, with their variables.", {}
 )
-_LIST = Declared("agent__list", "List the agents that you have not collected or cancelled.", {})
 # A name that prompts of other tools use.
 AGENT_ALIASES = {"agent__list_running": _LIST.name}
-_CANCEL = Declared("agent__cancel", "Cancel an agent, and all agents of its own.", _ID)
+_CANCEL = Declared("agent__cancel", "Cancel an agent and all agents that it started.", _ID)
 
 
 def agent_tools(calls: ModelCalls, starter: Starter) -> Iterator[EngineFunction]:
@@ -106,7 +114,7 @@ class _Acts:
         if end is not None:
             return self._result(member.id, member.agent, end, call)
         asked = pending(self._escalations(notebook))
-        message = _ASKED if asked else "It is not done yet. Collect it to wait for it."
+        message = _ASKED if asked else "Not finished yet. Call agent__collect to wait for it."
         return CallResult({"status": "pending", "id": member.id, "message": message, **asked})
 
     def collect(self, notebook: Notebook, call: FunctionCall) -> CallResult | ChildEnd:
@@ -147,13 +155,13 @@ class _Acts:
     def cancel(self, notebook: Notebook, call: FunctionCall) -> CallResult:
         member = _member(notebook, call)
         self._children.cancel(member.run_id)
-        message = f"{member.id} is cancelled, with all agents of its own."
+        message = f"Cancelled {member.id} and all agents that it started."
         return CallResult({"status": "ok", "message": message})
 
     def _not_awaited(self, notebook: Notebook, call: FunctionCall) -> Member:
         member = _member(notebook, call)
         if member.id in self._awaited:
-            raise refusal(f"'{member.id}' is collected by another call already")
+            raise refusal(f"another call already collects '{member.id}'")
         return member
 
     def _escalations(self, notebook: Notebook) -> Sequence[Escalation]:
@@ -166,7 +174,7 @@ def _member(notebook: Notebook, call: FunctionCall) -> Member:
     name = call.arguments["id"]
     member = notebook.roster.find(name)
     if member is None:
-        raise refusal(f"you have no agent '{name}': unknown, collected or cancelled")
+        raise refusal(f"you have no agent '{name}': it is unknown, or was collected or cancelled")
     return member
 
 

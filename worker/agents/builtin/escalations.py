@@ -20,10 +20,10 @@ from sleipnir.worker.visit.services import TeamService
 
 _REPLY = Declared(
     "agent__reply_escalation",
-    "Answer a question of an agent that works for you, one of the pending_escalations.",
+    "Answer a question of an agent that works for you, as listed in pending_escalations.",
     {
-        "escalation_id": Param("string", "The question's escalation_id."),
-        "reply": Param("string", "The answer: one of its options, or your own words."),
+        "escalation_id": Param("string", "The escalation_id of the question."),
+        "reply": Param("string", "The answer: one of the options, or your own words."),
     },
 )
 
@@ -33,13 +33,13 @@ def escalation_tool(team: TeamService) -> TransitionFunction:
 
     def reply(_: Notebook, call: FunctionCall) -> CallResult:
         name = call.arguments["escalation_id"]
-        closed = f"'{name}' is not open: unknown, answered already, or its time is over"
+        closed = f"'{name}' is not open: it is unknown, already answered or expired"
         found = next((each for each in team.escalations() if each.escalation_id == name), None)
         if found is None:
             raise refusal(closed)
         replied = {
             "status": "ok",
-            "message": f"{found.asker} has the answer and goes on.",
+            "message": f"{found.asker} has received the answer and continues.",
             "original_question": found.question,
         }
         recorder = team.replying(found, call.arguments["reply"])

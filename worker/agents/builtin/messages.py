@@ -28,15 +28,15 @@ from sleipnir.worker.visit.context import Visit
 
 _SEND = Declared(
     "agent__send_message",
-    "Send a message to a teammate. It is read when the teammate looks into its inbox.",
+    "Send a message to a teammate. It is read when the teammate checks its inbox.",
     {
-        "id": Param("string", "The teammate's agent id; `parent` for the agent that started you."),
-        "message": Param("string", "What it is told."),
+        "id": Param("string", "The id of the teammate; `parent` is the agent that started you."),
+        "message": Param("string", "The text of the message."),
     },
 )
 _CHECK = Declared(
     "agent__check_inbox",
-    "Take the messages that teammates have sent you since you last looked.",
+    "Return the messages that teammates have sent you since your last check.",
     {},
 )
 
@@ -58,11 +58,11 @@ class _Acts:
         letter = addressed(name, call.arguments["message"], own_name, teammates)
         if letter.size_bytes > LARGEST_BYTES:
             raise refusal(f"the message is larger than {LARGEST_BYTES // 1024} KiB")
-        sent = {"status": "ok", "message": f"The message is in the inbox of {name}."}
+        sent = {"status": "ok", "message": f"The message was put into the inbox of {name}."}
         refusals: dict[type[Exception], str] = {
             NotReachable: unreachable(name, teammates),
-            NotOpen: f"{name} has ended and reads no messages any more",
-            InboxFull: f"{name} has {MOST_UNREAD} messages to read already; try again later",
+            NotOpen: f"{name} has ended and reads no more messages",
+            InboxFull: f"{name} has {MOST_UNREAD} unread messages, the maximum; try again later",
         }
         return CallResult(sent, recorder=team.sending(letter), refusals=refusals)
 

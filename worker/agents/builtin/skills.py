@@ -15,15 +15,17 @@ if TYPE_CHECKING:
     from sleipnir.worker.agents.skills import Skills
 
 _NAME = {"name": Param("string", "The name of the skill.")}
-_LIST = Declared("skill__list", "List the skills that can be loaded.", {})
+_LIST = Declared(
+    "skill__list",
+    "List the available skills: name, description, tools, and whether each is loaded.",
+    {},
+)
 _LOAD = Declared(
     "skill__load",
-    "Load a skill: from your next turn on you have its instructions and its tools.",
+    "Load a skill. Its instructions and tools are available from your next turn on.",
     _NAME,
 )
-_UNLOAD = Declared(
-    "skill__unload", "Unload a skill whose instructions and tools are no longer needed.", _NAME
-)
+_UNLOAD = Declared("skill__unload", "Unload a skill that you no longer need.", _NAME)
 
 
 def skill_tools(skills: Skills) -> Iterator[PureFunction]:

@@ -24,18 +24,22 @@ from sleipnir.worker.conversation.function_kinds import (
 CREATE = "agent__task_create"
 VARIABLES = Param(
     "object",
-    "Values for the agent's variables, by name; agent__list_available shows which it has.",
+    "Values for the variables of the agent, by name, as listed by agent__list_available.",
     required=False,
 )
-_TASK = {"task_id": Param("string", "The task's id.", numbers=True)}
+_TASK = {"task_id": Param("string", "The id of the task.", numbers=True)}
 _NEW_TASK = {
-    "subject": Param("string", "A short title."),
-    "description": Param("string", "Details.", required=False),
+    "subject": Param("string", "A short title for the task."),
+    "description": Param("string", "Details of the task.", required=False),
     "blocked_by": Param(
-        "array", "Ids of tasks that must be completed before.", required=False, numbers=True
+        "array", "Ids of tasks that must be completed first.", required=False, numbers=True
     ),
-    "agent": Param("string", "The agent to start once it may be begun.", required=False),
-    "prompt": Param("string", "What that agent is told; required with agent.", required=False),
+    "agent": Param(
+        "string", "An agent to start automatically when nothing blocks the task.", required=False
+    ),
+    "prompt": Param(
+        "string", "The prompt for that agent. Required if agent is given.", required=False
+    ),
     "variables": VARIABLES,
 }
 
@@ -47,20 +51,25 @@ _Plan: TypeAlias = Callable[[TaskQueue, Arguments], tuple[TaskQueue, _Result]]
 def task_tools(starter: Starter) -> Iterator[EngineFunction]:
     """Yield the functions for one turn."""
     create = partial(_create, starter)
-    yield _planning(starter, create, CREATE, "Put a task into the queue.", _NEW_TASK)
-    yield PureFunction(Declared("agent__task_list", "List all tasks of the queue.", {}), _list)
+    yield _planning(starter, create, CREATE, "Add a task to the queue. Returns its id.", _NEW_TASK)
+    yield PureFunction(
+        Declared(
+            "agent__task_list", "List all tasks with their status, owner and dependencies.", {}
+        ),
+        _list,
+    )
     yield _planning(
         starter,
         _complete,
         "agent__task_complete",
-        "Mark a task as completed; tasks that waited for it alone may be begun.",
+        "Mark a task as completed. Returns the tasks that it no longer blocks.",
         _TASK,
     )
     yield _planning(
         starter,
         _fail,
         "agent__task_fail",
-        "Mark a task as failed; tasks that wait for it stay blocked.",
+        "Mark a task as failed. Tasks that depend on it stay blocked.",
         _TASK,
     )
 
@@ -131,7 +140,7 @@ def _fail(tasks: TaskQueue, given: Arguments) -> tuple[TaskQueue, _Result]:
     name = str(given["task_id"])
     tasks, dependents = tasks.with_failed(name)
     blocked = [task.id for task in dependents]
-    message = f"{', '.join(blocked)} stay blocked." if blocked else "No task waits for it."
+    message = f"{', '.join(blocked)} stay blocked." if blocked else "No other task depends on it."
     return tasks, {
         "status": "ok",
         "task_id": canonical(name),

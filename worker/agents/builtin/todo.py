@@ -12,14 +12,14 @@ from sleipnir.worker.conversation.declaring import Arguments, Declared, Param
 from sleipnir.worker.conversation.function_kinds import CallRefused, PureFunction
 
 _Result = dict[str, Any]
-_GOAL = {"goal": Param("string", "What is reached when everything is done.")}
-_TASK = {"task": Param("string", "One thing to do.")}
+_GOAL = {"goal": Param("string", "The goal of the list.")}
+_TASK = {"task": Param("string", "What to do, as one item.")}
 _MOST_REASON = 2_000  # characters
-_ID = {"id": Param("integer", "The item's id.")}
+_ID = {"id": Param("integer", "The id of the item.")}
 
 
 def _init(todos: TodoList, arguments: Arguments) -> tuple[TodoList, _Result]:
-    done = {"status": "ok", "message": "The list is empty and has a new goal."}
+    done = {"status": "ok", "message": "Started an empty list with this goal."}
     return todos.begun(arguments["goal"]), done
 
 
@@ -30,7 +30,7 @@ def _add(todos: TodoList, arguments: Arguments) -> tuple[TodoList, _Result]:
     try:
         todos, number = todos.with_task(task)
     except ListFull:
-        reason = f"the list has {MOST_TODOS:,} items already: it takes no more"
+        reason = f"the list is full ({MOST_TODOS:,} items)"
         raise CallRefused({"error": reason}) from None
     return todos, {"status": "ok", "id": number}
 
@@ -40,10 +40,10 @@ def _done(todos: TodoList, arguments: Arguments) -> tuple[TodoList, _Result]:
         number = _number(arguments["id"])
         todos = todos.with_done(number)
     except ValueError:
-        raise CallRefused({"error": f"{arguments['id']!r} is not a number"}) from None
+        raise CallRefused({"error": f"id must be a number, not {arguments['id']!r}"}) from None
     except KeyError:
-        raise CallRefused({"error": f"there is no item {number}"}) from None
-    return todos, {"status": "ok", "message": f"{todos.open} open"}
+        raise CallRefused({"error": f"there is no item with id {number}"}) from None
+    return todos, {"status": "ok", "message": f"{todos.open} items are still open."}
 
 
 def _list(todos: TodoList, _: Arguments) -> tuple[TodoList, _Result]:
@@ -51,7 +51,7 @@ def _list(todos: TodoList, _: Arguments) -> tuple[TodoList, _Result]:
 
 
 def _clear(todos: TodoList, _: Arguments) -> tuple[TodoList, _Result]:
-    return todos.cleared(), {"status": "ok", "message": "The list is empty."}
+    return todos.cleared(), {"status": "ok", "message": "The list is empty now."}
 
 
 def _pause(todos: TodoList, arguments: Arguments) -> tuple[TodoList, _Result]:
@@ -60,11 +60,14 @@ def _pause(todos: TodoList, arguments: Arguments) -> tuple[TodoList, _Result]:
         raise CallRefused({"error": "the reason is empty"})
     if len(reason) > _MOST_REASON:
         raise CallRefused({"error": f"the reason has more than {_MOST_REASON:,} characters"})
-    return todos.paused_for(reason), {"status": "ok", "message": "Say what you wait for, and end."}
+    return todos.paused_for(reason), {
+        "status": "ok",
+        "message": "Tell the user what you are waiting for, and end your turn.",
+    }
 
 
 def _pause_no_child(_todos: TodoList, _arguments: Arguments) -> tuple[TodoList, _Result]:
-    raise CallRefused({"error": "only the agent that a person talks to can pause"})
+    raise CallRefused({"error": "only the agent that the user talks to can pause"})
 
 
 def _number(value: Any) -> int:
@@ -90,16 +93,26 @@ def _function(
 
 
 TODO_FUNCTIONS = (
-    _function("todo__init", "Begin a new, empty todo list.", _GOAL, _init),
-    _function("todo__add", "Add an item to the todo list.", _TASK, _add),
-    _function("todo__done", "Mark an item as done.", _ID, _done),
-    _function("todo__list", "Show the todo list.", {}, _list),
-    _function("todo__clear", "Empty the todo list and its goal.", {}, _clear),
+    _function(
+        "todo__init", "Start a new todo list with a goal. Replaces the current list.", _GOAL, _init
+    ),
+    _function("todo__add", "Add an item to the todo list. Returns its id.", _TASK, _add),
+    _function(
+        "todo__done",
+        "Mark an item of the todo list as done. Returns how many are open.",
+        _ID,
+        _done,
+    ),
+    _function(
+        "todo__list", "Return the todo list: its goal, and each item with id and state.", {}, _list
+    ),
+    _function("todo__clear", "Delete all items and the goal of the todo list.", {}, _clear),
 )
-_REASON = {"reason": Param("string", "What you wait for.")}
+_REASON = {"reason": Param("string", "What you are waiting for.")}
 _PAUSE = (
     "todo__pause",
-    "Stop until the user's next message, although items are open: no reminder follows.",
+    "Pause until the user's next message. Use it if you need the user to continue: although "
+    "items are open, you get no reminder.",
     _REASON,
 )
 PAUSE = _function(*_PAUSE, _pause)

@@ -30,19 +30,25 @@ from sleipnir.worker.llm.client import Message
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Asked
 
-_QUESTION = {"question": Param("string", "What the person is asked.")}
-_OPTIONS = {"options": Param("array", "What there is to choose from.", encoded=True)}
+_QUESTION = {"question": Param("string", "The question.")}
+_OPTIONS = {"options": Param("array", "The options to choose from.", encoded=True)}
 _CHOICE = _QUESTION | _OPTIONS
 _FUNCTIONS: dict[AskKind, Declared] = {
     "ask": Declared(
         f"{PREFIX}ask",
-        "Ask a person to choose one of several options, or to answer in their own words.",
+        "Ask the user to choose one option or to answer in their own words. Returns the answer.",
         _CHOICE,
     ),
-    "confirm": Declared(f"{PREFIX}confirm", "Ask a person for yes or no.", _QUESTION),
-    "input": Declared(f"{PREFIX}input", "Ask a person for a text.", _QUESTION),
+    "confirm": Declared(
+        f"{PREFIX}confirm", "Ask the user a yes-or-no question. Returns yes or no.", _QUESTION
+    ),
+    "input": Declared(
+        f"{PREFIX}input", "Ask the user to enter a text. Returns the text.", _QUESTION
+    ),
     "checkbox": Declared(
-        f"{PREFIX}checkbox", "Ask a person to choose any number of several options.", _CHOICE
+        f"{PREFIX}checkbox",
+        "Ask the user to choose any number of options. Returns the chosen ones.",
+        _CHOICE,
     ),
 }
 

@@ -18,31 +18,31 @@ ALL = NormalAgent(auto_continue=True, can_spawn_agents=True, skills_enabled=True
         (
             "## Todo list",
             ["todo__init", "todo__add", "todo__done", "todo__list", "todo__clear", "one at a time",
-             "called off", "reminded", "todo__pause"],
+             "cancels the request", "reminder", "todo__pause"],
         ),
         (
-            "## Leading other agents",
+            "## Other agents",
             [
                 *(f"`agent__{name}`" for name in ("spawn", "check", "collect", "list", "cancel")),
                 "`agent__list_available`",
                 *("agent__task_create", "agent__task_list", "agent__task_complete"),
-                *("agent__task_fail", "agent__reply_escalation", "in parallel", "in one"),
-                *("collect or cancel every agent", "nothing while you wait", "task queue"),
-                *("pending_escalations", "not for long", "{{__agents__}}"),
+                *("agent__task_fail", "agent__reply_escalation", "in parallel", "in one reply"),
+                *("collect or cancel every agent", "costs nothing", "task queue"),
+                *("pending_escalations", "limited time", "{{__agents__}}"),
             ],
         ),
         ("## Skills", ["skill__list", "skill__load", "skill__unload", "fits", "unload it when"]),
         (
             "## Teammates",
             ["agent__send_message", "agent__check_inbox", "before you finish", "affects",
-             "only when its receiver looks"],
+             "only when the recipient checks"],
         ),
         (
             "## Asking the user",
             [
                 *("`user__ask` (question, options)", "`user__confirm` (question)"),
                 *("`user__input` (question)", "`user__checkbox` (question, options)"),
-                *("decisions, preferences", "unclear", "work for another agent"),
+                *("decisions, preferences", "unclear", "another agent started you"),
             ],
         ),
     ],
@@ -58,7 +58,7 @@ def test_each_section_says_what_its_functions_are_for(title: str, contents: list
     ("switch", "title"),
     [
         ("inject_todo_instructions", "## Todo list"),
-        ("inject_spawn_instructions", "## Leading"),
+        ("inject_spawn_instructions", "## Other agents"),
         ("inject_skill_instructions", "## Skills"),
     ],
 )
@@ -79,7 +79,7 @@ def test_who_stops_with_open_items_is_told_what_to_do() -> None:
     todos, _ = TodoList().with_task("boil")
     told = continuation(NormalAgent(), todos)
 
-    for part in ("[automatic message]", "still open", "right before you", "todo__add", "announce"):
+    for part in ("[automatic message]", "open items", "right before you", "todo__add", "announce"):
         assert part in told
     assert told.endswith(f"\n\n{todos.rendered()}")
     own = continuation(NormalAgent(continuation_prompt="Go on."), todos)
@@ -93,7 +93,7 @@ def test_who_forgets_agents_is_told_which_and_what_they_ask() -> None:
 
     for part in ("2 of", "agent_w_1, agent_w_2", "lost", "agent__collect", "agent__cancel"):
         assert part in told
-    assert "To say that you will wait is not enough" in told
+    assert "Saying that you will wait is not enough" in told
     assert "agent__reply_escalation" not in told
     assert f'"escalation_id":"{asked.escalation_id}"' in told_more
     assert '"question":"[ask] Which?"' in told_more
@@ -104,5 +104,5 @@ def test_a_report_is_shortened_without_losing_what_counts() -> None:
 
     for part in ("'explore'", "code", "path", "error message", "recommendation", "filler", "30 %"):
         assert part in told
-    assert "final answer, it comes first" in told
-    assert "several findings make a list" in told
+    assert "final answer, put it first" in told
+    assert "several findings as bullets" in told
