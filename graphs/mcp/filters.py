@@ -15,7 +15,7 @@ from sleipnir.records import dataclass
 
 # Protocols name tools in up to 128 characters; nobody writes as many patterns.
 MAX_PATTERN_CHARS = 128
-MAX_PATTERNS = 256
+MAX_PATTERNS = 100
 
 # The field `mcp_tools`: patterns by server or alias.
 ToolFilter: TypeAlias = Mapping[str, Sequence[str]]

@@ -85,6 +85,9 @@ def _unusable(context: Context, names: Sequence[str]) -> Iterator[tuple[str, str
         except UnusableSkill as error:
             yield name, f"skill '{name}' ({file}) cannot be loaded: {error}"
             continue
-        known = {*context.resources.mcp.servers, *context.resources.mcp.aliases, "all"}
+        config = context.resources.mcp
+        known = {*config.servers, *config.aliases, "all"}
         if missing := [server for server in skill.servers if server not in known]:
-            yield name, f"skill '{name}' ({file}) needs the MCP server '{missing[0]}'"
+            wrong = config.wrong.get(missing[0])
+            why = f", which mcp.json describes wrongly: {wrong[0].message}" if wrong else ""
+            yield name, f"skill '{name}' ({file}) needs the MCP server '{missing[0]}'{why}"

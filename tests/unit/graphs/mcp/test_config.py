@@ -130,7 +130,7 @@ def test_a_second_file_that_cannot_be_read_is_wrong_as_a_whole(tmp_path: Path) -
         *[
             (
                 {"command": "x", "allowedTools": allowed},
-                "server 's': allowedTools: expected a list of at most 256 patterns of up to 128 "
+                "server 's': allowedTools: expected a list of at most 100 patterns of up to 128 "
                 "characters",
             )
             for allowed in ("read", {"read": 1}, ["a"] * (MAX_PATTERNS + 1))
@@ -138,7 +138,7 @@ def test_a_second_file_that_cannot_be_read_is_wrong_as_a_whole(tmp_path: Path) -
         *[
             (
                 {"command": "x", "allowedTools": ["a", allowed]},
-                "server 's': allowedTools.1: expected a list of at most 256 patterns of up to 128 "
+                "server 's': allowedTools.1: expected a list of at most 100 patterns of up to 128 "
                 "characters",
             )
             for allowed in (5, None, ["a"], "*" * (MAX_PATTERN_CHARS + 1))

@@ -35,7 +35,7 @@ def test_every_server_that_is_described_wrongly_is_named_and_the_others_are_chec
         ),
         (
             *("mcp.json", "warning"),
-            "mcp.json:11: server 'two': allowedTools: expected a list of at most 256 patterns "
+            "mcp.json:11: server 'two': allowedTools: expected a list of at most 100 patterns "
             "of up to 128 characters",
         ),
         ("MCP good", "ok", f"started as {sys.executable}"),
