@@ -38,3 +38,28 @@ class NodeFailureDocument(FailureDocument):
 class GuardedCallDocument(TypedDict):
     function: str
     arguments: Annotated[dict[str, Any], about("with secrets masked")]
+
+
+class ProgressDocument(TypedDict):
+    """How many items of a map are done."""
+
+    done: int
+    total: int
+
+
+class ItemDocument(TypedDict):
+    index: int
+    state: str
+    ms: int | None
+    usage: UsageDocument | None
+    reason: str | None
+    node: Annotated[str | None, about("where it stands or failed")]
+    nodes: Annotated[list[str], about("that it went through; the last 100")]
+
+
+class CallSumDocument(TypedDict):
+    """What model calls of a kind have used."""
+
+    calls: Annotated[int | None, about("those to a provider; null: not known")]
+    seconds: Annotated[float | None, about("time of all calls; null: not known")]
+    usage: UsageDocument

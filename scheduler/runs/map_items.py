@@ -7,14 +7,17 @@ import json
 import re
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
 
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.failures import KEPT_FAILURES, NO_FAILURES, StepFailures
 from sleipnir.scheduler.runs.item_ways import NodeSums, Way
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.documents import ItemDocument
 
 ItemState = Literal["done", "failed", "open", "left_out"]
 
@@ -45,9 +48,16 @@ class MapItem:
         """Where it stands or failed; None once it is done."""
         return self.nodes[-1] if self.nodes and self.state != "done" else None
 
-    def to_json(self) -> dict[str, Any]:
-        usage = None if self.usage is None else self.usage.to_json()
-        return {**asdict(self), "usage": usage, "node": self.node, "nodes": list(self.nodes)}
+    def to_json(self) -> ItemDocument:
+        return {
+            "index": self.index,
+            "state": self.state,
+            "ms": self.ms,
+            "usage": None if self.usage is None else self.usage.to_json(),
+            "reason": self.reason,
+            "node": self.node,
+            "nodes": list(self.nodes),
+        }
 
 
 def items_of(fields: Mapping[str, str]) -> list[MapItem]:

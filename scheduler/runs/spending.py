@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import NO_USAGE, Run, Usage
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.documents import CallSumDocument
 
 # Fields of a run's record are named `spent:<node> <model>`.
 _FIELD = "spent:"
@@ -53,7 +56,7 @@ class Spent:
         cost_usd = None if self.unpriced else self.known_usd
         return Usage(self.prompt_tokens, self.completion_tokens, cost_usd, self.cached_tokens)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> CallSumDocument:
         return {"calls": self.calls, "seconds": self.ms / 1000, "usage": self.usage.to_json()}
 
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, cast
 
 from sleipnir.scheduler.store.audit.log import DONE, AuditEntry, AuditFilter, AuditLog
 from sleipnir.scheduler.store.clock import to_rfc3339
-from sleipnir.scheduler.views.documents import Document
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.views.types import questions as types
 
 _RUN_ID = re.compile("[0-9a-f]{16}")
 
 
 def audit_document(
     log: AuditLog, wanted: AuditFilter, *, limit: int, cursor: str | None = None
-) -> Document:
+) -> types.ActListDocument:
     """Return actions, newest first.
 
     Raises:
@@ -26,7 +29,7 @@ def audit_document(
 
 def answers_document(
     log: AuditLog, *, who: str | None, run_id: str | None, limit: int, cursor: str | None = None
-) -> Document:
+) -> types.AnswerListDocument:
     """Return accepted answers, newest first.
 
     Args:
@@ -40,13 +43,14 @@ def answers_document(
     return {"answers": [_answer_document(entry) for entry in page.entries], "next": page.next}
 
 
-def _act_document(entry: AuditEntry) -> Document:
+def _act_document(entry: AuditEntry) -> types.NotedActDocument:
     run_id = entry.act.target.partition("/")[0]
-    known = {"run_id": run_id if _RUN_ID.fullmatch(run_id) else None}
-    return {"at": to_rfc3339(entry.at), **asdict(entry.act), **known}
+    act: types.ActDocument = cast("Any", asdict(entry.act))  # which has the same fields
+    known = run_id if _RUN_ID.fullmatch(run_id) else None
+    return {"at": to_rfc3339(entry.at), **act, "run_id": known}
 
 
-def _answer_document(entry: AuditEntry) -> Document:
+def _answer_document(entry: AuditEntry) -> types.GivenAnswerDocument:
     run_id, _, visit = entry.act.target.partition("/")
     return {
         "at": to_rfc3339(entry.at),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sleipnir.graphs.errors import BundleError
 from sleipnir.scheduler.client.rerun.difference import (
@@ -14,12 +14,17 @@ from sleipnir.scheduler.client.rerun.difference import (
     compare,
     side_of,
 )
-from sleipnir.scheduler.views.documents import Document, excerpt
+from sleipnir.scheduler.views.documents import excerpt
 from sleipnir.scheduler.views.versions import difference, stored_version
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.client.rerun.documents import MadeDocument, PairDocument
     from sleipnir.scheduler.runs.model import Run
+    from sleipnir.scheduler.views.types import comparison as types
+    from sleipnir.scheduler.views.types.agents import FileChangeDocument
+
+T = TypeVar("T")
 
 # The most rows of each table per request.
 MOST_ROWS = 100
@@ -32,12 +37,10 @@ _MOST_STEPS = 1_000
 _MADE = ("writes", "output", "error")
 
 
-def comparison_document(client: Client, a: str, b: str, step: int | None = None) -> Document:
+def comparison_document(
+    client: Client, a: str, b: str, step: int | None = None
+) -> types.ComparisonDocument:
     """Return how run `b` differs from `a`, now or after a step; extends `diff --json`.
-
-    `first` has the first steps with different results, with their nodes and writes; null if there
-    are none. `inputs` has the differing values that they began with. `files` has the differing
-    files of the agent; null if unknown.
 
     Raises:
         RunNotFound: there is none of that id.
@@ -56,59 +59,78 @@ def comparison_document(client: Client, a: str, b: str, step: int | None = None)
     }
 
 
-def rows_of(document: Document, start: int = 0, most: int = MOST_ROWS) -> Document:
-    """Return a comparison with at most so many rows of each table, the nodes from `start` on.
-
-    `next` is the `start` to continue from; null after the last node. `more` counts what is left
-    out of each of the others.
-    """
-    tables = {"inputs": document["inputs"], **document["state"]}
+def rows_of(
+    document: types.ComparisonDocument, start: int = 0, most: int = MOST_ROWS
+) -> types.ComparisonPageDocument:
+    """Return a comparison with at most so many rows of each table, the nodes from `start` on."""
+    inputs, state, first = document["inputs"], document["state"], document["first"]
     route, nodes = document["route"], document["nodes"]
-    inputs, *state = (dict(islice(table.items(), most)) for table in tables.values())
-    first = document["first"]
     return {
         **document,
-        "inputs": inputs,
-        "state": dict(zip(document["state"], state, strict=True)),
-        "route": {name: steps[:_MOST_STEPS] for name, steps in route.items()},
+        "inputs": _first_of(inputs, most),
+        "state": {
+            "added": _first_of(state["added"], most),
+            "removed": _first_of(state["removed"], most),
+            "changed": _first_of(state["changed"], most),
+        },
+        "route": {
+            "common": route["common"][:_MOST_STEPS],
+            "a": route["a"][:_MOST_STEPS],
+            "b": route["b"][:_MOST_STEPS],
+        },
         "nodes": nodes[start : start + most],
         "next": start + most if start + most < len(nodes) else None,
         "first": None if first is None else {**first, "nodes": first["nodes"][:most]},
         "more": {
-            **{name: max(0, len(steps) - _MOST_STEPS) for name, steps in route.items()},
-            **{name: max(0, len(table) - most) for name, table in tables.items()},
+            "common": max(0, len(route["common"]) - _MOST_STEPS),
+            "a": max(0, len(route["a"]) - _MOST_STEPS),
+            "b": max(0, len(route["b"]) - _MOST_STEPS),
+            "inputs": max(0, len(inputs) - most),
+            "added": max(0, len(state["added"]) - most),
+            "removed": max(0, len(state["removed"]) - most),
+            "changed": max(0, len(state["changed"]) - most),
             "first": 0 if first is None else max(0, len(first["nodes"]) - most),
         },
     }
 
 
-def with_excerpts(document: Document) -> Document:
+def _first_of(table: Mapping[str, T], most: int) -> dict[str, T]:
+    return dict(islice(table.items(), most))
+
+
+def with_excerpts(document: types.ComparisonPageDocument) -> types.ComparisonPageDocument:
     """Return a comparison in which large values are `{text, left_out}`, of their JSON."""
-    state, first = document["state"], document["first"]
+    state, first, output = document["state"], document["first"], document["output"]
     return {
         **document,
         "inputs": _cut_pairs(document["inputs"]),
-        "output": document["output"] and _cut_pair(document["output"]),
-        "nodes": [_cut_node(node) for node in document["nodes"]],
+        "output": None if output is None else _cut_pair(output),
+        "nodes": [{**node, **_cut_made(node)} for node in document["nodes"]],
         "state": {
             "added": {path: _cut(value) for path, value in state["added"].items()},
             "removed": {path: _cut(value) for path, value in state["removed"].items()},
             "changed": _cut_pairs(state["changed"]),
         },
-        "first": first and {**first, "nodes": [_cut_node(node) for node in first["nodes"]]},
+        "first": None
+        if first is None
+        else {**first, "nodes": [{**node, **_cut_made(node)} for node in first["nodes"]]},
     }
 
 
-def _cut_node(node: Document) -> Document:
-    return {**node, **{name: _cut_pair(node[name]) for name in _MADE}}
+def _cut_made(node: MadeDocument) -> MadeDocument:
+    return {
+        "writes": _cut_pair(node["writes"]),
+        "output": _cut_pair(node["output"]),
+        "error": _cut_pair(node["error"]),
+    }
 
 
-def _cut_pairs(pairs: Document) -> Document:
+def _cut_pairs(pairs: Mapping[str, PairDocument]) -> dict[str, PairDocument]:
     return {name: _cut_pair(pair) for name, pair in pairs.items()}
 
 
-def _cut_pair(pair: Document) -> Document:
-    return {side: _cut(value) for side, value in pair.items()}
+def _cut_pair(pair: PairDocument) -> PairDocument:
+    return {"a": _cut(pair["a"]), "b": _cut(pair["b"])}
 
 
 def _cut(value: Any) -> Any:
@@ -124,7 +146,7 @@ def what_differs(node: NodeDifference) -> list[str]:
     return [name for name in _MADE if node.fields[name].differs]
 
 
-def _run_document(run: Run) -> Document:
+def _run_document(run: Run) -> types.ComparedRunDocument:
     return {
         "run_id": run.run_id,
         "agent": run.agent,
@@ -134,7 +156,7 @@ def _run_document(run: Run) -> Document:
     }
 
 
-def _first(found: Difference) -> Document | None:
+def _first(found: Difference) -> types.PartingDocument | None:
     parted = next((node for node in found.nodes if what_differs(node)), None)
     if parted is None:
         return None
@@ -146,7 +168,9 @@ def _first(found: Difference) -> Document | None:
             {
                 "id": node.node,
                 "differs": what_differs(node),
-                **{name: node.fields[name].to_json() for name in _MADE},
+                "writes": node.fields["writes"].to_json(),
+                "output": node.fields["output"].to_json(),
+                "error": node.fields["error"].to_json(),
             }
             for node in nodes
             if what_differs(node)
@@ -160,7 +184,7 @@ def _is_at(node: NodeDifference, step_a: int | None, step_b: int | None) -> bool
     return (step.a, step.b) == (step_a, step_b)
 
 
-def _inputs(a: Side, b: Side) -> Iterator[tuple[str, Any]]:
+def _inputs(a: Side, b: Side) -> Iterator[tuple[str, PairDocument]]:
     begun = [side.checkpoints[0].writes if side.checkpoints else {} for side in (a, b)]
     for key in sorted(begun[0].keys() | begun[1].keys()):
         values = begun[0].get(key), begun[1].get(key)
@@ -168,7 +192,7 @@ def _inputs(a: Side, b: Side) -> Iterator[tuple[str, Any]]:
             yield key, {"a": values[0], "b": values[1]}
 
 
-def _files(client: Client, a: Run, b: Run) -> Sequence[Document] | None:
+def _files(client: Client, a: Run, b: Run) -> list[FileChangeDocument] | None:
     if a.digest == b.digest:
         return []
     if a.agent != b.agent:

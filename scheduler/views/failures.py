@@ -9,12 +9,13 @@ from sleipnir.scheduler.runs.model import Run, Status
 from sleipnir.scheduler.runs.reasons import cause_of, fixed_part
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.filters import RunFilter
-from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.grouping import OneFailure, grouped
 from sleipnir.scheduler.views.run import logs_document
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.runs.documents import NodeFailureDocument
+    from sleipnir.scheduler.views.types import run as types
 
 _TAIL = 20  # log lines
 _DEEPEST = 20  # levels of child runs
@@ -24,15 +25,10 @@ _DAY_MS = 86_400_000
 _BADLY = frozenset({Status.FAILED, Status.TIMED_OUT})
 
 
-def failure_document(client: Client, run: Run) -> Document:
-    """What is known of why a run failed, besides its error; empty if it did not.
-
-    `tail` are the last log lines of the node that failed, `child` the deepest child run that
-    failed, `alike` how many of the agent's 200 newest failed runs of a day failed so (`cause`
-    finds them, `search` is what their messages have in common), and when the first of them began.
-    """
+def failure_document(client: Client, run: Run) -> types.CauseDocument | None:
+    """Return what is known of why a run failed, besides its error; None if it did not."""
     if run.failure is None or run.status not in _BADLY:
-        return {}
+        return None
     return {
         "tail": _tail(client, run),
         "child": _deepest_child(client, run),
@@ -40,7 +36,9 @@ def failure_document(client: Client, run: Run) -> Document:
     }
 
 
-def tolerated_failures(failures: Sequence[Document]) -> list[Document]:
+def tolerated_failures(
+    failures: Sequence[NodeFailureDocument],
+) -> list[types.FailuresAlikeDocument]:
     """Failures of nodes that a run went on after, those that are alike as one: the first of them,
     with the `count` of all."""
     groups = grouped(
@@ -61,7 +59,7 @@ def _tail(client: Client, run: Run) -> list[str]:
     return [] if all(line in message for line in lines) else lines[-_TAIL:]
 
 
-def _deepest_child(client: Client, run: Run) -> Document | None:
+def _deepest_child(client: Client, run: Run) -> types.FailedChildDocument | None:
     found, parent = None, run.run_id
     for _ in range(_DEEPEST):
         (children,) = client.queries.child_rows([parent], most=_MOST_CHILDREN, counted=0)
@@ -79,7 +77,7 @@ def _deepest_child(client: Client, run: Run) -> Document | None:
     }
 
 
-def _alike(client: Client, run: Run) -> Document:
+def _alike(client: Client, run: Run) -> types.AlikeDocument:
     assert run.failure is not None
     since = client.queries.now_ms() - _DAY_MS
     wanted = RunFilter(statuses=_BADLY, agents=(run.agent,), since_ms=since)

@@ -15,7 +15,7 @@ from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run, Usage
 from sleipnir.scheduler.runs.routes import RouteFinder
 from sleipnir.scheduler.runs.spending import spent_by_node, unattributed
-from sleipnir.scheduler.views.documents import Document, excerpt
+from sleipnir.scheduler.views.documents import excerpt
 from sleipnir.scheduler.views.run import logs_document
 from sleipnir.scheduler.views.timeline import (
     find_unfinished,
@@ -25,6 +25,8 @@ from sleipnir.scheduler.views.timeline import (
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.runs.documents import ProgressDocument
+    from sleipnir.scheduler.views.types import run as types
 
 # What is shown of a node: the newest visits, characters of a text, keys and log entries.
 _NEWEST_VISITS = 20
@@ -65,7 +67,7 @@ class _Tally:
 
 def graph_document(
     client: Client, run: Run, outline: Outline, *, step: int | None = None
-) -> Document:
+) -> types.GraphDocument:
     """Return the nodes and arrows of a run's graph, with the state of each after a step or now.
 
     Args:
@@ -122,12 +124,12 @@ def drawn_progress(client: Client, run: Run, outline: Outline, *, step: int | No
     document = graph_document(client, run, outline, step=step)
     taken = {(arrow["from"], arrow["to"]): arrow["taken"] for arrow in document["arrows"]}
     chosen = (route for route, count in taken.items() if count)
-    states = {node["id"]: node["state"] for node in document["nodes"]}
+    states: dict[str, Any] = {node["id"]: node["state"] for node in document["nodes"]}
     reached = {node: state for node, state in states.items() if state != "untouched"}
     return with_progress(including(outline, chosen), reached, taken)
 
 
-def _arrow_document(arrow: Arrow, taken: Mapping[Route, int]) -> Document:
+def _arrow_document(arrow: Arrow, taken: Mapping[Route, int]) -> types.GraphArrowDocument:
     return {
         "from": arrow.source,
         "to": arrow.target,
@@ -138,14 +140,14 @@ def _arrow_document(arrow: Arrow, taken: Mapping[Route, int]) -> Document:
     }
 
 
-def _items(client: Client, run: Run, outline: Outline) -> dict[str, dict[str, int] | None]:
+def _items(client: Client, run: Run, outline: Outline) -> dict[str, ProgressDocument | None]:
     """Return the progress of running maps in items."""
     maps = [box.id for box in outline.boxes if box.type == "map" and box.id in run.frontier]
     visits = [VisitId.of(run.step, node) for node in maps]
     return dict(zip(maps, client.queries.map_progress(run.run_id, visits), strict=True))
 
 
-def _collected(tally: _Tally | None) -> dict[str, int] | None:
+def _collected(tally: _Tally | None) -> ProgressDocument | None:
     """Return the same for a map that has finished."""
     return {"done": tally.items, "total": tally.items} if tally and tally.items else None
 
@@ -192,7 +194,7 @@ def _states(
     return states
 
 
-def _node_fields(tally: _Tally) -> Document:
+def _node_fields(tally: _Tally) -> types.NodeFiguresDocument:
     return {
         "visits": tally.visits,
         "failed": tally.failed,
@@ -214,7 +216,7 @@ def node_document(
     *,
     step: int | None,
     mask: Callable[[Any], Any],
-) -> Document:
+) -> types.NodeDocument:
     """Return a node's definition, its newest visits up to a step, and the last one of them.
 
     `visit` has what its step wrote, and its log; null if no visit is committed. `unfinished` is the
@@ -248,7 +250,7 @@ def node_document(
 
 def _unfinished_document(
     client: Client, run: Run, node: Node, node_id: str, mask: Callable[[Any], Any]
-) -> Document | None:
+) -> types.UnfinishedVisitDocument | None:
     """Return the visit that is not committed; None if the node has not begun."""
     row = find_unfinished(last_step_rows(client, run), node_id)
     if row is None:
@@ -285,7 +287,7 @@ def _visit_document(
     node_id: str,
     checkpoint: Checkpoint,
     mask: Callable[[Any], Any],
-) -> Document:
+) -> types.NodeVisitDocument:
     others = [each for each in checkpoint.nodes if each != node_id]
     timing = checkpoint.nodes.get(node_id)
     written = {} if timing is None else checkpoint.writes

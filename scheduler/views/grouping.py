@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.reasons import cause_of, pattern_of
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.views.types.run import FailureGroupDocument
 
 
 class OneFailure(NamedTuple):
@@ -27,6 +30,15 @@ class FailureGroup:
     first: int  # the index of the first one
     last: int
     example: str
+
+    def to_json(self) -> FailureGroupDocument:
+        return {
+            "pattern": self.pattern,
+            "count": self.count,
+            "first": self.first,
+            "last": self.last,
+            "example": self.example,
+        }
 
 
 def grouped(failures: Iterable[OneFailure]) -> list[FailureGroup]:

@@ -13,10 +13,12 @@ from sleipnir.scheduler.runs.events import QuestionAnswered
 from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
-from sleipnir.scheduler.views.documents import Document, excerpt, question_document
+from sleipnir.scheduler.views.documents import excerpt, question_document
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.views.types import questions as types
+    from sleipnir.scheduler.views.types.records import KeyedExcerptDocument
 
 _MOST_OF_VALUE = 10_000  # characters
 # Of the conversation before a question: the newest turns that are read, and messages shown of them.
@@ -40,7 +42,7 @@ def find_question(client: Client, question_id: str) -> Question | None:
 
 def form_document(
     client: Client, question: Question, graph: Graph | None, mask: Callable[[Any], Any]
-) -> Document:
+) -> types.AnswerFormDocument:
     """Return a question, with the node that each answer leads to.
 
     Args:
@@ -66,14 +68,16 @@ def route_of(question: Question, graph: Graph | None, answer: str) -> str | None
 
 def _read_document(
     client: Client, run_id: str, node: Node, mask: Callable[[Any], Any]
-) -> list[Document]:
+) -> list[KeyedExcerptDocument]:
     """Return the values of the state that the text of a question was made of."""
     keys = {each.key for each in state_reads(node) if each.field[0] != STATE_UPDATES}
     values = client.queries.state_values(run_id, sorted(keys)) if keys else {}
     return [{"key": key, **excerpt(mask(values[key]), _MOST_OF_VALUE)} for key in values]
 
 
-def context_document(client: Client, question: Question, mask: Callable[[Any], Any]) -> Document:
+def context_document(
+    client: Client, question: Question, mask: Callable[[Any], Any]
+) -> types.ContextDocument:
     """Return what the run was asked, and the newest messages before a model's question.
 
     Args:
@@ -94,8 +98,10 @@ def context_document(client: Client, question: Question, mask: Callable[[Any], A
     }
 
 
-def under_way_document(client: Client, run: Run, mask: Callable[[Any], Any]) -> Document:
-    """Return the newest messages of each open visit, as far as they are recorded: `visits`.
+def under_way_document(
+    client: Client, run: Run, mask: Callable[[Any], Any]
+) -> types.UnderWayDocument:
+    """Return the newest messages of each open visit, as far as they are recorded.
 
     Args:
         mask: hides secrets in JSON, as above.
@@ -113,7 +119,9 @@ def under_way_document(client: Client, run: Run, mask: Callable[[Any], Any]) -> 
     }
 
 
-def _newest(messages: Sequence[Mapping[str, Any]], mask: Callable[[Any], Any]) -> Document:
+def _newest(
+    messages: Sequence[Mapping[str, Any]], mask: Callable[[Any], Any]
+) -> types.MessagesDocument:
     told = [message for message in messages if message["role"] != "system"]
     return {
         "left_out": max(0, len(told) - _MESSAGES),
@@ -134,7 +142,7 @@ def _of_attempt(entries: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]
     return messages
 
 
-def _message_document(message: Mapping[str, Any]) -> Document:
+def _message_document(message: Mapping[str, Any]) -> types.MessageDocument:
     content = message.get("content")
     return {
         "role": message["role"],
@@ -150,7 +158,7 @@ def _calls_of(message: Mapping[str, Any]) -> Iterator[str]:
         yield f"{call['function']['name']} {text[:_MOST_OF_TEXT]}"
 
 
-def answered_document(client: Client, run: Run, place: str) -> Document | None:
+def answered_document(client: Client, run: Run, place: str) -> types.AnsweredDocument | None:
     """Return when and by whom a closed question was answered, if known."""
     nodes = {place, *place.split("/")}
     told = [

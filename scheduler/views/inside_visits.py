@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from sleipnir.scheduler.runs.model import Run, RunRow, Usage
 from sleipnir.scheduler.store.clock import to_rfc3339
-from sleipnir.scheduler.views.documents import Document
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.views.types import run as types
 
 # Shown of each kind for a visit, the first ones; others are counted.
 _MOST = 20
@@ -19,14 +19,13 @@ _SLACK_MS = 1_000  # between the clocks of a worker and of Redis
 _MOST_CHILDREN = 1_000  # of a run
 _MOST_TOOLS = 10  # of a reply
 
-# Returns, for a row of a timeline, its `calls`, `more_calls`, `children` and `more_children`.
-Inside = Callable[[Document], Document]
 
-
-def read_inside(client: Client, run: Run) -> Inside:
+def read_inside(
+    client: Client, run: Run
+) -> Callable[[types.VisitRowDocument], types.InsideVisitDocument]:
     """Read what happened inside the visits of a run, for the rows of its timeline."""
     # Of tries of the run, the latest at each place.
-    calls: defaultdict[tuple[int, str], list[Document]] = defaultdict(list)
+    calls: defaultdict[tuple[int, str], list[types.TimedCallDocument]] = defaultdict(list)
     latest: dict[tuple[int, str], int] = {}
     for entry in client.queries.transcripts(run.run_id):
         if entry["index"] is None:  # those of a map's items are theirs
@@ -36,12 +35,12 @@ def read_inside(client: Client, run: Run) -> Inside:
                 latest[place] = number
             calls[place] += _calls(entry)
     (found,) = client.queries.child_rows([run.run_id], most=_MOST_CHILDREN, counted=0)
-    children: defaultdict[tuple[int, str], list[Document]] = defaultdict(list)
+    children: defaultdict[tuple[int, str], list[types.TimedChildDocument]] = defaultdict(list)
     for child in found.rows:
         if child.started_by is not None:
             children[child.started_by.step, child.started_by.node].append(_child(child))
 
-    def inside(row: Document) -> Document:
+    def inside(row: types.VisitRowDocument) -> types.InsideVisitDocument:
         place = row["step"], row["node"]
         since = row["began_ms"] - row["waited_ms"] - _SLACK_MS
         own = [call for call in calls[place] if call["began_ms"] >= since]
@@ -70,7 +69,7 @@ def _call_began_ms(entry: Mapping[str, Any], exchange: Mapping[str, Any]) -> int
     return int(entry["at"] - (exchange["ago_s"] + exchange["seconds"]) * 1000)
 
 
-def _calls(entry: Mapping[str, Any]) -> Iterator[Document]:
+def _calls(entry: Mapping[str, Any]) -> Iterator[types.TimedCallDocument]:
     for number, exchange in enumerate(entry["exchanges"], 1):
         began = _call_began_ms(entry, exchange)
         if began is None:
@@ -90,7 +89,7 @@ def _calls(entry: Mapping[str, Any]) -> Iterator[Document]:
         }
 
 
-def _child(child: RunRow) -> Document:
+def _child(child: RunRow) -> types.TimedChildDocument:
     began = child.started_at
     ended = child.ended_at
     return {

@@ -9,7 +9,7 @@ from sleipnir.scheduler.runs.model import Question
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.queries.records import Deadline
-from sleipnir.scheduler.views.documents import Document, question_document
+from sleipnir.scheduler.views.documents import question_document
 from sleipnir.scheduler.views.pages import page_fields, searched_fields
 
 if TYPE_CHECKING:
@@ -76,14 +76,14 @@ def _deadline_document(deadline: Deadline | None, now_ms: int) -> types.TimeLeft
     }
 
 
-def alike_document(queries: RunQueries) -> Document:
+def alike_document(queries: RunQueries) -> list[types.QuestionsAlikeDocument]:
     """Return nodes with several of the oldest questions, those with the most first."""
     groups: dict[tuple[str, str], list[Question]] = {}
     for question in queries.list_questions(_MOST_COMPARED).entries:
         groups.setdefault((question.agent, question.node), []).append(question)
-    found = [
+    found: list[types.QuestionsAlikeDocument] = [
         {"agent": agent, "node": node, "count": len(alike), "text": alike[0].text}
         for (agent, node), alike in groups.items()
         if len(alike) > 1
     ]
-    return {"alike": sorted(found, key=lambda group: -group["count"])}
+    return sorted(found, key=lambda group: -group["count"])

@@ -17,7 +17,6 @@ from sleipnir.scheduler.runs.narration import render
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.lists import ChildRows
 from sleipnir.scheduler.views.documents import (
-    Document,
     directory_of,
     elapsed_s,
     error_document,
@@ -31,6 +30,7 @@ from sleipnir.scheduler.views.why import why_document
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.views.types import run as types
 
 # The most entries of a list per request.
 MOST_ENTRIES = 1_000
@@ -44,7 +44,7 @@ _MOST_CHILDREN = 200
 _BEGINNINGS = ("submitted", "forked")
 
 
-def headline_document(client: Client, run: Run) -> Document:
+def headline_document(client: Client, run: Run) -> types.HeadlineDocument:
     """Return the headline of a run."""
     queries = client.queries
     now_ms, failures = queries.now_ms(), queries.failures(run)
@@ -85,9 +85,9 @@ def headline_document(client: Client, run: Run) -> Document:
     }
 
 
-def history_document(client: Client, run: Run, *, start: int = 0) -> Document:
+def history_document(client: Client, run: Run, *, start: int = 0) -> types.HistoryDocument:
     """Return the super-steps of a run from `start` on, each with its nodes and written keys."""
-    steps: list[Document] = []
+    steps: list[types.StepDocument] = []
     for checkpoint in client.queries.checkpoints(run.run_id, start):
         if len(steps) == MOST_ENTRIES:
             return {"steps": steps, "next": str(checkpoint.step)}
@@ -113,7 +113,7 @@ def state_document(
     graph: Graph | None = None,
     start: int = 0,
     bounds: StateBounds | None = None,
-) -> Document:
+) -> types.StateDocument:
     """Return the state after a step, or as last committed: each key's value and writers.
 
     Args:
@@ -121,8 +121,6 @@ def state_document(
         graph: tells which of a step's nodes wrote a key; without it, all of them are given.
         start: the number of the first key, in the order of names.
         bounds: None: everything is given.
-
-    `next` is the `start` to continue from; null after the last key.
 
     Raises:
         IndexError: the step was not committed, or was folded into a later one.
@@ -153,7 +151,9 @@ def state_document(
     return {"step": wanted, "steps": last, "total": len(values), "keys": shown, "next": more}
 
 
-def _within(values: Iterable[Document], bounds: StateBounds) -> Iterator[Document]:
+def _within(
+    values: Iterable[types.StateValueDocument], bounds: StateBounds
+) -> Iterator[types.StateValueDocument]:
     """Yield values while they fit; those that are too large on their own, without themselves."""
     left = bounds.all_bytes
     for value in islice(values, bounds.values):
@@ -173,7 +173,7 @@ def _size(value: Any) -> int:
 
 def _value_document(
     key: str, value: Any, step: int, nodes: list[str], change: Mapping[str, Change]
-) -> Document:
+) -> types.StateValueDocument:
     return {
         "key": key,
         "type": type_name(value),
@@ -197,7 +197,7 @@ def _writers(checkpoint: Checkpoint, key: str, graph: Graph | None) -> list[str]
     return [node for node in nodes if node in known and key in known[node].written_keys()]
 
 
-def events_document(client: Client, run: Run, after: str = "0") -> Document:
+def events_document(client: Client, run: Run, after: str = "0") -> types.EventsDocument:
     """Return the events of a run after an event id, oldest first.
 
     Raises:
@@ -214,14 +214,11 @@ def events_document(client: Client, run: Run, after: str = "0") -> Document:
 
 def latest_events_document(
     client: Client, run: Run, *, before: str | None = None, kind: str | None = None
-) -> Document:
+) -> types.LatestEventsDocument:
     """Return the last events of a run before an event id, oldest first.
 
     Args:
         kind: only events of this kind, of those that were read.
-
-    `previous` is the id that the page before ends at, null at the beginning; `are_all` is false if
-    there the oldest events were no longer stored. `kinds` are those that were read.
 
     Raises:
         BadCursor: `before` is not the id of an event.
@@ -237,7 +234,7 @@ def latest_events_document(
     }
 
 
-def entry_document(entry: NarrationEntry) -> Document:
+def entry_document(entry: NarrationEntry) -> dict[str, Any]:
     """Return an event with its rendered lines."""
     return {
         "id": entry.event_id,
@@ -258,15 +255,13 @@ def logs_document(
     text: str | None = None,
     before: int | None = None,
     limit: int,
-) -> Document:
+) -> types.LogsDocument:
     """Return the newest entries of a run's log before a position, in order.
 
     Args:
         node: only entries of this node; `item`: only of this item of a map; `step`: only in this
             super-step.
         stream: only of this stream; `text`: only those that contain it, in any case.
-
-    `next` is the position to continue to older entries from; null before the oldest.
     """
     part = client.queries.log_part(run.run_id)
     first = part.end - len(part.entries)
@@ -290,12 +285,8 @@ def logs_document(
     }
 
 
-def children_document(client: Client, run: Run) -> Document:
-    """Return child runs of a run, those that failed first, else in the order they were started.
-
-    Each has its `error` and its own `children`, up to 20 of each run; `more_children` counts the
-    others. `more` counts the others of this run by status, `uncounted` beyond the first 1,000.
-    """
+def children_document(client: Client, run: Run) -> types.ChildrenDocument:
+    """Return child runs of a run, those that failed first, else in the order they were started."""
     now_ms = client.queries.now_ms()
     (found,) = client.queries.child_rows([run.run_id], most=MOST_ENTRIES, counted=0)
     rows = _failed_first(found.rows)
@@ -305,7 +296,7 @@ def children_document(client: Client, run: Run) -> Document:
     ended = [row.run_id for row in everything if row.status in WITH_REASON]
     errors = dict(zip(ended, client.queries.errors(ended), strict=True))
 
-    def document(row: RunRow) -> Document:
+    def document(row: RunRow) -> types.ChildDocument:
         why, found = errors.get(row.run_id), below.get(row.run_id, NO_CHILDREN)
         return {
             **row_document(row, now_ms=now_ms),
@@ -330,7 +321,7 @@ def type_name(value: Any) -> str:
     return names.get(type(value), "number")
 
 
-def _step_document(checkpoint: Checkpoint) -> Document:
+def _step_document(checkpoint: Checkpoint) -> types.StepDocument:
     return {
         "step": checkpoint.step,
         "at": to_rfc3339(checkpoint.at),
@@ -348,7 +339,7 @@ def _plain(timing: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield name, {k: v for k, v in value.items() if k != "items"} if branch else value
 
 
-def _log_document(number: int, entry: Mapping[str, Any]) -> Document:
+def _log_document(number: int, entry: Mapping[str, Any]) -> dict[str, Any]:
     at = to_rfc3339(entry["at"]) if "at" in entry else None
     return {"number": number, "try": 1, "attempt": 1, **entry, "at": at}
 

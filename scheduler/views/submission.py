@@ -16,7 +16,6 @@ from sleipnir.graphs.errors import BundleError
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import RunNotFound, SubmissionRefused
 from sleipnir.scheduler.runs.submit import Request, new_run_id_in
-from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.run import type_name
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.runs.conversation.sessions import Session
     from sleipnir.scheduler.runs.model import Run
+    from sleipnir.scheduler.views.types.run import SubmittedWithDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def wanted_of(client: Client, run: Run) -> WantedRun:
     )
 
 
-def submitted_document(client: Client, run: Run) -> Document:
+def submitted_document(client: Client, run: Run) -> SubmittedWithDocument:
     """Return what a run was submitted with, without the values of secrets, and as a command.
 
     Raises:

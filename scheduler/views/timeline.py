@@ -18,11 +18,11 @@ from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run
 from sleipnir.scheduler.runs.spending import NOTHING_SPENT, spent_by_node, unattributed
 from sleipnir.scheduler.runs.step import StepVisit
 from sleipnir.scheduler.store.clock import to_rfc3339
-from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.inside_visits import read_inside
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.views.types import run as types
 
 # In how many of the newest events of a run its last step is looked for.
 _EVENTS = 500
@@ -32,23 +32,22 @@ _MOST_OF_REASON = 200
 _NOT_BEGUN = ("queued", "untouched")
 
 
-def timeline_document(client: Client, run: Run, *, start: int = 0, limit: int) -> Document:
+def timeline_document(
+    client: Client, run: Run, *, start: int = 0, limit: int
+) -> types.TimelineDocument:
     """Return a row per visit in steps from `start` on: begin, duration, waiting and parked time.
-
-    `held_up` marks the visit of a parallel step that ended last. Visits under way have no end;
-    `parked_since_ms` is set while they are parked. Those of a step that is not committed have their
-    `pauses`: when each began, how long it was to take, why, and the attempt that followed, if it
-    was a new one. `next` is the first step of the next page.
 
     Each has its model calls and child runs (inside_visits.py), which count for `limit` too.
     """
     inside = read_inside(client, run)
-    rows: list[Document] = []
+    rows: list[types.TimelineRowDocument] = []
     length = 0
     following: int | None = None
     committed = -1
     for checkpoint in client.queries.checkpoints(run.run_id, start):
-        found = [{**row, **inside(row)} for row in _rows_of(checkpoint)]
+        found: list[types.TimelineRowDocument] = [
+            {**row, **inside(row)} for row in _rows_of(checkpoint)
+        ]
         length += sum(1 + len(row["calls"]) + len(row["children"]) for row in found)
         if rows and length > limit:
             following = checkpoint.step
@@ -56,7 +55,7 @@ def timeline_document(client: Client, run: Run, *, start: int = 0, limit: int) -
         rows += found
         committed = checkpoint.step
     if following is None and committed < run.step and run.started_at is not None:
-        rows += ({**row, **inside(row)} for row in last_step_rows(client, run))
+        rows += [{**row, **inside(row)} for row in last_step_rows(client, run)]
     now_ms = client.queries.now_ms()
     return {
         "rows": rows,
@@ -65,7 +64,7 @@ def timeline_document(client: Client, run: Run, *, start: int = 0, limit: int) -
     }
 
 
-def _rows_of(checkpoint: Checkpoint) -> Iterator[Document]:
+def _rows_of(checkpoint: Checkpoint) -> Iterator[types.VisitRowDocument]:
     # All visits of a step are committed together, when the last one has ended.
     ends = {node: _waited(timing) + _took(timing) for node, timing in checkpoint.nodes.items()}
     longest = max(ends.values(), default=0)
@@ -96,7 +95,7 @@ def _took(timing: Mapping[str, Any]) -> int:
     return int(timing.get("ms", 0))
 
 
-def last_step_rows(client: Client, run: Run) -> Iterator[Document]:
+def last_step_rows(client: Client, run: Run) -> Iterator[types.VisitRowDocument]:
     """Yield the visits of the step that is under way, or was when the run ended, as rows."""
     step = client.queries.last_step(run)
     pauses = _pauses(client.queries.latest(run.run_id, None, _EVENTS), run.step)
@@ -125,7 +124,7 @@ def last_step_rows(client: Client, run: Run) -> Iterator[Document]:
         }
 
 
-def _times_so_far(run: Run, visit: StepVisit, step_began_ms: int) -> Document:
+def _times_so_far(run: Run, visit: StepVisit, step_began_ms: int) -> types.VisitTimesDocument:
     began = visit.began_ms or step_began_ms
     parked_for = 0
     if run.ended_at is not None and visit.parked_at is not None:
@@ -139,9 +138,9 @@ def _times_so_far(run: Run, visit: StepVisit, step_began_ms: int) -> Document:
     }
 
 
-def _pauses(newest: Iterable[NarrationEntry], step: int) -> dict[str, list[Document]]:
+def _pauses(newest: Iterable[NarrationEntry], step: int) -> dict[str, list[types.PauseDocument]]:
     """Return the pauses in a step that is not committed, by node."""
-    pauses: dict[str, list[Document]] = {}
+    pauses: dict[str, list[types.PauseDocument]] = {}
     for entry in newest:
         event = entry.event
         # The failure of a step is told as its last event.
@@ -194,7 +193,9 @@ def unfinished_times(client: Client, run: Run) -> Iterator[NodeTimes]:
         yield NodeTimes(row["node"], 1, ms, ms, NO_USAGE, failed, row["waited_ms"], parked_ms)
 
 
-def find_unfinished(rows: Iterable[Document], node: str) -> Document | None:
+def find_unfinished(
+    rows: Iterable[types.VisitRowDocument], node: str
+) -> types.VisitRowDocument | None:
     """Return a node's visit among the rows of a step; None if it has not begun."""
     found = (row for row in rows if row["node"] == node and row["state"] not in _NOT_BEGUN)
     return next(found, None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +17,13 @@ from sleipnir.scheduler.runs.map_items import MapItem
 from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run, Usage
 from sleipnir.scheduler.runs.spending import unattributed
 from sleipnir.scheduler.store.clock import to_rfc3339
-from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.grouping import OneFailure, grouped
 from sleipnir.scheduler.views.inside_visits import call_began_at
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.runs.documents import CallSumDocument
+    from sleipnir.scheduler.views.types import run as types
 
 ITEM_STATES = ("done", "failed", "open", "left_out")
 _MOST_GROUPS = 20
@@ -46,7 +46,7 @@ def items_document(
     state: str | None = None,
     after: int | None = None,
     limit: int,
-) -> Document:
+) -> types.ItemsDocument:
     """Return a map's items: counts by state, reasons of failures, and a page of items.
 
     Args:
@@ -76,7 +76,7 @@ def items_document(
         "map": node,
         "total": len(items),
         "counts": {each: counts[each] for each in ITEM_STATES},
-        "failures": [asdict(group) for group in grouped(failures)[:_MOST_GROUPS]],
+        "failures": [group.to_json() for group in grouped(failures)[:_MOST_GROUPS]],
         "states": "".join(item.state[0] for item in items),
         "items": [item.to_json() for item in page[:limit]],
         "next": page[limit - 1].index if len(page) > limit else None,
@@ -91,8 +91,10 @@ class _MapVisit:
     checkpoint: Checkpoint | None  # None if it has not ended
 
 
-def item_document(client: Client, run: Run, graph: Graph, node_id: str, index: int) -> Document:
-    """Return an item of a map that has begun; `known` has its `value` and `result` as far as known.
+def item_document(
+    client: Client, run: Run, graph: Graph, node_id: str, index: int
+) -> types.ShownItemDocument:
+    """Return an item of a map that has begun.
 
     Raises:
         IndexError: the map has no such item.
@@ -105,9 +107,11 @@ def item_document(client: Client, run: Run, graph: Graph, node_id: str, index: i
     is_open, text = client.queries.open_map_result(run, node_id, index)
     visit = _visit(client, run, node_id, is_open=is_open)
     values = _values(node, visit, len(items))
-    known = {} if values is None else {"value": values[index]}
+    known: types.KnownItemDocument = {} if values is None else {"value": values[index]}
     if text is not None:
-        known |= _result_in(json.loads(text))
+        result = json.loads(text)
+        if "value" in result:  # failed ones have none
+            known["result"] = result["value"]
     elif visit.checkpoint is not None and graph.reducers.get(node.collect_into) in _KEEPING:
         known |= _collected(node, visit.checkpoint, items, index)
     return {"index": index, "state": items[index].state, "known": known}
@@ -115,11 +119,8 @@ def item_document(client: Client, run: Run, graph: Graph, node_id: str, index: i
 
 def item_values_document(
     client: Client, run: Run, graph: Graph, node_id: str, indexes: Sequence[int]
-) -> Document:
-    """Return the `values` of items of a map that has begun, in their order.
-
-    They are null if the list that the map went over is no longer known.
-    """
+) -> types.ItemValuesDocument:
+    """Return the values of items of a map that has begun, in their order."""
     node = graph.nodes[node_id]
     assert isinstance(node, MapNode)
     total = len(client.queries.map_items(run, node_id))
@@ -154,14 +155,9 @@ def _values(node: MapNode, visit: _MapVisit, total: int) -> list[Any] | None:
     return values if isinstance(values, list) and len(values) == total else None
 
 
-def _result_in(result: Document) -> Document:
-    """Return the result that an open map keeps of an item; failed ones have none."""
-    return {"result": result["value"]} if "value" in result else {}
-
-
 def _collected(
     node: MapNode, checkpoint: Checkpoint, items: Sequence[MapItem], index: int
-) -> Document:
+) -> types.KnownItemDocument:
     """Return an item's result from the list that the map has written."""
     written = {"done", "failed"} if node.on_error == "collect" else {"done"}
     results = checkpoint.writes.get(node.collect_into)
@@ -181,7 +177,7 @@ def model_document(
     step: int | None = None,
     call: int | None = None,
     limit: int,
-) -> Document:
+) -> types.ModelCallsDocument:
     """Return the model calls of the newest visits, and what was spent by node and model.
 
     `sums` are not bounded by what is stored of the calls. They are of the run or of a node of it;
@@ -211,17 +207,23 @@ def model_document(
     }
 
 
-def _sums(run: Run, node: str | None) -> Iterator[Document]:
+def _sums(run: Run, node: str | None) -> Iterator[types.ModelSumDocument]:
     """Yield what a run has spent, over all its tries and with its child runs."""
     for (name, model), spent in run.spent.items():
         if node in (None, name):
             yield {"node": name or None, "model": model or None, **spent.to_json()}
     rest = unattributed(run)
     if rest and node is None:
-        yield {"node": None, "model": None, "calls": None, "seconds": None, "usage": rest.to_json()}
+        yield {"node": None, "model": None, **_only_used(rest)}
 
 
-def _item_sums(client: Client, run: Run, node: str | None, item: int) -> Iterator[Document]:
+def _only_used(usage: Usage) -> CallSumDocument:
+    return {"calls": None, "seconds": None, "usage": usage.to_json()}
+
+
+def _item_sums(
+    client: Client, run: Run, node: str | None, item: int
+) -> Iterator[types.ModelSumDocument]:
     """Yield what an item of each map has spent in the map's last visit."""
     for map_node, branch in client.queries.maps(run).items():
         items = client.queries.map_items(run, map_node)
@@ -230,11 +232,10 @@ def _item_sums(client: Client, run: Run, node: str | None, item: int) -> Iterato
             continue
         # What each node of a chain has spent is known of all items together.
         name = map_node if len(set(found.nodes)) > 1 else branch
-        unknown = {"model": None, "calls": None, "seconds": None}
-        yield {"node": name, **unknown, "usage": found.usage.to_json()}
+        yield {"node": name, "model": None, **_only_used(found.usage)}
 
 
-def _visit_document(entry: Mapping[str, Any], call: int | None) -> Document:
+def _visit_document(entry: Mapping[str, Any], call: int | None) -> dict[str, Any]:
     usage = sum((Usage(*each["usage"]) for each in entry["exchanges"]), NO_USAGE)
     exchanges = [
         {

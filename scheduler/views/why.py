@@ -9,13 +9,13 @@ from sleipnir.scheduler.runs.events import RetryScheduled, VisitDelayed
 from sleipnir.scheduler.runs.model import Run, Status
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.machines import Machines
-from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.engine import queue_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.views.types import run as types
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Block:
     node: str | None = None
     question_id: str | None = None
 
-    def to_json(self) -> Document:
+    def to_json(self) -> types.BlockDocument:
         return {
             "kind": self.kind,
             "reason": self.reason,
@@ -40,14 +40,18 @@ class Block:
         }
 
 
-def why_document(client: Client, run: Run) -> Document:
-    """Return what an open run waits for, since and until when; nulls if it progresses.
-
-    `reason`, `since` and `until` are those of the first of the `blocks`.
-    """
+def why_document(client: Client, run: Run) -> types.WhyDocument:
+    """Return what an open run waits for; nulls if it progresses."""
     blocks = [block.to_json() for block in _blocks(client, run)]
-    first = blocks[0] if blocks else dict.fromkeys(("reason", "since", "until"))
-    return {**{name: first[name] for name in ("reason", "since", "until")}, "blocks": blocks}
+    if not blocks:
+        return {"reason": None, "since": None, "until": None, "blocks": []}
+    first = blocks[0]
+    return {
+        "reason": first["reason"],
+        "since": first["since"],
+        "until": first["until"],
+        "blocks": blocks,
+    }
 
 
 def _blocks(client: Client, run: Run) -> Iterator[Block]:

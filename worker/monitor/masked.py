@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from sleipnir.graphs.bundles.layout import agent_directory
 from sleipnir.graphs.errors import BundleError
@@ -27,7 +27,7 @@ class Masks:
         self._client = client
         self._of_bundle = lru_cache(maxsize=_MOST_AGENTS)(self._read)
 
-    def masked(self, value: Any, run: Run) -> Any:
+    def masked(self, value: T, run: Run) -> T:
         """Mask secrets in JSON of any depth."""
         secrets = [run.context.variables.get(name, "") for name in run.context.secrets]
         return _masked(value, (*secrets, *self._of_version(run.digest, run.agent)))

@@ -14,6 +14,11 @@ from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run, Status, Usa
 from sleipnir.scheduler.runs.spending import spent_by_node
 
 if TYPE_CHECKING:
+    from sleipnir.scheduler.client.rerun.documents import (
+        ComparedNodeDocument,
+        DifferenceDocument,
+        PairDocument,
+    )
     from sleipnir.scheduler.runs.documents import FailureDocument
     from sleipnir.scheduler.store.queries import RunQueries
 
@@ -48,7 +53,7 @@ class Pair:
     def differs(self) -> bool:
         return bool(self.a != self.b)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> PairDocument:
         return {"a": self.a, "b": self.b}
 
 
@@ -59,8 +64,16 @@ class NodeDifference:
     node: str
     fields: Mapping[str, Pair]  # step, output, writes of its step, error, elapsed_s, usage
 
-    def to_json(self) -> dict[str, Any]:
-        return {"id": self.node, **{name: pair.to_json() for name, pair in self.fields.items()}}
+    def to_json(self) -> ComparedNodeDocument:
+        return {
+            "id": self.node,
+            "step": self.fields["step"].to_json(),
+            "output": self.fields["output"].to_json(),
+            "writes": self.fields["writes"].to_json(),
+            "error": self.fields["error"].to_json(),
+            "elapsed_s": self.fields["elapsed_s"].to_json(),
+            "usage": self.fields["usage"].to_json(),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +95,11 @@ class Difference:
         state = self.added or self.removed or self.changed
         return not (self.route.differs or self.output.differs or state)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> DifferenceDocument:
         """Return the document of `diff --json`."""
         return {
             "equal": self.equal,
-            "route": {"common": self.common, **self.route.to_json()},
+            "route": {"common": self.common, "a": self.route.a, "b": self.route.b},
             "nodes": [node.to_json() for node in self.nodes],
             "state": {
                 "added": dict(self.added),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.history import Moment, moment_after
@@ -15,6 +15,9 @@ from sleipnir.scheduler.runs.step import StepVisit, StoredVisit, step_visit
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.queries.base import Queries
 from sleipnir.scheduler.store.queries.reads import Reads
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.documents import ProgressDocument
 
 # Checkpoints per read; each may hold several megabytes.
 _AT_ONCE = 50
@@ -86,7 +89,7 @@ class HistoryQueries(Queries):
         """Return the number of committed super-steps."""
         return max(0, int(self._redis.llen(run_key("history", run_id))) - 1)
 
-    def map_progress(self, run_id: str, visits: Sequence[str]) -> list[dict[str, int] | None]:
+    def map_progress(self, run_id: str, visits: Sequence[str]) -> list[ProgressDocument | None]:
         """Return `done` and `total` items of running maps; None if nothing is stored of a map."""
         with self._redis.pipeline(transaction=False) as pipe:
             for visit in visits:

@@ -7,7 +7,12 @@ from typing import Annotated
 from typing_extensions import TypedDict
 
 from sleipnir.scheduler.runs.documents import GuardedCallDocument, about
-from sleipnir.scheduler.views.types.records import PageDocument, SearchedDocument
+from sleipnir.scheduler.views.types.records import (
+    ExcerptDocument,
+    KeyedExcerptDocument,
+    PageDocument,
+    SearchedDocument,
+)
 
 
 class QuestionDocument(TypedDict):
@@ -51,6 +56,53 @@ class QuestionListDocument(PageDocument):
     searched: SearchedQuestionsDocument
 
 
+class QuestionsAlikeDocument(TypedDict):
+    agent: str
+    node: str
+    count: int
+    text: Annotated[str, about("of one of them")]
+
+
+class ChoiceDocument(TypedDict):
+    answer: str
+    to: str | None
+
+
+class AnswerFormDocument(QuestionDocument):
+    age_s: float
+    choices: list[ChoiceDocument]
+    on_other: str | None
+    read: Annotated[list[KeyedExcerptDocument], about("values that its text was made of")]
+
+
+class MessageDocument(ExcerptDocument):
+    role: str
+    calls: list[str]
+
+
+class MessagesDocument(TypedDict):
+    left_out: int
+    messages: list[MessageDocument]
+
+
+class ContextDocument(MessagesDocument):
+    prompt: ExcerptDocument | None
+
+
+class OpenVisitDocument(MessagesDocument):
+    node: str
+
+
+class UnderWayDocument(TypedDict):
+    visits: list[OpenVisitDocument]
+
+
+class AnsweredDocument(TypedDict):
+    at: str
+    by: str | None
+    via: str | None
+
+
 class GivenAnswerDocument(TypedDict):
     at: str
     run_id: str
@@ -70,8 +122,7 @@ class AnswerListDocument(TypedDict):
     next: str | None
 
 
-class NotedActDocument(TypedDict):
-    at: str
+class ActDocument(TypedDict):
     who: str
     role: str
     via: str
@@ -85,6 +136,10 @@ class NotedActDocument(TypedDict):
     question: Annotated[str, about("of an answer: what was asked")]
     agent: Annotated[str, about("of an answer: whose run asked")]
     node: Annotated[str, about("of an answer: where it asked")]
+
+
+class NotedActDocument(ActDocument):
+    at: str
     run_id: str | None
 
 

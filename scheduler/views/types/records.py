@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from typing_extensions import TypedDict
 
@@ -80,9 +80,8 @@ class ExcerptDocument(TypedDict):
     left_out: Annotated[int, about("of characters")]
 
 
-class PairDocument(TypedDict):
-    a: Any
-    b: Any
+class KeyedExcerptDocument(ExcerptDocument):
+    key: str
 
 
 class SearchedRunsDocument(SearchedDocument):

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
 from sleipnir.scheduler.runs.documents import (
+    CallSumDocument,
     FailureDocument,
+    ItemDocument,
     NodeFailureDocument,
+    ProgressDocument,
     Tried,
     UsageDocument,
     about,
 )
-from sleipnir.scheduler.views.grouping import FailureGroup
 from sleipnir.scheduler.views.types.agents import TypicalDocument
 from sleipnir.scheduler.views.types.questions import QuestionDocument
-from sleipnir.scheduler.views.types.records import RunFailureDocument, RunRowDocument
+from sleipnir.scheduler.views.types.records import (
+    ExcerptDocument,
+    KeyedExcerptDocument,
+    RunFailureDocument,
+    RunRowDocument,
+)
 
 
 class ForkDocument(TypedDict):
@@ -104,11 +111,13 @@ class BlockDocument(TypedDict):
 class WhyDocument(TypedDict):
     reason: Annotated[str | None, about("null: it is moving")]
     since: str | None
-    until: str | None
-    blocks: Annotated[list[BlockDocument], about("everything that blocks it")]
+    until: Annotated[str | None, about("null: nobody knows")]
+    blocks: Annotated[
+        list[BlockDocument], about("everything that blocks it; the above is the first")
+    ]
 
 
-class RunDocument(Tried):
+class HeadlineDocument(Tried):
     run_id: str
     agent: str
     directory: str | None
@@ -139,7 +148,35 @@ class RunDocument(Tried):
     labels: dict[str, str]
     user: Annotated[str | None, about("who has submitted its root by a command")]
     forked_from: str | None
+
+
+class RunDocument(HeadlineDocument):
     typical: Annotated[TypicalDocument, about("of the agent's runs")]
+
+
+class FailedChildDocument(TypedDict):
+    run_id: str
+    agent: str
+    error: FailureDocument | None
+
+
+class AlikeDocument(TypedDict):
+    count: Annotated[int, about("of the agent's 200 newest failed runs of a day")]
+    since: Annotated[str | None, about("when the first of them began")]
+    search: Annotated[str, about("common part of their messages")]
+    cause: Annotated[str, about("finds them")]
+
+
+class CauseDocument(TypedDict):
+    """What is known of why a run failed, besides its error."""
+
+    tail: Annotated[list[str], about("last log lines of the node that failed")]
+    child: Annotated[FailedChildDocument | None, about("the deepest child run that failed")]
+    alike: AlikeDocument
+
+
+class FailuresAlikeDocument(NodeFailureDocument):
+    count: int
 
 
 class SubmittedWithDocument(TypedDict):
@@ -150,12 +187,16 @@ class SubmittedWithDocument(TypedDict):
     command: str
 
 
-class ProgressDocument(TypedDict):
-    done: int
-    total: int
+class NodeFiguresDocument(TypedDict):
+    visits: int
+    failed: int
+    total_s: float
+    waited_s: float
+    parked_s: float
+    usage: UsageDocument
 
 
-class GraphNodeDocument(TypedDict):
+class GraphNodeDocument(NodeFiguresDocument):
     id: str
     type: str
     what: str
@@ -167,12 +208,6 @@ class GraphNodeDocument(TypedDict):
             "`interrupted`, `cancelled` or `timed_out`"
         ),
     ]
-    visits: int
-    failed: int
-    total_s: float
-    waited_s: float
-    parked_s: float
-    usage: UsageDocument
     items: ProgressDocument | None
 
 
@@ -224,19 +259,25 @@ class TimedChildDocument(TypedDict):
     took_ms: int | None
 
 
-class TimelineRowDocument(TypedDict):
+class VisitTimesDocument(TypedDict):
+    began_ms: int
+    waited_ms: int
+    took_ms: Annotated[int | None, about("null: it has no end yet")]
+    parked_ms: int
+    parked_since_ms: Annotated[int | None, about("while it is parked")]
+
+
+class VisitRowDocument(VisitTimesDocument):
     step: int
     node: str
     state: str
-    began_ms: int
     began_at: str
-    waited_ms: int
-    took_ms: int | None
-    parked_ms: int
-    parked_since_ms: int | None
     items: int | None
     pauses: Annotated[list[PauseDocument], about("of a visit that is not committed")]
     held_up: Annotated[bool, about("it finished last in a step of several visits")]
+
+
+class InsideVisitDocument(TypedDict):
     calls: Annotated[
         list[TimedCallDocument],
         about("its first 20 stored model calls; not those of a map's items"),
@@ -246,10 +287,45 @@ class TimelineRowDocument(TypedDict):
     more_children: int
 
 
+class TimelineRowDocument(VisitRowDocument, InsideVisitDocument):
+    """A visit, and what happened meanwhile."""
+
+
+class TemplateDocument(ExcerptDocument):
+    field: str
+
+
+class NodeVisitDocument(TypedDict):
+    step: int
+    took_s: float | None
+    others: Annotated[list[str], about("nodes visited in the same step")]
+    writes: list[KeyedExcerptDocument]
+    more_writes: int
+    log: ExcerptDocument
+
+
+class UnfinishedVisitDocument(VisitRowDocument):
+    attempts: int
+    error: FailureDocument | None
+    input: Annotated[list[KeyedExcerptDocument], about("values that its templates read")]
+    log: ExcerptDocument
+
+
+class NodeDocument(TypedDict):
+    id: str
+    description: str | None
+    model: str | None
+    templates: list[TemplateDocument]
+    script: str | None
+    visits: Annotated[list[int], about("steps of the newest visits")]
+    visit: NodeVisitDocument | None
+    unfinished: UnfinishedVisitDocument | None
+
+
 class TimelineDocument(TypedDict):
     rows: list[TimelineRowDocument]
     now_ms: int
-    next: int | None
+    next: Annotated[int | None, about("the first step of the next page")]
 
 
 class StateValueDocument(TypedDict):
@@ -270,7 +346,7 @@ class StateDocument(TypedDict):
     steps: int
     total: Annotated[int, about("of keys")]
     keys: list[StateValueDocument]
-    next: int | None
+    next: Annotated[int | None, about("number of the next page's first key")]
 
 
 class StepDocument(TypedDict):
@@ -292,20 +368,24 @@ class EventsDocument(TypedDict):
     next: str | None
 
 
+class LatestEventsDocument(TypedDict):
+    events: list[dict[str, Any]]
+    previous: Annotated[str | None, about("the id that the page before ends at")]
+    are_all: Annotated[bool, about("false: the oldest events were no longer stored")]
+    kinds: Annotated[list[str], about("those that were read")]
+
+
 class LogsDocument(TypedDict):
     entries: list[dict[str, Any]]
-    next: int | None
+    next: Annotated[int | None, about("the position to continue to older entries from")]
     dropped: int
     nodes: list[str]
     streams: list[str]
 
 
-class ModelSumDocument(TypedDict):
+class ModelSumDocument(CallSumDocument):
     node: Annotated[str | None, about("null: calls that were not told apart")]
     model: Annotated[str | None, about("null: all models")]
-    calls: Annotated[int | None, about("those to a provider; null: not known")]
-    seconds: Annotated[float | None, about("time of all calls; null: not known")]
-    usage: UsageDocument
 
 
 class ModelCallsDocument(TypedDict):
@@ -320,21 +400,36 @@ class ModelCallsDocument(TypedDict):
     ]
 
 
-class ItemDocument(TypedDict):
+class KnownItemDocument(TypedDict):
+    """As far as it is known."""
+
+    value: NotRequired[Any]
+    result: NotRequired[Any]
+
+
+class ShownItemDocument(TypedDict):
     index: int
     state: str
-    ms: int | None
-    usage: UsageDocument | None
-    reason: str | None
-    node: Annotated[str | None, about("where it stands or failed")]
-    nodes: Annotated[list[str], about("that it went through; the last 100")]
+    known: KnownItemDocument
+
+
+class ItemValuesDocument(TypedDict):
+    values: Annotated[list[Any] | None, about("null: what the map went over is not known")]
+
+
+class FailureGroupDocument(TypedDict):
+    pattern: str
+    count: int
+    first: Annotated[int, about("index of the first one")]
+    last: int
+    example: str
 
 
 class ItemsDocument(TypedDict):
     map: str
     total: int
     counts: dict[str, int]
-    failures: list[FailureGroup]
+    failures: list[FailureGroupDocument]
     states: Annotated[str, about("one letter per item")]
     items: list[ItemDocument]
     next: int | None
@@ -343,9 +438,9 @@ class ItemsDocument(TypedDict):
 class ChildDocument(RunRowDocument):
     error: FailureDocument | None
     children: Annotated[list[ChildDocument], about("its own, those that failed first")]
-    more_children: dict[str, int]
+    more_children: Annotated[dict[str, int], about("others than the first 20, by status")]
 
 
 class ChildrenDocument(TypedDict):
     children: Annotated[list[ChildDocument], about("those that failed first")]
-    more: dict[str, int]
+    more: Annotated[dict[str, int], about("others by status; `uncounted` after the first 1,000")]

@@ -182,7 +182,7 @@ OPERATIONS = (
         "GET",
         "/api/v1/compare",
         "Compare two runs. Values of more than 1,000 characters are `{text, left_out}`.",
-        comparison.ComparisonDocument,
+        comparison.ComparisonPageDocument,
         {
             "a": "a run",
             "b": "another one",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from sleipnir.scheduler.client.rerun.words import word_diff
 from sleipnir.scheduler.runs.model import Status
@@ -25,6 +25,8 @@ _MOST_CHARACTERS = 2_000
 # Longer texts are compared word by word.
 _SHORT = 80
 _OTHERS = 5
+
+T = TypeVar("T")
 
 
 class CompareHandler(MonitorHandler):
@@ -80,15 +82,19 @@ class CompareHandler(MonitorHandler):
     def _read(self, a: str, b: str, step: int | None) -> Document:
         client = self.site.client
         a, b = client.queries.resolve(a), client.queries.resolve(b)
-        document: Document = comparison_document(client, a, b, step)
-        if not self.text_argument("download"):
-            start, limit = self.index_argument("from") or 0, MOST_ROWS
-            document = rows_of(document, start, self.number_argument("limit", limit, limit))
-        for run_id in (a, b):
-            document = self.site.masks.masked(document, client.queries.run(run_id))
+        document = comparison_document(client, a, b, step)
+        if self.text_argument("download"):
+            return self._masked(document, a, b)
+        start, limit = self.index_argument("from") or 0, MOST_ROWS
+        page = rows_of(document, start, self.number_argument("limit", limit, limit))
         # Masked before: values that are cut could show a part of a secret.
-        cuts = self.wants == "json" and "next" in document
-        return with_excerpts(document) if cuts else document
+        page = self._masked(page, a, b)
+        return with_excerpts(page) if self.wants == "json" else page
+
+    def _masked(self, document: T, *run_ids: str) -> T:
+        for run in map(self.site.client.queries.run, run_ids):
+            document = self.site.masks.masked(document, run)
+        return document
 
 
 class CompareApi(CompareHandler):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from sleipnir.graphs.errors import BundleError
@@ -24,6 +24,9 @@ from sleipnir.worker.monitor.handlers.markdown import formatted
 from sleipnir.worker.monitor.masked import masked_texts
 from sleipnir.worker.monitor.problems import Problem, Refused, problem_of
 from sleipnir.worker.monitor.told_pages import PAGE_FIELD
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.views.types.questions import GivenAnswerDocument
 
 _LIMIT = 50
 _MOST = 200
@@ -219,7 +222,7 @@ class InboxHandler(AnswerHandler):
         found = await self.site.call(questions.alike_document, self.site.client.queries)
         return [
             {**group, "link": urlencode({**_of_group(group), "limit": _MOST})}
-            for group in found["alike"][:_MOST_GROUPS]
+            for group in found[:_MOST_GROUPS]
         ]
 
 
@@ -253,7 +256,7 @@ class AnsweredHandler(MonitorHandler):
             "answered.html", tab="inbox", title="Answers", answered=document, argument=argument
         )
 
-    def _masked(self, answers: list[Document]) -> list[Document]:
+    def _masked(self, answers: list[GivenAnswerDocument]) -> list[GivenAnswerDocument]:
         """Mask each answer as its run's pages do; of a removed run, keys of this machine."""
         run_ids = sorted({answer["run_id"] for answer in answers})
         found = dict(zip(run_ids, self.site.client.queries.runs(run_ids), strict=True))

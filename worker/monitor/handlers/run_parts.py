@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import Graph
@@ -25,6 +25,8 @@ from sleipnir.worker.monitor.formats import first_line
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.problems import Problem, Refused
 
+T = TypeVar("T")
+
 _LOG_LINES = 200
 _ITEMS = 100
 _MOST_OF_ITEM = 10_000
@@ -40,15 +42,12 @@ class RunHandler(MonitorHandler):
         """Return the run with an id."""
         return await self.site.call(self.site.client.queries.run, run_id)
 
-    async def shown(
-        self, function: Callable[..., Document], of: Run, *arguments: Any, **named: Any
-    ) -> Document:
+    async def shown(self, function: Callable[..., T], of: Run, *arguments: Any, **named: Any) -> T:
         """Return a view of a run, without its secrets."""
 
-        def read() -> Document:
+        def read() -> T:
             document = function(self.site.client, of, *arguments, **named)
-            masked: Document = self.site.masks.masked(document, of)
-            return masked
+            return self.site.masks.masked(document, of)
 
         try:
             return await self.site.call(read)
@@ -175,14 +174,13 @@ class RunHandler(MonitorHandler):
             limit=self.number_argument("limit", _VISITS, run.MOST_ENTRIES),
         )
 
-    async def under_way(self, of: Run) -> list[Document]:
+    async def under_way(self, of: Run) -> Sequence[Document]:
         """Return what was said in open visits; nothing if only some conversations are wanted."""
         if of.is_final or any(self.text_argument(name) for name in ("node", "item", "step")):
             return []
         mask = partial(self.site.masks.masked, run=of)
         found = await self.site.call(inbox.under_way_document, self.site.client, of, mask)
-        visits: list[Document] = found["visits"]
-        return visits
+        return found["visits"]
 
     async def children(self, of: Run) -> Document:
         return await self.shown(run.children_document, of)
