@@ -34,15 +34,18 @@ def clients_from(
     providers = ((ours.get("models") or {}).get("providers") or {}).items()
     known = {standard_provider(name): entry for name, entry in providers}
     for client in clients:
-        if not isinstance(client, dict):
-            yield _kept("?", "expected a mapping with `type`")
-        elif client.get("type") == _OWN_SERVER and client.get("name") and client.get("api_base"):
-            entry = _own_server(str(client["name"]), client, known, now)
-            yield entry
-            if entry.part.fate is Fate.COPIED:
-                known[standard_provider(entry.part.name)] = _provider(entry.part.name, client)
-        else:
-            yield _listed(client, now)
+        entry = _entry(client, known, now)
+        yield entry
+        if entry.part.fate is Fate.COPIED:
+            known[standard_provider(entry.part.name)] = _provider(entry.part.name, client)
+
+
+def _entry(client: Any, known: Mapping[str, Any], now: Settings) -> NewEntry:
+    if not isinstance(client, dict):
+        return _kept("?", "expected a mapping with `type`")
+    if client.get("type") == _OWN_SERVER and client.get("name") and client.get("api_base"):
+        return _own_server(str(client["name"]), client, known, now)
+    return _listed(client, now)
 
 
 def _own_server(

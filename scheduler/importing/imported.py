@@ -58,6 +58,11 @@ class NewEntry:
     settings: Mapping[str, Any] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict)  # for the secrets file, by name
 
+    def at(self, place: str) -> NewEntry:
+        """Return the entry with the place in their file in front of its notes."""
+        notes = tuple(f"{place}: {note}" for note in self.part.notes)
+        return replace(self, part=replace(self.part, notes=notes))
+
 
 def added_by_hand(part: Imported) -> Imported:
     """Return the part as it is if its file of ours cannot be edited."""

@@ -37,6 +37,7 @@ _TAKEN = (
 )
 _INSTEAD: Mapping[str, str] = {
     CLIENTS: "expected a list of clients",
+    LOADERS: "expected a mapping of commands",
     "visible_tools": "there it chooses the tools of the prompt and of roles, while an agent has "
     "all of its `global_tools`; here it would take tools from agents",
 }
@@ -69,7 +70,8 @@ def config_from(document: Document, text: str, now: Settings) -> NewConfig:
     entries: list[NewEntry] = []
     # First: a model may be one of their servers.
     if isinstance(clients := theirs.get(CLIENTS), list):
-        entries += clients_from(clients, ours, now)
+        for index, entry in enumerate(clients_from(clients, ours, now)):
+            entries.append(entry.at(f"{CONFIG}:{document.position(CLIENTS, index)[0]}"))
     servers = with_settings(now, ours, _added(entries))
     entries += _settings(document, theirs, ours, servers)
     added = _added(entries)
@@ -94,13 +96,14 @@ def _settings(
         if value is None or (name == CLIENTS and isinstance(value, list)):
             continue
         if name == LOADERS and isinstance(value, dict):
-            yield from _loaders(value, ours.get(LOADERS) or {}, now.secrets, place)
+            for entry in _loaders(value, ours.get(LOADERS) or {}, now.secrets):
+                yield entry.at(place)
             continue
         why = _why_not(name, value, ours, now)
         is_new = why is None and ours.get(name) != value
         fate = Fate.KEPT if why else Fate.COPIED if is_new else Fate.UNCHANGED
-        part = Imported("setting", name, fate, (f"{place}: {why}",) if why else ())
-        yield NewEntry(part, {name: value} if is_new else {})
+        part = Imported("setting", name, fate, (why,) if why else ())
+        yield NewEntry(part, {name: value} if is_new else {}).at(place)
 
 
 def _why_not(name: str, value: Any, ours: Mapping[str, Any], now: Settings) -> str | None:
@@ -129,12 +132,12 @@ def _is_callable(setting: str, model: str, models: ModelSettings) -> bool:
 
 
 def _loaders(
-    theirs: Mapping[str, Any], ours: Mapping[str, Any], secrets: Secrets, place: str
+    theirs: Mapping[str, Any], ours: Mapping[str, Any], secrets: Secrets
 ) -> Iterator[NewEntry]:
     """Yield the commands that convert documents, one by one."""
     for name, command in theirs.items():
         fate, notes = _loader(str(name), command, ours, secrets)
-        part = Imported("document loader", str(name), fate, tuple(f"{place}: {n}" for n in notes))
+        part = Imported("document loader", str(name), fate, notes)
         yield NewEntry(part, {LOADERS: {name: command}} if fate is Fate.COPIED else {})
 
 

@@ -18,6 +18,7 @@ import pytest
 from tests.support.command_line import Sleipnir
 from tests.support.conversations import converses, results
 from tests.support.model_server import ModelServer, calls, fails, says
+from tests.support.supervising import collects_all, does
 
 MACHINE = Path(__file__).with_name("coyote_machine")
 WITH_WARNINGS = {"captain", "harbour-survey", "scribe"}
@@ -213,3 +214,32 @@ def test_claims_are_read_as_many_at_once_as_a_variable_says(
     assert finish(sleipnir, "claim-check", "the mast is new") == "nothing holds"
     refused = sleipnir("run", "-q", "--json", "claim-check", claims, "--var", "readers=none")
     assert json.loads(refused.stdout)["error"]["code"] == "R026"
+
+
+def test_a_captain_starts_whom_it_may(sleipnir: Sleipnir, office: ModelServer) -> None:
+    converses(
+        office,
+        "May we sail?",
+        calls(
+            ("agent__list_available", {}),
+            ("agent__spawn", {"agent": "smuggler", "prompt": "Help."}),
+            (
+                "agent__spawn",
+                {"agent": "hull-reader", "prompt": "Frame 1.", "variables": {"lamp": "bright"}},
+            ),
+            ("skill__load", {"name": "knots"}),
+        ),
+        does("agent__check"),
+        collects_all,
+        says("We may sail."),
+    )
+    converses(office, "Frame 1.", calls(("tap", {"frame": 1})), says("Frame 1 is hollow."))
+
+    assert finish(sleipnir, "captain", "May we sail?") == "We may sail."
+
+    available, refused, started, *_ = map(json.loads, results(office, "May we sail?"))
+    assert [agent["name"] for agent in available["agents"]] == ["hull-reader", "scribe"]
+    assert refused["status"] == "error"
+    assert started["status"] == "ok"
+    reader = next(request for request in office.requests if "Frame 1." in request.text)
+    assert "by a bright lamp" in reader.text

@@ -185,13 +185,14 @@ def test_clients_become_providers_before_models_are_looked_at(theirs: Path, ours
     notes = {name: part.notes for name, part in parts.items() if part.kind == "client"}
     assert notes == {
         "claude": (
-            "its key is `ANTHROPIC_API_KEY`, in secrets.yaml or in the environment of workers",
+            "config.yaml:4: its key is `ANTHROPIC_API_KEY`, in secrets.yaml or in the environment "
+            "of workers",
         ),
-        "shed": ("without extra",),
-        "loft": ("add to secrets.yaml: LOFT",),
+        "shed": ("config.yaml:5: without extra",),
+        "loft": ("config.yaml:11: add to secrets.yaml: LOFT",),
         "bare": (
-            "its key is `BARE_API_KEY`, in secrets.yaml or in the environment of workers; "
-            "a server of your own needs `models.providers.bare.api_base`",
+            "config.yaml:12: its key is `BARE_API_KEY`, in secrets.yaml or in the environment of "
+            "workers; a server of your own needs `models.providers.bare.api_base`",
         ),
         "wrong": notes["wrong"],
     }
