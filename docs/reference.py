@@ -93,7 +93,7 @@ def _fields(section: str) -> Iterator[str]:
 def _common_fields() -> Iterator[str]:
     """The fields of all node types; `map` has no `state_updates`."""
     properties = json_schema()["$defs"]["EndNode"]["properties"]
-    rows = [["`type`", "one of the eight types", "required", "What the node does."]]
+    rows = [["`type`", "one of the nine types", "required", "What the node does."]]
     for name in (*BaseNode.fields_in_files(), "state_updates"):
         if [f"`{name}`"] not in [row[:1] for row in rows]:
             rows.append(_field_row(name, properties[name], required=False))

@@ -24,7 +24,7 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "seed it in `initial_state`, or have an earlier node write it",
         ),
         "R002": Code(
-            "a node ended without a next node",
+            "a node ended without a next node, or none of its routes applied",
             "give it `next`; have the script always print `_next`",
         ),
         "R003": Code("a script's `_next`, or a map's `branch`, names no node", "correct the name"),
@@ -108,6 +108,10 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "an internal error, or the run's files are gone",
             "look at the worker's log, and report it",
         ),
+        "R024": Code(
+            "an expression of `next` or of a `set` node has no value",
+            "the message names the path that is not set, or the types; `has(x) && …` guards",
+        ),
         "R025": Code(
             "a budget does not allow a model call",
             "raise the budget that the message names, then `sleipnir retry` continues at that "
@@ -160,7 +164,7 @@ CODES: Mapping[str, Mapping[str, Code]] = {
         "E011": Code("there are no nodes", "describe at least one, and an `end` node"),
         "E012": Code(
             "no such node type",
-            "one of the eight of [Nodes](#nodes); the hint has the nearest",
+            "one of the nine of [Nodes](#nodes); the hint has the nearest",
         ),
         "E013": Code("a node's `id` is not its key", "leave `id` out"),
         "E014": Code("a key that cannot be a node's id", "no spaces, slashes or leading dot"),
@@ -168,7 +172,10 @@ CODES: Mapping[str, Mapping[str, Code]] = {
     },
     "edges": {
         "E101": Code("an edge leads to a node that does not exist", "the hint has the nearest id"),
-        "E102": Code("edges form a cycle", "close the loop with a script's `_next`"),
+        "E102": Code(
+            "edges form a loop in which nothing chooses",
+            "close it with a condition: `next: [{when: …, to: …}, {to: …}]`",
+        ),
         "E103": Code("there is no end node", "add one"),
         "E104": Code(
             "`next` is missing on a reachable node",
@@ -180,6 +187,12 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "name a node, or remove it where `next` is not needed",
         ),
         "E107": Code("several end nodes in one `next`", "join the branches first"),
+        "E109": Code("a route behind one without a condition", "put it before that one"),
+        "E110": Code("a loop that nothing leaves", "give a node in it a route to another"),
+        "E111": Code(
+            "a case that its value cannot have, by the `output_schema` that sets it",
+            "the hint has the nearest value",
+        ),
         "W001": Code(
             "no declared edge leads to this node, and no script names it",
             "fine if a script's `_next` does",
@@ -193,6 +206,22 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "a node of a map's branch is also a target from outside it", "use a node of its own"
         ),
         "W020": Code("an end node parallel to other nodes would cut them off", "join them first"),
+        "W022": Code(
+            "a run may find that no route applies (R002)",
+            "end the list with `{to: …}`, or give the switch a `default`",
+        ),
+        "W023": Code(
+            "a loop in which nothing counts: if its condition never changes, the visit cap ends it",
+            "give a route `max`, or count in a `set` node and test that",
+        ),
+        "W024": Code(
+            "a condition sees the node's own write of a key with a reducer",
+            "decide in the next node, which sees the merged value",
+        ),
+        "W025": Code(
+            "`output`, `input`, `failed` or `visit` in an expression hides a key of the state",
+            "rename the key",
+        ),
     },
     "references": {
         "E201": Code("no such script", "paths are relative to the agent's directory"),
@@ -237,11 +266,15 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "letters, digits, `_`, `-`",
         ),
         "E217": Code("a `rag` node is called `graph` or `config`", "rename it"),
-        "E218": Code(
+        "E219": Code(
+            "an expression cannot be read",
+            "the message has the character; see [Expressions](#expressions)",
+        ),
+        "E222": Code(
             "a Python or bash script with a syntax error",
             "the line is that of the script; nothing of it was run",
         ),
-        "E219": Code(
+        "E223": Code(
             "a document of a knowledge base that is not built is missing or cannot be read",
             "the message has each file and the reason; leave out what is not text by naming files "
             "or patterns (`docs/*.md`)",
@@ -299,8 +332,8 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "it does not answer",
             "its functions are missing",
         ),
-        "W022": Code("`${NAME}` in a `.env` is not expanded", "write the value"),
-        "W023": Code(
+        "W038": Code("`${NAME}` in a `.env` is not expanded", "write the value"),
+        "W039": Code(
             "no tool file has this tool, but one of a similar name; an MCP server may have it",
             "correct the name, unless it is the server's",
         ),

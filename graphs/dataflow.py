@@ -6,11 +6,16 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from sleipnir.graphs.chains import chain_of
-from sleipnir.graphs.schema import Graph, MapNode, Node
+from sleipnir.graphs.schema import Graph, MapNode, Node, SetNode, Switch
 from sleipnir.graphs.template import references
+from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 
-FieldPath: TypeAlias = tuple[str, ...]
+# Lazy: most nodes have no expressions.
+with lazy_imports():
+    from sleipnir.graphs.expressions import parser
+
+FieldPath: TypeAlias = tuple[str | int, ...]
 
 STATE_UPDATES = "state_updates"
 
@@ -33,6 +38,25 @@ class Read:
     strict: bool
 
 
+def expressions(node: Node) -> Iterator[tuple[FieldPath, str]]:
+    """Yield a node's expressions in the order they may be evaluated."""
+    for key, value in (node.values if isinstance(node, SetNode) else {}).items():
+        if isinstance(value, str):
+            yield ("values", key), value
+    yield from conditions(node)
+
+
+def conditions(node: Node) -> Iterator[tuple[FieldPath, str]]:
+    """Yield the expressions in a node's `next`."""
+    match node.conditional_next:
+        case Switch() as switch:
+            yield ("next", "switch"), switch.switch
+        case list() as routes:
+            for index, route in enumerate(routes):
+                if route.when is not None:
+                    yield ("next", index, "when"), route.when
+
+
 def templates(node: Node) -> Iterator[Template]:
     """Yield a node's templates in the order they are rendered."""
     yield from _fields(node, node.STRICT, strict=True)
@@ -50,6 +74,10 @@ def state_reads(node: Node) -> Iterator[Read]:
     """
     own = set() if node.SCOPED is None else {node.SCOPED}
     written: set[str] = set()
+    for field, text in expressions(node):
+        if field[0] == "values":
+            yield from _read_by(field, text, {"visit"} | written)
+            written.add(str(field[1]))
     for template in templates(node):
         is_update = template.field[0] == STATE_UPDATES
         hidden = own | written if is_update else written
@@ -57,7 +85,14 @@ def state_reads(node: Node) -> Iterator[Read]:
             if reference.root is not None and reference.root not in hidden:
                 yield Read(reference.root, template.field, template.strict)
         if is_update:
-            written.add(template.field[1])
+            written.add(str(template.field[1]))
+    for field, text in conditions(node):
+        yield from _read_by(field, text, {"failed", "visit"} | own | written)
+
+
+def _read_by(field: FieldPath, expression: str, hidden: set[str]) -> Iterator[Read]:
+    for name in sorted(parser.parse(expression).names - hidden):
+        yield Read(name, field, strict=False)
 
 
 def reads(graph: Graph, node_id: str) -> frozenset[str] | None:

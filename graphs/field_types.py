@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import core_schema
 
 from sleipnir.graphs import schema
@@ -43,6 +43,16 @@ class _Made:
         return {}
 
 
+def _next(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    """Pass routes and a switch, which are built and checked before their node."""
+    is_routes = isinstance(value, list) and value and isinstance(value[0], schema.Route)
+    return value if is_routes or isinstance(value, schema.Switch) else handler(value)
+
+
+if TYPE_CHECKING:
+    Next: TypeAlias = str | list[str] | list[schema.Route] | schema.Switch
+else:
+    Next = Annotated[str | list[str], WrapValidator(_next)]
 Node: TypeAlias = Annotated[schema.Node, _Made()]
 Variable: TypeAlias = Annotated[schema.Variable, _Made()]
 GraphSettings: TypeAlias = Annotated[schema.GraphSettings, _Made()]

@@ -11,7 +11,15 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from sleipnir.graphs.schema import NODE_TYPES, Graph, GraphSettings, Section, Variable
+from sleipnir.graphs.schema import (
+    NODE_TYPES,
+    Graph,
+    GraphSettings,
+    Route,
+    Section,
+    Switch,
+    Variable,
+)
 from sleipnir.graphs.section_check import adapter_of
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -20,7 +28,13 @@ _NODE_ID = {"maxLength": 128, "pattern": r"^[^.\s/\\\x00-\x1f\x7f][^\s/\\\x00-\x
 Schema = dict[str, Any]
 
 # The sections of a graph.
-_PARTS: tuple[type[Section], ...] = (GraphSettings, Variable, *NODE_TYPES.values())
+_PARTS: tuple[type[Section], ...] = (
+    GraphSettings,
+    Variable,
+    Route,
+    Switch,
+    *NODE_TYPES.values(),
+)
 
 
 def json_schema() -> Schema:
@@ -28,6 +42,7 @@ def json_schema() -> Schema:
     definitions = {part.__name__: _adapted(part) for part in _PARTS}
     for node_type, node in NODE_TYPES.items():
         definitions[node.__name__]["title"] = f"{node_type} node"
+        definitions[node.__name__]["properties"]["next"] |= {"anyOf": _next()}
     definitions["Node"] = _node()
     graph = _adapted(Graph)
     properties = graph["properties"]
@@ -49,6 +64,17 @@ def json_schema() -> Schema:
         "title": "Graph agent",
         "$defs": dict(sorted(definitions.items())),
     }
+
+
+def _next() -> list[Schema]:
+    """Return the forms of `next`."""
+    return [
+        {"type": "string"},
+        {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        {"type": "array", "items": {"$ref": "#/$defs/Route"}, "minItems": 1},
+        {"$ref": "#/$defs/Switch"},
+        {"type": "null"},
+    ]
 
 
 def section_schema(section: type[Section]) -> Schema:

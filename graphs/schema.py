@@ -25,6 +25,7 @@ JsonObject: TypeAlias = dict[str, Any]
 # More than thirty years, which clocks and timers can still represent.
 MAX_SECONDS = 1_000_000_000
 Routes: TypeAlias = dict[str, str]
+Targets: TypeAlias = str | list[str]
 Templates: TypeAlias = dict[str, str]
 OnCut: TypeAlias = Literal["accept", "fail"]
 ReducerName: TypeAlias = Literal[
@@ -130,11 +131,69 @@ class SkillFields(Section):
 
 
 @dataclass(frozen=True, slots=True)
+class WayOn:
+    """One field of a node that names where a run goes: one node, or several side by side."""
+
+    field: tuple[str | int, ...]  # below the node, such as ("next", 0, "to")
+    to: Targets
+    label: str = ""  # of a route: its condition; of a case: its value
+    is_choice: bool = False  # whether the run may go another way instead
+    most: int | None = None  # visits of the node during which it is open
+
+    def exits(self) -> Iterator[Exit]:
+        """Yield its distinct targets, each at its first mention."""
+        for target in distinct(self.to):
+            position = () if isinstance(self.to, str) else (self.to.index(target),)
+            yield Exit(target, (*self.field, *position), self)
+
+
+@dataclass(frozen=True, slots=True)
 class Exit:
     """A way on from a node that its fields declare."""
 
     target: str
     field: tuple[str | int, ...]  # below the node, such as ("routes", "yes")
+    way: WayOn | None = None  # of `next`
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route(Section):
+    """One of the ways on from a node: taken if it is open, its condition holds, and none before."""
+
+    to: Targets
+    """The node to go to, or a list of nodes that run side by side."""
+    when: str | None = None
+    """An expression; only the last route may lack it."""
+    max: field_types.PositiveInt | None = None
+    """Open during the first so many visits of the node in a run. Default: always."""
+
+    @property
+    def label(self) -> str:
+        return "else" if self.when is None else self.when
+
+
+@dataclass(frozen=True, kw_only=True)
+class Switch(Section):
+    """The way on from a node by the value of an expression."""
+
+    switch: str
+    """An expression; its value, as text, is looked up in `cases`."""
+    cases: dict[str, Targets]
+    """Value to the node to go to, or to a list of nodes that run side by side."""
+    default: Targets | None = None
+    """For other values, and null."""
+
+    def ways(self) -> Iterator[WayOn]:
+        """Yield the cases in file order, then the default."""
+        for case, to in self.cases.items():
+            yield WayOn(("next", "cases", case), to, case, is_choice=True)
+        if self.default is not None:
+            yield WayOn(("next", "default"), self.default, "else", is_choice=True)
+
+
+def distinct(to: Targets) -> tuple[str, ...]:
+    """Return the distinct ids in a field that names one node or several, in the order written."""
+    return (to,) if isinstance(to, str) else tuple(dict.fromkeys(to))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,17 +222,34 @@ class BaseNode(Section):
     """Optional; if given, the same as the node's key."""
     description: str | None = None
     """For people."""
-    next: str | list[str] | None = None
-    """The node to go to, or a list of nodes that run side by side."""
+    next: field_types.Next | None = None
+    """The node to go to, a list of nodes that run side by side, routes, or a switch."""
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The distinct ids in `next`, in the order written."""
-        if self.next is None:
-            return ()
-        if isinstance(self.next, str):
-            return (self.next,)
-        return tuple(dict.fromkeys(self.next))
+        """The distinct ids in a `next` without conditions, in the order written."""
+        return distinct(self.plain_next or [])
+
+    @property
+    def conditional_next(self) -> Switch | list[Route] | None:
+        """The routes or the switch in `next`; None if it has no conditions."""
+        if isinstance(self.next, Switch):
+            return self.next
+        if isinstance(self.next, list):
+            return [each for each in self.next if isinstance(each, Route)] or None
+        return None
+
+    @property
+    def plain_next(self) -> Targets | None:
+        """A `next` without conditions; None if there is none."""
+        if isinstance(self.next, list):
+            return [each for each in self.next if isinstance(each, str)]
+        return None if isinstance(self.next, Switch) else self.next
+
+    @property
+    def has_next(self) -> bool:
+        """Whether its `next` leads anywhere."""
+        return bool(self.targets) or self.conditional_next is not None
 
     def exits(self) -> Iterator[Exit]:
         """Yield all ways on that its fields declare, each target of `next` once."""
@@ -184,13 +260,22 @@ class BaseNode(Section):
             yield Exit(fallback, ("fallback",))
 
     def next_exits(self) -> Iterator[Exit]:
-        """Yield the distinct targets of `next`, each at its first mention."""
-        if isinstance(self.next, str):
-            yield Exit(self.next, ("next",))
-            return
-        written = list(self.next or ())
-        for target in self.targets:
-            yield Exit(target, ("next", written.index(target)))
+        """Yield the targets of `next`; of each list in it the distinct ones."""
+        for way in self.ways_on():
+            yield from way.exits()
+
+    def ways_on(self) -> Iterator[WayOn]:
+        """Yield what `next` holds: one way on, its routes, or its cases and default."""
+        match self.conditional_next:
+            case Switch() as switch:
+                yield from switch.ways()
+            case list() as routes:
+                is_choice = len(routes) > 1
+                for index, route in enumerate(routes):
+                    field = ("next", index, "to")
+                    yield WayOn(field, route.to, route.label, is_choice, route.max)
+            case None if self.plain_next is not None:
+                yield WayOn(("next",), self.plain_next)
 
     def written_keys(self) -> frozenset[str]:
         """Return the keys it declares to write; none for a script without `state_updates`."""
@@ -446,6 +531,21 @@ class EndNode(WritingNode):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SetNode(WritingNode):
+    """Computes values; with `next` alone it joins branches, or begins them."""
+
+    NEEDS_NEXT = True
+    MAY_BE_BRANCH = True
+    type: Literal["set"] = "set"
+    """Computes values; with `next` alone it joins branches, or begins them."""
+    values: JsonObject = field(default_factory=dict)
+    """State key to expression; anything but a text is taken as it is."""
+
+    def written_keys(self) -> frozenset[str]:
+        return super().written_keys() | frozenset(self.values)
+
+
+@dataclass(frozen=True, kw_only=True)
 class BuildNode(WritingNode):
     """A stage of building a knowledge base; not in any file, see knowledge/build_graph.py."""
 
@@ -458,7 +558,15 @@ class BuildNode(WritingNode):
 
 
 Node: TypeAlias = (
-    LlmNode | AgentNode | ScriptNode | ApprovalNode | InputNode | RagNode | MapNode | EndNode
+    LlmNode
+    | AgentNode
+    | ScriptNode
+    | ApprovalNode
+    | InputNode
+    | RagNode
+    | MapNode
+    | SetNode
+    | EndNode
 )
 
 NODE_TYPES: Mapping[str, type[BaseNode]] = {
@@ -469,6 +577,7 @@ NODE_TYPES: Mapping[str, type[BaseNode]] = {
     "input": InputNode,
     "rag": RagNode,
     "map": MapNode,
+    "set": SetNode,
     "end": EndNode,
 }
 

@@ -39,6 +39,9 @@ SleipnirError
 │   ├── StepFailing      a sibling failed for good
 │   └── StateTooLarge    the state would exceed its limit
 ├── KnowledgeFailed      a knowledge base is unusable (worker.knowledge.errors)
+├── BadExpression        a text is not an expression (graphs.expressions.errors)
+├── ExpressionFailed     an expression has no value for these names (graphs.expressions.errors)
+│   └── NotSet           a path leads nowhere
 ├── DrawingTooLarge      a drawing was given up (scheduler.process.drawing.processes)
 ├── NoSuchMap            the run has no items of a map with that name (scheduler.views.visits)
 ├── NoCorpus             a package of the benchmark's corpus is missing (worker.bench.rag.corpus)

@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from sleipnir.graphs.normal_agent import NormalAgent, TurnNode
-from sleipnir.graphs.schema import NODE_TYPES, BaseNode, Graph, GraphSettings, Section, Variable
+from sleipnir.graphs.schema import (
+    NODE_TYPES,
+    BaseNode,
+    Graph,
+    GraphSettings,
+    Route,
+    Section,
+    Switch,
+    Variable,
+)
 
 PARSED = "parsed-graph.json"
 # Raise it when the meaning of a field changes: graphs in another form are read from their files.
@@ -73,7 +82,15 @@ def _node(given: Mapping[str, Any]) -> Any:
     section = _NODES[given["type"]]
     if section is TurnNode:
         return TurnNode(**{**given, "config": NormalAgent(**_with_variables(given["config"]))})
-    return section(**given)
+    return section(**{**given, "next": _next(given.get("next"))})
+
+
+def _next(given: Any) -> Any:
+    if isinstance(given, dict):
+        return Switch(**given)
+    if isinstance(given, list) and given and isinstance(given[0], dict):
+        return [Route(**each) for each in given]
+    return given
 
 
 def _with_variables(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import unicodedata
 from dataclasses import replace
 from typing import Any, TypeVar, get_args
 
+from sleipnir.graphs.document.conditions import read_next, read_values
 from sleipnir.graphs.document.document import Document, KeyPath, wrong_value
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.shape import near, shape
@@ -18,6 +19,7 @@ from sleipnir.graphs.schema import (
     RagNode,
     ReducerName,
     Section,
+    SetNode,
     Variable,
 )
 
@@ -177,9 +179,12 @@ class Reading:
         if section is None:
             return None
         self._check_id(key)
-        if section is not RagNode:
-            return self._shape(section, path, ready={"id": key})
-        return self._rag_node(key)
+        ready = {"id": key, **read_next(self._document, (*path, "next"), self.findings.append)}
+        if section is SetNode:
+            ready |= read_values(self._document, (*path, "values"), self.findings.append)
+        if section is RagNode:
+            return self._rag_node(key, ready)
+        return self._shape(section, path, ready=ready)
 
     def _node_type(self, key: str) -> type[BaseNode] | None:
         """Return the class of a node; None, with a finding, if it is unknown."""
@@ -210,8 +215,7 @@ class Reading:
         else:
             self._wrong_value("a string", "nodes", key, "id")
 
-    def _rag_node(self, key: str) -> RagNode | None:
-        ready: dict[str, Any] = {"id": key}
+    def _rag_node(self, key: str, ready: dict[str, Any]) -> RagNode | None:
         if self._data["nodes"][key].get("documents") in (None, []):
             message = f"rag node '{key}': 'documents' needs at least one source"
             self._report("E206", message, "nodes", key, "documents")

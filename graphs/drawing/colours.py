@@ -28,6 +28,7 @@ OF_TYPE: Final[Mapping[str, Paint]] = {
     "map": Paint("#eef3d6", "#66781a"),
     "rag": Paint("#e2effb", "#2f6fad"),
     "script": Paint("#f1f5f9", "#64748b"),
+    "set": Paint("#f1f5f9", "#64748b"),
 }
 OF_PROGRESS: Final[Mapping[str, Paint]] = {
     "done": Paint("#dcf5e3", "#23803f"),

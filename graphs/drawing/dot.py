@@ -18,6 +18,7 @@ SHAPES: Final[Mapping[str, str]] = {
     "map": 'shape=box3d, style="filled"',
     "rag": 'shape=cylinder, style="filled"',
     "script": 'shape=box, style="filled"',
+    "set": 'shape=box, style="filled"',
 }
 LINES: Final[Mapping[Kind, str]] = {
     "usual": "style=solid",
@@ -25,6 +26,7 @@ LINES: Final[Mapping[Kind, str]] = {
     "otherwise": "style=dashed",
     "each": "style=dotted, penwidth=1.6",
     "chosen": "style=dashed",
+    "back": "style=dashed",
 }
 # Cannot be a node id, as ids contain no blanks.
 START: Final = '" start"'

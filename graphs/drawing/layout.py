@@ -11,7 +11,6 @@ from sleipnir.graphs.drawing.text import BODY, LABEL, SMALL, shortened, width_of
 from sleipnir.records import dataclass
 
 TEXT_LENGTH: Final = 40
-LABEL_LENGTH: Final = 32
 BOX_HEIGHT: Final = 50.0
 BOX_WIDTH: Final = 96.0  # at least
 PADDING: Final = 30.0  # left and right of the text together; slanted sides need some
@@ -54,7 +53,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class PlacedArrow:
     """An arrow as a line of points, and the centre of its label."""
 
     points: tuple[Point, ...]
@@ -63,6 +62,7 @@ class Route:
     target: str
     label: str = ""
     anchor: Point | None = None
+    title: str = ""  # the whole label
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Framed:
 class Picture:
     boxes: tuple[Placed, ...]
     frames: tuple[Framed, ...]
-    routes: tuple[Route, ...]
+    routes: tuple[PlacedArrow, ...]
     dots: tuple[Point, ...]  # in front of the first node, if there is one
     bounds: tuple[float, float, float, float]  # left, top, right, bottom
 
@@ -103,19 +103,18 @@ def place(
     if any(box.id == outline.start for box in outline.boxes):
         nodes.append({**_node(START, START_SIZE, START_SIZE), "shape": "ellipse", "rank": "first"})
         arrows.append(Arrow(START, outline.start, "usual"))
-    labels = [shortened(arrow.label, LABEL_LENGTH) for arrow in arrows]
     numbers = {node["key"]: number for number, node in enumerate(nodes)}
     for frame in outline.frames:
         for node in frame.nodes:
             nodes[numbers[node]]["parent"] = len(nodes)
         nodes.append(_node(f" {frame.map}", BOX_WIDTH, BOX_HEIGHT))  # fits what is in it
-    edges = [_edge(arrow, label, numbers) for arrow, label in zip(arrows, labels, strict=True)]
+    edges = [_edge(arrow, numbers) for arrow in arrows]
 
     effort = "fast" if len(edges) > MANY_EDGES else "balanced"
     drawn = native.lay_out({"nodes": nodes, "edges": edges}, {**OPTIONS, "effort": effort})
 
     boxes = tuple(map(_placed, outline.boxes, texts, drawn["nodes"]))
-    routes = tuple(map(_route, arrows, labels, drawn["edges"]))
+    routes = tuple(map(_route, arrows, drawn["edges"]))
     frames_at = len(nodes) - len(outline.frames)
     frames = tuple(map(_framed, outline.frames, drawn["nodes"][frames_at:]))
     dots = tuple(Point(**node["center"]) for node in drawn["nodes"][len(boxes) : frames_at])
@@ -135,15 +134,15 @@ def _node(key: str, width: float, height: float) -> dict[str, Any]:
     return {"key": key, "size": {"width": width, "height": height}, "shape": "box"}
 
 
-def _edge(arrow: Arrow, label: str, numbers: Mapping[str, int]) -> dict[str, Any]:
+def _edge(arrow: Arrow, numbers: Mapping[str, int]) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "source": numbers[arrow.source],
         "target": numbers[arrow.target],
         # Draw the usual way through the graph as straight as possible.
-        "weight": 1.0 if arrow.kind in ("otherwise", "chosen") else 3.0,
+        "weight": 1.0 if arrow.kind in ("otherwise", "chosen", "back") else 3.0,
     }
-    if label:
-        width = width_of(label, LABEL) + LABEL_PADDING
+    if arrow.label:
+        width = width_of(arrow.label, LABEL) + LABEL_PADDING
         fields["label_size"] = {"width": width, "height": LABEL_HEIGHT}
     return fields
 
@@ -162,11 +161,13 @@ def _rectangle(node: Mapping[str, Any]) -> tuple[float, float, float, float]:
     return node["center"]["x"] - width / 2, node["center"]["y"] - height / 2, width, height
 
 
-def _route(arrow: Arrow, label: str, edge: Mapping[str, Any]) -> Route:
+def _route(arrow: Arrow, edge: Mapping[str, Any]) -> PlacedArrow:
     points = _straight([Point(**point) for point in edge["points"]])
     anchor = edge["label_anchor"]
-    ends = arrow.source, arrow.target
-    return Route(points, arrow.kind, *ends, label, Point(**anchor) if anchor else None)
+    at = Point(**anchor) if anchor else None
+    return PlacedArrow(
+        points, arrow.kind, arrow.source, arrow.target, arrow.label, at, arrow.title or arrow.label
+    )
 
 
 def _straight(points: list[Point]) -> tuple[Point, ...]:
@@ -181,7 +182,7 @@ def _straight(points: list[Point]) -> tuple[Point, ...]:
 
 
 def _bounds(
-    boxes: Iterable[Placed | Framed], routes: Iterable[Route], dots: Iterable[Point]
+    boxes: Iterable[Placed | Framed], routes: Iterable[PlacedArrow], dots: Iterable[Point]
 ) -> tuple[float, float, float, float]:
     xs, ys = [0.0], [0.0]
     for placed in boxes:

@@ -19,6 +19,7 @@ SHAPES: Final[Mapping[str, tuple[str, str]]] = {
     "map": ("{{", "}}"),
     "rag": ("[(", ")]"),
     "script": ("[", "]"),
+    "set": ("[", "]"),
 }
 LINES: Final[Mapping[Kind, str]] = {
     "usual": "-->",
@@ -26,6 +27,7 @@ LINES: Final[Mapping[Kind, str]] = {
     "otherwise": "-.->",
     "each": "-.->",
     "chosen": "-.->",
+    "back": "-.->",
 }
 # Everything that might be syntax of Mermaid or Markdown, in any version.
 SPECIAL: Final = re.compile(r"[^\w\s,:/()?!'=+.-]|^\s*[-+]|\.(?=\s)|_{2,}", re.ASCII)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 from sleipnir.graphs.chains import chain_of
-from sleipnir.graphs.schema import Graph, MapNode, Node
+from sleipnir.graphs.drawing.text import shortened
+from sleipnir.graphs.edges import loops
+from sleipnir.graphs.schema import Graph, MapNode, Node, WayOn
 from sleipnir.records import dataclass
 
 Progress: TypeAlias = Literal[
@@ -23,9 +26,10 @@ Progress: TypeAlias = Literal[
     "timed_out",
 ]
 # The only way on; one of several taken at once; taken if the usual way is not; from a map to its
-# branch; taken if a script chooses it.
-Kind: TypeAlias = Literal["usual", "parallel", "otherwise", "each", "chosen"]
+# branch; taken if a script chooses it; leads back in a loop.
+Kind: TypeAlias = Literal["usual", "parallel", "otherwise", "each", "chosen", "back"]
 Route: TypeAlias = tuple[str, str]  # source and target
+LABEL_LENGTH: Final = 40  # characters of an arrow's label
 TIMES: Final = "\N{MULTIPLICATION SIGN}"
 _WORDS: Final[Mapping[str, str]] = {
     "tolerated": "failed, continued",
@@ -52,6 +56,7 @@ class Arrow:
     target: str
     kind: Kind
     label: str = ""
+    title: str = ""  # the whole label, if it is shortened
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +87,11 @@ def outline_of(graph: Graph, chosen: Iterable[Route] = ()) -> Outline:
     """
     boxes = tuple(Box(key, node.type, _what(node)) for key, node in graph.nodes.items())
     arrows = (arrow for key, node in graph.nodes.items() for arrow in _arrows(key, node))
-    known = (arrow for arrow in arrows if arrow.target in graph.nodes)
+    known = [arrow for arrow in arrows if arrow.target in graph.nodes]
+    back = _leading_back(graph, known)
+    turned = (replace(each, kind="back") if each in back else each for each in known)
     frames = tuple(_frames(graph))
-    outline = Outline(graph.name, boxes, _merged(known), graph.start, frames=frames)
+    outline = Outline(graph.name, boxes, _merged(turned), graph.start, frames=frames)
     return including(outline, chosen)
 
 
@@ -146,13 +153,13 @@ def _what(node: Node) -> str:
 
 
 def _arrows(key: str, node: Node) -> Iterator[Arrow]:
-    several = len(node.targets) > 1
     for way in node.exits():
         match way.field:
             case ("routes", str(answer)):
                 yield Arrow(key, way.target, "usual", answer)
-            case ("next", *_):
-                yield Arrow(key, way.target, "parallel" if several else "usual")
+            case ("next", *_) if way.way is not None:
+                several = isinstance(way.way.to, list) and len(set(way.way.to)) > 1
+                yield Arrow(key, way.target, "parallel" if several else "usual", _label(way.way))
             case ("branch",):
                 yield Arrow(key, way.target, "each", "each")
             case ("on_other",):
@@ -161,8 +168,40 @@ def _arrows(key: str, node: Node) -> Iterator[Arrow]:
                 yield Arrow(key, way.target, "otherwise", str(name))
 
 
+def _label(way: WayOn) -> str:
+    return way.label if way.most is None else f"{way.label}, max {way.most}"
+
+
+def _leading_back(graph: Graph, arrows: Sequence[Arrow]) -> set[Arrow]:
+    """Return the arrows that close a loop: to a node reached no later than where they begin."""
+    routes = [arrow for arrow in arrows if arrow.kind != "each"]
+    adjacency: dict[str, list[str]] = {node_id: [] for node_id in graph.nodes}
+    for arrow in routes:
+        adjacency[arrow.source].append(arrow.target)
+    depths = {graph.start: 0} if graph.start in adjacency else {}
+    waiting = deque(depths)
+    while waiting:
+        node = waiting.popleft()
+        for target in adjacency[node]:
+            if target not in depths:
+                depths[target] = depths[node] + 1
+                waiting.append(target)
+    loop_of = {node: number for number, (loop, _) in enumerate(loops(adjacency)) for node in loop}
+    return {
+        arrow
+        for arrow in routes
+        if loop_of.get(arrow.source, -1) == loop_of.get(arrow.target, -2)
+        and depths.get(arrow.target, 0) <= depths.get(arrow.source, 0)
+    }
+
+
 def _merged(arrows: Iterator[Arrow]) -> tuple[Arrow, ...]:
     labels: dict[tuple[str, str, Kind], list[str]] = {}
     for arrow in arrows:
         labels.setdefault((arrow.source, arrow.target, arrow.kind), []).append(arrow.label)
-    return tuple(Arrow(*ends, " / ".join(texts)) for ends, texts in labels.items())
+    return tuple(_labelled(*ends, " / ".join(texts)) for ends, texts in labels.items())
+
+
+def _labelled(source: str, target: str, kind: Kind, label: str) -> Arrow:
+    short = shortened(label, LABEL_LENGTH)
+    return Arrow(source, target, kind, short, "" if short == label else label)

@@ -20,8 +20,8 @@ from sleipnir.graphs.drawing.layout import (
     Framed,
     Picture,
     Placed,
+    PlacedArrow,
     Point,
-    Route,
     place,
 )
 from sleipnir.graphs.drawing.native import Native
@@ -111,7 +111,7 @@ def _frame(frame: Framed) -> str:
     )
 
 
-def _arrow(route: Route, taken: Mapping[tuple[str, str], int]) -> str:
+def _arrow(route: PlacedArrow, taken: Mapping[tuple[str, str], int]) -> str:
     count = taken.get((route.source, route.target), 0)
     return (
         f'<path class="arrow arrow-{route.kind}{" is-taken" if count else ""}" '
@@ -162,7 +162,11 @@ def _ring(placed: Placed, mark: NodeMark) -> str:
     )
 
 
-def _label(route: Route, taken: Mapping[tuple[str, str], int]) -> str:
+def _title(route: PlacedArrow) -> str:
+    return f"<title>{escape(route.title)}</title>" if route.title != route.label else ""
+
+
+def _label(route: PlacedArrow, taken: Mapping[tuple[str, str], int]) -> str:
     """Return a label; drawn above all lines, so that none crosses a word."""
     count = 0 if route.kind == "each" else taken.get((route.source, route.target), 0)
     text = f"{route.label} {TIMES}{count:,}".lstrip() if count > 1 else route.label
@@ -173,7 +177,7 @@ def _label(route: Route, taken: Mapping[tuple[str, str], int]) -> str:
         f'<rect class="ground" x="{px(at.x - width / 2)}" y="{px(at.y - 8)}" '
         f'width="{px(width)}" height="16" rx="3"/>'
         f'<text class="label" x="{px(at.x)}" y="{px(at.y + 4)}" text-anchor="middle" '
-        f'font-size="{LABEL.size:g}">{escape(text)}</text>'
+        f'font-size="{LABEL.size:g}">{_title(route)}{escape(text)}</text>'
     )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from xml.sax.saxutils import escape
 
 from sleipnir.graphs.drawing.colours import INK, LINE, paint_of
-from sleipnir.graphs.drawing.layout import Framed, Picture, Placed, Point, Route, place
+from sleipnir.graphs.drawing.layout import Framed, Picture, Placed, PlacedArrow, Point, place
 from sleipnir.graphs.drawing.native import Native
 from sleipnir.graphs.drawing.outline import Kind, Outline
 from sleipnir.graphs.drawing.text import BODY, LABEL, SMALL, shortened, width_of
@@ -25,6 +25,7 @@ STROKES: Final[Mapping[Kind, str]] = {
     "otherwise": 'stroke-width="1.5" stroke-dasharray="6 4"',
     "each": 'stroke-width="1.8" stroke-dasharray="1.5 4.5" stroke-linecap="round"',
     "chosen": 'stroke-width="1.5" stroke-dasharray="6 4"',
+    "back": 'stroke-width="1.5" stroke-dasharray="6 4"',
 }
 
 
@@ -65,7 +66,7 @@ def size_of(picture: Picture) -> tuple[float, float]:
     return right - left + 2 * MARGIN, bottom - top + 2 * MARGIN
 
 
-def _arrow(route: Route) -> str:
+def _arrow(route: PlacedArrow) -> str:
     return (
         f'<path d="{bent_path(route.points)}" fill="none" stroke="{LINE}" {STROKES[route.kind]} '
         'marker-end="url(#tip)"/>'

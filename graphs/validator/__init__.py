@@ -9,6 +9,7 @@ from sleipnir.graphs.document.loader import Agent
 from sleipnir.graphs.skills import with_default
 from sleipnir.graphs.validator import (
     agents,
+    conditions,
     files,
     ignored,
     keys,
@@ -35,6 +36,11 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     routes.next_lists_hold_targets,
     reachability.no_static_cycles,
     reachability.some_end_exists,
+    conditions.routes_can_be_taken,
+    conditions.some_route_applies,
+    conditions.loops_end,
+    conditions.writes_are_merged_first,
+    conditions.names_are_those_of_the_state,
     reachability.next_is_given,
     reachability.nodes_are_reachable,
     people.options_match_routes,

@@ -8,19 +8,19 @@ from functools import cached_property
 
 from sleipnir.graphs.chains import chain_of
 from sleipnir.graphs.dataflow import chain_writes
-from sleipnir.graphs.document.document import name_place
+from sleipnir.graphs.document.document import KeyPath, name_place
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.loader import Agent
 from sleipnir.graphs.document.shape import near
-from sleipnir.graphs.schema import Graph, MapNode, Variable
-from sleipnir.graphs.tools.toolbox import Toolbox
-from sleipnir.graphs.validator.edges import (
+from sleipnir.graphs.edges import (
     Adjacency,
     Edge,
     declared_edges,
     next_edges,
     reachable,
 )
+from sleipnir.graphs.schema import Graph, MapNode, Variable
+from sleipnir.graphs.tools.toolbox import Toolbox
 from sleipnir.graphs.validator.resources import Resources
 from sleipnir.graphs.validator.scripts import KeyWords, key_words, named_by_scripts
 from sleipnir.records import dataclass
@@ -135,6 +135,11 @@ class Context:
         return self._adjacency(self.edges)
 
     @cached_property
+    def unchosen(self) -> Adjacency:
+        """The declared edges that a run takes without a choice."""
+        return self._adjacency(edge for edge in self.edges if not edge.is_choice)
+
+    @cached_property
     def entered(self) -> set[str]:
         """Nodes that a run reaches by ordinary edges, and so not as the branch of a map."""
         return self._reachable(self._adjacency(edge for edge in self.edges if not edge.is_branch))
@@ -151,11 +156,11 @@ class Context:
 
     @cached_property
     def fan_outs(self) -> list[list[Edge]]:
-        """The parallel groups: edges of one `next` list to two or more nodes."""
-        groups: dict[str, list[Edge]] = {}
+        """The parallel groups: edges to two or more nodes that one field of `next` lists."""
+        groups: dict[tuple[str, KeyPath], list[Edge]] = {}
         for edge in self.edges:
-            if edge.field[0] == "next" and not self.is_of_items_only(edge.source):
-                groups.setdefault(edge.source, []).append(edge)
+            if edge.way is not None and not self.is_of_items_only(edge.source):
+                groups.setdefault((edge.source, edge.way.field), []).append(edge)
         return [edges for edges in groups.values() if len(edges) > 1]
 
     def _adjacency(self, edges: Iterable[Edge]) -> Adjacency:

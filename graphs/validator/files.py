@@ -1,4 +1,4 @@
-"""Rules about the files of the agent directory: E003, E201, E202, E203, E218, E603, W022."""
+"""Rules about the files of the agent directory: E003, E201, E202, E203, E222, E603, W038."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def scripts_can_run(context: Context) -> Iterator[Finding]:
 
 
 def programs_can_be_parsed(context: Context) -> Iterator[Finding]:
-    """E218: scripts, and E603: the agent's own bash tools, must be free of syntax errors."""
+    """E222: scripts, and E603: the agent's own bash tools, must be free of syntax errors."""
     directory, find_program = context.agent.directory, context.resources.find_program
     paths = {node.script: node_id for node_id, node in context.graph.nodes_of(ScriptNode)}
     for path, node_id in sorted(paths.items()):
         file = inside(directory, path)
         if file is not None and (fault := syntax_fault(file, find_program)):
-            yield _syntax_error("E218", f"script '{path}': ", fault, file, node_id)
+            yield _syntax_error("E222", f"script '{path}': ", fault, file, node_id)
     tools = directory / _BASH_TOOLS
     if tools.is_file() and (fault := syntax_fault(tools, find_program)):
         yield _syntax_error("E603", "", fault, tools)
@@ -55,7 +55,7 @@ def _syntax_error(
 
 
 def environment_files_can_be_read(context: Context) -> Iterator[Finding]:
-    """E003, W022: `.env` files that the agent's programs get, its own and that of global tools."""
+    """E003, W038: `.env` files that the agent's programs get, its own and that of global tools."""
     for directory in (context.agent.directory, *context.resources.tool_directories):
         file = directory / ENV_FILE
         try:
@@ -71,7 +71,7 @@ def environment_files_can_be_read(context: Context) -> Iterator[Finding]:
 def _unexpanded(variable: EnvLine, file: Path) -> Finding:
     message = f"`${{…}}` in {variable.name} is not expanded: programs get it as it is written"
     hint = "write the value, or put it in single quotes"
-    return Finding("W022", message, hint=hint, file=str(file), line=variable.line)
+    return Finding("W038", message, hint=hint, file=str(file), line=variable.line)
 
 
 def _is_file(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Rules about knowledge bases: E207, E208, E211, E217, E219, E609, W004, W601, W604, W605."""
+"""Rules about knowledge bases: E207, E208, E211, E217, E223, E609, W004, W601, W604, W605."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def documents_stay_inside(context: Context) -> Iterator[Finding]:
 
 
 def documents_can_be_read(context: Context) -> Iterator[Finding]:
-    """E219: what an unbuilt knowledge base is to be built from."""
+    """E223: what an unbuilt knowledge base is to be built from."""
     for base in _bases_of_graph(context):
         yield from _documents_can_be_read(base)
 
@@ -96,7 +96,7 @@ def retrieved_text_is_kept(context: Context) -> Iterator[Finding]:
 
 
 def findings_of_normal(agent: Agent, resources: Resources) -> Iterator[Finding]:
-    """E207, E211, E219, E609, W601, W604, W605 for the documents of a `config.yaml`."""
+    """E207, E211, E223, E609, W601, W604, W605 for the documents of a `config.yaml`."""
     for described in bases_of(agent):
         base = _Base(agent, resources, described.node_id, described.documents, None, ())
         yield from _documents_stay_inside(base)
@@ -235,7 +235,7 @@ def _documents_can_be_read(base: _Base) -> Iterator[Finding]:
         if why := documents.problem(entry):
             message = printable(f"document '{document}': {why}")
             hint = "leave it out of `documents`, or have a loader convert it (document_loaders)"
-            yield base.finding("E219", message, "documents", index, hint=hint)
+            yield base.finding("E223", message, "documents", index, hint=hint)
 
 
 def _models_are_there(base: _Base) -> Iterator[Finding]:

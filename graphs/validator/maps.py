@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sleipnir.graphs.dataflow import STATE_UPDATES, templates
+from sleipnir.graphs.dataflow import STATE_UPDATES, expressions, templates
 from sleipnir.graphs.document.finding import Finding
-from sleipnir.graphs.schema import MapNode
+from sleipnir.graphs.edges import Edge
+from sleipnir.graphs.expressions.parser import parse
+from sleipnir.graphs.schema import MapNode, distinct
 from sleipnir.graphs.template import is_identifier, references
 from sleipnir.graphs.validator.context import Context
-from sleipnir.graphs.validator.edges import Edge
 
-_MAY_BE_BRANCH = "llm, agent, rag and script nodes"
+_MAY_BE_BRANCH = "llm, agent, rag, script and set nodes"
 
 
 def branches_fit(context: Context) -> Iterator[Finding]:
@@ -21,7 +22,7 @@ def branches_fit(context: Context) -> Iterator[Finding]:
         if branch is not None and not branch.MAY_BE_BRANCH:
             message = (
                 f"map '{map_id}': branch '{node.branch}' is a {branch.type} node;"
-                " only llm, agent, rag, script"
+                " only llm, agent, rag, script, set"
             )
             yield context.finding("E401", message, "nodes", map_id, "branch")
 
@@ -43,7 +44,7 @@ def items_go_one_way(context: Context) -> Iterator[Finding]:
     """E407: an item is at one node at a time."""
     for node_id, maps in context.branches.items():
         node = context.graph.nodes[node_id]
-        if node.MAY_BE_BRANCH and len(node.targets) > 1:
+        if node.MAY_BE_BRANCH and any(len(distinct(way.to)) > 1 for way in node.ways_on()):
             message = f"branch node '{node_id}' of map '{min(maps)}' fans out; an item goes one way"
             yield context.finding("E407", message, "nodes", node_id, "next")
 
@@ -80,6 +81,8 @@ def _may_read(context: Context, map_id: str, key: str) -> bool:
             for reference in references(template.text)
             if template.field[0] != STATE_UPDATES or key != node.SCOPED
         ):
+            return True
+        if any(key in parse(text).names for _, text in expressions(node)):
             return True
     return False
 

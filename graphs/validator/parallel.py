@@ -1,6 +1,6 @@
 """Rules about nodes that run in parallel: E107, E301 to E304, E307, W020.
 
-Only the immediate targets of one `next` list are checked; conflicts further on are found at run
+Only the immediate targets of one list in `next` are checked; conflicts further on are found at run
 time.
 """
 
@@ -15,6 +15,7 @@ from sleipnir.graphs.dataflow import (
     state_reads,
 )
 from sleipnir.graphs.document.finding import Finding, listing
+from sleipnir.graphs.edges import Edge
 from sleipnir.graphs.schema import (
     EndNode,
     Graph,
@@ -22,7 +23,6 @@ from sleipnir.graphs.schema import (
     ScriptNode,
 )
 from sleipnir.graphs.validator.context import Context
-from sleipnir.graphs.validator.edges import Edge
 
 
 def ends_stand_alone(context: Context) -> Iterator[Finding]:
@@ -37,7 +37,7 @@ def ends_stand_alone(context: Context) -> Iterator[Finding]:
             source = group[0].source
             names = listing([edge.target for edge in ends])
             message = f"node '{source}' fans out to several end nodes ({names}); join first"
-            yield context.finding("E107", message, "nodes", source, "next")
+            yield context.finding("E107", message, *group[0].list_path)
 
 
 def steps_are_not_too_wide(context: Context) -> Iterator[Finding]:
@@ -46,9 +46,11 @@ def steps_are_not_too_wide(context: Context) -> Iterator[Finding]:
         most = context.resources.max_branches
         if len(group) > most:
             source = group[0].source
-            message = f"node '{source}': 'next' lists {len(group)} targets; at most {most}"
+            message = (
+                f"node '{source}': {group[0].label!r} lists {len(group)} targets; at most {most}"
+            )
             hint = "use a map, which takes any number of items"
-            yield context.finding("E307", message, "nodes", source, "next", hint=hint)
+            yield context.finding("E307", message, *group[0].list_path, hint=hint)
 
 
 def nobody_is_asked_in_parallel(context: Context) -> Iterator[Finding]:
@@ -82,7 +84,7 @@ def parallel_writes_have_reducers(context: Context) -> Iterator[Finding]:
                     f"nodes {listing(writers)} write '{key}' in the same super-step;"
                     " declare a reducer for it or rename"
                 )
-                yield context.finding("E301", message, "nodes", group[0].source, "next")
+                yield context.finding("E301", message, *group[0].list_path)
 
 
 def parallel_reads_are_independent(context: Context) -> Iterator[Finding]:
@@ -121,7 +123,7 @@ def _declared_reads(graph: Graph, node_id: str) -> Iterator[tuple[str, Read]]:
     node = graph.nodes[node_id]
     merged = node.schema_keys()
     for read in state_reads(node):
-        if read.field[0] != STATE_UPDATES or read.key not in merged:
+        if read.field[0] not in {STATE_UPDATES, "next"} or read.key not in merged:
             yield node_id, read
     if isinstance(node, MapNode):
         yield from chain_reads(graph, node)

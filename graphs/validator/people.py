@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sleipnir.graphs.document.finding import Finding
-from sleipnir.graphs.expression import parse_validation
+from sleipnir.graphs.input_condition import parse_validation
 from sleipnir.graphs.schema import ApprovalNode, InputNode
 from sleipnir.graphs.validator.context import Context
 from sleipnir.graphs.validator.routes import repeated

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sleipnir.graphs.document.finding import Finding, listing
+from sleipnir.graphs.edges import cycles
 from sleipnir.graphs.schema import EndNode
 from sleipnir.graphs.validator.context import Context
-from sleipnir.graphs.validator.edges import cycles
 
 
 def no_static_cycles(context: Context) -> Iterator[Finding]:
-    """E102: loops must be closed by a script's `_next`, which the visit cap bounds."""
-    found = list(cycles(context.adjacency))
+    """E102: a loop in which nothing chooses would never end."""
+    found = list(cycles(context.unchosen))
     closing = {(cycle[-2], cycle[-1]): cycle for cycle in found}
     for edge in context.edges:
         cycle = closing.pop((edge.source, edge.target), None)
         if cycle is not None:
             message = f"cycle of declared edges: {listing(cycle, ' -> ')}"
-            hint = "let a script close the loop with _next"
+            hint = "let a condition close the loop: next: [{when: …, to: …}, …]"
             yield context.finding("E102", message, *edge.path, hint=hint)
 
 

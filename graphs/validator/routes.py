@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from sleipnir.graphs.document.document import KeyPath, name_place
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.validator.context import Context, every_edge, near_names
 
@@ -21,14 +22,16 @@ def targets_exist(context: Context) -> Iterator[Finding]:
 def next_lists_hold_targets(context: Context) -> Iterator[Finding]:
     """E106: an empty list leads nowhere; W014: a repeated target counts once."""
     for node_id, node in context.graph.nodes.items():
-        if isinstance(node.next, list):
-            path = ("nodes", node_id, "next")
-            if not node.next:
-                yield context.finding("E106", f"node '{node_id}': 'next' is an empty list", *path)
-            yield from repeated(context, node.next, path)
+        for way in node.ways_on():
+            path = ("nodes", node_id, *way.field)
+            if way.to == []:
+                _, name = name_place(path, "graph")
+                yield context.finding("E106", f"node '{node_id}': '{name}' is an empty list", *path)
+            elif isinstance(way.to, list):
+                yield from repeated(context, way.to, path)
 
 
-def repeated(context: Context, values: Iterable[str], path: tuple[str, ...]) -> Iterator[Finding]:
+def repeated(context: Context, values: Iterable[str], path: KeyPath) -> Iterator[Finding]:
     """W014: a value that is repeated in a node's list."""
     seen = set()
     for index, value in enumerate(values):

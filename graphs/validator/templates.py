@@ -20,6 +20,7 @@ from sleipnir.graphs.validator.context import Context, near_names, place
 
 # Braces that look like a reference, on one line. Stops at the next `{{` to keep the search linear.
 _LOOKALIKE = re.compile(r"\{\{(?!\{)((?:(?!\{\{)[^\n])+?)\}\}")
+CONSTANT_HINT = """a constant text needs quotes of its own: '"{}"'"""
 _SCOPED = frozenset(kind.SCOPED for kind in NODE_TYPES.values() if kind.SCOPED is not None)
 
 
@@ -56,7 +57,16 @@ def reads_have_a_source(context: Context) -> Iterator[Finding]:
     for node_id, read in unknown:
         path = ("nodes", node_id, *read.field)
         message = f"{place(*path)}: nothing sets '{read.key}'"
-        yield context.finding("W016", message, *path, hint=hints.get(read.key))
+        hint = hints.get(read.key) or _hint_for_constant(context, node_id, read)
+        yield context.finding("W016", message, *path, hint=hint)
+
+
+def _hint_for_constant(context: Context, node_id: str, read: Read) -> str | None:
+    """Return a hint if a value is one name, and may be meant as a text."""
+    part = context.agent.document.at("nodes", node_id, *read.field)
+    if read.field[0] != "values" or part is None or part.value != read.key:
+        return None
+    return CONSTANT_HINT.format(read.key)
 
 
 def _lookalikes(text: str) -> Iterator[str]:

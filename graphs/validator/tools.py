@@ -1,4 +1,4 @@
-"""Rules about tools and MCP servers: E209, E210, E602 to E608, E614, W021, W023, W037, W603."""
+"""Rules about tools and MCP servers: E209, E210, E602 to E608, E614, W021, W039, W037, W603."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def used_functions(context: Context) -> tuple[Function, ...]:
 def node_tools_exist(context: Context) -> Iterator[Finding]:
     """E209, E210: a node's `tools` must be among those its agent may use.
 
-    W021 instead, if a name may belong to a server that cannot be asked; W023 if it rather resembles
+    W021 instead, if a name may belong to a server that cannot be asked; W039 if it rather resembles
     that of a tool.
     """
     entries: list[tuple[str, Place]] = [
@@ -137,7 +137,7 @@ def node_tools_exist(context: Context) -> Iterator[Finding]:
 def _unexplained(
     context: Context, servers: _Servers, entries: Sequence[tuple[str, Place]]
 ) -> Iterator[Finding]:
-    """E209, W021, W023: entries that are neither tools nor, by their form, servers."""
+    """E209, W021, W039: entries that are neither tools nor, by their form, servers."""
     toolbox = context.toolbox
     known = servers.meta_functions() | {function.name for function in toolbox.functions}
     hints = near_names((entry for entry, _ in entries), known)
@@ -146,7 +146,7 @@ def _unexplained(
         if layer is None and servers.offer(entry):
             if not servers.can_be_asked and entry in hints:
                 message = f"node '{path[1]}': no tool file has '{entry}', perhaps an MCP server"
-                yield context.finding("W023", message, *path, hint=hints[entry])
+                yield context.finding("W039", message, *path, hint=hints[entry])
         elif layer is None and (silent := servers.silent()):
             yield context.finding("W021", unavailable(silent), *path)
         else:

@@ -70,7 +70,7 @@ _EXTRA_LOADERS = {"pdf": "pypdf", "docx": "mammoth"}
 D = TypeVar("D", Graph, NormalAgent)
 
 # The errors that a person at a terminal can resolve.
-_NOT_BUILT, _UNREADABLE = "E208", "E219"
+_NOT_BUILT, _UNREADABLE = "E208", "E223"
 _DESCRIPTION_CHARACTERS = 200  # of an agent, as shown to models
 
 

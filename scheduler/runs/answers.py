@@ -14,10 +14,10 @@ from sleipnir.scheduler.runs.model import Question, Run
 
 # Needed only to validate an answer.
 with lazy_imports():
-    from sleipnir.graphs import expression
+    from sleipnir.graphs import input_condition
 
 if TYPE_CHECKING:
-    from sleipnir.graphs.expression import Condition
+    from sleipnir.graphs.input_condition import Condition
 
 _RUN_ID = re.compile("[0-9a-f]{16}")
 
@@ -159,6 +159,8 @@ def satisfies(question: Question, text: str) -> bool:
 
 def _condition(question: Question) -> Condition | None:
     try:
-        return expression.parse_validation(question.validation) if question.validation else None
+        return (
+            input_condition.parse_validation(question.validation) if question.validation else None
+        )
     except ValueError:  # the graph was not validated: its node reports this when it gets the answer
         return None

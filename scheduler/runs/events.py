@@ -71,6 +71,7 @@ class Departure:
     id: str
     to: tuple[str, ...]
     failure: str | None
+    route: tuple[int, str] | None = None  # number and label of the one that conditions chose
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,7 +394,7 @@ def _plain(event: Event) -> dict[str, Any]:
         return {
             "kind": event.kind,
             "step": event.step,
-            "from": [{"id": d.id, "to": d.to, "failure": d.failure} for d in event.departures],
+            "from": [_departure(each) for each in event.departures],
             "next": event.next,
             "dropped": event.dropped,
             "warnings": event.warnings,
@@ -407,10 +408,24 @@ def _plain(event: Event) -> dict[str, Any]:
     }
 
 
+def _departed(stored: Mapping[str, Any]) -> Departure:
+    route = stored.get("route")
+    taken = None if route is None else (route["index"], route["label"])
+    return Departure(**_frozen({**stored, "route": None}) | {"route": taken})
+
+
+def _departure(departure: Departure) -> dict[str, Any]:
+    plain = {"id": departure.id, "to": departure.to, "failure": departure.failure}
+    if departure.route is None:
+        return plain
+    index, label = departure.route
+    return {**plain, "route": {"index": index, "label": label}}
+
+
 def _read(record: type[Any], stored: Mapping[str, Any]) -> Any:
     """Return the record; raises KeyError or TypeError if a field is missing."""
     if record is StepCommitted:
-        departures = tuple(Departure(**_frozen(each)) for each in stored["from"])
+        departures = tuple(map(_departed, stored["from"]))
         stored = {**stored, "departures": departures}
     known = {each.name for each in fields(record)}
     return record(**{name: _frozen(value) for name, value in stored.items() if name in known})

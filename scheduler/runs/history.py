@@ -7,7 +7,7 @@ of those in between are merged into the last one of them.
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any
@@ -202,3 +202,38 @@ def node_times(history: Iterable[Checkpoint]) -> list[NodeTimes]:
 
 def _usage(timing: Any) -> Usage:
     return Usage(*timing["usage"]) if "usage" in timing else NO_USAGE
+
+
+# So many decisions of a run are listed.
+MOST_DECISIONS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTaken:
+    """What a node with routes or a switch has decided in one visit."""
+
+    node: str
+    step: int
+    visit: int  # of the node, from 1
+    index: int  # of the route, from 1; a switch's default is its last
+    label: str
+    to: tuple[str, ...]
+
+
+def decisions_of(history: Iterable[Checkpoint]) -> list[RouteTaken]:
+    """Return the last decisions of a run, oldest first."""
+    found: deque[RouteTaken] = deque(maxlen=MOST_DECISIONS)
+    for checkpoint in history:
+        for node, timing in checkpoint.nodes.items():
+            if (taken := timing.get("route")) is not None:
+                found.append(
+                    RouteTaken(
+                        node,
+                        checkpoint.step,
+                        taken["visit"],
+                        taken["index"],
+                        taken["label"],
+                        tuple(taken["to"]),
+                    )
+                )
+    return list(found)

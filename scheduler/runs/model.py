@@ -490,6 +490,6 @@ class Checkpoint:
     at: int  # ms
     writes: Mapping[str, Any]
     frontier: tuple[str, ...]
-    nodes: Mapping[str, Mapping[str, Any]]  # id → ms, wait, parked, usage, failure, branch
+    nodes: Mapping[str, Mapping[str, Any]]  # id → ms, wait, parked, usage, failure, route, branch
     folded: bool = False  # its writes were merged into a later one
     superseded_by: int | None = None  # the try that repeated the step

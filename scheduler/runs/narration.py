@@ -9,6 +9,7 @@ from sleipnir.scheduler.runs.events import (
     ChildrenDropped,
     ChildStarted,
     Continued,
+    Departure,
     Event,
     ItemCommitted,
     ItemWentOn,
@@ -143,10 +144,16 @@ def _step(event: StepCommitted) -> Iterator[str]:
         yield f"turn {event.step + 1}"
         return
     if len(departures) == 1 and departures[0].failure is None and targets:
-        yield f"{departures[0].id} -> {targets}"
+        yield _departed(departures[0])
     elif len(departures) > 1 and targets:
+        yield from (_departed(each) for each in departures if each.route is not None)
         yield f"super-step done -> {targets}"
     yield from _following(following)
+
+
+def _departed(departure: Departure) -> str:
+    why = "" if departure.route is None else f" ({departure.route[1]})"
+    return f"{departure.id} -> {', '.join(departure.to)}{why}"
 
 
 def _following(nodes: Sequence[tuple[str, str]]) -> Iterator[str]:

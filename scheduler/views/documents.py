@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.document.references import SHIPPED_AGENTS, is_shipped
 from sleipnir.scheduler.runs.failures import NodeFailure
-from sleipnir.scheduler.runs.history import NodeTimes
+from sleipnir.scheduler.runs.history import NodeTimes, RouteTaken
 from sleipnir.scheduler.runs.model import SHIPPED, Question, Run, RunRow, Status
 from sleipnir.scheduler.store.clock import to_rfc3339
 
@@ -71,18 +71,30 @@ def show_document(
     times: Sequence[NodeTimes],
     types: Mapping[str, str],
     children: ChildRows,
+    decisions: Sequence[RouteTaken] = (),
 ) -> run_types.ShownRunDocument:
-    """Return a run's `document` with what it waits for, its nodes and children added."""
+    """Return a run's `document` with its wait, nodes, their decisions, and children added."""
     return {
         **document,
         "question": question_document(questions[0]) if questions else None,
         "waits_for": waits_for,
         "nodes": [_node_document(row, types.get(row.node)) for row in times],
+        "routes": list(map(_decision_document, decisions)),
         "children": [
             {"run_id": child.run_id, "agent": child.agent, "status": str(child.status)}
             for child in children.rows
         ],
         "more_children": left_out(children),
+    }
+
+
+def _decision_document(taken: RouteTaken) -> run_types.DecisionDocument:
+    return {
+        "node": taken.node,
+        "step": taken.step,
+        "visit": taken.visit,
+        "route": {"index": taken.index, "label": taken.label},
+        "to": list(taken.to),
     }
 
 

@@ -238,7 +238,7 @@ def node_document(
         "description": node.description,
         "model": _model_of(node, graph, client.store.settings.model),
         "templates": [
-            {"field": ".".join(each.field), **excerpt(mask(each.text), _MOST_OF_TEXT)}
+            {"field": ".".join(map(str, each.field)), **excerpt(mask(each.text), _MOST_OF_TEXT)}
             for each in templates(node)
         ],
         "script": node.script if isinstance(node, ScriptNode) else None,

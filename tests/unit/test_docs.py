@@ -25,8 +25,10 @@ from sleipnir.graphs.schema import (
     AgentNode,
     Graph,
     GraphSettings,
+    Route,
     ScriptNode,
     Section,
+    Switch,
     Variable,
 )
 from sleipnir.graphs.tools.shipped import SHIPPED_TOOLS
@@ -151,7 +153,7 @@ def test_the_language_has_an_example_of_every_node_type() -> None:
         for node in yaml.safe_load(text)["nodes"].values()
     }
 
-    assert shown == {"llm", "script", "approval", "input", "agent", "map", "rag", "end"}
+    assert shown == set(NODE_TYPES)
 
 
 @pages
@@ -316,7 +318,8 @@ def test_a_figure_names_the_benchmark_that_measures_it_and_its_day() -> None:
 def test_the_language_has_a_table_for_every_mapping() -> None:
     sections = set(re.findall(r"<!-- generated: fields (\w+) -->", TEXTS["language.md"]))
 
-    mappings: list[type[Section]] = [Graph, GraphSettings, Variable, *NODE_TYPES.values()]
+    parts: list[type[Section]] = [Graph, GraphSettings, Variable, Route, Switch]
+    mappings = [*parts, *NODE_TYPES.values()]
     assert sections == {mapping.__name__ for mapping in mappings}
 
 

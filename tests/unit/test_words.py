@@ -64,8 +64,9 @@ RETIRED_PHRASES = {
     "would be forgotten": "has a retention timer",
     "would stay for ever": "never expires",
 }
-# "Is no number": write "is not a valid number". "There is no …" and "no longer" are fine.
-IS_NO = re.compile(r"(?<![Tt]here )\b(?:is|are) no (?!longer\b)\w+")
+# "Is no number": write "is not a valid number". "There is no …", "no longer" and "no value of" are
+# fine.
+IS_NO = re.compile(r"(?<![Tt]here )\b(?:is|are) no (?!longer\b|value of\b)\w+")
 
 # Identifiers and names of files that were given up, and what they are called instead.
 RETIRED_NAMES = {

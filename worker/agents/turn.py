@@ -197,9 +197,7 @@ class Turn:
         if not self._conversation.own:
             warnings = (*self._warnings, *self.calls.warnings, *warnings)
         if output is None:
-            return Wrote(
-                writes, self._visit.node.targets, usage=self.calls.usage, warnings=warnings
-            )
+            return Wrote(writes, usage=self.calls.usage, warnings=warnings)
         return Ended(writes, output, usage=self.calls.usage, warnings=warnings)
 
 

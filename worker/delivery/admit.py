@@ -79,6 +79,7 @@ def make_visit(
         cancelled=cancelled,
         item_index=index,
         attempt=begun.attempt,
+        number=begun.visit_number,
         age_s=begun.age_s,
         resumed_with=_resumption(services.store, lease, node_id, begun),
         arrived=begun.results,

@@ -8,13 +8,18 @@ from typing import Any
 
 from sleipnir.graphs.errors import NodeFailed, TextTooLong
 from sleipnir.graphs.schema import RetriedNode
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import TransitionRefused
 from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.delivery.delivery import Delivery, DeliveryOver
 from sleipnir.worker.executors import EXECUTORS
 from sleipnir.worker.visit.context import Visit
-from sleipnir.worker.visit.outcome import Failed, Outcome, internal_error
+from sleipnir.worker.visit.outcome import Failed, Outcome, Wrote, internal_error
+
+# Lazy: most nodes have no conditions.
+with lazy_imports():
+    from sleipnir.worker.delivery import routing
 
 logger = logging.getLogger(__name__)
 
@@ -41,12 +46,12 @@ def execute(delivery: Delivery) -> Outcome:
 
 def _outcome(visit: Visit[Any]) -> Outcome:
     node = visit.node
-    if node.NEEDS_NEXT and visit.item_index is None and not node.targets:
+    if node.NEEDS_NEXT and visit.item_index is None and not node.has_next:
         return Failed("R002", f"{node.type} '{visit.node_id}' has no 'next'")
     if visit.attempt > 1 and isinstance(node, RetriedNode):
         visit.services.conversation.entries()  # reads what earlier attempts used
     try:
-        return EXECUTORS[node.type](visit)
+        outcome = EXECUTORS[node.type](visit)
     except NodeFailed as failure:
         return Failed(failure.code, visit.mask(failure.message), failure.usage or NO_USAGE)
     except TextTooLong as error:
@@ -56,3 +61,6 @@ def _outcome(visit: Visit[Any]) -> Outcome:
     except Exception as error:
         logger.exception("run %s: node %s", visit.run_id, visit.node_id)
         return internal_error(visit.node_id, visit.mask(repr(error)))
+    if node.conditional_next is None or not isinstance(outcome, Wrote) or outcome.targets:
+        return outcome
+    return routing.routed(visit, outcome)

@@ -20,6 +20,7 @@ with lazy_imports():
     from sleipnir.worker.executors import map as maps
     from sleipnir.worker.executors import rag as rags
     from sleipnir.worker.executors import script as scripts
+    from sleipnir.worker.executors import set as sets
     from sleipnir.worker.executors import turn as turns
 
 EXECUTORS: dict[str, Callable[[Any], Outcome]] = {
@@ -32,6 +33,7 @@ EXECUTORS: dict[str, Callable[[Any], Outcome]] = {
     "map": lambda visit: maps.run_map(visit),
     "rag": lambda visit: rags.run_rag(visit),
     "script": lambda visit: scripts.run_script(visit),
+    "set": lambda visit: sets.run_set(visit),
     "turn": lambda visit: turns.run_turn(visit),  # not in the language: the node of normal agents
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sleipnir.graphs.errors import NodeFailed
-from sleipnir.graphs.expression import Condition, parse_validation
+from sleipnir.graphs.input_condition import Condition, parse_validation
 from sleipnir.graphs.schema import InputNode
 from sleipnir.graphs.template import render_lenient
 from sleipnir.worker.executors.updates import require_rendered, update_state
@@ -36,7 +36,7 @@ def run_input(visit: Visit[InputNode]) -> Outcome:
         )
     writes: dict[str, Any] = {}
     update_state(visit, writes, {"input": text})
-    return Wrote(writes)
+    return Wrote(writes, output=text)
 
 
 def _condition(visit: Visit[InputNode]) -> Condition:

@@ -158,10 +158,10 @@ def _may_try_again(visit: Visit[LlmNode], failure: _LlmFailed) -> bool:
 def _tolerated(visit: Visit[LlmNode], calls: ModelCalls, reason: str) -> Wrote:
     node = visit.node
     reason = visit.mask(reason)
-    if node.fallback is None and (visit.is_strict or not node.targets):
+    if node.fallback is None and (visit.is_strict or not node.has_next):
         raise NodeFailed("R014", reason, calls.usage)
     output = f"LLM node failed: {reason}"
     writes: dict[str, Any] = {}
     update_state(visit, writes, {"output": output})
     targets = (node.fallback,) if node.fallback else None
-    return Wrote(writes, targets, output, failure=reason, usage=calls.usage)
+    return Wrote(writes, targets, output=output, failure=reason, usage=calls.usage)

@@ -78,7 +78,7 @@ def run_script(visit: Visit[ScriptNode]) -> Outcome:
     update_state(visit, writes)
     if target is not None:
         return Wrote(writes, (target,))
-    if not node.targets and visit.item_index is None:
+    if not node.has_next and visit.item_index is None:
         raise NodeFailed("R002", f"script '{visit.node_id}' gave no _next and has no 'next'")
     return Wrote(writes)
 
@@ -175,7 +175,7 @@ def _taken_next(writes: dict[str, Any]) -> str | None:
 
 def _tolerated(visit: Visit[ScriptNode], failure: ScriptFailed) -> Wrote:
     node, shown = visit.node, failure.shown
-    has_way = node.fallback is not None or bool(node.targets and not visit.is_strict)
+    has_way = node.fallback is not None or (node.has_next and not visit.is_strict)
     if visit.item_index is not None and not has_way:
         raise NodeFailed("R013", shown)  # the map says which node it is
     if node.fallback is None and visit.is_strict:

@@ -96,6 +96,7 @@ class Visit(NamedTuple, Generic[N]):
     run_ends_at: float | None = None
     item_index: int | None = None  # set in an invocation of a map's branch
     attempt: int = 1  # goes up with each `Postponed`
+    number: int = 1  # visits of the node in this run so far; of its map in an invocation
     age_s: float = 0.0  # time since the visit first began, including earlier tries and parking
     # What the visit was parked for: {"answer": …}, the child's result, or the fields of a map.
     resumed_with: Any = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any, TypeAlias
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures
 from sleipnir.scheduler.runs.model import (
@@ -21,6 +22,10 @@ from sleipnir.scheduler.runs.model import (
     NewRun,
     Usage,
 )
+
+# Named in annotations only.
+with lazy_imports():
+    from sleipnir.graphs import routes
 
 
 class Nothing:
@@ -51,6 +56,7 @@ class Wrote:
     # Excludes what the conversation has recorded, which is counted already.
     usage: Usage = NO_USAGE
     warnings: tuple[str, ...] = ()
+    decision: routes.Decision | None = None  # which of the routes in its `next` it takes
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from sleipnir.scheduler.cli.options import Options, common_options
 
 with lazy_imports():
     from sleipnir.scheduler.cli import run_result
+    from sleipnir.scheduler.runs import history
     from sleipnir.scheduler.views import documents, timeline, waits
     from sleipnir.scheduler.views.text import run_page
 
@@ -52,6 +53,7 @@ def _document(client: Client, run: Run) -> ShownRunDocument:
         timeline.times_of_nodes(client, run),
         run_page.node_types(client, run),
         run_page.children_of(client, run, _MOST_CHILDREN_IN_JSON),
+        history.decisions_of(client.queries.checkpoints(run.run_id)),
     )
 
 

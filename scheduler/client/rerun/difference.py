@@ -250,7 +250,7 @@ def _of_step(a: Side, step_a: int | None, b: Side, step_b: int | None) -> Iterat
         yield NodeDifference(node, fields)
 
 
-_FIELDS = ("step", "output", "writes", "error", "elapsed_s", "usage")
+_FIELDS = ("step", "route", "output", "writes", "error", "elapsed_s", "usage")
 
 
 def _told(side: Side, step: int | None, node: str) -> dict[str, Any]:
@@ -266,12 +266,19 @@ def _told(side: Side, step: int | None, node: str) -> dict[str, Any]:
     is_own = side.run.forked_from is None or step > side.run.forked_from[1]
     return {
         "step": checkpoint.step,
+        "route": _decision(timing),
         "output": None if checkpoint.frontier else side.run.output,
         "writes": dict(checkpoint.writes),
         "error": timing.get("failure"),
         "elapsed_s": timing.get("ms", 0) / 1000 if is_own else None,
         "usage": usage.to_json() if is_own else None,
     }
+
+
+def _decision(timing: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the route that a node's conditions chose; None if it has none."""
+    route = timing.get("route")
+    return None if route is None else {"index": route["index"], "label": route["label"]}
 
 
 def _totals(a: Side, b: Side) -> dict[str, Pair]:

@@ -10,7 +10,7 @@ from sleipnir.graphs.errors import BundleError
 from sleipnir.scheduler.runs.answers import how_to_answer
 from sleipnir.scheduler.runs.events import RunEnded, VisitDelayed
 from sleipnir.scheduler.runs.failures import NodeFailure
-from sleipnir.scheduler.runs.history import NodeTimes
+from sleipnir.scheduler.runs.history import MOST_DECISIONS, NodeTimes, RouteTaken, decisions_of
 from sleipnir.scheduler.runs.model import Failure, Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views.documents import directory_of, elapsed_s, left_out, origin, place_of
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 # How many omitted child runs are counted by status.
 _MOST_COUNTED = 5_000
+# How many decisions are listed.
+_MOST_DECISIONS = 100
 _ITEMS = ("INDEX", "STATE", "NODE", "TOOK", "TOKENS", "COST", "REASON")
 _NODES = ("NODE", "TYPE", "VISITS", "TOTAL", "AVG", "MAX", "WAITED", "PARKED", "TOKENS", "COST")
 
@@ -68,6 +70,7 @@ def page(
     children: ChildRows,
     questions: Sequence[Question],
     *,
+    decisions: Sequence[RouteTaken] = (),
     failures: Sequence[NodeFailure],
     waits: str | None,
     now_ms: int,
@@ -86,6 +89,7 @@ def page(
     if times:
         yield ""
         yield from columns(_NODES, [_node(row, types) for row in times])
+    yield from _decisions(decisions)
     if children.rows:
         yield ""
         rows = [(child.run_id, child.agent, colored(child.status)) for child in children.rows]
@@ -102,6 +106,21 @@ def page(
     if run.output is not None:
         yield ""
         yield printable(run.output.removesuffix("\n"))
+
+
+def _decisions(decisions: Sequence[RouteTaken]) -> Iterator[str]:
+    """Yield the routes that conditions chose; of many the last ones."""
+    if not decisions:
+        return
+    yield ""
+    rows = [
+        (str(each.step), each.node, ", ".join(each.to), first_line(each.label))
+        for each in decisions[-_MOST_DECISIONS:]
+    ]
+    yield from columns(("STEP", "NODE", "WENT TO", "ROUTE"), rows)
+    if len(decisions) > _MOST_DECISIONS:
+        before = len(decisions) - _MOST_DECISIONS
+        yield f"and {before:,} before: --json lists the last {MOST_DECISIONS:,}"
 
 
 def _facts(run: Run, waits: str | None, now_ms: int) -> Iterator[tuple[str, str]]:
@@ -187,6 +206,7 @@ def lines_of(client: Client, run: Run) -> Iterator[str]:
         node_types(client, run),
         children_of(client, run, MOST_CHILDREN),
         client.open_questions(run.run_id),
+        decisions=decisions_of(records.checkpoints(run.run_id)),
         failures=records.failures(run),
         waits=waits_of(client, [run]).get(run.run_id) or _rests_for(client, run),
         now_ms=records.now_ms(),

@@ -86,6 +86,19 @@ class ShownChildDocument(TypedDict):
     status: str
 
 
+class RouteDocument(TypedDict):
+    index: Annotated[int, about("from 1 in file order; a switch's default is its last")]
+    label: Annotated[str, about("its condition, the case, or `else`")]
+
+
+class DecisionDocument(TypedDict):
+    node: str
+    step: int
+    visit: Annotated[int, about("of the node, from 1")]
+    route: RouteDocument
+    to: list[str]
+
+
 class ShownRunDocument(RunResultDocument):
     """What `show` prints."""
 
@@ -95,6 +108,10 @@ class ShownRunDocument(RunResultDocument):
         about("calls that a model waits for, or what a person has to do besides answering"),
     ]
     nodes: list[RunNodeDocument]
+    routes: Annotated[
+        list[DecisionDocument],
+        about("taken by conditions, the last 1,000"),
+    ]
     children: Annotated[list[ShownChildDocument], about("the first 1,000")]
     more_children: Annotated[dict[str, int], about("numbers of the others, by status")]
 
@@ -218,7 +235,10 @@ class GraphArrowDocument(_From):
     to: str
     kind: Annotated[
         str,
-        about("`usual`, `parallel`, `otherwise`, `each` (of a map), `chosen` (by a script)"),
+        about(
+            "`usual`, `parallel`, `otherwise`, `each` (of a map), `chosen` (by a script), "
+            "`back` (in a loop)"
+        ),
     ]
     label: str
     taken: int

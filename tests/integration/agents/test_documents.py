@@ -115,7 +115,7 @@ def test_by_words_alone_where_nothing_is_found_the_message_is_as_it_was(
 def test_documents_that_cannot_be_read_are_refused_before_anything_runs(engine: Engine) -> None:
     engine.configure(rag_embedding_model="none")
 
-    with pytest.raises(InvalidAgent, match="E219 document 'docs': no file matches"):
+    with pytest.raises(InvalidAgent, match="E223 document 'docs': no file matches"):
         engine.submit_normal(CONFIG, prompt="who barks?")
 
 

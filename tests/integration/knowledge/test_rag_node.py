@@ -207,7 +207,7 @@ def test_a_branch_of_a_map_gives_what_it_found(engine: Engine) -> None:
 def test_documents_that_cannot_be_read_are_refused_before_anything_runs(
     engine: Engine, files: dict[str, str], words: str
 ) -> None:
-    with pytest.raises(InvalidAgent, match=f"E219 .*{words}"):
+    with pytest.raises(InvalidAgent, match=f"E223 .*{words}"):
         engine.submit(GRAPH, files, prompt="cats")
 
     assert engine.newest_runs() == []

@@ -29,7 +29,9 @@ nodes:
   i: {type: input, question: q, validation: len(input) > 1, next: [g, l]}
   g: {type: agent, agent: x, prompt: p, output_schema: {type: object}, next: e}
   l: {type: llm, prompt: p, tools: [], fallback: e, enabled_skills: [s], next: k, x-pos: 1}
-  k: {type: rag, documents: [a.md], top_k: 3, next: e, state_updates: {c: "{{output}}"}}
+  k: {type: rag, documents: [a.md], top_k: 3, next: v, state_updates: {c: "{{output}}"}}
+  v: {type: set, values: {n: visit, l: [1]}, next: [{when: n < 3, to: [g, l], max: 2}, {to: w}]}
+  w: {type: set, next: {switch: n, cases: {"1": e, "2": [g, l]}, default: e}}
   e: {type: end, id: e, output: "{{r}}"}
 """
 

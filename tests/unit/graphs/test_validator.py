@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from sleipnir.graphs.document.finding import MAX_LISTED, Finding, folded, listing
 from sleipnir.graphs.document.loader import load_agent
 from sleipnir.graphs.document.references import AgentSearch
+from sleipnir.graphs.edges import cycles, reachable
 from sleipnir.graphs.files import inside
 from sleipnir.graphs.validator import Resources, validate
 from sleipnir.graphs.validator.context import MAX_HINTS, near_names
-from sleipnir.graphs.validator.edges import cycles, reachable
 
 SIZE = 5_000
 HEAD = "name: agent\nmodel: openai:gpt-5\nstart: n0\nnodes:\n"

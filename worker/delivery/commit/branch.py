@@ -46,6 +46,13 @@ def branch_of(delivery: Delivery, outcome: Wrote | Ended | Failed) -> Branch:
     own = _failures(delivery.visit, outcome)
     if outcome.failure is not None:
         timing["failure"] = outcome.failure
+    if outcome.decision is not None:
+        timing["route"] = {
+            "index": outcome.decision.index,
+            "label": outcome.decision.label,
+            "visit": delivery.visit.number,
+            "to": outcome.decision.targets,
+        }
     if own.handled:
         timing["handled"] = True
     elif own:

@@ -121,7 +121,8 @@ def _target(item: ItemVisit, outcome: Wrote) -> tuple[str | None, tuple[str, ...
     targets = visit.node.targets if outcome.targets is None else outcome.targets
     if not targets:
         return None, outcome.warnings
-    field = "next" if outcome.targets is None else "fallback" if outcome.failure else "_next"
+    is_next = outcome.targets is None or outcome.decision is not None
+    field = "next" if is_next else "fallback" if outcome.failure else "_next"
     if len(targets) > 1:
         raise _ItemFailed(f"'{field}' names {len(targets)} nodes; an item goes one way")
     (target,) = targets

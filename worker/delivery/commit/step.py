@@ -101,7 +101,7 @@ def _failures(plan: Plan, branches: Mapping[str, Branch]) -> StepFailures:
 def _event(visit: Visit[Any], plan: Plan, branches: Mapping[str, Branch]) -> StepCommitted:
     nodes = visit.graph.nodes
     departures = [
-        Departure(node_id, branch.targets, branch.tolerated)
+        Departure(node_id, branch.targets, branch.tolerated, _route(branch))
         for node_id, branch in sorted(branches.items())
         if not branch.failure and not branch.ended
     ]
@@ -122,3 +122,9 @@ def _event(visit: Visit[Any], plan: Plan, branches: Mapping[str, Branch]) -> Ste
 def _reducer_texts(visit: Visit[Any]) -> dict[str, str]:
     texts = {key: visit.state.text(key) for key in visit.graph.reducers}
     return {key: text for key, text in texts.items() if text is not None}
+
+
+def _route(branch: Branch) -> tuple[int, str] | None:
+    """Return number and label of the route that the node's conditions chose, if it has some."""
+    route = (branch.timing or {}).get("route")
+    return None if route is None else (route["index"], route["label"])

@@ -8,6 +8,14 @@
 -- While a run has such visits, its record says so in `kept`.
 -- LAZY
 
+-- How a visit is kept that failed: an invalid answer is asked for again; where no route applied,
+-- its conditions decide anew on what its models had replied.
+local KEPT_AS = {R019 = 'misanswered', R002 = 'broken', R024 = 'broken'}
+
+local function how_it_failed(failure)
+  return KEPT_AS[string.match(failure, '^{"code": ?"(R%d+)"')] or 'failed'
+end
+
 local function keys_of_visit(run_id, visit)
   local name = run_id .. ' ' .. visit
   return {key('waits', name), key('turns', name), key('map', name)}

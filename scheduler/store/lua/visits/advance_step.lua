@@ -33,9 +33,7 @@ if status == 'failed' then
   add_usage(run_id, usage)
   narrate(run_id, event)
   if v.status == 'leased' then
-    -- An invalid answer is asked for again.
-    local misanswered = string.match(failure, '^{"code": ?"R019"')
-    interrupt_visit(run_id, visit, v, misanswered and 'misanswered' or 'failed')
+    interrupt_visit(run_id, visit, v, how_it_failed(failure))
   end
   finish(run_id, 'failed', '', failure)
   return reply('failed', 0, '')

@@ -215,8 +215,7 @@ def test_null_on_an_optional_field_means_not_given(tmp_path: Path) -> None:
         ("prompt: [a]", "prompt: expected a string, got a list"),
         ("tools: web", 'tools: expected a list, got the text "web"'),
         ("tools: [a, 5]", "tools[1]: expected a string, got 5 (quote it)"),
-        ("next: {a: b}", "next: expected a string or a list, got a mapping"),
-        ("next: {str: b}", "next: expected a string or a list, got a mapping"),
+        ("next: 5", "next: expected a string or a list, got 5 (quote it)"),
         ("next: [e, 5]", "next[1]: expected a string, got 5 (quote it)"),
         ("state_updates: {k: 5}", "state_updates.k: expected a string, got 5 (quote it)"),
         ("state_updates: [k]", "state_updates: expected a mapping, got a list"),
@@ -325,7 +324,7 @@ def test_without_nodes_there_is_no_graph(tmp_path: Path, nodes: str, message: st
         (
             "{type: zzz}",
             "E012 node 'n': unknown type 'zzz'",
-            "one of llm, agent, script, approval, input, rag, map, end",
+            "one of llm, agent, script, approval, input, rag, map, set, end",
         ),
         ("{type: 5}", "E008 node 'n'.type: expected a string, got 5 (quote it)", None),
         ("[type]", "E008 graph.nodes.n: expected a mapping, got a list", None),

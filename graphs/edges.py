@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from sleipnir.graphs.schema import Node
+from sleipnir.graphs.schema import Node, WayOn
 from sleipnir.records import dataclass
 
 Adjacency: TypeAlias = Mapping[str, list[str]]
@@ -19,11 +19,22 @@ class Edge:
     source: str
     target: str
     field: tuple[str | int, ...]  # path below the node, e.g. ("routes", "yes")
+    way: WayOn | None = None  # of `next`
 
     @property
     def is_branch(self) -> bool:
         """True for `map → branch`, which is a call and not a route."""
         return self.field[0] == "branch"
+
+    @property
+    def list_path(self) -> tuple[str | int, ...]:
+        """The path in the file of the list in `next` that it stands in."""
+        return ("nodes", self.source, *(self.way.field if self.way else self.field))
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether the run may go another way instead."""
+        return self.way.is_choice if self.way else self.field[0] in {"routes", "on_other"}
 
     @property
     def label(self) -> str:
@@ -38,12 +49,12 @@ class Edge:
 
 def next_edges(node_id: str, node: Node) -> Iterator[Edge]:
     """Yield the distinct targets of `next`, each at its first mention."""
-    return (Edge(node_id, way.target, way.field) for way in node.next_exits())
+    return (Edge(node_id, way.target, way.field, way.way) for way in node.next_exits())
 
 
 def declared_edges(node_id: str, node: Node) -> Iterator[Edge]:
     """Yield all edges that a file declares from a node."""
-    return (Edge(node_id, way.target, way.field) for way in node.exits())
+    return (Edge(node_id, way.target, way.field, way.way) for way in node.exits())
 
 
 def reachable(start: Iterable[str], adjacency: Adjacency) -> set[str]:
@@ -60,11 +71,16 @@ def reachable(start: Iterable[str], adjacency: Adjacency) -> set[str]:
 
 def cycles(adjacency: Adjacency) -> Iterator[list[str]]:
     """Yield a shortest cycle, as `[a, b, a]`, for each strongly connected component with one."""
+    return (cycle for _, cycle in loops(adjacency))
+
+
+def loops(adjacency: Adjacency) -> Iterator[tuple[set[str], list[str]]]:
+    """Yield each strongly connected component with a cycle, and a shortest one, `[a, b, a]`."""
     place = {node: index for index, node in enumerate(adjacency)}
     for component in _components(adjacency):
         first = min(component, key=place.__getitem__)
         if len(component) > 1 or first in adjacency[first]:
-            yield _shortest_cycle(first, adjacency, component)
+            yield component, _shortest_cycle(first, adjacency, component)
 
 
 def _components(adjacency: Adjacency) -> Iterator[set[str]]:

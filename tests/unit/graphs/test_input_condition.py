@@ -2,7 +2,7 @@
 
 import pytest
 
-from sleipnir.graphs.expression import Condition, parse_validation
+from sleipnir.graphs.input_condition import Condition, parse_validation
 
 
 @pytest.mark.parametrize(
