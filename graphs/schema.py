@@ -371,6 +371,8 @@ class AgentNode(Timed, RetriedNode):
     """What the agent is asked; a template in which every reference must be set."""
     inputs: Templates | None = None
     """State key of a graph agent to template, as in `prompt`; a sole reference keeps its type."""
+    teammates: bool = False
+    """true: agents of such nodes that run at a time, or of a map's items, write to each other."""
     max_attempts: field_types.PositiveInt = 1
     """Attempts in total if the failure is transient; each is a child run of its own."""
     timeout: field_types.Timeout = 300.0

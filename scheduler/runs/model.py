@@ -205,6 +205,7 @@ class RunContext:
     unavailable: Mapping[str, str] = field(default_factory=dict)
     converses: bool = False  # its agent is a normal one
     handle: str = ""  # its handle, if a model has started it
+    member: str = ""  # its id in a team, if an agent node has started it for one
     supervised: bool = False  # its root's model may answer its questions
     model: str | None = None  # the parent's model, for normal agents that name none
     # What prompts may say about the submitting machine, by name; empty if no prompt can.

@@ -352,6 +352,7 @@ def child_run(
     state: Mapping[str, Any] | None = None,
     model: str | None = None,
     handle: str = "",
+    member: str = "",
 ) -> NewRun:
     """Return the child run of an agent node or a model's call; it gets the root's variables.
 
@@ -359,6 +360,7 @@ def child_run(
         run_id: an id from `new_child_id`; None: a random one.
         state: seeds, override the graph's `initial_state`.
         model, handle: the model it inherits from its parent; its name for the parent's model.
+        member: its id in the team of the node that starts it, if that has one.
 
     Raises:
         SubmissionRefused: a variable of the child has no value.
@@ -376,6 +378,7 @@ def child_run(
             variables=variables,
             seeds=tuple(state or ()),
             handle=handle,
+            member=member,
             model=model or parent.model,
         ),
         timeout_s=graph.settings.limit_s,

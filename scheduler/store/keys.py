@@ -18,13 +18,17 @@ the record; the others expire by themselves after twice that time:
     failures  list    node failures that did not end the run, the first 100 of each kind; the
                       record counts all (`failed_nodes`, `handled_failures`)
     tokens    stream  model replies as they are generated, for watchers; capped, expires in seconds
-    messages  list    inbox of a normal agent's run; its state says how many it has read
+    messages  list    inbox of a normal agent's run; its state says how many it has read, of `mail`
+                      if it is a member of a team
     transcripts  list  conversations of visits with their models, capped
     failed_transcripts  list  those of failed attempts, capped separately: transcripts of
                               successful ones never displace them
     superseded  list  checkpoints that a retry from an earlier step has replaced
 Of a run, removed at its end if it succeeded; else kept as long as the others, for a retry:
     staged    hash    node → result of a finished branch of the current step
+    mail      hash    messages of the current step's teams: `message <member> <n>`, `sent <member>`
+                      how many, `child <member>` the newest child that reads them; a member is the
+                      visit of a node or an item
     kept      hash    visits that were interrupted or failed, as lua/lib/kept.lua says
 Of a run, removed at its end at the latest (`waits`, `map`, `turns` stay for `kept` visits):
     visits    hash    open visits, packed as lua/lib/store.lua says

@@ -117,9 +117,19 @@ class Parking:
         self._store.call("close_wait", run_id, visit, call, result, self._store.event(event))
 
     def spawn(
-        self, lease: Lease, child: NewRun, timeout_s: float | None, *, event: Event | None = None
+        self,
+        lease: Lease,
+        child: NewRun,
+        timeout_s: float | None,
+        *,
+        member: str = "",
+        event: Event | None = None,
     ) -> None:
-        """Start a child run and park the visit on it, in one transition."""
+        """Start a child run and park the visit on it, in one transition.
+
+        Args:
+            member: the visit whose messages it reads, as the member of a team.
+        """
         allowed_ms = -1 if timeout_s is None else int(timeout_s * 1000)
         fields = [*record_fields(child), "allowed_ms", str(allowed_ms)]
         self._store.call(
@@ -128,6 +138,7 @@ class Parking:
             lease.visit,
             lease.token,
             allowed_ms,
+            member,
             child.run_id,
             child.start,
             child.agent,

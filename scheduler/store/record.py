@@ -56,6 +56,7 @@ def record_fields(run: NewRun) -> list[str]:
         "machine": run.context.machine,
         "parent": run.parent,
         "root": None if run.parent is None else run.context.root,
+        "member": "1" if run.context.member else None,
         "batch": run.batch,
         "of_batch": None if run.context.batch is None else "1",
         "item": run.item,

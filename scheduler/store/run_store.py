@@ -15,6 +15,7 @@ from sleipnir.scheduler.store.bundles import Bundles
 from sleipnir.scheduler.store.conversation.children import Children
 from sleipnir.scheduler.store.conversation.escalations import Escalations
 from sleipnir.scheduler.store.conversation.messages import Messages
+from sleipnir.scheduler.store.conversation.teams import Teams
 from sleipnir.scheduler.store.dispatch import Dispatcher
 from sleipnir.scheduler.store.parking import Parking
 from sleipnir.scheduler.store.partitions import Partitions
@@ -41,6 +42,7 @@ class RunStore(Transitions):
         self.visits = Visits(self)
         self.parking = Parking(self)
         self.messages = Messages(self)
+        self.teams = Teams(self)
         self.escalations = Escalations(self)
         self.partitions = Partitions(self)
         self.bundles = Bundles(self)

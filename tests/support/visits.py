@@ -131,6 +131,15 @@ class NoChildren:
 class NoTeam:
     """The run has no teammates."""
 
+    def joined(self, _graph: object) -> None:
+        return None
+
+    def own(self) -> None:
+        return None
+
+    def peers(self) -> tuple[()]:
+        return ()
+
     def teammates(self) -> Sequence[Never]:
         return ()
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from sleipnir.scheduler.runs.conversation.asking import ALIASES
-from sleipnir.worker.agents.builtin.agents import AGENT_ALIASES, agent_tools
+from sleipnir.worker.agents.builtin.agents import AGENT_ALIASES, agent_tools, list_tool
 from sleipnir.worker.agents.builtin.messages import message_tools
 from sleipnir.worker.agents.builtin.todo import PAUSE, PAUSE_OF_CHILD, TODO_FUNCTIONS
 from sleipnir.worker.agents.builtin.user import asking_limit_s, user_tools
 from sleipnir.worker.agents.skills import Skills
 from sleipnir.worker.agents.starting import Starter
+from sleipnir.worker.conversation.function_kinds import EngineFunction
 from sleipnir.worker.conversation.tool_set import Toolset
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import Message
@@ -37,7 +38,7 @@ def functions_of(
         (
             *skills.tools(),
             *((*TODO_FUNCTIONS, pause) if config.auto_continue else ()),
-            *(agent_tools(calls, starter) if config.can_spawn_agents else ()),
+            *_agent_functions(calls, starter),
             *message_tools(visit),
             *user_tools(visit, before),
         )
@@ -49,3 +50,10 @@ def functions_of(
         undeclared=frozenset((pause.name,)) if is_child else frozenset(),
         consent_within_s=asking_limit_s(visit),
     )
+
+
+def _agent_functions(calls: ModelCalls, starter: Starter) -> Iterator[EngineFunction]:
+    if calls.visit.node.config.can_spawn_agents:
+        yield from agent_tools(calls, starter)
+    elif calls.visit.context.member:
+        yield list_tool(calls.visit)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from sleipnir.graphs.normal_agent import NormalAgent
 from sleipnir.graphs.skills import SkillChoice, choice_of
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.conversation.escalation import Escalation
 from sleipnir.scheduler.runs.conversation.todo import TodoList
+from sleipnir.scheduler.runs.teams import Membership
 
 _TODO_SECTION = """\
 ## Todo list
@@ -118,6 +120,17 @@ These questions of your agents are open, each for a limited time. Answer them fi
 
 {questions}"""
 
+_MEMBERS_SECTION = """\
+## Your team
+
+Your id is {own}. These agents work beside you:
+
+{others}
+
+`agent__send_message` (id, message) puts a message into the inbox of one of them, even before it has
+begun; `agent__check_inbox` takes the messages that they have sent you, and `agent__list` shows who
+has finished. Tell them what affects their work, and look into your inbox before you finish."""
+
 _SHORTENING = """\
 Summarise the report of the agent '{agent}' for the agent that requested it. Keep every code
 fragment, path, error message and concrete recommendation unchanged. Remove repetition and filler.
@@ -131,6 +144,7 @@ all names, paths, numbers, code and error messages that are still needed; and wh
 done. Leave out what is settled or repeated. If an earlier summary comes first, keep what is still
 relevant of it. Reply with the summary only, without an introduction."""
 
+_MOST_MEMBERS = 50  # of a team that a prompt names
 _SUMMARY_INTRODUCTION = "This is a summary of the conversation so far:"
 
 
@@ -166,6 +180,17 @@ def pending(ids: Sequence[str], escalations: Sequence[Escalation]) -> str:
         return told
     questions = encode([each.shown() for each in escalations])
     return f"{told}\n\n{_ASKED.format(questions=questions)}"
+
+
+def members_section(joined: Membership) -> str:
+    """Return the section of a prompt that names the others of a team."""
+    first = islice(joined.team.members(), _MOST_MEMBERS + 1)
+    others = [each for each in first if each != joined.me][:_MOST_MEMBERS]
+    lines = [f"- {each.id} ({each.label})" for each in others]
+    count = len(joined.team.places) - 1
+    if count > len(lines):
+        lines.append(f"- and others: there are {count:,} in all")
+    return _MEMBERS_SECTION.format(own=joined.me.id, others="\n".join(lines))
 
 
 def shortening(agent: str) -> str:

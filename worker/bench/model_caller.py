@@ -111,6 +111,15 @@ class _NoChildren:
 
 
 class _NoTeam:
+    def joined(self, _graph: object) -> None:
+        return None
+
+    def own(self) -> None:
+        return None
+
+    def peers(self) -> tuple[()]:
+        return ()
+
     def teammates(self) -> tuple[()]:
         return ()
 

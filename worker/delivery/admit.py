@@ -17,7 +17,8 @@ from sleipnir.worker.delivery.delivery import Delivery, DeliveryOver
 from sleipnir.worker.delivery.isolation import ISOLATED_AFTER_LOSSES
 from sleipnir.worker.delivery.log_records import log_begin
 from sleipnir.worker.delivery.services import Services
-from sleipnir.worker.delivery.visit_services import StoredConversation, StoredNarration, StoredTeam
+from sleipnir.worker.delivery.team import StoredTeam
+from sleipnir.worker.delivery.visit_services import StoredConversation, StoredNarration
 from sleipnir.worker.visit.cancellation import Cancellation
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.exchanges import Exchanges
@@ -113,7 +114,7 @@ def _visit_services(
         narration=StoredNarration(store.runs, lease.run_id, node_id, index),
         knowledge=services.knowledge,
         children=StoredChildren(services, lease, node_id, context, digest),
-        team=StoredTeam(store.messages, store.escalations, lease),
+        team=StoredTeam(services, lease, context),
         run_log=RunLog(services.limits.log_bytes),
         exchanges=Exchanges(),
     )

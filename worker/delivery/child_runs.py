@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.bundles.archive import Bundle
 from sleipnir.graphs.errors import BundleError, NodeFailed
+from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.graphs.schema import Graph
 from sleipnir.graphs.state import PROMPT_KEY
 from sleipnir.lazy import lazy_imports
@@ -21,7 +22,10 @@ from sleipnir.worker.visit.services import SpawnOrder
 # Lazy, as few visits start another run.
 with lazy_imports():
     from sleipnir.scheduler.runs import submit
-    from sleipnir.scheduler.runs.conversation import roster
+    from sleipnir.scheduler.runs.conversation import memory, roster
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.teams import Membership
 
 _CANCELLED = Failure("cancelled", "cancelled by the agent that had spawned it", None)
 
@@ -40,14 +44,20 @@ class StoredChildren:
         self._node_id = node_id
         self._context = context
 
-    def prepare(self, agent: str, prompt: str, inputs: Mapping[str, Any]) -> NewRun:
-        """Return the run of another agent for a node to start, with seeds for it."""
+    def prepare(
+        self, agent: str, prompt: str, inputs: Mapping[str, Any], joined: Membership | None
+    ) -> NewRun:
+        """Return the run of another agent for a node to start."""
         graph, settings = self._services.agents.get(self._digest).graph, self._services.settings
         own_depth = graph.max_agent_depth
         deepest = settings.max_agent_depth if own_depth is None else own_depth
         try:
             digest = submit.child_digest(self._context, self._digest, agent, deepest)
-            child = self._child(agent, digest, prompt, model=graph.model, state=inputs)
+            member = "" if joined is None else joined.me.id
+            seeds = inputs or self._remembered(digest, joined)
+            child = self._child(
+                agent, digest, prompt, model=graph.model, state=seeds, member=member
+            )
             if inputs:
                 _require_takes(child, inputs)
                 submit.require_fitting(
@@ -58,6 +68,12 @@ class StoredChildren:
             raise NodeFailed("R017", str(error)) from error
         except (SubmissionRefused, BundleError) as error:
             raise NodeFailed("R015", f"agent '{agent}' cannot start: {error}") from error
+
+    def _remembered(self, digest: str, joined: Membership | None) -> Mapping[str, Any]:
+        """Return what a normal agent has of its member's earlier agents: what they have read."""
+        if joined is None or not is_normal(self._services.agents.get(digest).graph):
+            return {}
+        return {memory.MESSAGES_READ: joined.read} if joined.read else {}
 
     def prepare_own(
         self, name: str, bundle: Bundle, run_id: str, seeds: Mapping[str, Any]

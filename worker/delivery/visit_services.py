@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.events import Event, TextStreamed
@@ -14,13 +14,6 @@ from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.runs import Runs
 from sleipnir.scheduler.store.visits import Visits
 from sleipnir.worker.visit.run_log import head_and_tail
-
-if TYPE_CHECKING:
-    from sleipnir.scheduler.runs.conversation.escalation import Escalation
-    from sleipnir.scheduler.runs.conversation.messages import Letter, Teammate
-    from sleipnir.scheduler.store.conversation.escalations import Escalations
-    from sleipnir.scheduler.store.conversation.messages import Messages
-    from sleipnir.worker.conversation.function_kinds import Recorder
 
 # For what a model says within a tenth of a second, which is seldom more than a few words.
 _STREAMED_BYTES = 16 * 1024
@@ -54,49 +47,6 @@ class StoredConversation:
         """Add an entry, at most once per position."""
         self._visits.record_turn(self._lease, position, encode(entry), event=event, usage=usage)
         self.recorded_usage += usage
-
-
-class StoredTeam:
-    """The runs that a leased visit's run works with."""
-
-    __slots__ = ("_escalations", "_lease", "_messages")
-
-    def __init__(self, messages: Messages, escalations: Escalations, lease: Lease) -> None:
-        self._messages = messages
-        self._escalations = escalations
-        self._lease = lease
-
-    def teammates(self) -> Sequence[Teammate]:
-        """Return the runs that it may write to."""
-        return self._messages.teammates(self._lease.run_id)
-
-    def sending(self, letter: Letter) -> Recorder:
-        """Return a recorder that sends a letter and records its call in one transition."""
-
-        def record(
-            position: int, entry: Mapping[str, Any], event: Event | None, _usage: Usage
-        ) -> None:
-            self._messages.send(self._lease, position, encode(entry), letter, event)
-
-        return record
-
-    def messages(self, first: int) -> Sequence[dict[str, Any]]:
-        """Return the messages others have sent to the run, from number `first` on."""
-        return self._messages.read(self._lease.run_id, first)
-
-    def escalations(self) -> Sequence[Escalation]:
-        """Return the questions of runs below this root, oldest first."""
-        return self._escalations.pending(self._lease.run_id)
-
-    def replying(self, escalation: Escalation, reply: str) -> Recorder:
-        """Return a recorder that answers a question and records its call in one transition."""
-
-        def record(
-            position: int, entry: Mapping[str, Any], event: Event | None, _usage: Usage
-        ) -> None:
-            self._escalations.reply(self._lease, position, encode(entry), escalation, reply, event)
-
-        return record
 
 
 class StoredNarration:

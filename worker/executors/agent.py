@@ -10,6 +10,7 @@ from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.schema import AgentNode
 from sleipnir.scheduler.runs.failures import is_of_budget
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
+from sleipnir.worker.agents.texts import members_section
 from sleipnir.worker.conversation.structured_output import ExtractionFailed, extract
 from sleipnir.worker.executors.attempts import next_attempt
 from sleipnir.worker.executors.updates import (
@@ -56,7 +57,13 @@ def _start(visit: Visit[AgentNode]) -> Spawned:
         key: require_value(template, f"inputs.{key}", visit)
         for key, template in (node.inputs or {}).items()
     }
-    return Spawned(visit.services.children.prepare(node.agent, prompt, inputs), node.limit_s)
+    joined = visit.services.team.joined(visit.graph) if node.teammates else None
+    if joined is not None:
+        prompt = f"{prompt}\n\n{members_section(joined)}"
+    child = visit.services.children.prepare(node.agent, prompt, inputs, joined)
+    # A graph reads no messages; they stay for agents that follow in the same item.
+    reads_as = joined.me.visit if joined is not None and child.context.converses else ""
+    return Spawned(child, node.limit_s, reads_as)
 
 
 def _finish(visit: Visit[AgentNode], text: str) -> Wrote | Deferred:

@@ -122,6 +122,7 @@ class Spawned:
 
     child: NewRun
     timeout_s: float | None
+    member: str = ""  # the visit whose messages it reads, as the member of a team
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.runs.conversation.messages import Letter, Teammate
     from sleipnir.scheduler.runs.events import Event
     from sleipnir.scheduler.runs.model import NewRun, Usage
+    from sleipnir.scheduler.runs.teams import Membership
     from sleipnir.worker.conversation.function_kinds import Recorder
     from sleipnir.worker.conversation.tool_set import Toolset
     from sleipnir.worker.conversation.transcript import Transcript
@@ -86,6 +87,15 @@ class ConversationService(Protocol):
 
 class TeamService(Protocol):
     """The runs that this run works with."""
+
+    def joined(self, graph: Graph) -> Membership | None:
+        """Return the place of an agent node with `teammates` in its team, if there is one."""
+
+    def own(self) -> Membership | None:
+        """Return this run's place in the team that it was started for, if it was."""
+
+    def peers(self) -> Sequence[dict[str, Any]]:
+        """Return the other members of that team, in merge order, as models are shown them."""
 
     def teammates(self) -> Sequence[Teammate]:
         """Return the runs that this one may write to."""
@@ -164,8 +174,14 @@ class KnowledgeService(Protocol):
 class ChildService(Protocol):
     """The children that the run's nodes and models start."""
 
-    def prepare(self, agent: str, prompt: str, inputs: Mapping[str, Any]) -> NewRun:
-        """Return the run of another agent for a node to start (`Spawned`), with seeds for it.
+    def prepare(
+        self, agent: str, prompt: str, inputs: Mapping[str, Any], joined: Membership | None
+    ) -> NewRun:
+        """Return the run of another agent for a node to start (`Spawned`).
+
+        Args:
+            inputs: seeds of its state.
+            joined: the node's place in its team.
 
         Raises:
             NodeFailed: R017 if it would be nested too deep, R015 if it cannot start otherwise.

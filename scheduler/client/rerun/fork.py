@@ -112,6 +112,7 @@ def _fork(
         root=run_id,
         seeds=tuple(dict.fromkeys((*chosen.context.seeds, *request.state))),
         depth=0,
+        member="",
         batch=None,
         recorded=False,
         budget_usd=None,

@@ -15,7 +15,7 @@ _EXPIRING = (
 )
 _TRANSIENT = ("visits", "pending", "questions", "escalations")
 # Kept of a step that was not completed, for a retry.
-_SET_ASIDE = ("staged", "kept")
+_SET_ASIDE = ("staged", "kept", "mail")
 
 
 def nothing_is_left(run: RunSnapshot) -> Iterator[str]:

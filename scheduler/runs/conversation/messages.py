@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.document.finding import listing
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
 
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.teams import Membership
+
 # All unread messages have to fit into one value of a state, because they are read together.
 MOST_UNREAD = 200
 LARGEST_BYTES = 32 * 1024
+# Members of a team that are named to a model that has called one by a wrong name.
+_MOST_NAMED = 50
 # What a run's model calls the run that has started it.
 PARENT = "parent"
 
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A message to be sent: `to` is the recipient's run id, `sender` its name for the sender."""
+    """A message to be sent; `sender` is what the recipient calls the sender."""
 
-    to: str
+    to: str  # the recipient's run id; of another member of the sender's team, its visit
     sender: str
     text: str
 
@@ -41,8 +47,21 @@ class Teammate:
     is_child: bool  # of the other one
 
 
-def addressed(name: str, text: str, own_name: str, teammates: Iterable[Teammate]) -> Letter:
-    """Return a letter to the run that a model calls by this name, its run id included."""
+def addressed(
+    name: str,
+    text: str,
+    own_name: str,
+    teammates: Iterable[Teammate],
+    own: Membership | None = None,
+) -> Letter:
+    """Return a letter to the run, or the member, that a model calls by this name.
+
+    Args:
+        own: the place of the sender in its team.
+    """
+    member = None if own is None else own.team.find(name)
+    if member is not None:
+        return Letter(member.visit, own_name, text)
     found = (each for each in teammates if name in (each.name, each.run_id))
     to = next(found, None)
     if to is None:
@@ -50,9 +69,12 @@ def addressed(name: str, text: str, own_name: str, teammates: Iterable[Teammate]
     return Letter(to.run_id, PARENT if to.is_child else own_name, text)
 
 
-def unreachable(name: str, teammates: Iterable[Teammate]) -> str:
-    """Return the error for a message to an unknown recipient."""
+def unreachable(name: str, teammates: Iterable[Teammate], own: Membership | None = None) -> str:
+    """Return the error for a message to an unknown recipient; `own`: the sender's in a team."""
     open_now = [f"{each.name} ({each.agent})" for each in teammates if not each.is_over]
+    if own is not None:
+        others = (each for each in islice(own.team.members(), _MOST_NAMED) if each != own.me)
+        open_now = [*(f"{each.id} ({each.label})" for each in others), *open_now]
     known = f"you can reach {listing(open_now)}" if open_now else "you have no teammates now"
     return f"there is no teammate '{name}'; {known}"
 

@@ -38,7 +38,7 @@ class Messages:
 
         Raises:
             NotReachable: the recipient is neither a child of the run, nor one of its siblings, nor
-                a normal agent that has started it.
+                a normal agent that has started it, nor another member of its team.
             NotOpen: the recipient has ended.
             InboxFull: the recipient has too many unread messages.
             RunClosed, StaleVisit: the run has ended, or another delivery holds the visit.
@@ -59,7 +59,7 @@ class Messages:
     def read(self, run_id: str, first: int) -> list[dict[str, Any]]:
         """Return the messages from index `first` on (from 0), in the form shown to models."""
         texts = self._redis.lrange(run_key("messages", run_id), first, -1)
-        return [_shown(json.loads(text)) for text in texts]
+        return [shown(json.loads(text)) for text in texts]
 
     def teammates(self, run_id: str) -> list[Teammate]:
         """Return the runs that a run may write to: children, siblings, and a normal agent above."""
@@ -97,7 +97,8 @@ def _name(run_id: str, parent: str | None, agent: str, spawned: str | None) -> s
     return roster.handle(agent, run_id) if spawned else run_id
 
 
-def _shown(message: dict[str, Any]) -> dict[str, Any]:
+def shown(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a stored message in the form shown to models."""
     return {
         "from": message["from"],
         "payload": {"type": "text", "content": message["text"]},

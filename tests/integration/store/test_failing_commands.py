@@ -139,6 +139,40 @@ def a_sender(engine: Engine) -> None:
     begin(engine, "2/b")
 
 
+SECOND = "01dddddddddddddd"
+
+
+def members(engine: Engine) -> None:
+    """Children of two members of a team, of which the second has a turn."""
+    fanned_out(engine, "a", "b")
+    for node, child in (("a", CHILD), ("b", SECOND)):
+        context = RunContext(root=RUN, member=f"graph_agent_{node}")
+        run = a_run(child, parent=f"{RUN} 2/{node}", context=context)
+        lease = begin(engine, f"2/{node}")
+        engine.store.parking.spawn(lease, run, 300, member=f"2/{node}", event=EVENT)
+    begin(engine, "1/s", run_id=SECOND)
+
+
+def last_of_a_team(engine: Engine) -> None:
+    members(engine)
+    send_to_member(engine)
+    for child in (CHILD, SECOND):
+        engine.store.runs.close(child, "cancelled", Failure("cancelled", "x", None))
+    stage(engine, "2/a")
+    begin(engine, "2/b")
+
+
+def cancelled_team(engine: Engine) -> None:
+    members(engine)
+    send_to_member(engine)
+    engine.store.runs.close(RUN, "cancelled", CANCELLED)
+
+
+def send_to_member(engine: Engine, to: str = "2/a") -> None:
+    letter = Letter(to, "graph_agent_b", "x")
+    engine.store.messages.send(held("1/s", SECOND), 0, "{}", letter, EVENT)
+
+
 def spawn_agent(engine: Engine) -> None:
     run = a_run(CHILD, parent=f"{RUN} 2/a")
     engine.store.children.start(held("2/a"), run, 4, event=EVENT)
@@ -477,6 +511,22 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
         started,
         lambda e: e.store.visits.record_turn(held("1/s"), 0, "{}", event=EVENT, usage=USAGE),
     ),
+    "spawn_child of a member": (
+        step_of_three,
+        lambda e: e.store.parking.spawn(
+            held("2/a"), a_run(CHILD, parent=f"{RUN} 2/a"), 300, member="2/a", event=EVENT
+        ),
+    ),
+    "send_message to a member": (members, send_to_member),
+    "send_message to a run that reads as a member": (
+        members,
+        lambda e: send_to_member(e, to=CHILD),
+    ),
+    "advance_step of a team's": (
+        last_of_a_team,
+        lambda e: advance(e, held("2/b"), Plan({}, frontier=("c",))),
+    ),
+    "retry_run of a team's": (cancelled_team, lambda e: e.store.runs.retry(AGAIN)),
     "send_message": (
         a_sender,
         lambda e: e.store.messages.send(held("2/b"), 0, "{}", Letter(CHILD, "tested", "x"), EVENT),

@@ -26,6 +26,7 @@ from sleipnir.worker.conversation.function_kinds import (
     refusal,
 )
 from sleipnir.worker.llm.calls import ModelCalls
+from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import ChildEnd
 
 _ASKED = "Not finished yet. Answer pending_escalations first, then collect again."
@@ -54,7 +55,8 @@ _COLLECT = Declared(
 )
 _LIST = Declared(
     "agent__list",
-    "List the agents that you have not collected or cancelled, with their status.",
+    "List the agents that you have not collected or cancelled, and the peers in your team, with "
+    "their status.",
     {},
 )
 _LIST_AVAILABLE = Declared(
@@ -63,6 +65,15 @@ _LIST_AVAILABLE = Declared(
 # A name that prompts of other tools use.
 AGENT_ALIASES = {"agent__list_running": _LIST.name}
 _CANCEL = Declared("agent__cancel", "Cancel an agent and all agents that it started.", _ID)
+
+
+def list_tool(visit: Visit[Any]) -> TransitionFunction:
+    """Return the function that lists agents, for a member of a team that may start none."""
+
+    def show(_notebook: Notebook, _call: FunctionCall) -> CallResult:
+        return CallResult({"active_count": 0, "max_concurrent": 0, "agents": [], **_peers(visit)})
+
+    return TransitionFunction(_LIST, show)
 
 
 def agent_tools(calls: ModelCalls, starter: Starter) -> Iterator[EngineFunction]:
@@ -146,8 +157,8 @@ class _Acts:
             }
             for each in notebook.roster.members
         ]
-        most = self._starter.rules.most
-        return CallResult({"active_count": len(alive), "max_concurrent": most, "agents": agents})
+        counts = {"active_count": len(alive), "max_concurrent": self._starter.rules.most}
+        return CallResult({**counts, "agents": agents, **_peers(self._visit)})
 
     def show_available(self, _notebook: Notebook, _call: FunctionCall) -> CallResult:
         return CallResult(self._starter.startable.described())
@@ -168,6 +179,11 @@ class _Acts:
         if self._open is None:
             self._open = open_escalations(self._visit, notebook)
         return self._open
+
+
+def _peers(visit: Visit[Any]) -> dict[str, Any]:
+    """Return what a member of a team is shown of the others."""
+    return {"peers": visit.services.team.peers()} if visit.context.member else {}
 
 
 def _member(notebook: Notebook, call: FunctionCall) -> Member:

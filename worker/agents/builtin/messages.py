@@ -53,14 +53,15 @@ class _Acts:
     visit: Visit[TurnNode]
 
     def send(self, _: Notebook, call: FunctionCall) -> CallResult:
-        team, name = self.visit.services.team, call.arguments["id"]
-        teammates, own_name = team.teammates(), self.visit.context.handle or self.visit.run_id
-        letter = addressed(name, call.arguments["message"], own_name, teammates)
+        team, context = self.visit.services.team, self.visit.context
+        name, teammates, own = call.arguments["id"], team.teammates(), team.own()
+        own_name = context.handle or context.member or self.visit.run_id
+        letter = addressed(name, call.arguments["message"], own_name, teammates, own)
         if letter.size_bytes > LARGEST_BYTES:
             raise refusal(f"the message is larger than {LARGEST_BYTES // 1024} KiB")
         sent = {"status": "ok", "message": f"The message was put into the inbox of {name}."}
         refusals: dict[type[Exception], str] = {
-            NotReachable: unreachable(name, teammates),
+            NotReachable: unreachable(name, teammates, own),
             NotOpen: f"{name} has ended and reads no more messages",
             InboxFull: f"{name} has {MOST_UNREAD} unread messages, the maximum; try again later",
         }

@@ -92,7 +92,9 @@ def spawn(delivery: Delivery, spawned: Spawned) -> None:
     """Start a child run and park until it ends."""
     child = spawned.child
     event = ChildStarted(delivery.visit.node_id, child.agent, child.run_id)
-    delivery.services.store.parking.spawn(delivery.lease, child, spawned.timeout_s, event=event)
+    delivery.services.store.parking.spawn(
+        delivery.lease, child, spawned.timeout_s, member=spawned.member, event=event
+    )
 
 
 def open_map(delivery: Delivery, mapped: Mapped) -> None:

@@ -202,7 +202,7 @@ local function inspect(run_id, rest, whole)
   local keys = {}
   for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children',
     'failures', 'messages', 'transcripts', 'failed_transcripts', 'superseded', 'spawned', 'kept',
-    'visits', 'staged', 'pending', 'questions', 'escalations'}) do
+    'visits', 'staged', 'mail', 'pending', 'questions', 'escalations'}) do
     keys[#keys + 1] = kind
     keys[#keys + 1] = redis.call('PTTL', key(kind, run_id))
   end

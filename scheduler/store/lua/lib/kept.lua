@@ -58,12 +58,12 @@ local function forget_kept(run_id)
   for visit in pairs((all_kept(run_id))) do
     remove(unpack(keys_of_visit(run_id, visit)))
   end
-  remove(key('kept', run_id), key('staged', run_id))
+  remove(key('kept', run_id), key('staged', run_id), key('mail', run_id))
 end
 
 -- Let the visits set aside expire with a run that has ended.
 local function let_kept_expire(run_id)
-  local names = {key('kept', run_id), key('staged', run_id)}
+  local names = {key('kept', run_id), key('staged', run_id), key('mail', run_id)}
   for visit in pairs((all_kept(run_id))) do
     for _, name in ipairs(keys_of_visit(run_id, visit)) do
       names[#names + 1] = name

@@ -230,6 +230,7 @@ local function partition_step(run_id, step, nodes)
   local of_step, done = {}, {}
   persist(key('kept', run_id))
   persist(key('staged', run_id))
+  persist(key('mail', run_id))
   for _, node in ipairs(nodes) do
     of_step[visit_of(step, node)] = true
   end

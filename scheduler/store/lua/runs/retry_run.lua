@@ -87,7 +87,7 @@ local function go_back()
     forget_failures()
   end
   forget_kept(run_id)
-  write('HDEL', run, 'kept')
+  write('HDEL', run, 'kept', 'mail')
   local counts = {}
   for _, field in ipairs(redis.call('HKEYS', run)) do
     if string.sub(field, 1, 2) == 'n:' then

@@ -15,14 +15,14 @@
 -- ERR  state_too_large  nothing was written
 local run = key('run', run_id)
 local wanted = {'status', 'step', 'deadline', 'agent', 'digest', 'bytes', 'width', 'machine',
-  'busy', 'frontier', 'of_batch', 'history_bytes', 'history_fold_at', 'stepped'}
+  'busy', 'frontier', 'of_batch', 'history_bytes', 'history_fold_at', 'stepped', 'mail'}
 local first_node, recorded = 2 * write_count + 1, #wanted
 for i = first_node, #rest do
   wanted[#wanted + 1] = 'n:' .. rest[i]
 end
 local found = read_fields(run, wanted)
 local so_far, current, deadline, agent, digest, bytes, width, machine, busy, frontier, of_batch,
-  told, fold_at, stepped = unpack(found, 1, recorded)
+  told, fold_at, stepped, mail = unpack(found, 1, recorded)
 pin(run_id, machine, of_batch)
 if is_over(so_far, deadline) then return {'run_closed'} end
 if current ~= step then return {'stale_step'} end
@@ -101,6 +101,10 @@ end
 forget_visit(run_id, visit, v)
 if tonumber(width) > 1 then
   remove(key('staged', run_id))
+end
+if mail then
+  write('HDEL', run, 'mail')
+  remove(key('mail', run_id))
 end
 add_usage(run_id, usage)
 narrate(run_id, event)
