@@ -116,6 +116,15 @@ def test_a_step_that_fails_leads_to_the_fallback(sleipnir: Sleipnir, office: Mod
     assert "rebuild takes too long" in output
 
 
+def test_a_job_whose_steps_nobody_lists_fails(sleipnir: Sleipnir, office: ModelServer) -> None:
+    converses(office, "Which steps has this: dream", fails(400, "no idea"))
+
+    failed = sleipnir("run", "-q", "--json", "step-runner", "dream")
+
+    error = json.loads(failed.stdout)["error"]
+    assert (failed.returncode, error["code"], error["node"]) == (1, "R014", "list_steps")
+
+
 def test_filters_and_skills_leave_what_all_of_them_let_through(
     sleipnir: Sleipnir, office: ModelServer
 ) -> None:
