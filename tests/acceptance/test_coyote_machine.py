@@ -226,29 +226,43 @@ def test_claims_are_read_as_many_at_once_as_a_variable_says(
 
 
 def test_a_captain_starts_whom_it_may(sleipnir: Sleipnir, office: ModelServer) -> None:
+    reader = {"agent": "hull-reader", "prompt": "Frame 1.", "variables": {"lamp": "bright"}}
     converses(
         office,
         "May we sail?",
         calls(
-            ("agent__list_available", {}),
+            ("agent__list_available", {"session_id": "1"}),
             ("agent__spawn", {"agent": "smuggler", "prompt": "Help."}),
-            (
-                "agent__spawn",
-                {"agent": "hull-reader", "prompt": "Frame 1.", "variables": {"lamp": "bright"}},
-            ),
+            ("agent__spawn", reader),
+            ("agent__list_running", {}),
+            ("job__start", {"command": "pump"}),
             ("skill__load", {"name": "knots"}),
         ),
         does("agent__check"),
         collects_all,
+        calls(
+            ("agent__check_inbox", {}),
+            ("user__select", {"question": "Sail?", "options": ["aye", "no"]}),
+            ("todo__add", {"task": "mend frame 1"}),
+            ("todo__pause", {"reason": "The tide."}),
+        ),
         says("We may sail."),
     )
-    converses(office, "Frame 1.", calls(("tap", {"frame": 1})), says("Frame 1 is hollow."))
+    to_captain = ("agent__send_message", {"id": "parent", "message": "It is hollow."})
+    converses(office, "Frame 1.", calls(("tap", {"frame": 1}), to_captain), says("Hollow."))
 
-    assert finish(sleipnir, "captain", "May we sail?") == "We may sail."
+    done = sleipnir("run", "captain", "May we sail?", "--answer", "user__select=aye")
 
-    available, refused, started, *_ = map(json.loads, results(office, "May we sail?"))
+    assert (done.returncode, done.stdout) == (0, "We may sail.\n"), done.stderr
+    found = [json.loads(result) for result in results(office, "May we sail?")]
+    available, refused, started, running, job, _, _, collected, inbox, chosen, *_ = found
     assert [agent["name"] for agent in available["agents"]] == ["hull-reader", "scribe"]
     assert refused["status"] == "error"
-    assert started["status"] == "ok"
-    reader = next(request for request in office.requests if "Frame 1." in request.text)
-    assert "by a bright lamp" in reader.text
+    assert [child["id"] for child in running["agents"]] == [started["id"]]
+    assert "call the tool itself" in job["tool_call_error"]
+    assert collected["output"] == "Hollow."
+    assert [message["from"] for message in inbox["messages"]] == [started["id"]]
+    assert chosen == {"answer": "aye"}
+    assert "▸ paused: The tide." in done.stderr
+    prompt = next(request for request in office.requests if "Frame 1." in request.prompt)
+    assert "by a bright lamp" in prompt.text
