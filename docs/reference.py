@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from sleipnir.graphs.codes import CODES
 from sleipnir.graphs.json_schema import json_schema, section_schema
@@ -29,6 +29,7 @@ from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.config.settings import FIELDS, PREFIX, Settings
 from sleipnir.scheduler.testing.cases import CaseFields, Expected, OutputFields
 from sleipnir.scheduler.testing.replies import ReplyFields, ToolCallFields
+from sleipnir.scheduler.views.types import batches, questions, records, run
 from sleipnir.worker.monitor.api.openapi import openapi_document
 from sleipnir.worker.monitor.api.operations import OPERATIONS, Operation
 
@@ -315,6 +316,20 @@ def _records() -> Iterator[str]:
         yield from ("", f"### {name}", "", *_table(("field", "type", ""), rows))
 
 
+def _document(names: str) -> Iterator[str]:
+    """The fields of a document that `--json` prints, or what it has besides another one's."""
+    name, _, other = names.partition(" ")
+    known = _document_schema(other)["properties"] if other else ()
+    members = (row for row in _schema_members(_document_schema(name)) if row[0][1:-1] not in known)
+    yield from _table(("field", "type", ""), members)
+
+
+def _document_schema(name: str) -> Mapping[str, Any]:
+    modules = (records, run, batches, questions)
+    kind = next(vars(module)[name] for module in modules if name in vars(module))
+    return TypeAdapter(kind).json_schema(ref_template="{model}")
+
+
 def _members(model: type[BaseModel]) -> Iterator[Sequence[str]]:
     return _schema_members(openapi_document()["components"]["schemas"][model.__name__])
 
@@ -327,7 +342,10 @@ def _schema_members(schema: Mapping[str, Any]) -> Iterator[Sequence[str]]:
 def _json_type(schema: Mapping[str, Any]) -> str:
     """A JSON Schema of the API in a few words, with links to its records."""
     if "$ref" in schema:
-        name = schema["$ref"].rpartition("/")[2]
+        place, _, name = schema["$ref"].rpartition("/")
+        if not place:  # of a document that `--json` prints, maybe not of the API
+            known = openapi_document()["components"]["schemas"]
+            return f"[{name}](api.md#{name.lower()})" if name in known else f"`{name}`"
         return f"[{name}](#{name.lower()})"
     if "anyOf" in schema:
         return " or ".join(map(_json_type, schema["anyOf"]))
@@ -369,6 +387,7 @@ _PARTS: Mapping[str, Callable[..., Iterator[str]]] = {
     "exit-codes": _exit_codes,
     "settings": _settings,
     "model-keys": _model_keys,
+    "document": _document,
     "operations": _operations,
     "records": _records,
 }

@@ -13,7 +13,8 @@ def about(text: str) -> Any:
     return Field(description=text)
 
 
-Tried = TypedDict("Tried", {"try": int})  # a keyword cannot be a field of a class
+# A keyword cannot be a field of a class.
+Tried = TypedDict("Tried", {"try": Annotated[int, about("counts from 1; each retry adds one")]})
 
 
 class UsageDocument(TypedDict):

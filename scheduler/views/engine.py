@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from sleipnir.scheduler.runs.model import FINAL, Status
 from sleipnir.scheduler.runs.reasons import cause_of
 from sleipnir.scheduler.store.keys import QUEUE, machine_queue
-from sleipnir.scheduler.store.machines import Machines
+from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.scheduler.store.queries.engine import QueueState
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.batches import batches_overview
-from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.limits import limits_document
 from sleipnir.scheduler.views.questions import inbox_page
 from sleipnir.scheduler.views.runs import runs_overview
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.config.settings import Settings
     from sleipnir.scheduler.store.queries import RunQueries
     from sleipnir.scheduler.views.hours import HourlyRuns
+    from sleipnir.scheduler.views.types import engine as types
+    from sleipnir.scheduler.views.types.records import ListedRunDocument
     from sleipnir.scheduler.views.typical_runs import TypicalRuns
 
 _DAY_MS = 86_400_000
@@ -38,16 +39,8 @@ _FAILURES = 50
 MOST_PINNED = 500
 
 
-def fleet_document(client: Client) -> Document:
-    """Return workers, queues and schedulers: `workers` as they report themselves, `queues` by name.
-
-    `lost` are the workers that fell silent within a day without having ended, as of their last
-    heartbeat.
-
-    `deserted` are machines without a worker that open runs are pinned to, of the newest 500.
-    `queued` counts the messages of all queues, `unowned` the partitions without a scheduler;
-    `timer_lag_s` is the delay of the most overdue timer.
-    """
+def fleet_document(client: Client) -> types.FleetDocument:
+    """Return workers as they report themselves, queues and schedulers."""
     known = Machines(client.store.client)
     workers, lost = known.workers(), known.lost()
     machines = {worker.machine for worker in workers}
@@ -56,8 +49,8 @@ def fleet_document(client: Client) -> Document:
         machines.union(deserted), is_broker=_is_broker(client.store.settings)
     )
     return {
-        "workers": [{**asdict(worker), "name": worker.name} for worker in workers],
-        "lost": [{**asdict(worker), "name": worker.name} for worker in lost],
+        "workers": [_worker_document(worker) for worker in workers],
+        "lost": [_worker_document(worker) for worker in lost],
         "slots": sum(worker.slots for worker in workers),
         "busy": sum(worker.busy for worker in workers),
         "last_taken_s": min((worker.idle_s for worker in workers), default=None),
@@ -75,6 +68,11 @@ def fleet_document(client: Client) -> Document:
         "questions": state.questions,
         "oldest_question_s": state.oldest_question_s,
     }
+
+
+def _worker_document(worker: WorkerState) -> types.WorkerDocument:
+    fields: Any = asdict(worker)
+    return {**cast("types.WorkerDocument", fields), "name": worker.name}
 
 
 def queue_of(client: Client, machine: str | None) -> QueueState | None:
@@ -97,13 +95,10 @@ def pinned_machines(queries: RunQueries) -> Counter[str]:
     return Counter(row.machine for row in rows if row.machine)
 
 
-def overview_document(client: Client, hourly: HourlyRuns, typical: TypicalRuns) -> Document:
-    """Return an overview: a short form of everything.
-
-    `running` are the oldest open runs, `unusual` those that cost or repeat too much; `failures` are
-    the newest of the last day, one of each kind, with their number in `alike`; `created_by_hour`
-    root runs of each hour of the last day, the hour that is under way last.
-    """
+def overview_document(
+    client: Client, hourly: HourlyRuns, typical: TypicalRuns
+) -> types.NowDocument:
+    """Return an overview: a short form of everything."""
     queries = client.queries
     now_ms = queries.now_ms()
     badly = frozenset({Status.FAILED, Status.TIMED_OUT})
@@ -126,9 +121,9 @@ def overview_document(client: Client, hourly: HourlyRuns, typical: TypicalRuns) 
     }
 
 
-def _by_cause(runs: Sequence[Document]) -> list[Document]:
-    """Return the first run of each agent and cause, with the number of all in `alike`."""
-    groups: dict[tuple[str, str | None], list[Document]] = {}
+def _by_cause(runs: Sequence[ListedRunDocument]) -> list[types.FailedRunDocument]:
+    """Return the first run of each agent and cause, with the number of all."""
+    groups: dict[tuple[str, str | None], list[ListedRunDocument]] = {}
     for run in runs:
         error = run["error"]
         cause = error and cause_of(error["code"], error["node"], error["message"])

@@ -10,10 +10,10 @@ from sleipnir.scheduler.client.limits.report import report
 from sleipnir.scheduler.errors import SettingInvalid
 from sleipnir.scheduler.limits.records import visit_of
 from sleipnir.scheduler.limits.rules import SCOPES, UNLIMITED
-from sleipnir.scheduler.views.documents import Document
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.views.types.engine import TouchedDocument
 
 Kind = Literal["set", "unset", "pause", "resume"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -39,8 +39,8 @@ class LimitAct:
         return self.target
 
 
-def limits_document(client: Client) -> Document:
-    """Return limits, pauses and budgets, as in `sleipnir limits --json`."""
+def limits_document(client: Client) -> dict[str, Any]:
+    """Return the fields of a `Report`, as in `sleipnir limits --json`."""
     commands = LimitCommands(client.store)
     return report(commands.limiter.queries, commands.rules()).to_json()
 
@@ -88,7 +88,7 @@ def _value(commands: LimitCommands, name: str, setting: str) -> Any:
     return UNLIMITED if value is None else value
 
 
-def touched_document(client: Client, name: str) -> Document:
+def touched_document(client: Client, name: str) -> TouchedDocument:
     """Return what a change to a name affects now: running and waiting calls, and their runs."""
     queries = LimitCommands(client.store).limiter.queries
     now_ms = queries.now_ms()

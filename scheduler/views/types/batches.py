@@ -19,15 +19,15 @@ class BatchUsageDocument(TypedDict):
 class BatchDocument(TypedDict):
     batch: str
     agent: str | None
-    lines: int | None
+    lines: Annotated[int | None, about("of the input; null: not submitted by `sleipnir batch`")]
     runs: int
     succeeded: int
-    open: int
+    open: Annotated[int, about("queued or running")]
     waiting: int
     failed: int
     cancelled: int
     timed_out: int
-    usage: BatchUsageDocument
+    usage: Annotated[BatchUsageDocument, about("of ended runs, removed ones included")]
     removed: Annotated[int, about("ended runs that are no longer stored")]
     last_activity: str | None
     age_s: float | None

@@ -43,11 +43,11 @@ class FleetDocument(TypedDict):
     slots: int
     busy: int
     last_taken_s: float | None
-    queues: dict[str, QueueDocument]
+    queues: Annotated[dict[str, QueueDocument], about("by name")]
     deserted: Annotated[list[str], about("machines without a worker that open runs need")]
-    queued: int
+    queued: Annotated[int, about("messages of all queues")]
     unowned: Annotated[int, about("partitions without a scheduler, of 64")]
-    timer_lag_s: float
+    timer_lag_s: Annotated[float, about("delay of the most overdue timer")]
     redis: RedisMemoryDocument
     open: int
     waiting: int
@@ -62,6 +62,15 @@ class LimitsDocument(TypedDict):
     today: Annotated[BudgetLine, about("the day (UTC), with or without a budget")]
 
 
+class TouchedDocument(TypedDict):
+    """What a change to a limit affects now."""
+
+    name: str
+    under_way: Annotated[int, about("calls")]
+    waiting: Annotated[int, about("calls")]
+    runs: Annotated[list[str], about("ids of some of those that wait")]
+
+
 class FailedRunDocument(ListedRunDocument):
     alike: Annotated[int, about("how many of the newest 50 failed like it, itself included")]
 
@@ -69,9 +78,9 @@ class FailedRunDocument(ListedRunDocument):
 class NowDocument(TypedDict):
     fleet: FleetDocument
     questions: list[AgedQuestionDocument]
-    running: list[ListedRunDocument]
+    running: Annotated[list[ListedRunDocument], about("the oldest open ones")]
     unusual: Annotated[list[MarkedRunDocument], about("open runs that cost or repeat too much")]
-    failures: Annotated[list[FailedRunDocument], about("the newest one of each kind")]
+    failures: Annotated[list[FailedRunDocument], about("of a day: the newest one of each kind")]
     failed_today: int | None
     created_today: int
     created_by_hour: Annotated[list[int], about("of the last 24 hours, the current one last")]

@@ -21,8 +21,10 @@ class QuestionDocument(TypedDict):
     root_run_id: str
     agent: str
     node: str
-    place: str
-    kind: str
+    place: Annotated[str, about("the value for `answer --node`")]
+    kind: Annotated[
+        str, about("`approval` or `input`; of a model's call `confirm`, `ask` or `checkbox`")
+    ]
     text: str
     options: list[str]
     default: str | None

@@ -16,7 +16,10 @@ from sleipnir.scheduler.runs.documents import (
 
 
 class RunFailureDocument(FailureDocument):
-    caused_by: list[NodeFailureDocument]
+    caused_by: Annotated[
+        list[NodeFailureDocument],
+        about("of a failed run: failures before, also those that a `fallback` took over"),
+    ]
 
 
 class RunRowDocument(Tried):
@@ -24,11 +27,14 @@ class RunRowDocument(Tried):
     agent: str
     status: str
     node: Annotated[str | None, about("current node; null after the end")]
-    waits_for: str | None
+    waits_for: Annotated[
+        str | None,
+        about("calls that a model waits for, or what a person has to do besides answering"),
+    ]
     batch: str | None
-    item: str | None
+    item: Annotated[str | None, about("of the batch")]
     labels: dict[str, str]
-    parent: str | None
+    parent: Annotated[str | None, about("of a child run")]
     root: str
     created_at: str
     age_s: float
@@ -64,7 +70,7 @@ class SearchedDocument(TypedDict):
 
 class RunTreeDocument(RunRowDocument):
     children: list[RunTreeDocument]
-    more_children: Annotated[dict[str, int], about("omitted ones by status, or `uncounted`")]
+    more_children: Annotated[dict[str, int], about("those left out, by status; else `uncounted`")]
 
 
 class SessionDocument(TypedDict):

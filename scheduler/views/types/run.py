@@ -35,10 +35,20 @@ class EndedRunDocument(Tried):
     """What results say of a run."""
 
     run_id: str
-    status: str
+    status: Annotated[
+        str,
+        about("`queued`, `running`, `waiting`, `succeeded`, `failed`, `cancelled` or `timed_out`"),
+    ]
     output: str | None
     error: RunFailureDocument | None
-    failures: Annotated[list[NodeFailureDocument], about("tolerated failures; the first 100")]
+    failures: Annotated[
+        list[NodeFailureDocument],
+        about(
+            "tolerated failures: nodes that failed without a `fallback` and continued to their "
+            "`next`, and items that a map left out or collected; the first 100, with messages of "
+            "up to 2,000 bytes"
+        ),
+    ]
     usage: UsageDocument
     elapsed_s: Annotated[float, about("of all its tries")]
 
@@ -50,9 +60,10 @@ class BatchResultDocument(EndedRunDocument):
 class RunResultDocument(EndedRunDocument):
     agent: str
     directory: Annotated[
-        str | None, about("where the agent came from, on that machine; null for child runs")
+        str | None,
+        about("where the agent came from, on the machine that submitted it; null for child runs"),
     ]
-    failed_nodes: Annotated[int, about("all tolerated failures")]
+    failed_nodes: Annotated[int, about("the number of all tolerated failures")]
     state: Annotated[dict[str, Any], about("empty for normal agents")]
     steps: int
     forked_from: ForkDocument | None
