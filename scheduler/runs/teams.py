@@ -1,7 +1,8 @@
 """Teams: agents that one super-step, or one map for its items, starts side by side.
 
-Nothing of a team is stored: who is in it, under which ids, follows from its run, so that it is the
-same in every attempt, redelivery and retry.
+Nothing of a team is stored: who is in it, under which ids, follows from where its run is, so that
+it is the same in every attempt, redelivery and retry. Other runs have the same ids at the same
+place, so that a replay of recorded model calls gets the prompts that were recorded.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from sleipnir.graphs.chains import chain_of
 from sleipnir.graphs.schema import AgentNode, BaseNode, Graph, MapNode
@@ -51,7 +52,7 @@ class Team(ABC):
     @property
     @abstractmethod
     def origin(self) -> str:
-        """What it belongs to: no other team of the run has the same text."""
+        """What it belongs to: no other team of the run does."""
 
     @property
     @abstractmethod
@@ -82,7 +83,7 @@ class Team(ABC):
 
     @property
     def _first(self) -> int:
-        return zlib.crc32(f"{self.run_id} {self.origin}".encode())
+        return zlib.crc32(f"{self.graph.name} {self.origin}".encode())
 
     def _id(self, agent: str, place: int) -> str:
         return f"{_PREFIX}{agent}_{(self._first + place * _SPREAD) % _NUMBERS:0{_DIGITS}x}"
@@ -118,6 +119,8 @@ class _Items(Team):
     """The items of a map."""
 
     map_node: str
+    branch: str
+    agent: str
     count: int
 
     @property
@@ -129,15 +132,8 @@ class _Items(Team):
         return range(self.count)
 
     def member(self, place: int) -> Peer:
-        node = self.graph.nodes[self.map_node]
-        assert isinstance(node, MapNode)
-        agent = next(
-            each.agent
-            for each in map(self.graph.nodes.get, chain_of(self.graph, node))
-            if isinstance(each, AgentNode) and each.teammates
-        )
         visit = VisitId(self.origin).invocation(place)
-        return Peer(self._id(agent, place), f"{node.branch}[{place}]", visit)
+        return Peer(self._id(self.agent, place), f"{self.branch}[{place}]", visit)
 
     def at(self, visit: VisitId) -> Peer:
         assert visit.item is not None
@@ -155,7 +151,11 @@ def team_of(
     """
     team: Team
     if visit.item is not None:
-        team = _Items(graph, run_id, visit.step, visit.node, items)
+        node = graph.nodes[visit.node]
+        assert isinstance(node, MapNode)
+        chain = map(graph.nodes.get, chain_of(graph, node))
+        agent = next(each.agent for each in chain if _wants_teammates(each))
+        team = _Items(graph, run_id, visit.step, visit.node, node.branch, agent, items)
     elif visit.node in frontier:
         team = _Nodes(graph, run_id, visit.step, frontier)
     else:
@@ -163,5 +163,5 @@ def team_of(
     return team if len(team.places) > 1 else None
 
 
-def _wants_teammates(node: BaseNode | None) -> bool:
+def _wants_teammates(node: BaseNode | None) -> TypeGuard[AgentNode]:
     return isinstance(node, AgentNode) and node.teammates

@@ -268,6 +268,50 @@ def test_an_inbox_has_room_for_so_many(engine: Engine, server: ModelServer) -> N
     assert (sent.count("ok"), sent.count("error")) == (200, 100)
 
 
+MAP = """
+initial_state: {items: [A, B, C]}
+start: m
+nodes:
+  m: {type: map, over: "{{items}}", as: item, branch: one, collect_into: found, next: z}
+  one: {type: agent, agent: worker, prompt: "ONE {{item}}.", teammates: true, next: two}
+  two: {type: agent, agent: worker, prompt: "TWO {{item}}.", teammates: true}
+  z: {type: end, output: "{{found}}"}
+"""
+
+
+def test_items_of_a_map_tell_each_other_things_at_whichever_node(
+    engine: Engine, server: ModelServer
+) -> None:
+    for item in "ABC":
+        sends = [tells("From C.")] if item == "C" else []
+        converses(server, f"ONE {item}.", *sends, says(f"one {item}"))
+        converses(server, f"TWO {item}.", LIST, CHECK, says(f"two {item}"))
+    engine.write_normal("worker", "model: openai:m\n")
+
+    run_id = engine.submit(MAP)
+    engine.drive()
+
+    assert engine.run(run_id).output == '["two A","two B","two C"]'
+    listed, inbox = told(server, "TWO A.")
+    assert [each["label"] for each in listed["peers"]] == ["one[1]", "one[2]"]
+    assert contents(inbox) == ["From C."]
+    prompts = [each for each in server.requests if "A." in each.text]
+    assert len({ids_in(each)[0] for each in prompts}) == 1  # of both its nodes
+    assert not engine.redis.exists(run_key("mail", run_id))
+    require_consistent(engine)
+
+
+def test_one_item_is_no_team(engine: Engine, server: ModelServer) -> None:
+    converses(server, "ONE A.", says("one"))
+    converses(server, "TWO A.", says("two"))
+    engine.write_normal("worker", "model: openai:m\n")
+
+    run = engine.finish(MAP.replace("[A, B, C]", "[A]"))
+
+    assert run.output == '["two"]'
+    assert not any(ids_in(each) for each in server.requests)
+
+
 def test_a_graph_as_a_member_has_the_section_in_its_prompt(
     engine: Engine, server: ModelServer
 ) -> None:

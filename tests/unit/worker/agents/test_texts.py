@@ -7,7 +7,16 @@ import pytest
 from sleipnir.graphs.normal_agent import NormalAgent
 from sleipnir.scheduler.runs.conversation.escalation import Escalation
 from sleipnir.scheduler.runs.conversation.todo import TodoList
-from sleipnir.worker.agents.texts import continuation, pending, sections, shortening
+from sleipnir.scheduler.runs.ids import VisitId
+from sleipnir.scheduler.runs.teams import Membership, team_of
+from sleipnir.worker.agents.texts import (
+    continuation,
+    members_section,
+    pending,
+    sections,
+    shortening,
+)
+from tests.support.graphs import make_graph
 
 ALL = NormalAgent(auto_continue=True, can_spawn_agents=True, skills_enabled=True)
 
@@ -106,3 +115,21 @@ def test_a_report_is_shortened_without_losing_what_counts() -> None:
         assert part in told
     assert "final answer, put it first" in told
     assert "several findings as bullets" in told
+
+
+@pytest.mark.parametrize(("items", "named"), [(2, 1), (51, 50), (60, 50)])
+def test_a_prompt_names_the_first_members_of_a_team(items: int, named: int) -> None:
+    agent = {"type": "agent", "agent": "kid", "prompt": "p", "teammates": True}
+    map_node = {"type": "map", "over": "{{l}}", "as": "i", "branch": "a", "collect_into": "r"}
+    graph = make_graph({"name": "g", "start": "m", "nodes": {"m": map_node, "a": agent}})
+    visit = VisitId("1/m/1")
+    team = team_of(graph, "00" * 8, visit, (), items)
+    assert team is not None
+
+    section = members_section(Membership(team, team.at(visit), 0))
+
+    listed = [line for line in section.splitlines() if line.startswith("- graph_agent_kid_")]
+    assert len(listed) == named
+    assert listed[0].endswith(" (a[0])")
+    assert f"Your id is {team.at(visit).id}." in section
+    assert ("there are 59 in all" in section) == (items == 60)
