@@ -21,9 +21,6 @@ class Compressed(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-NOTHING_COMPRESSED = Compressed({})
-
-
 def compress(
     visit: Visit[TurnNode],
     calls: ModelCalls,

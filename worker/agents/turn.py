@@ -24,7 +24,7 @@ from sleipnir.scheduler.runs.conversation.progress import standstill, with_notic
 from sleipnir.scheduler.runs.events import Continued, Paused
 from sleipnir.worker.agents.builtin.escalations import open_escalations
 from sleipnir.worker.agents.children import remind
-from sleipnir.worker.agents.compression import NOTHING_COMPRESSED, compress
+from sleipnir.worker.agents.compression import compress
 from sleipnir.worker.agents.functions import functions_of
 from sleipnir.worker.agents.prompt import opening
 from sleipnir.worker.agents.skills import Skills
@@ -60,7 +60,6 @@ class Turn:
         self._starter = Starter(visit, self.calls.transcript, _spawn_rules(visit))
         self._toolset = NO_TOOLS
         self._added: list[Message] = []
-        self._compressed = NOTHING_COMPRESSED
         self._reminder: str | None = None  # says the engine, in the role of the user
         self._writes: dict[str, Any] = {}  # besides the conversation and the notebook
         self._warnings: tuple[str, ...] = ()
@@ -137,9 +136,10 @@ class Turn:
             raise ModelCallFailed("produced no output")
         if self._notebook.roster.members and self._is_reminded_of_children():
             return None
-        self._compressed = compress(
-            self._visit, self.calls, self._conversation, self._added, self._notebook.todos
-        )
+        todos = self._notebook.todos
+        compressed = compress(self._visit, self.calls, self._conversation, self._added, todos)
+        self._writes |= compressed.writes
+        self._warnings += compressed.warnings
         if self._is_to_continue(text):
             return None
         self._notebook = self._skills.answer_completed(self._notebook)
@@ -174,9 +174,8 @@ class Turn:
     def _require_another(self) -> None:
         most = self._visit.limits.agent_turns
         if 0 < most <= self._visit.step:
-            raise NodeFailed(
-                "R603", f"not done after {most} turns (agent_max_turns)", self.calls.usage
-            )
+            reason = f"not done after {most} turns (agent_max_turns)"
+            raise NodeFailed("R603", reason, self.calls.usage)
 
     def wait(self, parked: Parked) -> Asked | Awaiting:
         """Return what the turn waits for; agents for tasks are started before."""
@@ -188,17 +187,16 @@ class Turn:
         writes: dict[str, Any] = {
             added: self._added,
             **self._notebook.changes(self._visit.state),
-            **self._compressed.writes,
             **self._writes,
         }
         if self._reminder is not None:
             writes[added] = [*writes[added], {"role": "user", "content": self._reminder}]
-        warnings = self._compressed.warnings
-        if not self._conversation.own:
-            warnings = (*self._warnings, *self.calls.warnings, *warnings)
+        usage, warnings = self.calls.usage, self._warnings
+        if not self._conversation.own:  # later turns would say the same again
+            warnings += self.calls.warnings
         if output is None:
-            return Wrote(writes, usage=self.calls.usage, warnings=warnings)
-        return Ended(writes, output, usage=self.calls.usage, warnings=warnings)
+            return Wrote(writes, usage=usage, warnings=warnings)
+        return Ended(writes, output, usage=usage, warnings=warnings)
 
 
 def _model_calls(visit: Visit[TurnNode]) -> ModelCalls:

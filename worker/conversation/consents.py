@@ -73,12 +73,4 @@ class Consents:
         )
 
     def _guard_of(self, call: ToolCall, question: str) -> str:
-        return guard_id(
-            key_of(self.visit, self.transcript, call), call.name, call.arguments, question
-        )
-
-
-def key_of(visit: Visit[Any], transcript: Transcript, call: ToolCall) -> str:
-    """Return what identifies a call of the last reply in its run, the same for every try of it."""
-    # Call ids are unique within a reply only.
-    return f"{visit.idempotency_key}:{visit.attempt}:{transcript.turn}:{call.call_id}"
+        return guard_id(self.transcript.key_of(call.call_id), call.name, call.arguments, question)

@@ -19,7 +19,7 @@ from sleipnir.scheduler.runs.conversation.loop_check import Bounds
 from sleipnir.scheduler.runs.conversation.notebook import Notebook
 from sleipnir.scheduler.runs.events import ToolCalled
 from sleipnir.worker.conversation.arguments import parse_arguments
-from sleipnir.worker.conversation.consents import Consents, key_of
+from sleipnir.worker.conversation.consents import Consents
 from sleipnir.worker.conversation.function_kinds import (
     CallRefused,
     CallResult,
@@ -276,7 +276,7 @@ class _CallsOfReply:
         return FunctionCall(
             call.name if tool is None else tool.name,
             arguments,
-            key_of(self._visit, self._transcript, call),
+            self._transcript.key_of(call.call_id),
             self._places[call.call_id].number,
         )
 

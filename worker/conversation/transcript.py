@@ -60,6 +60,7 @@ class Transcript:
     """The record of one visit's conversation; thread-safe, as calls of a turn may be concurrent."""
 
     def __init__(self, visit: Visit[Any]) -> None:
+        self._key = f"{visit.idempotency_key}:{visit.attempt}"
         self._conversation = visit.services.conversation
         entries = self._conversation.entries()
         self._lock = Lock()
@@ -77,10 +78,10 @@ class Transcript:
         for entry in entries:
             self._replay(entry)
 
-    @property
-    def turn(self) -> int:
-        """The number of the last reply in this attempt, from 1."""
-        return self._turn
+    def key_of(self, call_id: str) -> str:
+        """Return what identifies a call of the last reply in its run, the same for every try."""
+        # Call ids are unique within a reply only.
+        return f"{self._key}:{self._turn}:{call_id}"
 
     @property
     def last_reply(self) -> str:
@@ -161,13 +162,12 @@ class Transcript:
         self._append(entry, event, usage, recorder)
         self._results[self._turn, call_id] = value
 
-    @property
-    def notes(self) -> Sequence[Mapping[str, Any]]:
-        """All notes, including those of earlier attempts."""
-        return self._notes
+    def noted(self, name: str, value: str) -> Mapping[str, Any] | None:
+        """Return the note with a field of this value, also of an earlier attempt; else None."""
+        return next((note for note in list(self._notes) if note.get(name) == value), None)
 
     def note(self, entry: Mapping[str, Any], usage: Usage) -> None:
-        """Record the reply of another model, so that it is not asked again."""
+        """Record a call of another model, so that it counts, and what must not be asked again."""
         self._append({"noted": entry, "usage": usage.to_list()}, usage=usage)
         self._notes.append(entry)
 
@@ -237,8 +237,10 @@ class Transcript:
             self._notes.append(entry["noted"])
         elif "question" in entry:
             self._asked = entry
-        else:
+        elif "answer" in entry:
             self._take_answer(entry)
+        else:
+            self._notes.append(entry)  # by a node that searches, of an earlier version
 
 
 def _guard_of(entry: Mapping[str, Any]) -> str:

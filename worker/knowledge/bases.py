@@ -27,6 +27,7 @@ from sleipnir.scheduler.store.knowledge.build_files import BuildFiles
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
 from sleipnir.scheduler.store.run_store import RunStore
+from sleipnir.worker.conversation.transcript import Transcript
 from sleipnir.worker.knowledge.build_stages import (
     BuildStages,
     BuildStores,
@@ -40,7 +41,6 @@ from sleipnir.worker.knowledge.errors import (
     NotBuilt,
     StoredDamaged,
 )
-from sleipnir.worker.knowledge.ledger import CallLedger, ConversationLedger
 from sleipnir.worker.knowledge.reading.reach import reach_elsewhere, reach_here
 from sleipnir.worker.knowledge.reranking import RerankCalls
 
@@ -51,7 +51,6 @@ with lazy_imports():
     from sleipnir.worker.knowledge.reading import loading, taken_along
 
 if TYPE_CHECKING:
-    from sleipnir.worker.conversation.transcript import Transcript
     from sleipnir.worker.knowledge.cache import IndexCache
     from sleipnir.worker.knowledge.index import Index
     from sleipnir.worker.knowledge.reading.documents import Loaded
@@ -115,7 +114,7 @@ class KnowledgeBases:
         plan = visit.agent.knowledge.get(base.node_id)
         if plan is None:
             raise KnowledgeFailed("the knowledge base is not built, and cannot be built unasked")
-        ledger = CallLedger(visit) if transcript is None else ConversationLedger(transcript)
+        transcript = transcript or Transcript(visit)
         try:
             found, warnings = self._index(visit, base, plan)
         except ArtifactStoreFailed as error:
@@ -127,11 +126,11 @@ class KnowledgeBases:
             self._models,
             self._vectors,
             self._settings,
-            ledger,
+            transcript,
         )
         rerank = None
         if plan.reranker_model is not None:
-            rerank = RerankCalls(visit, plan.reranker_model, self._models, ledger).order
+            rerank = RerankCalls(visit, plan.reranker_model, self._models, transcript).order
         embed = None if found.dimension is None else partial(calls.of_query, found.dimension)
         searched = _SEARCHES.submit(searching.search, found, query, plan.top_k, embed, rerank)
         try:

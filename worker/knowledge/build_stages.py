@@ -20,6 +20,7 @@ from sleipnir.scheduler.store.knowledge.build_claims import BuildClaims
 from sleipnir.scheduler.store.knowledge.build_files import BuildFileGone, BuildFiles
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
+from sleipnir.worker.conversation.transcript import Transcript
 from sleipnir.worker.knowledge.calls import EmbeddingCalls
 from sleipnir.worker.knowledge.errors import (
     BeingBuilt,
@@ -28,7 +29,6 @@ from sleipnir.worker.knowledge.errors import (
     NotYet,
     StoredDamaged,
 )
-from sleipnir.worker.knowledge.ledger import CallLedger
 from sleipnir.worker.knowledge.reading.reach import reach_here
 
 # Lazy: they import faiss and whoosh, which most workers do not need.
@@ -178,7 +178,7 @@ class BuildStages:
             self._models,
             self._stores.vectors,
             self._settings,
-            CallLedger(visit),
+            Transcript(visit),
         )
         calls.of_chunks(texts)
         return StageDone(output=len(texts))

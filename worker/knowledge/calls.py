@@ -11,8 +11,8 @@ from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.process.backoff import EMBEDDING
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.scheduler.store.knowledge.vectors import KeptVectors
+from sleipnir.worker.conversation.transcript import Transcript
 from sleipnir.worker.knowledge.errors import KnowledgeFailed, NotYet
-from sleipnir.worker.knowledge.ledger import CallLog
 from sleipnir.worker.llm.caller import Caller, MustWait, caller_of
 from sleipnir.worker.llm.client import Embedded
 from sleipnir.worker.llm.retries import is_repeatable
@@ -37,7 +37,7 @@ class EmbeddingCalls:
         models: Models,
         kept: KeptVectors,
         settings: Settings,
-        ledger: CallLog,
+        transcript: Transcript,
     ) -> None:
         self._visit = visit
         self._model = model
@@ -45,7 +45,7 @@ class EmbeddingCalls:
         self._kept = kept
         self._attempts = settings.embeddings_retry_limit
         self._batch_size = batch_size or embedding.BATCH_SIZE
-        self._ledger = ledger
+        self._transcript = transcript
 
     def of_chunks(self, texts: Sequence[str]) -> Matrix:
         """Return the normalised vectors of chunks, which are stored.
@@ -64,7 +64,7 @@ class EmbeddingCalls:
         used = list[Usage]()
 
         def count(texts: Sequence[str], embedded: Embedded) -> None:
-            self._ledger.add({"embedded": len(texts)}, embedded.usage)
+            self._transcript.note({"embedded": len(texts)}, embedded.usage)
             used.append(embedded.usage)
 
         embedder = embedding.Embedder(

@@ -10,8 +10,8 @@ from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.knowledge.address import content_hash
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.failures import BUDGET_REFUSES
+from sleipnir.worker.conversation.transcript import Transcript
 from sleipnir.worker.knowledge.errors import KnowledgeFailed, NotYet
-from sleipnir.worker.knowledge.ledger import CallLog
 from sleipnir.worker.llm.caller import MustWait, caller_of
 from sleipnir.worker.llm.client import BudgetRefused, ModelCallFailed
 
@@ -29,7 +29,7 @@ class RerankCalls:
     visit: Visit[Any]
     model: str
     models: Models
-    ledger: CallLog
+    transcript: Transcript
 
     def order(self, query: str, texts: Sequence[str], top_n: int) -> Sequence[tuple[int, float]]:
         """Return the best texts: the position of each, and its score.
@@ -39,7 +39,7 @@ class RerankCalls:
             NotYet: it may be called later.
         """
         call = content_hash(json.dumps([self.model, query, *texts, top_n]))
-        known = self.ledger.find(_CALL, call)
+        known = self.transcript.noted(_CALL, call)
         if known is not None:
             return [(place, score) for place, score in known["order"]]
         limit_s, caller = (
@@ -54,7 +54,7 @@ class RerankCalls:
             raise NodeFailed(BUDGET_REFUSES, refusal.message) from refusal
         except ModelCallFailed as failure:
             raise rerank_failed(self.model, failure) from failure
-        self.ledger.add({_CALL: call, "order": list(reranked.order)}, reranked.usage)
+        self.transcript.note({_CALL: call, "order": list(reranked.order)}, reranked.usage)
         return reranked.order
 
 

@@ -85,7 +85,15 @@ class ModelCalls:
                 told.
             MustWait: a limit delays the call.
         """
-        request = self._request(model or self.model, messages, tools)
+        request = ModelRequest(
+            model or self.model,
+            messages,
+            tools,
+            self.temperature,
+            self.top_p,
+            self.reasoning_effort,
+            self.max_tokens,
+        )
         reply = self._recorded_or_new(request, streamed=streamed)
         require_answer(reply)
         if reply.is_cut and reply.calls:
@@ -95,19 +103,6 @@ class ModelCalls:
         elif reply.is_cut and (whole or not self.accepts_cut or not reply.text.strip()):
             raise CutOff(reply, self.cut_remedy)
         return reply
-
-    def _request(
-        self, model: str, messages: Sequence[Message], tools: Sequence[Declaration]
-    ) -> ModelRequest:
-        return ModelRequest(
-            model,
-            messages,
-            tools,
-            self.temperature,
-            self.top_p,
-            self.reasoning_effort,
-            self.max_tokens,
-        )
 
     def _recorded_or_new(self, request: ModelRequest, *, streamed: bool) -> Reply:
         self._asked += 1
