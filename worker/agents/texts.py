@@ -123,13 +123,16 @@ These questions of your agents are open, each for a limited time. Answer them fi
 _MEMBERS_SECTION = """\
 ## Your team
 
-Your id is {own}. These agents work beside you:
+Your id is {own}. These agents run in parallel with you:
 
 {others}
 
-`agent__send_message` (id, message) puts a message into the inbox of one of them, even before it has
-begun; `agent__check_inbox` takes the messages that they have sent you, and `agent__list` shows who
-has finished. Tell them what affects their work, and look into your inbox before you finish."""
+- `agent__send_message` (id, message): put a message into the inbox of one of them, even if it has
+  not started yet
+- `agent__check_inbox`: read new messages
+- `agent__list`: see who has finished
+
+Tell the others what affects their work, and check your inbox before you finish."""
 
 _SHORTENING = """\
 Summarise the report of the agent '{agent}' for the agent that requested it. Keep every code
@@ -189,7 +192,7 @@ def members_section(joined: Membership) -> str:
     lines = [f"- {each.id} ({each.label})" for each in others]
     count = len(joined.team.places) - 1
     if count > len(lines):
-        lines.append(f"- and others: there are {count:,} in all")
+        lines.append(f"- … and {count - len(lines):,} more")
     return _MEMBERS_SECTION.format(own=joined.me.id, others="\n".join(lines))
 
 

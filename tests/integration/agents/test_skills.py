@@ -272,6 +272,7 @@ def test_functions_and_sections_of_a_prompt_have_an_order(
         "check",
         "collect",
         "list",
+        "list_available",
         "cancel",
         "task_create",
         "task_list",

@@ -203,7 +203,7 @@ def test_calls_beyond_the_limit_are_refused_and_the_first_carried_out(
     assert (tmp_path / "notes.txt").read_text().split() == ["0", "1", "2"]
     refused = [result for result in results(server) if "tool_call_error" in result]
     assert (len(results(server)), len(refused)) == (8, 5)
-    assert "only the first 3 calls of a reply are (calls_limit)" in refused[0]
+    assert "only the first 3 calls of a reply are executed (calls_limit)" in refused[0]
     told = engine.events(run_id, ToolCalled)
     assert [event.tool for event in told] == ["5 more", "note", "note", "note"]
 
