@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.command_line import Sleipnir
-from tests.support.conversations import converses, results
-from tests.support.model_server import ModelServer, calls, fails, says
+from tests.support.conversations import converses, results, turn_of
+from tests.support.model_server import ModelServer, Reply, Request, calls, fails, says
 from tests.support.supervising import collects_all, does
+from tests.support.wait import wait_until
 
 MACHINE = Path(__file__).with_name("coyote_machine")
 WITH_WARNINGS = {"captain", "harbour-survey", "scribe"}
@@ -266,3 +268,57 @@ def test_a_captain_starts_whom_it_may(sleipnir: Sleipnir, office: ModelServer) -
     assert "▸ paused: The tide." in done.stderr
     prompt = next(request for request in office.requests if "Frame 1." in request.prompt)
     assert "by a bright lamp" in prompt.text
+
+
+def tells(to: str, text: str) -> Callable[[Request], Reply]:
+    """Make a reply that writes to the member of the team with a label."""
+
+    def reply(request: Request) -> Reply:
+        (member,) = re.findall(rf"- (\S+) \({re.escape(to)}\)", request.text)
+        return calls(("agent__send_message", {"id": member, "message": text}))
+
+    return reply
+
+
+def reads(office: ModelServer, after: str) -> Callable[[Request], Reply]:
+    """Make a reply that looks into the inbox once another member has written."""
+
+    def has_written() -> bool:
+        return any(after in each.text and turn_of(each) == 2 for each in office.requests)
+
+    def reply(_: Request) -> Reply:
+        wait_until(has_written, f"'{after}' has written")
+        return calls(("agent__check_inbox", {}))
+
+    return reply
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_rivals_write_to_each_other_before_they_are_judged(
+    sleipnir: Sleipnir, office: ModelServer, passes: bool
+) -> None:
+    plan = f"row home {passes}"
+    converses(office, f"Attack: {plan}", tells("defend", "It leaks."), says("It leaks."))
+    after = f"Attack: {plan}"
+    converses(office, f"Defend: {plan}", reads(office, after), says("It floats."))
+    converses(office, f"Speak as Ada: {plan}", tells("speak[1]", "Row!"), says("Aye."))
+    after = f"Speak as Ada: {plan}"
+    converses(office, f"Speak as Bo: {plan}", reads(office, after), says("No."))
+    judged = f'Judge {plan}: ["It leaks.","It floats."] ["Aye.","No."]'
+    converses(office, judged, says(json.dumps({"passes": passes})))
+
+    output = finish(sleipnir, "gauntlet", plan)
+
+    ends = {True: 'passed: ["Aye.","No."]', False: 'failed: ["It leaks.","It floats."]'}
+    assert output == ends[passes]
+    for member, message in (("Defend", "It leaks."), ("Speak as Bo", "Row!")):
+        (inbox,) = map(json.loads, results(office, f"{member}: {plan}"))
+        assert [letter["payload"]["content"] for letter in inbox["messages"]] == [message]
+
+
+def test_a_rival_who_fails_is_heard_all_the_same(sleipnir: Sleipnir, office: ModelServer) -> None:
+    for side in ("Attack", "Defend", "Speak as Ada", "Speak as Bo"):
+        converses(office, f"{side}: swim", fails(400, "drowned"))
+    converses(office, "Judge swim: [", fails(400, "asleep"))
+
+    assert finish(sleipnir, "gauntlet", "swim") == "nobody judged"
