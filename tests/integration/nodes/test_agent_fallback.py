@@ -147,3 +147,27 @@ def test_it_does_not_catch_a_value_that_is_too_large(engine: Engine) -> None:
 
     assert run.failure is not None
     assert run.failure.code == "R021"
+
+
+def test_an_item_of_a_map_goes_there_too(engine: Engine) -> None:
+    graph = """
+        initial_state: {items: [A, B]}
+        start: m
+        nodes:
+          m: {type: map, over: "{{items}}", as: item, branch: a, collect_into: found, next: z}
+          a: {type: agent, agent: helper, prompt: "{{item}}", inputs: {of: "{{item}}"},
+              fallback: f, state_updates: {why: "{{output}}"}}
+          f: {type: script, script: why.sh}
+          z: {type: end, output: "{{found}}"}
+        """
+    helper = "start: s\nnodes: {s: {type: script, script: s.sh}, z: {type: end, output: ok}}"
+    script = 'case "$GRAPH_STATE" in *of\\":\\"A*) echo \'{"_next": "z"}\';; *) exit 3;; esac'
+    engine.write("helper", helper, {"s.sh": script})
+    files = {"why.sh": """echo '{"output": "instead"}'"""}
+
+    run = engine.finish(graph, files)
+
+    assert run.output == '["ok","instead"]'
+    assert (run.failed_nodes, run.handled_failures) == (0, 1)
+    (kept,) = engine.queries.failures(run)
+    assert (kept.node, kept.index, kept.code, kept.handled) == ("a", 1, "R015", True)
