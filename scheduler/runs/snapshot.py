@@ -88,7 +88,6 @@ class Missing:
     """A map item that was handed out, has no result, and will not get one by itself."""
 
     index: int
-    is_open: bool  # whether its invocation is open
     has_item: bool
 
 
@@ -97,8 +96,6 @@ class MapTrace:
     """The stored state of a map."""
 
     invocations: int  # running, as counted
-    following: int  # the index of the next item to hand out
-    total: int
     halted: bool  # a failure stopped it
     missing: tuple[Missing, ...]
 

@@ -184,16 +184,9 @@ def _trace(
     )
 
 
-def _map(
-    inflight: str, following: str, total: str, halted: str, missing: Sequence[Sequence[int]]
-) -> MapTrace:
-    return MapTrace(
-        invocations=int(inflight),
-        following=int(following),
-        total=int(total),
-        halted=bool(halted),
-        missing=tuple(Missing(index, bool(is_open), bool(has)) for index, is_open, has in missing),
-    )
+def _map(inflight: str, halted: str, missing: Sequence[Sequence[int]]) -> MapTrace:
+    found = tuple(Missing(index, bool(has_item)) for index, has_item in missing)
+    return MapTrace(int(inflight), bool(halted), found)
 
 
 def _waits(rows: Sequence[Sequence[Any]]) -> tuple[WaitRow, ...]:

@@ -11,7 +11,7 @@ from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.batches import BatchQueries, BatchRow
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.documents import ended_document, failure_documents
-from sleipnir.scheduler.views.grouping import FailureGroup, OneFailure, grouped
+from sleipnir.scheduler.views.grouping import OneFailure, grouped
 from sleipnir.scheduler.views.limits import limits_document
 from sleipnir.scheduler.views.pages import page_fields, searched_fields
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.runs.documents import NodeFailureDocument
     from sleipnir.scheduler.store.queries import RunQueries
     from sleipnir.scheduler.views.types import batches as types
-    from sleipnir.scheduler.views.types.run import BatchResultDocument
+    from sleipnir.scheduler.views.types.run import BatchResultDocument, FailureGroupDocument
 
 # Failed runs whose reasons are read at most.
 _MOST_FAILED = 500
@@ -139,7 +139,7 @@ def batch_report(client: Client, name: str) -> types.BatchReportDocument | None:
         "budget": next((each for each in budgets if each["name"] == f"batch:{name}"), None),
         "errors_of": len(found),
         "errors": [
-            _group_document(group, failures, _cause(client, failures[group.first][0]))
+            _group_document(group, failures, _cause(client, failures[group["first"]][0]))
             for group in groups
         ],
     }
@@ -153,14 +153,14 @@ def _cause(client: Client, row: RunRow) -> NodeFailureDocument | None:
 
 
 def _group_document(
-    group: FailureGroup,
+    group: FailureGroupDocument,
     failures: Sequence[tuple[RunRow, Failure]],
     cause: NodeFailureDocument | None,
 ) -> types.BatchErrorDocument:
     """Failures of one kind; those of a batch are in the order of their runs, the newest first."""
-    (run, why), (oldest, _) = failures[group.first], failures[group.last]
+    (run, why), (oldest, _) = failures[group["first"]], failures[group["last"]]
     return {
-        "count": group.count,
+        "count": group["count"],
         "code": why.code,
         "node": why.node,
         "example": why.message,

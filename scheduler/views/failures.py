@@ -45,7 +45,7 @@ def tolerated_failures(
         OneFailure(index, each["code"], each["node"], each["message"])
         for index, each in enumerate(failures)
     )
-    return [{**failures[group.first], "count": group.count} for group in groups]
+    return [{**failures[group["first"]], "count": group["count"]} for group in groups]
 
 
 def _tail(client: Client, run: Run) -> list[str]:

@@ -76,7 +76,7 @@ def items_document(
         "map": node,
         "total": len(items),
         "counts": {each: counts[each] for each in ITEM_STATES},
-        "failures": [group.to_json() for group in grouped(failures)[:_MOST_GROUPS]],
+        "failures": grouped(failures)[:_MOST_GROUPS],
         "states": "".join(item.state[0] for item in items),
         "items": [item.to_json() for item in page[:limit]],
         "next": page[limit - 1].index if len(page) > limit else None,

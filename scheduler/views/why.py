@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.events import RetryScheduled, VisitDelayed
 from sleipnir.scheduler.runs.model import Run, Status
 from sleipnir.scheduler.store.clock import to_rfc3339
@@ -18,31 +17,27 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.views.types import run as types
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Something that holds a run up."""
-
-    kind: str  # person | question | pause | workers | queue
-    reason: str
-    since: int | None = None  # ms
-    until: int | None = None  # ms; None: nobody knows
-    node: str | None = None
-    question_id: str | None = None
-
-    def to_json(self) -> types.BlockDocument:
-        return {
-            "kind": self.kind,
-            "reason": self.reason,
-            "node": self.node,
-            "question_id": self.question_id,
-            "since": None if self.since is None else to_rfc3339(self.since),
-            "until": None if self.until is None else to_rfc3339(self.until),
-        }
+def _block(
+    kind: str,
+    reason: str,
+    since: int | None = None,
+    until: int | None = None,
+    node: str | None = None,
+    question_id: str | None = None,
+) -> types.BlockDocument:
+    return {
+        "kind": kind,
+        "reason": reason,
+        "node": node,
+        "question_id": question_id,
+        "since": None if since is None else to_rfc3339(since),
+        "until": None if until is None else to_rfc3339(until),
+    }
 
 
 def why_document(client: Client, run: Run) -> types.WhyDocument:
     """Return what an open run waits for; nulls if it progresses."""
-    blocks = [block.to_json() for block in _blocks(client, run)]
+    blocks = list(_blocks(client, run))
     if not blocks:
         return {"reason": None, "since": None, "until": None, "blocks": []}
     first = blocks[0]
@@ -54,15 +49,15 @@ def why_document(client: Client, run: Run) -> types.WhyDocument:
     }
 
 
-def _blocks(client: Client, run: Run) -> Iterator[Block]:
+def _blocks(client: Client, run: Run) -> Iterator[types.BlockDocument]:
     """What holds a run up, what a person can do something about first."""
     if run.is_final:
         return
     if (held := client.waits_for([run]).get(run.run_id)) is not None:
-        yield Block("person", held)
+        yield _block("person", held)
     questions = client.open_questions(run.run_id)
     for question in questions:
-        yield Block(
+        yield _block(
             "question",
             f"a person has to answer what '{question.place}' asks",
             question.asked_at,
@@ -76,17 +71,17 @@ def _blocks(client: Client, run: Run) -> Iterator[Block]:
     if newest is not None and isinstance(event, VisitDelayed | RetryScheduled):
         until = newest.at + int(event.delay_s * 1000) if event.delay_s else None
         reason = f"'{event.node}' is waiting: {event.reason}"
-        yield Block("pause", reason, newest.at, until, event.node)
+        yield _block("pause", reason, newest.at, until, event.node)
     elif not questions:
         yield from _of_workers(client, run)
 
 
-def _of_workers(client: Client, run: Run) -> Iterator[Block]:
+def _of_workers(client: Client, run: Run) -> Iterator[types.BlockDocument]:
     if not Machines(client.store.client).workers():
         reason = "no worker is running; start one with `sleipnir worker`"
-        yield Block("workers", reason, run.created_at if run.started_at is None else None)
+        yield _block("workers", reason, run.created_at if run.started_at is None else None)
     elif run.status == Status.QUEUED:
-        yield Block("queue", _queued_behind(client, run), run.created_at)
+        yield _block("queue", _queued_behind(client, run), run.created_at)
 
 
 def _queued_behind(client: Client, run: Run) -> str:

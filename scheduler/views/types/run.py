@@ -449,6 +449,8 @@ class ItemValuesDocument(TypedDict):
 
 
 class FailureGroupDocument(TypedDict):
+    """Failures of one kind."""
+
     pattern: str
     count: int
     first: Annotated[int, about("index of the first one")]

@@ -208,7 +208,7 @@ def test_failures_are_grouped_by_code_node_and_first_line() -> None:
 
     groups = grouped(OneFailure(place, *failure) for place, failure in enumerate(told))
 
-    assert [(group.pattern, group.count, group.first) for group in groups] == [
+    assert [(group["pattern"], group["count"], group["first"]) for group in groups] == [
         ("can't find … in …", 3, 1),
         ("timeout after … s", 2, 0),
         ("can't find … in …", 1, 5),

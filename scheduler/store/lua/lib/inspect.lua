@@ -25,12 +25,12 @@ local function score(index, member)
 end
 
 -- The state of a map, '' if there is none. It lists items that were handed out and have no result,
--- if their invocation, or its item, is missing: index, is open, has its item.
+-- if their invocation, or its item, is missing: index, has its item.
 local function inspect_map(run_id, visit)
   local map = key('map', run_id .. ' ' .. visit)
   if redis.call('EXISTS', map) == 0 then return '' end
-  local inflight, following, total, halted =
-    unpack(redis.call('HMGET', map, 'inflight', 'next', 'total', 'halted'))
+  local inflight, following, halted =
+    unpack(redis.call('HMGET', map, 'inflight', 'next', 'halted'))
   local fields = {}
   for _, field in ipairs(redis.call('HKEYS', map)) do
     fields[field] = true
@@ -42,11 +42,11 @@ local function inspect_map(run_id, visit)
       local open = redis.call('HEXISTS', key('visits', run_id), invocation_of(visit, index, at))
       local item = fields['item:' .. index] and 1 or 0
       if open == 0 or item == 0 then
-        missing[#missing + 1] = {index, open, item}
+        missing[#missing + 1] = {index, item}
       end
     end
   end
-  return {inflight or '0', following or '0', total or '0', halted or '', missing}
+  return {inflight or '0', halted or '', missing}
 end
 
 -- A visit's wait rows, and what other indexes have for its waits: call, row, when its timer is due,

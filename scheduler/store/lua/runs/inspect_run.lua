@@ -9,7 +9,7 @@
 --      visits    visit, packed, its timer, waits, map, turns, and whether it is set aside
 --      waits     call, row, its timer, asked at, whether there is a question, since when it is
 --                open to its root's model
---      map       running invocations, next, total, halted, missing items
+--      map       running invocations, halted, missing items
 --      children  run id, status, parent
 --      parent    status, waits of its visit, whether it lists this run, and has it as spawned
 --      spawned   run ids of children that its model has started and that are alive
