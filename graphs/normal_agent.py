@@ -158,7 +158,7 @@ def config_of(graph: Graph) -> NormalAgent | None:
 
 def may_spawn(graph: Graph) -> bool:
     """Return whether a run may start child runs by agents' names."""
-    return any(
+    return graph.can_spawn_agents or any(
         isinstance(node, AgentNode) or (isinstance(node, TurnNode) and node.config.can_spawn_agents)
         for node in graph.nodes.values()
     )

@@ -130,6 +130,12 @@ class SkillFields(Section):
     """What the prompt says of skills in the place of our own text."""
 
 
+# The functions by which a model starts other agents.
+SPAWN_FUNCTIONS = tuple(
+    f"agent__{verb}" for verb in ("spawn", "check", "collect", "list", "list_available", "cancel")
+)
+
+
 @dataclass(frozen=True, slots=True)
 class WayOn:
     """One field of a node that names where a run goes: one node, or several side by side."""
@@ -312,7 +318,8 @@ class LlmNode(Timed, WritingNode, SkillFields):
     instructions: str | None = None
     """The system message; a template in which every reference must be set."""
     tools: list[str] | None = None
-    """Functions the model may call: names, tool files, or `mcp:<server>`. Default: none."""
+    """Functions the model may call: names, tool files, or `mcp:<server>`. Default: none, save for
+    those that `can_spawn_agents` of the graph offers; `[]`: none at all."""
     model: str | None = None
     """`provider:model`. Default: the graph's."""
     temperature: field_types.NotNegative | None = None
@@ -630,6 +637,12 @@ class Graph(SkillFields, ReservedFields):
     """MCP servers whose functions llm nodes may list."""
     mcp_tools: field_types.ToolFilter | None = None
     """MCP server or alias to patterns of the only tools that models may call."""
+    can_spawn_agents: bool = False
+    """true: the models of llm nodes may start other agents, unless a node has `tools: []`."""
+    max_concurrent_agents: field_types.PositiveInt = 4
+    """Agents that the models of its llm nodes may have alive at once, all nodes together."""
+    spawnable_agents: list[str] | None = None
+    """Names of the agents that these models may start. Default: all that are found."""
     max_agent_depth: field_types.NotNegativeInt | None = None
     """How deeply its agents may be nested; a submitted run has depth 0. Default: the engine's."""
     conversation_starters: list[str] = field(default_factory=list)
@@ -653,8 +666,17 @@ class Graph(SkillFields, ReservedFields):
 
     @property
     def may_spawn_agents(self) -> bool:
-        """True if the graph has at least one `agent` node; there is no flag for it."""
-        return any(True for _ in self.nodes_of(AgentNode))
+        """True if it has an `agent` node, or its models may start agents."""
+        return self.can_spawn_agents or any(True for _ in self.nodes_of(AgentNode))
+
+    def offers_agents(self, node: LlmNode) -> bool:
+        """Return whether a node's model may start other agents."""
+        return self.can_spawn_agents and node.tools != []
+
+    def listed_tools(self, node: LlmNode) -> list[str]:
+        """Return what a node's `tools` name, without functions that it is offered anyway."""
+        offered = SPAWN_FUNCTIONS if self.offers_agents(node) else ()
+        return [entry for entry in node.tools or () if entry not in offered]
 
     def attempts_of(self, node: BaseNode) -> int:
         """Return how many attempts a node has in total."""

@@ -38,7 +38,6 @@ _EXPECTED = {
 }
 
 _GRAPH_HINTS = {
-    "can_spawn_agents": "leave it out: a graph with an 'agent' node may spawn agents",
     "documents": "use a 'rag' node",
     "agent_session": "leave it out: graph agents have no sessions",
     "tools": "'tools' belongs on an llm node; 'global_tools' says which files there are",

@@ -93,6 +93,7 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     ignored.efforts_reach_models_that_reason,
     ignored.agent_nodes_bring_no_tools,
     agents.agents_may_start,
+    agents.spawnable_agents_exist,
 )
 
 # Those that also apply to what a `config.yaml` has.

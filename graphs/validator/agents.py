@@ -52,8 +52,8 @@ def agents_may_start(context: Context) -> Iterator[Finding]:
 
 def spawnable_agents_exist(context: Context) -> Iterator[Finding]:
     """W035: a model cannot start an agent that is not found."""
-    normal, search = context.agent.normal, context.resources.search
-    named = (normal.spawnable_agents if normal is not None else None) or ()
+    described, search = context.agent.normal or context.graph, context.resources.search
+    named = described.spawnable_agents or ()
     known = search.names(context.agent.directory) if named else {}
     hints = near_names([name for name in named if name not in known], known)
     for index, name in enumerate(named):

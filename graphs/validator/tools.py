@@ -102,7 +102,8 @@ def used_tools_can_run(context: Context) -> Iterator[Finding]:
 
 def used_functions(context: Context) -> tuple[Function, ...]:
     """Return the functions of tool files that `llm` nodes of a graph name."""
-    entries = (entry for _, node in context.graph.nodes_of(LlmNode) for entry in node.tools or ())
+    graph = context.graph
+    entries = (entry for _, node in graph.nodes_of(LlmNode) for entry in graph.listed_tools(node))
     return context.toolbox.select(entries).functions
 
 
@@ -116,6 +117,7 @@ def node_tools_exist(context: Context) -> Iterator[Finding]:
         (entry, ("nodes", node_id, "tools", index))
         for node_id, node in context.graph.nodes_of(LlmNode)
         for index, entry in enumerate(node.tools or ())
+        if entry in context.graph.listed_tools(node)
     ]
     if not entries:
         return

@@ -204,9 +204,9 @@ class Preparation:
         if agent.runnable is not None:
             self._descriptions[agent.name] = agent.runnable.description
         self._needs_facts = self._needs_facts or _may_say_facts(agent)
-        if agent.normal is not None and agent.normal.can_spawn_agents:
-            permitted = agent.normal.spawnable_agents
-            self._supervisors[bundle.digest] = agent.directory, permitted
+        described = agent.normal or agent.graph
+        if described is not None and described.can_spawn_agents:
+            self._supervisors[bundle.digest] = agent.directory, described.spawnable_agents
         if agent.graph is not None:
             for _, node in agent.graph.nodes_of(AgentNode):
                 self._pack_spawned(node.agent, agent.directory, bundle.digest)

@@ -127,6 +127,9 @@ class NoChildren:
     def cancel(self, _run_id: str) -> None:
         return None
 
+    def spawned(self) -> Sequence[str]:
+        return ()
+
 
 class NoTeam:
     """The run has no teammates."""

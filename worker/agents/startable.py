@@ -24,7 +24,7 @@ class SpawnRules:
     """What limits the agents that a model starts, and how their results are handed over."""
 
     model: str | None  # for agents that name none
-    deepest: int  # nesting; a root is 0
+    deepest: int | None  # nesting; a root is 0; None: as the engine's setting says
     most: int  # alive at once
     permitted: list[str] | None  # names; None: all that are found
     # A longer output is summarised, in characters; None: none is.

@@ -107,7 +107,7 @@ class _NoChildren:
     def spawn(self, *_: object) -> Never:
         raise AssertionError("a model is asked, nothing else")
 
-    prepare = prepare_own = graph = statuses = result = texts = cancel = spawn
+    prepare = prepare_own = graph = statuses = result = texts = cancel = spawned = spawn
 
 
 class _NoTeam:

@@ -7,7 +7,7 @@ another worker takes over, or that was parked on a question, continues where it 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -92,11 +92,13 @@ def converse(
     max_iterations: int,
     additions: Additions,
     bounds: Bounds | None = None,
+    remind: Callable[[Notebook], tuple[Notebook, str | None]] | None = None,
 ) -> list[str]:
     """Run turns until the model replies without a call; return the texts of all turns.
 
     Args:
         bounds: on equal calls in a row; None: unlimited.
+        remind: returns what the model is told if it must not stop yet, else None.
 
     Raises:
         ModelCallFailed, MustWait: as `ModelCalls.ask`.
@@ -110,12 +112,17 @@ def converse(
         reply = calls.ask(additions.told(messages, notebook), offered.declarations)
         texts.append(reply.text)
         if not reply.calls:
-            return texts
-        if turn < max_iterations:
+            notebook, reminder = (notebook, None) if remind is None else remind(notebook)
+            if reminder is None:
+                return texts
+            messages += [reply.message] if reply.text.strip() else []
+            messages.append({"role": "user", "content": reminder})
+        elif turn < max_iterations:
             refused = refused_calls(reply, messages, bounds)
             done = carry_out(calls, offered, reply, notebook, refused)
             messages, notebook = messages + done.messages, done.notebook
-    raise IterationsExhausted(f"hit max_iterations ({max_iterations}) while still calling tools")
+    still = "calling tools" if reply.calls else "having agents of its own"
+    raise IterationsExhausted(f"hit max_iterations ({max_iterations}) while still {still}")
 
 
 def carry_out(
@@ -158,7 +165,7 @@ class _CallsOfReply:
         self._timeout_s = calls.timeout_s
         self._transcript = calls.transcript
         self._toolset = toolset
-        self._places = _places(reply.calls, toolset.aliases)
+        self._places = _places(reply.calls, toolset.aliases, self._transcript.turn)
         self._awaited: list[Asked | ChildEnd] = []
         self._refused = refused
         self._consents = Consents(visit, calls.transcript, toolset.consent_within_s)
@@ -353,14 +360,16 @@ class _Place(NamedTuple):
     wait_id: str  # names the wait, if the call waits for something
 
 
-def _places(calls: Sequence[ToolCall], aliases: Mapping[str, str]) -> dict[str, _Place]:
+def _places(calls: Sequence[ToolCall], aliases: Mapping[str, str], turn: int) -> dict[str, _Place]:
+    later = f"@{turn}" if turn > 1 else ""  # ids of waits are unique in a visit
     counts: Counter[str] = Counter()
     found = {}
     for call in calls:
         name = aliases.get(call.name, call.name)
         counts[name] += 1
         number = counts[name]
-        found[call.call_id] = _Place(number, name if number == 1 else f"{name}/{number}")
+        nth = f"/{number}" if number > 1 else ""
+        found[call.call_id] = _Place(number, f"{name}{later}{nth}")
     return found
 
 

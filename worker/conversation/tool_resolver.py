@@ -44,7 +44,8 @@ class ToolResolver:
 
     def resolve(self, visit: Visit[LlmNode]) -> Toolset:
         """Return exactly the functions that a node lists, in its order."""
-        return self._resolved(visit.agent.toolbox.select(visit.node.tools or ()), visit)
+        listed = visit.graph.listed_tools(visit.node)
+        return self._resolved(visit.agent.toolbox.select(listed), visit)
 
     def resolve_all(self, visit: Visit[Any]) -> Toolset:
         """Return all functions of the visit's agent: global tools, its own, its servers'."""

@@ -84,6 +84,11 @@ class Transcript:
         return f"{self._key}:{self._turn}:{call_id}"
 
     @property
+    def turn(self) -> int:
+        """The number of the last reply in this attempt, from 1."""
+        return self._turn
+
+    @property
     def last_reply(self) -> str:
         """The last reply as text; the same for a worker that takes the conversation over."""
         return encode(self._replies[self._turn - 1].message)

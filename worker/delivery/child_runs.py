@@ -49,10 +49,8 @@ class StoredChildren:
     ) -> NewRun:
         """Return the run of another agent for a node to start."""
         graph, settings = self._services.agents.get(self._digest).graph, self._services.settings
-        own_depth = graph.max_agent_depth
-        deepest = settings.max_agent_depth if own_depth is None else own_depth
         try:
-            digest = submit.child_digest(self._context, self._digest, agent, deepest)
+            digest = self._digest_of(agent, graph.max_agent_depth)
             member = "" if joined is None else joined.me.id
             seeds = inputs or self._remembered(digest, joined)
             child = self._child(
@@ -85,7 +83,7 @@ class StoredChildren:
 
     def spawn(self, order: SpawnOrder) -> int | None:
         """Start a child, at most once per id; return how many are alive if that is the limit."""
-        digest = submit.child_digest(self._context, self._digest, order.agent, order.deepest)
+        digest = self._digest_of(order.agent, order.deepest)
         # Its descendants see these values, too.
         variables = {**self._context.submitted_vars, **order.variables}
         child = self._child(
@@ -100,6 +98,10 @@ class StoredChildren:
         event = ChildStarted(self._node_id, order.agent, order.run_id)
         children = self._services.store.children
         return children.start(self._lease, child, order.most, event=event)
+
+    def _digest_of(self, agent: str, deepest: int | None) -> str:
+        deepest = self._services.settings.max_agent_depth if deepest is None else deepest
+        return submit.child_digest(self._context, self._digest, agent, deepest)
 
     def _child(
         self,
@@ -145,6 +147,10 @@ class StoredChildren:
     def cancel(self, run_id: str) -> None:
         """Cancel a child if it has not ended."""
         self._services.store.runs.close(run_id, "cancelled", _CANCELLED)
+
+    def spawned(self) -> Sequence[str]:
+        """Return the children that this visit has spawned and that go on."""
+        return self._services.store.children.spawned_by(self._lease)
 
 
 def _require_takes(child: NewRun, inputs: Mapping[str, Any]) -> None:

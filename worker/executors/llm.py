@@ -9,9 +9,11 @@ from sleipnir.graphs.errors import MissingReference, NodeFailed
 from sleipnir.graphs.normal_agent import ESCALATION_TIMEOUT_S
 from sleipnir.graphs.schema import LlmNode
 from sleipnir.graphs.skills import choice_of
+from sleipnir.graphs.state import decode, encode
 from sleipnir.graphs.template import render_strict
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.conversation.loop_check import bounds_at
+from sleipnir.worker.agents.node_children import NodeChildren
 from sleipnir.worker.agents.skills import Skills
 from sleipnir.worker.agents.texts import skill_section
 from sleipnir.worker.conversation.loop import IterationsExhausted, Parked, converse
@@ -34,6 +36,9 @@ class _LlmFailed(Exception):
     repeatable: bool = False  # whether another try may help
     retry_after_s: float | None = None
 
+    def to_json(self) -> str:
+        return encode([self.reason, self.repeatable, self.retry_after_s])
+
 
 def run_llm(visit: Visit[LlmNode]) -> Outcome:
     """Converse with the model. A failure is postponed to another attempt, or else tolerated.
@@ -54,23 +59,29 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
         cut_remedy="raise max_tokens",
         timeout_s=node.limit_s,
     )
-    toolset = visit.services.tools.resolve(visit) if node.tools else NO_TOOLS
+    toolset = visit.services.tools.resolve(visit) if graph.listed_tools(node) else NO_TOOLS
+    children = NodeChildren(calls) if graph.offers_agents(node) else None
     skills = Skills(visit, choice_of(node, graph))
     toolset = replace(
         toolset.with_tools(skills.tools()),
         # In a child run the root's model is asked too, and may have a better answer.
         consent_within_s=ESCALATION_TIMEOUT_S if visit.context.depth else None,
     )
+    if children is not None:
+        toolset = children.offered(toolset)
     try:
-        output = _output(visit, calls, toolset, skills)
+        output = _output(visit, calls, toolset, skills, children)
     except _LlmFailed as failure:
+        if children is not None:
+            children.end(failure.to_json())
         outcome = _after_failure(visit, calls, failure)
         # The missing functions may be why it failed.
         if isinstance(outcome, Wrote):
             return replace(outcome, warnings=toolset.warnings)
         return outcome
     except Parked as parked:
-        return parked.outcome
+        awaited = parked.outcome
+        return awaited if children is None else children.within_limit(awaited)
     except MustWait as wait:
         delay_s = _within_limit(calls, wait.delay_s)
         return Deferred(delay_s, visit.mask(wait.reason), wait.for_person)
@@ -80,11 +91,20 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
     return Wrote(writes, output=output, usage=calls.usage, warnings=warnings)
 
 
-def _output(visit: Visit[LlmNode], calls: ModelCalls, toolset: Toolset, skills: Skills) -> Any:
+def _output(
+    visit: Visit[LlmNode],
+    calls: ModelCalls,
+    toolset: Toolset,
+    skills: Skills,
+    children: NodeChildren | None,
+) -> Any:
     node = visit.node
     if not calls.model:
         raise _LlmFailed("no model set here, in the graph or as engine default")
-    texts = _answer(visit, calls, toolset, skills)
+    ended = None if children is None else children.failure()
+    if ended is not None:
+        raise _LlmFailed(*decode(ended))
+    texts = _answer(visit, calls, toolset, skills, children)
     text = "\n".join(texts)
     if node.output_schema is None:
         return text
@@ -116,13 +136,18 @@ def _messages(visit: Visit[LlmNode]) -> list[Message]:
 
 
 def _answer(
-    visit: Visit[LlmNode], calls: ModelCalls, toolset: Toolset, skills: Skills
+    visit: Visit[LlmNode],
+    calls: ModelCalls,
+    toolset: Toolset,
+    skills: Skills,
+    children: NodeChildren | None,
 ) -> list[str]:
     """Converse, and return the texts of all turns that have one."""
     try:
         messages = _messages(visit)
         bounds = bounds_at(visit.context.depth) if visit.node.refuse_repeated_calls else None
-        texts = converse(calls, messages, toolset, visit.node.max_iterations, skills, bounds)
+        most, remind = visit.node.max_iterations, None if children is None else children.remind
+        texts = converse(calls, messages, toolset, most, skills, bounds, remind)
     except ModelCallFailed as error:
         raise _LlmFailed(error.message, is_repeatable(error), error.retry_after_s) from error
     except IterationsExhausted as error:

@@ -97,6 +97,7 @@ class ChildEnd:
 
     run_id: str
     call: str = CHILD  # as in `Asked`
+    allowed_s: float | None = None  # after that the child is cancelled
 
 
 @dataclass(frozen=True, slots=True)

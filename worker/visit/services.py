@@ -216,6 +216,9 @@ class ChildService(Protocol):
     def cancel(self, run_id: str) -> None:
         """Cancel a child and all runs below it, if it has not ended."""
 
+    def spawned(self) -> Sequence[str]:
+        """Return the children that models of this visit have started and that go on."""
+
 
 class SpawnOrder(NamedTuple):
     """The child that a model asks for."""
@@ -225,7 +228,7 @@ class SpawnOrder(NamedTuple):
     prompt: str
     variables: Mapping[str, str]  # values of its variables
     model: str | None  # for agents that name none
-    deepest: int
+    deepest: int | None  # None: as the engine's setting says
     most: int  # children alive at once
 
 

@@ -60,6 +60,17 @@ class Children:
         )
         return None if answer.outcome == "started" else int(answer.alive)
 
+    def spawned_by(self, lease: Lease) -> list[str]:
+        """Return the spawned children of a visit that are alive."""
+        redis: Any = self._store.client  # redis-py types every answer as sync or async
+        alive = redis.hvals(run_key("spawned", lease.run_id))
+        with redis.pipeline(transaction=False) as pipe:
+            for run_id in alive:
+                pipe.hget(run_key("run", run_id), "parent")
+            parents = pipe.execute()
+        of = f"{lease.run_id} {lease.visit}"
+        return [run_id for run_id, parent in zip(alive, parents, strict=True) if parent == of]
+
     def result(self, run_id: str) -> dict[str, Any] | None:
         """Return the result of a child that has ended, as its waiting parent gets it, or None."""
         text = self._store.call("read_child", run_id).result

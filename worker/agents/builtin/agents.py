@@ -31,18 +31,20 @@ from sleipnir.worker.visit.outcome import ChildEnd
 
 _ASKED = "Not finished yet. Answer pending_escalations first, then collect again."
 _ID = {"id": Param("string", "The id that agent__spawn returned.")}
-_SPAWN = Declared(
+# For a node's model, which has no task queue.
+SPAWN = Declared(
     "agent__spawn",
     "Start another agent. It runs in parallel with you; returns its id immediately.",
     {
         "agent": Param("string", "The name of the agent."),
         "prompt": Param("string", "Its task. The agent sees nothing else of your conversation."),
-        "task_id": Param(
-            "string", "The id of the task that it works on, if any.", required=False, numbers=True
-        ),
         "variables": VARIABLES,
     },
 )
+_TASK_ID = Param(
+    "string", "The id of the task that it works on, if any.", required=False, numbers=True
+)
+_SPAWN = replace(SPAWN, parameters={**SPAWN.parameters, "task_id": _TASK_ID})
 _CHECK = Declared(
     "agent__check",
     "Check whether an agent has finished. If so, return its result and remove it from the list.",
@@ -77,16 +79,21 @@ def list_tool(visit: Visit[Any]) -> TransitionFunction:
 
 
 def agent_tools(calls: ModelCalls, starter: Starter) -> Iterator[EngineFunction]:
-    """Yield the functions for one turn."""
+    """Yield the functions of a normal agent for one turn."""
+    yield from spawn_tools(calls, starter, _SPAWN)
+    yield from task_tools(starter)
+    yield escalation_tool(calls.visit.services.team)
+
+
+def spawn_tools(calls: ModelCalls, starter: Starter, spawn: Declared) -> Iterator[EngineFunction]:
+    """Yield the functions to start agents, and for those that were started."""
     acts = _Acts(calls, starter)
-    yield TransitionFunction(_SPAWN, acts.spawn, acts.spawned)
+    yield TransitionFunction(spawn, acts.spawn, acts.spawned)
     yield TransitionFunction(_CHECK, acts.check, _checked)
     yield WaitingFunction(_COLLECT, acts.collect, acts.collected, _taken)
     yield TransitionFunction(_LIST, acts.show)
     yield TransitionFunction(_LIST_AVAILABLE, acts.show_available)
     yield TransitionFunction(_CANCEL, acts.cancel, _taken)
-    yield from task_tools(starter)
-    yield escalation_tool(calls.visit.services.team)
 
 
 class _Acts:

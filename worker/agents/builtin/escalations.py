@@ -50,6 +50,6 @@ def escalation_tool(team: TeamService) -> TransitionFunction:
 
 def open_escalations(visit: Visit[TurnNode], notebook: Notebook) -> Sequence[Escalation]:
     """Return the questions that a root's model may answer now; none without agents of its own."""
-    if visit.context.depth or not notebook.roster.members:
+    if visit.context.depth or not visit.context.converses or not notebook.roster.members:
         return ()
     return visit.services.team.escalations()

@@ -43,7 +43,7 @@ def wait(
     mode: WaitMode = "all"
     for order, each in enumerate(things):
         if isinstance(each, ChildEnd):
-            waits.append(Wait(each.call, "child", detail=each.run_id))
+            waits.append(Wait(each.call, "child", each.allowed_s, each.run_id))
             continue
         if isinstance(each, FreePlace):
             waits.append(Wait(each.call, "place", detail=str(each.most)))

@@ -6,13 +6,19 @@
 -- USES store listed indexes dispatch waiting waits kept finish create
 -- OK   outcome alive  started, or full: `alive` children are alive already
 -- ERR  run_closed stale_visit
--- ERR  id_taken  another child of the run has an id with the same last digits
+-- ERR  id_taken  another child of the run has an id with the same last digits, or this child is one
+--                of an earlier try
 local run = key('run', run_id)
 local status, spawns = unpack(redis.call('HMGET', run, 'status', 'spawns'))
-local refusal = check_holder(run_id, visit, token, status)
+local refusal, v = check_holder(run_id, visit, token, status)
 if refusal then return refusal end
--- A repeated call has the same id for its child.
-if redis.call('EXISTS', key('run', child_id)) == 1 then return reply('started', 0) end
+-- A repeated call has the same id for its child; but what an earlier try of the run had to cancel
+-- starts anew.
+local before, created = unpack(redis.call('HMGET', key('run', child_id), 'status', 'created'))
+if before then
+  local was_in_vain = FINAL[before] and before ~= 'succeeded' and tonumber(created) < v.began
+  return was_in_vain and {'id_taken'} or reply('started', 0)
+end
 
 local spawned, handle = key('spawned', run_id), handle_of(child_id)
 if redis.call('HEXISTS', spawned, handle) == 1 then return {'id_taken'} end

@@ -107,7 +107,6 @@ def test_errors_of_yaml_and_of_fields_come_together_in_file_order(tmp_path: Path
     ("field", "hint"),
     [
         ("descripton: x", "did you mean 'description'?"),
-        ("can_spawn_agents: true", "leave it out: a graph with an 'agent' node may spawn agents"),
         ("documents: [a]", "use a 'rag' node"),
         ("agent_session: x", "leave it out: graph agents have no sessions"),
         ("prompt: x", "'prompt' belongs on a node"),
