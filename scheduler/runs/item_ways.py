@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
@@ -13,6 +15,7 @@ from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 
 MOST_NODES = 100  # of an item's way that are shown, the last ones
 _MOST_FAILURES = 10  # of an item that are told
+NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,7 @@ class NodeSums:
     ms: int = 0
     max_ms: int = 0
     failed: int = 0  # of these visits, tolerated
+    cut: int = 0  # replies of models that were cut off
     usage: Usage = NO_USAGE
 
     def __add__(self, other: NodeSums) -> NodeSums:
@@ -31,12 +35,18 @@ class NodeSums:
             self.ms + other.ms,
             max(self.max_ms, other.max_ms),
             self.failed + other.failed,
+            self.cut + other.cut,
             self.usage + other.usage,
         )
 
-    def ended(self, ms: int, usage: Usage, *, failed: bool) -> NodeSums:
-        """Return the sums after the end of a visit that they count already."""
-        return self + NodeSums(0, ms, ms, int(failed), usage)
+    def to_list(self) -> list[object]:
+        numbers = (self.visits, self.ms, self.max_ms, self.failed, self.cut)
+        return [*numbers, self.usage.to_list()]
+
+    @classmethod
+    def from_list(cls, values: Sequence[Any]) -> NodeSums:
+        visits, ms, max_ms, failed, cut, usage = values
+        return cls(visits, ms, max_ms, failed, cut, Usage(*usage))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +81,15 @@ class Way:
         return sum(self.sums.values(), NodeSums())
 
     def ended_visit(
-        self, ms: int, usage: Usage, sizes: Mapping[str, int], failure: Tolerated | None
+        self,
+        took: NodeSums,
+        sizes: Mapping[str, int] = NOTHING,
+        failure: Tolerated | None = None,
     ) -> Way:
         """Return the way after the visit of the node where the item is.
 
         Args:
+            took: what the visit took; it is counted already.
             sizes: bytes of what it wrote, by key.
             failure: after which the item goes on.
         """
@@ -85,10 +99,9 @@ class Way:
         told = self.failures
         if failure is not None and len(told) < _MOST_FAILURES:
             told = (*told, replace(failure, message=shortened(failure.message)))
-        sums = self.sums[node].ended(ms, usage, failed=bool(failed))
         return Way(
             self.nodes,
-            {**self.sums, node: sums},
+            {**self.sums, node: self.sums[node] + took + NodeSums(failed=failed)},
             {**self.wrote, **sizes},
             told,
             self.failed + failed,
@@ -114,10 +127,7 @@ class Way:
         return StepFailures(kept, self.failed, self.handled)
 
     def to_json(self) -> str:
-        sums = {
-            node: [each.visits, each.ms, each.max_ms, each.failed, each.usage.to_list()]
-            for node, each in self.sums.items()
-        }
+        sums = {node: each.to_list() for node, each in self.sums.items()}
         fields: dict[str, object] = {"nodes": self.nodes, "sums": sums, "wrote": self.wrote}
         if self.failed or self.handled:
             told = [[each.node, each.code, each.message, each.handled] for each in self.failures]
@@ -127,10 +137,7 @@ class Way:
     @classmethod
     def from_json(cls, text: str) -> Way:
         fields = json.loads(text)
-        sums = {
-            node: NodeSums(visits, ms, max_ms, failed, Usage(*usage))
-            for node, (visits, ms, max_ms, failed, usage) in fields["sums"].items()
-        }
+        sums = {node: NodeSums.from_list(each) for node, each in fields["sums"].items()}
         failures = tuple(Tolerated(*each) for each in fields.get("failures", ()))
         return cls(
             tuple(fields["nodes"]),

@@ -82,7 +82,9 @@ def _sums_of(index: int, fields: Mapping[str, str]) -> Mapping[str, NodeSums]:
         return {}
     spent = fields.get(f"usage:{index}")
     usage = NO_USAGE if spent is None else Usage.from_text(spent)
-    return {fields["branch"]: NodeSums(1, int(took), int(took), 0, usage)}
+    end = _CUT.search(fields.get(f"result:{index}", ""))
+    cut = int(end[1]) if end else 0
+    return {fields["branch"]: NodeSums(1, int(took), int(took), 0, cut, usage)}
 
 
 def tolerated_inside(fields: Mapping[str, str], step: int) -> StepFailures:
@@ -117,12 +119,6 @@ def _item(index: int, fields: Mapping[str, str]) -> MapItem:
     if not text.startswith('{"error"'):
         return MapItem(index, "done", took, usage, None, nodes)
     return MapItem(index, "failed", took, usage, str(json.loads(text)["error"]), nodes)
-
-
-def cut_replies(fields: Mapping[str, str]) -> int:
-    """Return how many replies of models were cut off, of all items of a map."""
-    ends = (_CUT.search(text) for name, text in fields.items() if name.startswith("result:"))
-    return sum(int(end[1]) for end in ends if end)
 
 
 def packed(items: Sequence[MapItem]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from time import monotonic
 
@@ -15,8 +16,9 @@ from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.process.temporary import OwnDirectory
 from sleipnir.scheduler.runs.conversation.sessions import TEMPORARY
+from sleipnir.scheduler.runs.history import chain_rows
 from sleipnir.scheduler.runs.ids import new_child_id, new_run_id
-from sleipnir.scheduler.runs.model import NO_USAGE, Run, Status, Usage
+from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run, Status, Usage
 from sleipnir.scheduler.runs.recording import LIMIT_BYTES, model_calls, read, written
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.testing.cases import Case
@@ -144,7 +146,8 @@ class CaseSession:
 
     def _course(self, case: Case, run: Run) -> Course:
         records = self.client.queries
-        route = [sorted(checkpoint.nodes) for checkpoint in records.history(run.run_id)[1:]]
+        history = records.history(run.run_id)
+        route = [sorted(checkpoint.nodes) for checkpoint in history[1:]]
         if run.status != Status.SUCCEEDED:
             route.append(sorted(run.frontier))
         usage = run.usage
@@ -156,7 +159,7 @@ class CaseSession:
             status=run.status,
             failure=run.failure,
             route=route,
-            visits=run.visits,
+            visits=_visits(run, history),
             state=records.state(run.run_id),
             output=run.output,
             cost_usd=usage.cost_usd,
@@ -225,3 +228,13 @@ class _Followed:
         """Cancel the runs that are still open."""
         for run_id in self._open:
             self._client.cancel(run_id, "its test was given up")
+
+
+def _visits(run: Run, history: Iterable[Checkpoint]) -> Counter[str]:
+    """Return the visits of each node; those that maps ran for items included."""
+    visits = Counter(run.visits)
+    for checkpoint in history:
+        for timing in checkpoint.nodes.values():
+            for row in chain_rows(timing):
+                visits[row["id"]] += row["visits"]
+    return visits

@@ -14,6 +14,7 @@ from sleipnir.graphs.bundles.archive import unpack
 from sleipnir.graphs.bundles.layout import MANIFEST
 from sleipnir.graphs.bundles.packed import packed_agent
 from sleipnir.graphs.bundles.parsed import PARSED
+from sleipnir.graphs.chains import chain_of
 from sleipnir.graphs.knowledge.plan import PLAN_FILE
 from sleipnir.graphs.schema import (
     AgentNode,
@@ -98,12 +99,12 @@ def _hashes(root: Path, directory: Path) -> Iterator[tuple[str, str]]:
 def changes_between(old: AgentForm, new: AgentForm) -> Changes:
     """Return how a newer version of an agent differs."""
     nodes = set(_changed_nodes(old, new))
-    # A branch is visited through the map that invokes it.
+    # What a map runs is visited through the map.
     nodes |= {
         name
         for graph in (old.graph, new.graph)
         for name, node in graph.nodes_of(MapNode)
-        if node.branch in nodes
+        if not nodes.isdisjoint(chain_of(graph, node))
     }
     before, after = old.graph.initial_state, new.graph.initial_state
     return Changes(

@@ -11,7 +11,7 @@ from sleipnir.graphs.state import Snapshot, encode, same_json
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures, of_items, of_node
 from sleipnir.scheduler.runs.item_ways import NodeSums
-from sleipnir.scheduler.runs.map_items import chain_sums, cut_replies, items_of, packed
+from sleipnir.scheduler.runs.map_items import chain_sums, items_of, packed
 from sleipnir.scheduler.runs.model import Failure, Usage
 from sleipnir.scheduler.runs.plan import Branch
 from sleipnir.worker.delivery.delivery import Delivery
@@ -154,7 +154,6 @@ def _branch_timing(node: MapNode, fields: Mapping[str, str]) -> dict[str, Any]:
     timing = {
         **_sums_timing(node.branch, first),
         "done": int(fields["done"]),
-        "cut": cut_replies(fields),
         "items": packed(items_of(fields)),
     }
     if sums:
@@ -169,5 +168,6 @@ def _sums_timing(node_id: str, sums: NodeSums) -> dict[str, Any]:
         "ms": sums.ms,
         "max_ms": sums.max_ms,
         "usage": sums.usage.to_list(),
+        "cut": sums.cut,
     }
     return timing | {"failed": sums.failed} if sums.failed else timing

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.events import ItemCommitted, ItemWentOn
 from sleipnir.scheduler.runs.item_ways import Way
+from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.worker.delivery.commit import kept
-from sleipnir.worker.delivery.commit.branch import counted_usage
-from sleipnir.worker.delivery.commit.item import Ends, GoesOn, ItemVisit, what_follows
+from sleipnir.worker.delivery.commit.item import Ends, GoesOn, ItemVisit, taken_by, what_follows
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.delivery.handover import handover
 from sleipnir.worker.visit.outcome import Failed, Wrote
@@ -28,8 +26,7 @@ def finish(delivery: Delivery, outcome: Wrote | Failed) -> None:
 def discard(delivery: Delivery) -> None:
     """End an item of a map that has failed for good, dropping its result."""
     visit, way = delivery.visit, ItemVisit.of(delivery).way
-    ms = round(visit.elapsed_s() * 1000)
-    total = way.ended_visit(ms, counted_usage(visit), {}, None).total
+    total = way.ended_visit(taken_by(visit, NO_USAGE)).total
     delivery.services.store.parking.stage_item(
         delivery.lease,
         encode({"discarded": True, "value": None}),
@@ -78,16 +75,8 @@ def _has_moved(way: Way) -> bool:
 
 def _text(item: ItemVisit, end: Ends) -> str:
     """Return the result as the store keeps it, see scheduler/runs/map_items.py."""
-    fields: dict[str, Any] = {}
-    if end.reason is not None:
-        value = item.visit.state[item.map.item_name]
-        fields = {"error": end.reason, "code": end.code, "item": value}
-    if cut := item.visit.services.exchanges.cut:
-        fields["cut"] = cut  # last
-    text = encode(fields)
-    return text if end.reason is not None else _with_value(end.value, text)
-
-
-def _with_value(value: str, text: str) -> str:
-    """Return a JSON object with a value, given as text, in front of others."""
-    return f'{{"value":{value}{"," if text != "{}" else ""}{text[1:]}'
+    cut = f',"cut":{end.way.total.cut}' if end.way.total.cut else ""  # last
+    if end.reason is None:
+        return f'{{"value":{end.value}{cut}}}'
+    reason, code = encode(end.reason), encode(end.code)
+    return f'{{"error":{reason},"code":{code},"item":{item.value}{cut}}}'

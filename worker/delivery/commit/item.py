@@ -9,7 +9,8 @@ from sleipnir.graphs.schema import MapNode, ScriptNode
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.failures import BUDGET_REFUSES, is_of_budget
-from sleipnir.scheduler.runs.item_ways import Tolerated, Way
+from sleipnir.scheduler.runs.item_ways import NodeSums, Tolerated, Way
+from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.delivery.commit.branch import counted_usage
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.context import Visit
@@ -25,6 +26,7 @@ class ItemVisit:
     index: int
     chain: tuple[str, ...]
     way: Way  # to this node; its visit included
+    value: str  # the item itself, as JSON text
     own: Mapping[str, str]  # what earlier nodes have written, of the keys that this one needs
     visit: Visit[Any]
 
@@ -36,7 +38,8 @@ class ItemVisit:
         assert isinstance(node, MapNode)
         assert index is not None
         way = Way.from_json(begun.way) if begun.way else Way.begin(visit.node_id)
-        return cls(map_id, node, index, visit.agent.chain_of(map_id), way, begun.own, visit)
+        chain, value = visit.agent.chain_of(map_id), begun.item or "null"
+        return cls(map_id, node, index, chain, way, value, begun.own, visit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +78,13 @@ class _ItemFailed(Exception):
 
 def what_follows(item: ItemVisit, outcome: Wrote | Failed) -> GoesOn | Ends:
     """Return what the end of the visit means for the item."""
-    ms = round(item.visit.elapsed_s() * 1000)
-    usage = outcome.usage + counted_usage(item.visit)
+    took = taken_by(item.visit, outcome.usage)
     if isinstance(outcome, Failed):
         code = BUDGET_REFUSES if is_of_budget(outcome.code, outcome.message) else "R011"
-        return _failed(item, item.way.ended_visit(ms, usage, {}, None), outcome.message, code)
+        return _failed(item, item.way.ended_visit(took), outcome.message, code)
     texts = {key: encode(value) for key, value in outcome.writes.items()}
     sizes = {key: len(key.encode()) + len(text.encode()) for key, text in texts.items()}
-    way = item.way.ended_visit(ms, usage, sizes, _tolerated(item.visit, outcome))
+    way = item.way.ended_visit(took, sizes, _tolerated(item.visit, outcome))
     try:
         _check_size(item, way)
         target, warnings = _target(item, outcome)
@@ -91,6 +93,12 @@ def what_follows(item: ItemVisit, outcome: Wrote | Failed) -> GoesOn | Ends:
         return GoesOn(target, texts, _onward(item, way, target), outcome.failure)
     except _ItemFailed as failure:
         return _failed(item, way, failure.reason, failure.code)
+
+
+def taken_by(visit: Visit[Any], usage: Usage) -> NodeSums:
+    """Return what a visit took, of which `usage` is not counted yet."""
+    ms, cut = round(visit.elapsed_s() * 1000), visit.services.exchanges.cut
+    return NodeSums(0, ms, ms, 0, cut, usage + counted_usage(visit))
 
 
 def _failed(item: ItemVisit, way: Way, reason: str, code: str) -> Ends:
