@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from typing import Any, NamedTuple
 
 from sleipnir.graphs.state import encode
-from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.failures import NodeFailure, StepFailures, shortened
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 
 MOST_NODES = 100  # of an item's way that are shown, the last ones
 _MOST_FAILURES = 10  # of an item that are told
-NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSums:
+# Tuples, as some are made for each item: frozen dataclasses take more than twice as long to make.
+class NodeSums(NamedTuple):
     """An item's visits of one node, or those of all items."""
 
     visits: int = 0
@@ -29,28 +26,25 @@ class NodeSums:
     cut: int = 0  # replies of models that were cut off
     usage: Usage = NO_USAGE
 
-    def __add__(self, other: NodeSums) -> NodeSums:
+    def plus(self, other: NodeSums) -> NodeSums:
         return NodeSums(
             self.visits + other.visits,
             self.ms + other.ms,
             max(self.max_ms, other.max_ms),
             self.failed + other.failed,
             self.cut + other.cut,
-            self.usage + other.usage,
+            self.usage + other.usage if other.usage else self.usage,
         )
 
     def to_list(self) -> list[object]:
-        numbers = (self.visits, self.ms, self.max_ms, self.failed, self.cut)
-        return [*numbers, self.usage.to_list()]
+        return [*self[:-1], self.usage.to_list()]
 
     @classmethod
     def from_list(cls, values: Sequence[Any]) -> NodeSums:
-        visits, ms, max_ms, failed, cut, usage = values
-        return cls(visits, ms, max_ms, failed, cut, Usage(*usage))
+        return cls._make((*values[:-1], Usage(*values[-1])))
 
 
-@dataclass(frozen=True, slots=True)
-class Tolerated:
+class Tolerated(NamedTuple):
     """A failure after which the item went on."""
 
     node: str
@@ -59,16 +53,25 @@ class Tolerated:
     handled: bool  # by the node's `fallback`
 
 
-@dataclass(frozen=True, slots=True)
 class Way:
     """Where an item has been, and what it has written there."""
 
-    nodes: tuple[str, ...]  # the last ones, in order; the item is at the last of them
-    sums: Mapping[str, NodeSums]
-    wrote: Mapping[str, int]  # bytes by key
-    failures: tuple[Tolerated, ...] = ()  # the first ones
-    failed: int = 0  # all of them
-    handled: int = 0
+    __slots__ = ("failed", "failures", "handled", "nodes", "sums", "wrote")
+
+    def __init__(
+        self,
+        nodes: Iterable[str],
+        sums: dict[str, NodeSums],
+        wrote: dict[str, int],
+        failures: Iterable[Tolerated] = (),
+        failed: int = 0,
+        handled: int = 0,
+    ) -> None:
+        self.nodes = [*nodes]  # the last ones, in order; the item is at the last of them
+        self.sums = sums
+        self.wrote = wrote  # bytes by key
+        self.failures = [*failures]  # the first ones
+        self.failed, self.handled = failed, handled  # all of them
 
     @classmethod
     def begin(cls, node: str) -> Way:
@@ -78,45 +81,33 @@ class Way:
     @property
     def total(self) -> NodeSums:
         """Everything of the item together."""
-        return sum(self.sums.values(), NodeSums())
+        return reduce(NodeSums.plus, self.sums.values())
 
-    def ended_visit(
-        self,
-        took: NodeSums,
-        sizes: Mapping[str, int] = NOTHING,
-        failure: Tolerated | None = None,
-    ) -> Way:
-        """Return the way after the visit of the node where the item is.
+    def end_visit(self, took: NodeSums, sizes: Mapping[str, int]) -> None:
+        """Note the end of the visit of the node where the item is.
 
         Args:
             took: what the visit took; it is counted already.
             sizes: bytes of what it wrote, by key.
-            failure: after which the item goes on.
         """
         node = self.nodes[-1]
-        handled = int(failure is not None and failure.handled)
-        failed = int(failure is not None) - handled
-        told = self.failures
-        if failure is not None and len(told) < _MOST_FAILURES:
-            told = (*told, replace(failure, message=shortened(failure.message)))
-        return Way(
-            self.nodes,
-            {**self.sums, node: self.sums[node] + took + NodeSums(failed=failed)},
-            {**self.wrote, **sizes},
-            told,
-            self.failed + failed,
-            self.handled + handled,
-        )
+        self.sums[node] = self.sums[node].plus(took)
+        self.wrote.update(sizes)
 
-    def to(self, node: str) -> Way:
-        """Return the way with one more node."""
-        before = self.sums.get(node, NodeSums())
-        nodes = (*self.nodes, node)[-MOST_NODES:]
-        return replace(self, nodes=nodes, sums={**self.sums, node: before + NodeSums(1)})
+    def tolerate(self, failure: Tolerated) -> None:
+        """Note a failure of that node, after which the item goes on."""
+        if failure.handled:
+            self.handled += 1
+        else:
+            self.failed += 1
+            self.sums[failure.node] = self.sums[failure.node].plus(NodeSums(failed=1))
+        if len(self.failures) < _MOST_FAILURES:
+            self.failures.append(failure._replace(message=shortened(failure.message)))
 
-    def done(self) -> Way:
-        """Return the way of an item that has ended: what it wrote is gone."""
-        return replace(self, wrote={})
+    def go_to(self, node: str) -> None:
+        """Note that the item goes on at a node."""
+        self.nodes = [*self.nodes, node][-MOST_NODES:]
+        self.sums[node] = self.sums.get(node, NodeSums()).plus(NodeSums(1))
 
     def failures_at(self, step: int, index: int) -> StepFailures:
         """Return the tolerated failures as those of a step."""
@@ -126,24 +117,23 @@ class Way:
         )
         return StepFailures(kept, self.failed, self.handled)
 
-    def to_json(self) -> str:
+    def to_json(self, *, done: bool = False) -> str:
+        """Return the text that is stored; of an item that is done, nothing that it wrote is."""
         sums = {node: each.to_list() for node, each in self.sums.items()}
-        fields: dict[str, object] = {"nodes": self.nodes, "sums": sums, "wrote": self.wrote}
+        wrote = {} if done else self.wrote
+        fields: dict[str, object] = {"nodes": self.nodes, "sums": sums, "wrote": wrote}
         if self.failed or self.handled:
-            told = [[each.node, each.code, each.message, each.handled] for each in self.failures]
-            fields |= {"failures": told, "failed": self.failed, "handled": self.handled}
+            fields |= {"failures": self.failures, "failed": self.failed, "handled": self.handled}
         return encode(fields)
 
     @classmethod
     def from_json(cls, text: str) -> Way:
         fields = json.loads(text)
-        sums = {node: NodeSums.from_list(each) for node, each in fields["sums"].items()}
-        failures = tuple(Tolerated(*each) for each in fields.get("failures", ()))
         return cls(
-            tuple(fields["nodes"]),
-            sums,
+            fields["nodes"],
+            {node: NodeSums.from_list(each) for node, each in fields["sums"].items()},
             fields["wrote"],
-            failures,
+            [Tolerated(*each) for each in fields.get("failures", ())],
             fields.get("failed", 0),
             fields.get("handled", 0),
         )

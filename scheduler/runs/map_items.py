@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import zlib
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
@@ -67,24 +68,24 @@ def items_of(fields: Mapping[str, str]) -> list[MapItem]:
 
 def chain_sums(fields: Mapping[str, str]) -> dict[str, NodeSums]:
     """Return what the visits of each node of a chain took, from the fields of a map's hash."""
-    sums: dict[str, NodeSums] = {}
+    sums: defaultdict[str, NodeSums] = defaultdict(NodeSums)
+    branch = fields["branch"]
     for index in range(int(fields["total"])):
-        for node, added in _sums_of(index, fields).items():
-            sums[node] = sums[node] + added if node in sums else added
-    return sums
+        way, ms = fields.get(f"way:{index}"), fields.get(f"ms:{index}")
+        if way is not None:
+            for node, added in Way.from_json(way).sums.items():
+                sums[node] = sums[node].plus(added)
+        elif ms is not None:
+            sums[branch] = sums[branch].plus(_only_visit(fields, index, int(ms)))
+    return dict(sums)
 
 
-def _sums_of(index: int, fields: Mapping[str, str]) -> Mapping[str, NodeSums]:
-    text, took = fields.get(f"way:{index}"), fields.get(f"ms:{index}")
-    if text is not None:
-        return Way.from_json(text).sums
-    if took is None:
-        return {}
+def _only_visit(fields: Mapping[str, str], index: int, ms: int) -> NodeSums:
+    """Return what an item took that was at one node only."""
     spent = fields.get(f"usage:{index}")
-    usage = NO_USAGE if spent is None else Usage.from_text(spent)
     end = _CUT.search(fields.get(f"result:{index}", ""))
-    cut = int(end[1]) if end else 0
-    return {fields["branch"]: NodeSums(1, int(took), int(took), 0, cut, usage)}
+    usage = NO_USAGE if spent is None else Usage.from_text(spent)
+    return NodeSums(1, ms, ms, 0, int(end[1]) if end else 0, usage)
 
 
 def tolerated_inside(fields: Mapping[str, str], step: int) -> StepFailures:
@@ -102,7 +103,7 @@ def _nodes_of(index: int, fields: Mapping[str, str]) -> tuple[str, ...]:
     """Return the nodes that an item went through."""
     text = fields.get(f"way:{index}")
     if text is not None:
-        return Way.from_json(text).nodes
+        return tuple(Way.from_json(text).nodes)
     has_begun = f"ms:{index}" in fields or index < int(fields.get("next") or 0)
     return (fields["branch"],) if has_begun and "branch" in fields else ()
 

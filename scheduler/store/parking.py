@@ -200,7 +200,7 @@ class Parking:
             self._store.event(event),
             usage_text(usage),
             usage_text(spent),
-            way.done().to_json() if way else "",
+            way.to_json(done=True) if way else "",
             *(way.wrote if way else ()),
         )
 

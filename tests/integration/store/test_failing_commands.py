@@ -345,7 +345,7 @@ BESIDE = "01bbbbbbbbbbbbbb"
 WIDE = go_to("n0", "n1", "n2", k='"' + "x" * 99 + '"', other="1")
 USAGE = Usage(3, 4, 0.5, 2)
 EVENT = QuestionAnswered("a")
-ON_ITS_WAY = Way.begin("b").to("c")
+ON_ITS_WAY = Way(["b", "c"], {}, {})
 ESCALATED = a_question("1/s", CHILD, call="user__ask", allowed_s=60)
 CANCELLED = Failure("cancelled", "enough", None)
 LAST_STEP = '{"at":2,"step":1,"frontier":["a","b","c","d","e"],"nodes":{},"writes":{"k":"v"}}'

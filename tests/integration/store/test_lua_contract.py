@@ -46,7 +46,7 @@ LEASED: dict[str, Action] = {
         lease, '{"value":1}', halt=False, elapsed_ms=1000
     ),
     "advance_item": lambda engine, lease: engine.store.parking.advance_item(
-        lease, ("c", 1), {"k": "1"}, Way.begin("b").to("c")
+        lease, ("c", 1), {"k": "1"}, Way(["b", "c"], {}, {})
     ),
     "postpone": lambda engine, lease: engine.store.parking.postpone(lease, 5, turn="{}"),
     "requeue": lambda engine, lease: engine.store.visits.requeue(lease),

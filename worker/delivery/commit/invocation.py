@@ -26,7 +26,8 @@ def finish(delivery: Delivery, outcome: Wrote | Failed) -> None:
 def discard(delivery: Delivery) -> None:
     """End an item of a map that has failed for good, dropping its result."""
     visit, way = delivery.visit, ItemVisit.of(delivery).way
-    total = way.ended_visit(taken_by(visit, NO_USAGE)).total
+    way.end_visit(taken_by(visit, NO_USAGE), {})
+    total = way.total
     delivery.services.store.parking.stage_item(
         delivery.lease,
         encode({"discarded": True, "value": None}),
@@ -39,13 +40,13 @@ def discard(delivery: Delivery) -> None:
 def _go_on(delivery: Delivery, item: ItemVisit, onward: GoesOn, outcome: Wrote | Failed) -> None:
     warnings = outcome.warnings if isinstance(outcome, Wrote) else ()
     event = ItemWentOn(
-        item.map_id, item.index, item.visit.node_id, onward.node, onward.failure, warnings
+        item.map_id, item.number, item.visit.node_id, onward.node, onward.failure, warnings
     )
     handover.message = delivery.services.store.parking.advance_item(
         delivery.lease,
         (onward.node, onward.number),
         onward.writes,
-        onward.way,
+        item.way,
         event=event if onward.failure or warnings else None,
         usage=outcome.usage,
         first=kept.taken(delivery),
@@ -54,8 +55,8 @@ def _go_on(delivery: Delivery, item: ItemVisit, onward: GoesOn, outcome: Wrote |
 
 
 def _stage(delivery: Delivery, item: ItemVisit, end: Ends, outcome: Wrote | Failed) -> None:
-    total = end.way.total
-    event = ItemCommitted(item.map_id, item.index, failure=end.reason, warnings=end.warnings)
+    total = item.way.total
+    event = ItemCommitted(item.map_id, item.number, failure=end.reason, warnings=end.warnings)
     delivery.services.store.parking.stage_item(
         delivery.lease,
         _text(item, end),
@@ -64,7 +65,7 @@ def _stage(delivery: Delivery, item: ItemVisit, end: Ends, outcome: Wrote | Fail
         event=event,
         usage=outcome.usage,
         spent=total.usage,
-        way=end.way if _has_moved(end.way) else None,
+        way=item.way if _has_moved(item.way) else None,
         first=kept.taken(delivery),
     )
 
@@ -75,7 +76,7 @@ def _has_moved(way: Way) -> bool:
 
 def _text(item: ItemVisit, end: Ends) -> str:
     """Return the result as the store keeps it, see scheduler/runs/map_items.py."""
-    cut = f',"cut":{end.way.total.cut}' if end.way.total.cut else ""  # last
+    cut = f',"cut":{item.way.total.cut}' if item.way.total.cut else ""  # last
     if end.reason is None:
         return f'{{"value":{end.value}{cut}}}'
     reason, code = encode(end.reason), encode(end.code)

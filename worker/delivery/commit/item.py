@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from sleipnir.graphs.schema import MapNode, ScriptNode
 from sleipnir.graphs.state import encode
-from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.failures import BUDGET_REFUSES, is_of_budget
 from sleipnir.scheduler.runs.item_ways import NodeSums, Tolerated, Way
 from sleipnir.scheduler.runs.model import Usage
@@ -17,15 +16,15 @@ from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Failed, Nothing, Wrote
 
 
-@dataclass(frozen=True, slots=True)
-class ItemVisit:
+# Tuples, as some are made for each item: frozen dataclasses take more than twice as long to make.
+class ItemVisit(NamedTuple):
     """An item of a map at one of its nodes."""
 
     map_id: str
     map: MapNode
-    index: int
+    number: int  # its index
     chain: tuple[str, ...]
-    way: Way  # to this node; its visit included
+    way: Way  # to this node, this visit included
     value: str  # the item itself, as JSON text
     own: Mapping[str, str]  # what earlier nodes have written, of the keys that this one needs
     visit: Visit[Any]
@@ -42,26 +41,18 @@ class ItemVisit:
         return cls(map_id, node, index, chain, way, value, begun.own, visit)
 
 
-@dataclass(frozen=True, slots=True)
-class GoesOn:
+class GoesOn(NamedTuple):
     """The item goes on at another node of the chain, or once more at the same one."""
 
     node: str
+    number: int  # which visit of that node it will be
     writes: Mapping[str, str]  # key → JSON text
-    way: Way  # that node included
     failure: str | None  # tolerated, of the visit
 
-    @property
-    def number(self) -> int:
-        """Which visit of that node it will be."""
-        return self.way.sums[self.node].visits
 
-
-@dataclass(frozen=True, slots=True)
-class Ends:
+class Ends(NamedTuple):
     """The item has ended, with a value or with a reason."""
 
-    way: Way
     value: str = ""  # JSON text
     reason: str | None = None
     code: str = ""  # with a reason
@@ -77,22 +68,28 @@ class _ItemFailed(Exception):
 
 
 def what_follows(item: ItemVisit, outcome: Wrote | Failed) -> GoesOn | Ends:
-    """Return what the end of the visit means for the item."""
+    """Return what the end of the visit means for the item, and note it in the item's way."""
     took = taken_by(item.visit, outcome.usage)
     if isinstance(outcome, Failed):
+        item.way.end_visit(took, {})
         code = BUDGET_REFUSES if is_of_budget(outcome.code, outcome.message) else "R011"
-        return _failed(item, item.way.ended_visit(took), outcome.message, code)
+        return _failed(item, outcome.message, code)
     texts = {key: encode(value) for key, value in outcome.writes.items()}
-    sizes = {key: len(key.encode()) + len(text.encode()) for key, text in texts.items()}
-    way = item.way.ended_visit(took, sizes, _tolerated(item.visit, outcome))
+    item.way.end_visit(
+        took, {key: len(key.encode()) + len(text.encode()) for key, text in texts.items()}
+    )
     try:
-        _check_size(item, way)
+        _check_size(item)
         target, warnings = _target(item, outcome)
         if target is None:
-            return Ends(way, _value(item, outcome, texts), warnings=warnings)
-        return GoesOn(target, texts, _onward(item, way, target), outcome.failure)
+            return Ends(_value(item, outcome, texts), warnings=warnings)
+        number = _next_number(item, target)
     except _ItemFailed as failure:
-        return _failed(item, way, failure.reason, failure.code)
+        return _failed(item, failure.reason, failure.code)
+    if outcome.failure is not None:
+        item.way.tolerate(_tolerated(item.visit, outcome, outcome.failure))
+    item.way.go_to(target)
+    return GoesOn(target, number, texts, outcome.failure)
 
 
 def taken_by(visit: Visit[Any], usage: Usage) -> NodeSums:
@@ -101,21 +98,19 @@ def taken_by(visit: Visit[Any], usage: Usage) -> NodeSums:
     return NodeSums(0, ms, ms, 0, cut, usage + counted_usage(visit))
 
 
-def _failed(item: ItemVisit, way: Way, reason: str, code: str) -> Ends:
+def _failed(item: ItemVisit, reason: str, code: str) -> Ends:
     if len(item.chain) > 1:
         reason = f"at '{item.visit.node_id}': {reason}"
-    return Ends(way, reason=reason, code=code)
+    return Ends(reason=reason, code=code)
 
 
-def _tolerated(visit: Visit[Any], outcome: Wrote) -> Tolerated | None:
-    if outcome.failure is None:
-        return None
+def _tolerated(visit: Visit[Any], outcome: Wrote, reason: str) -> Tolerated:
     code = outcome.failure_code or visit.node.FAILURE_CODE
-    return Tolerated(visit.node_id, code, outcome.failure, visit.node.fallback is not None)
+    return Tolerated(visit.node_id, code, reason, visit.node.fallback is not None)
 
 
-def _check_size(item: ItemVisit, way: Way) -> None:
-    size, limit = sum(way.wrote.values()), item.visit.limits.value_bytes
+def _check_size(item: ItemVisit) -> None:
+    size, limit = sum(item.way.wrote.values()), item.visit.limits.value_bytes
     if size > limit:
         raise _ItemFailed(
             f"the item has written {size} bytes; the limit of a value is {limit} "
@@ -142,12 +137,13 @@ def _target(item: ItemVisit, outcome: Wrote) -> tuple[str | None, tuple[str, ...
     raise _ItemFailed(f"'{field}' names '{target}', which is not in the branch of '{item.map_id}'")
 
 
-def _onward(item: ItemVisit, way: Way, target: str) -> Way:
-    way, most = way.to(target), item.visit.graph.settings.max_loop_iterations
-    visits = way.sums[target].visits
+def _next_number(item: ItemVisit, target: str) -> int:
+    """Return which visit of a node comes next."""
+    before, most = item.way.sums.get(target), item.visit.graph.settings.max_loop_iterations
+    visits = before.visits + 1 if before else 1
     if visits > most:
         raise _ItemFailed(f"Node '{target}' visited {visits} times (max_loop_iterations={most})")
-    return way
+    return visits
 
 
 def _value(item: ItemVisit, outcome: Wrote, texts: Mapping[str, str]) -> str:
