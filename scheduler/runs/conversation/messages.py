@@ -26,9 +26,10 @@ PARENT = "parent"
 class Letter:
     """A message to be sent; `sender` is what the recipient calls the sender."""
 
-    to: str  # the recipient's run id; of another member of the sender's team, its visit
+    to: str  # the recipient's run id; empty for a member of the sender's team
     sender: str
     text: str
+    member: str = ""  # the visit of that member
 
     @property
     def size_bytes(self) -> int:
@@ -61,7 +62,7 @@ def addressed(
     """
     member = None if own is None else own.team.find(name)
     if member is not None:
-        return Letter(member.visit, own_name, text)
+        return Letter("", own_name, text, member.visit)
     found = (each for each in teammates if name in (each.name, each.run_id))
     to = next(found, None)
     if to is None:

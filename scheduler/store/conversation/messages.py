@@ -52,6 +52,7 @@ class Messages:
             turn,
             self._store.event(event),
             letter.to,
+            letter.member,
             messages.MOST_UNREAD,
             encode({"from": letter.sender, "text": letter.text}),
         )

@@ -124,7 +124,7 @@ def test_messages_wait_for_a_member_that_has_not_begun(engine: Engine, server: M
 
 def test_who_is_no_member_cannot_be_told(engine: Engine, server: ModelServer) -> None:
     def tells_nobody(request: Request) -> Reply:
-        names = (ids_in(request)[0], "graph_agent_worker_00000000", "worker")
+        names = (ids_in(request)[0], "graph_agent_worker_00000000", "2/b", "", "worker")
         return calls(*(("agent__send_message", {"id": each, "message": "x"}) for each in names))
 
     script(server, LEFT=[tells_nobody])
@@ -133,8 +133,9 @@ def test_who_is_no_member_cannot_be_told(engine: Engine, server: ModelServer) ->
     engine.drive()
 
     refusals = told(server, "LEFT")
-    assert [each["status"] for each in refusals] == ["error"] * 3
-    assert re.search(r"no teammate 'worker'; you can reach graph_agent_\S+ \(b\)", str(refusals[2]))
+    assert [each["status"] for each in refusals] == ["error"] * 5
+    known = r"no teammate 'worker'; you can reach graph_agent_\S+ \(b\)"
+    assert re.search(known, refusals[-1]["message"])
 
 
 def test_the_list_has_the_peers_of_a_member(engine: Engine, server: ModelServer) -> None:

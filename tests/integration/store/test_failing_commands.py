@@ -168,8 +168,8 @@ def cancelled_team(engine: Engine) -> None:
     engine.store.runs.close(RUN, "cancelled", CANCELLED)
 
 
-def send_to_member(engine: Engine, to: str = "2/a") -> None:
-    letter = Letter(to, "graph_agent_b", "x")
+def send_to_member(engine: Engine, to: str = "") -> None:
+    letter = Letter(to, "graph_agent_b", "x", member="" if to else "2/a")
     engine.store.messages.send(held("1/s", SECOND), 0, "{}", letter, EVENT)
 
 

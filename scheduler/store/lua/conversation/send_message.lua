@@ -1,8 +1,8 @@
 -- Put a message into a teammate's inbox, and record the result of the sending call; at most once.
 -- KEYS partition
--- ARGV run_id visit token position turn event target most message
+-- ARGV run_id visit token position turn event target peer most message
 -- position: the number of entries in its conversation that the caller knows of
--- target: a run; or the visit of another member of the run's team, in the run that has the team
+-- target: a run; or '' and peer: the visit of another member of the run's team
 -- most: how many unread messages the target may have
 -- message: a non-empty JSON object, to which `at` is added in front
 -- USES store
@@ -45,9 +45,9 @@ local function has_ended(to)
 end
 
 local to  -- nil: the run's own inbox
-if string.find(target, '/', 1, true) then
-  to = member and membership(above, target)
-  if not to or target == membership(above, above_visit).visit then return {'not_reachable'} end
+if peer ~= '' then
+  to = member and membership(above, peer)
+  if not to or peer == membership(above, above_visit).visit then return {'not_reachable'} end
   if has_ended(to) then return {'not_open'} end
 else
   if not is_reachable() then return {'not_reachable'} end
