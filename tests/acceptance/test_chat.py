@@ -115,7 +115,7 @@ def test_messages_are_taken_back_and_sent_with_files(
         ["First?", with_file],
         ["First?", with_file],
     ]
-    assert done.stderr.count("nothing to undo\n") == 3
+    assert done.stderr.splitlines().count("nothing to undo") == 3
     assert "what tools did stays done" in done.stderr
     assert "cannot attach gone.md: No such file or directory\n" in done.stderr
     assert "say which files: .file PATH|URL… [-- TEXT]\n" in done.stderr

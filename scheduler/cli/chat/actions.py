@@ -14,7 +14,7 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.cli.attached_files import with_files
 from sleipnir.scheduler.cli.chat.commands import COMMANDS, UnknownCommand, help_lines
 from sleipnir.scheduler.config.machine_facts import machine_facts
-from sleipnir.scheduler.errors import SessionInUse
+from sleipnir.scheduler.errors import SessionInUse, SubmissionRefused
 from sleipnir.scheduler.runs.conversation.memory import SOURCES
 from sleipnir.scheduler.runs.conversation.rendering import render
 from sleipnir.scheduler.views.text.formatting import cost, first_line, tokens
@@ -83,6 +83,8 @@ class Actions:
             message = self.chat.session.undo()
         except SessionInUse as error:
             raise UnknownCommand(f"{command} has to wait: {error}") from error
+        except SubmissionRefused as error:
+            raise UnknownCommand(str(error)) from error
         self.chat.forget_last()
         return message
 
