@@ -19,7 +19,7 @@ import pytest
 from tests.support.command_line import Sleipnir
 from tests.support.conversations import converses, results, turn_of
 from tests.support.model_server import ModelServer, Reply, Request, calls, fails, says
-from tests.support.supervising import collects_all, does
+from tests.support.supervising import collects_all, does, spawns
 from tests.support.wait import wait_until
 
 MACHINE = Path(__file__).with_name("coyote_machine")
@@ -268,6 +268,35 @@ def test_a_captain_starts_whom_it_may(sleipnir: Sleipnir, office: ModelServer) -
     assert "▸ paused: The tide." in done.stderr
     prompt = next(request for request in office.requests if "Frame 1." in request.prompt)
     assert "by a bright lamp" in prompt.text
+
+
+def test_frames_are_read_by_agents_that_an_llm_node_starts(
+    sleipnir: Sleipnir, office: ModelServer
+) -> None:
+    converses(
+        office,
+        "Review: the Gull",
+        spawns("Frame 2.", "Frame 3.", agent="hull-reader"),
+        collects_all,
+        says("2 is full, 3 hollow."),
+    )
+    for frame in (2, 3):
+        converses(office, f"Frame {frame}.", calls(("tap", {"frame": frame})), says("Heard."))
+    converses(office, "Sum up: 2 is full, 3 hollow.", says("Mend frame 3."))
+    converses(office, "Review: the Tern", fails(400, "fog"))
+
+    assert finish(sleipnir, "hull-review", "the Gull") == "Mend frame 3."
+    assert finish(sleipnir, "hull-review", "the Tern").startswith("no review: ")
+
+    review, summary = (
+        next(request for request in office.requests if text in request.text)
+        for text in ("Review: the Gull", "Sum up: 2 is full")
+    )
+    assert [tool["function"]["name"] for tool in review.body["tools"]] == [
+        *("read_log", "agent__spawn", "agent__check", "agent__collect", "agent__list"),
+        *("agent__list_available", "agent__cancel"),
+    ]
+    assert "tools" not in summary.body
 
 
 def tells(to: str, text: str) -> Callable[[Request], Reply]:
