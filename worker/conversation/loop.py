@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from time import monotonic
 from typing import Any, NamedTuple, Protocol, assert_never
 
 from sleipnir.graphs.state import encode
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.conversation.loop_check import Bounds
 from sleipnir.scheduler.runs.conversation.notebook import Notebook
 from sleipnir.scheduler.runs.events import ToolCalled
@@ -39,6 +40,7 @@ from sleipnir.worker.conversation.tool_set import Toolset
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import Message, Reply, ToolCall
 from sleipnir.worker.tools.call import NeedsConfirmation
+from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Asked, Awaiting, ChildEnd
 
 # Of a call's arguments, shown to people. Of those that are masked before, the last ones are not
@@ -141,72 +143,75 @@ def carry_out(
     Raises:
         ConversationTooLarge, Parked: as `converse`.
     """
-    doing = _CallsOfReply(calls, toolset, reply, notebook, refused)
-    results = doing.results()
-    return CarriedOut(reply, results, doing.notebook)
+    made = _CallsOfReply(calls, toolset, reply, notebook, refused)
+    results = made.results()
+    return CarriedOut(reply, results, made.notebook)
 
 
+class _Place(NamedTuple):
+    """A call's position among the calls of the same function in a reply."""
+
+    number: int  # from 1
+    wait_id: str  # names the wait, if the call waits for something
+
+
+@dataclass(slots=True)
 class _CallsOfReply:
     """The calls of one reply. Those to MCP servers run concurrently; all others run in order.
 
     If a reply has more calls than the limit, only the first ones are carried out.
     """
 
-    def __init__(
-        self,
-        calls: ModelCalls,
-        toolset: Toolset,
-        reply: Reply,
-        notebook: Notebook,
-        refused: Mapping[str, Any],
-    ) -> None:
-        self.notebook = notebook
-        self._visit = visit = calls.visit
-        self._timeout_s = calls.timeout_s
-        self._transcript = calls.transcript
-        self._toolset = toolset
-        self._places = _places(reply.calls, toolset.aliases, self._transcript.turn)
-        self._awaited: list[Asked | ChildEnd] = []
-        self._refused = refused
-        self._consents = Consents(visit, calls.transcript, toolset.consent_within_s)
-        most = visit.limits.calls
-        self._calls = reply.calls[:most]
-        # Not carried out, so there is nothing to record.
-        self._surplus = reply.calls[most:]
-        self._why_surplus = (
-            f"not executed: only the first {most} calls of a reply are executed (calls_limit)"
-        )
-        self._values: dict[str, Any] = {}
-        # If so, the commit that follows at once records these calls.
-        self._is_pure = all(
-            isinstance(self._tool(call), PureFunction | None) or call.call_id in refused
-            for call in self._calls
-        )
+    calls: ModelCalls
+    toolset: Toolset
+    reply: Reply
+    notebook: Notebook
+    refused: Mapping[str, Any]
+    _values: dict[str, Any] = field(default_factory=dict)
+    _awaited: list[Asked | ChildEnd] = field(default_factory=list)
+    _places: Mapping[str, _Place] = field(default_factory=dict)
+    _is_pure: bool = False  # then the commit that follows at once records these calls
+
+    @property
+    def _visit(self) -> Visit[Any]:
+        return self.calls.visit
+
+    @property
+    def _consents(self) -> Consents:
+        return Consents(self._visit, self.calls.transcript, self.toolset.consent_within_s)
 
     def results(self) -> Sequence[tuple[ToolCall, Any]]:
         """Return the calls with their results, in order."""
+        made, most = self.reply.calls, self._visit.limits.calls
+        calls, surplus = made[:most], made[most:]
+        self._places = _places(made, self.toolset.aliases, self.calls.transcript.turn)
+        self._is_pure = all(
+            isinstance(self._tool(call), PureFunction | None) or call.call_id in self.refused
+            for call in calls
+        )
         if not self._is_pure:
-            self._transcript.require_recorded()
+            self.calls.transcript.require_recorded()
         self._consents.take_answer()
-        left = [call for call in self._calls if not self._is_known(call)]
+        why = f"not executed: only the first {most} calls of a reply are executed (calls_limit)"
+        left = [call for call in calls if not self._is_known(call)]
         if left:
-            self._tell_of_surplus()
+            self._tell_of_surplus(len(surplus), why)
             self._carry_out(left)
         if self._awaited:
             done = tuple(self._places[call_id].wait_id for call_id in self._values)
             raise Parked(Awaiting(tuple(self._awaited), done), self.notebook)
-        surplus = call_error(self._why_surplus).value
-        results = [(call, self._values[call.call_id]) for call in self._calls]
-        return results + [(call, surplus) for call in self._surplus]
+        # Those not carried out need no record.
+        results = [(call, self._values[call.call_id]) for call in calls]
+        return results + [(call, call_error(why).value) for call in surplus]
 
     def _is_known(self, call: ToolCall) -> bool:
         """Return whether a call's result is recorded; if so, restore what the run learnt by it."""
-        known, value = self._transcript.result_of(call.call_id)
+        known, value = self.calls.transcript.result_of(call.call_id)
         if not known:
             return False
         self._values[call.call_id] = value
         tool = self._tool(call)
-        if isinstance(tool, ProgramFunction | None) or call.call_id in self._refused:
+        if isinstance(tool, ProgramFunction | None) or call.call_id in self.refused:
             return True
         with suppress(CallRefused):
             made = tool.read(self._made(call, tool))
@@ -216,12 +221,11 @@ class _CallsOfReply:
                 self.notebook = tool.learn(self.notebook, made, value)
         return True
 
-    def _tell_of_surplus(self) -> None:
-        if self._surplus:
-            count = len(self._surplus)
-            event = ToolCalled(self._visit.node_id, f"{count} more", 0, self._why_surplus)
+    def _tell_of_surplus(self, count: int, why: str) -> None:
+        if count:
+            event = ToolCalled(self._visit.node_id, f"{count} more", 0, why)
             self._visit.services.narration.narrate(event)
-            self._visit.services.run_log.keep("tool", f"{count} more calls {self._why_surplus}")
+            self._visit.services.run_log.keep("tool", f"{count} more calls {why}")
 
     def _carry_out(self, calls: Sequence[ToolCall]) -> None:
         beside, in_order = list[ToolCall](), list[ToolCall]()
@@ -239,7 +243,7 @@ class _CallsOfReply:
             future.result()
 
     def _tool(self, call: ToolCall) -> OfferedFunction | None:
-        return self._toolset.find(call.name)
+        return self.toolset.find(call.name)
 
     def _one_by_one(self, calls: Sequence[ToolCall]) -> None:
         for call in calls:
@@ -250,16 +254,25 @@ class _CallsOfReply:
                 self._keep(call, CallResult(refused.value), began)
 
     def _call(self, call: ToolCall, began: float) -> None:
-        """Carry out one call, and record its result; or note what it waits for."""
-        if call.call_id in self._refused:
-            raise CallRefused(self._refused[call.call_id])
+        """Carry out one call, and record its result; or note what it waits for.
+
+        Raises:
+            Parked: a person is asked for consent.
+        """
+        if call.call_id in self.refused:
+            raise CallRefused(self.refused[call.call_id])
         tool = self._tool(call)
         made = self._made(call, tool)
         match tool:
             case None:
                 raise call_error(_why_unknown(call.name))
             case ProgramFunction():
-                self._run(tool, call, made, began)
+                approvals = self._consents.given(call)
+                left_s = self._visit.seconds_left(self.calls.timeout_s)
+                outcome = tool.call(replace(made, approvals=approvals, timeout_s=left_s))
+                if isinstance(outcome, NeedsConfirmation):
+                    raise Parked(self._consents.ask(call, outcome.question), self.notebook)
+                self._keep(call, CallResult(outcome.value), began)
             case PureFunction():
                 self.notebook, value = tool.compute(self.notebook, tool.read(made).arguments)
                 self._keep(call, CallResult(value), began)
@@ -283,22 +296,9 @@ class _CallsOfReply:
         return FunctionCall(
             call.name if tool is None else tool.name,
             arguments,
-            self._transcript.key_of(call.call_id),
+            self.calls.transcript.key_of(call.call_id),
             self._places[call.call_id].number,
         )
-
-    def _run(self, tool: ProgramFunction, call: ToolCall, made: FunctionCall, began: float) -> None:
-        """Run a program, or call a server.
-
-        Raises:
-            Parked: a person is asked for consent.
-        """
-        left_s = self._visit.seconds_left(self._timeout_s)
-        approvals = self._consents.given(call)
-        outcome = tool.call(replace(made, approvals=approvals, timeout_s=left_s))
-        if isinstance(outcome, NeedsConfirmation):
-            raise Parked(self._consents.ask(call, outcome.question), self.notebook)
-        self._keep(call, CallResult(outcome.value), began)
 
     def _begun(
         self, tool: TransitionFunction | WaitingFunction, call: ToolCall, made: FunctionCall
@@ -323,7 +323,7 @@ class _CallsOfReply:
             self._visit.services.narration.note(event)
         else:
             try:
-                self._transcript.keep_result(
+                self.calls.transcript.keep_result(
                     call.call_id, value, event, result.usage, result.recorder
                 )
             except tuple(result.refusals) as error:
@@ -351,13 +351,6 @@ def _why_unknown(name: str) -> str:
             "your next turn"
         )
     return f"there is no tool '{name}'; use only the tools that are listed"
-
-
-class _Place(NamedTuple):
-    """A call's position among the calls of the same function in a reply."""
-
-    number: int  # from 1
-    wait_id: str  # names the wait, if the call waits for something
 
 
 def _places(calls: Sequence[ToolCall], aliases: Mapping[str, str], turn: int) -> dict[str, _Place]:
