@@ -276,8 +276,8 @@ def test_items_of_a_map_are_counted_and_listed() -> None:
 
     assert list(items(found)) == [
         "1 done, 1 failed, 1 left out",
-        "INDEX  STATE     TOOK  TOKENS  COST     REASON",
-        "0      done      1.2s  15      $0.0010",
-        "1      failed    0.0s  -       -        out of order",
-        "2      left out  -     -       -",
+        "INDEX  STATE     NODE  TOOK  TOKENS  COST     REASON",
+        "0      done      -     1.2s  15      $0.0010",
+        "1      failed    -     0.0s  -       -        out of order",
+        "2      left out  -     -     -       -",
     ]
