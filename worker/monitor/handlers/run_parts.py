@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import Graph
@@ -24,6 +24,11 @@ from sleipnir.scheduler.views.documents import Document, excerpt
 from sleipnir.worker.monitor.formats import first_line
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.problems import Problem, Refused
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.views.types import run as run_types
+    from sleipnir.scheduler.views.types.agents import RunVersionDocument
+    from sleipnir.scheduler.views.types.questions import AnswerListDocument, OpenVisitDocument
 
 T = TypeVar("T")
 
@@ -54,12 +59,12 @@ class RunHandler(MonitorHandler):
         except IndexError as error:
             raise Refused(Problem(404, "not_found", str(error))) from error
 
-    async def headline(self, of: Run) -> Document:
+    async def headline(self, of: Run) -> run_types.RunDocument:
         """Return the head of the page, with typical values of the agent."""
         head = await self.shown(run.headline_document, of)
         return {**head, "typical": await self.site.call(self.site.typical.of, of.agent)}
 
-    async def graph(self, of: Run, step: int | None) -> Document:
+    async def graph(self, of: Run, step: int | None) -> run_types.GraphDocument:
         """Return the run's progress in its graph.
 
         Raises:
@@ -70,10 +75,10 @@ class RunHandler(MonitorHandler):
         drawing = await self.site.call(self.site.drawings.of, of)
         return await self.shown(graph.graph_document, of, drawing.outline, step=step)
 
-    async def events(self, of: Run) -> Document:
+    async def events(self, of: Run) -> run_types.EventsDocument:
         return await self.shown(run.events_document, of, self.text_argument("after") or "0")
 
-    async def state(self, of: Run, bounds: run.StateBounds | None) -> Document:
+    async def state(self, of: Run, bounds: run.StateBounds | None) -> run_types.StateDocument:
         return await self.shown(
             run.state_document,
             of,
@@ -93,7 +98,7 @@ class RunHandler(MonitorHandler):
         except BundleError:
             return None
 
-    async def answers(self, of: Run) -> Document:
+    async def answers(self, of: Run) -> AnswerListDocument:
         document = await self.site.call(
             audit.answers_document,
             self.site.audit,
@@ -105,14 +110,14 @@ class RunHandler(MonitorHandler):
         answers = await self.site.call(self.site.masks.masked, document["answers"], of)
         return {**document, "answers": answers}
 
-    async def latest_events(self, of: Run) -> Document:
+    async def latest_events(self, of: Run) -> run_types.LatestEventsDocument:
         before, kind = map(self.text_argument, ("before", "kind"))
         return await self.shown(run.latest_events_document, of, before=before, kind=kind)
 
-    async def history(self, of: Run) -> Document:
+    async def history(self, of: Run) -> run_types.HistoryDocument:
         return await self.shown(run.history_document, of, start=self.index_argument("from") or 0)
 
-    async def logs(self, of: Run) -> Document:
+    async def logs(self, of: Run) -> run_types.LogsDocument:
         return await self.shown(
             run.logs_document,
             of,
@@ -125,7 +130,7 @@ class RunHandler(MonitorHandler):
             limit=self.number_argument("limit", _LOG_LINES, run.MOST_ENTRIES),
         )
 
-    async def timeline(self, of: Run) -> Document:
+    async def timeline(self, of: Run) -> run_types.TimelineDocument:
         return await self.shown(
             timeline.timeline_document,
             of,
@@ -133,7 +138,7 @@ class RunHandler(MonitorHandler):
             limit=self.number_argument("limit", _VISIT_ROWS, run.MOST_ENTRIES),
         )
 
-    async def items(self, of: Run, node: str) -> Document:
+    async def items(self, of: Run, node: str) -> run_types.ItemsDocument:
         state = self.text_argument("state")
         if state not in (None, *visits.ITEM_STATES):
             raise bad_request(f"state must be one of {', '.join(visits.ITEM_STATES)}")
@@ -163,7 +168,7 @@ class RunHandler(MonitorHandler):
         }
         return {**document, "known": known}
 
-    async def model(self, of: Run) -> Document:
+    async def model(self, of: Run) -> run_types.ModelCallsDocument:
         return await self.shown(
             visits.model_document,
             of,
@@ -174,7 +179,7 @@ class RunHandler(MonitorHandler):
             limit=self.number_argument("limit", _VISITS, run.MOST_ENTRIES),
         )
 
-    async def under_way(self, of: Run) -> Sequence[Document]:
+    async def under_way(self, of: Run) -> Sequence[OpenVisitDocument]:
         """Return what was said in open visits; nothing if only some conversations are wanted."""
         if of.is_final or any(self.text_argument(name) for name in ("node", "item", "step")):
             return []
@@ -182,13 +187,13 @@ class RunHandler(MonitorHandler):
         found = await self.site.call(inbox.under_way_document, self.site.client, of, mask)
         return found["visits"]
 
-    async def children(self, of: Run) -> Document:
+    async def children(self, of: Run) -> run_types.ChildrenDocument:
         return await self.shown(run.children_document, of)
 
-    async def agent(self, of: Run) -> Document:
+    async def agent(self, of: Run) -> RunVersionDocument:
         return await self.shown(versions.run_version_document, of)
 
-    async def submitted(self, of: Run) -> Document:
+    async def submitted(self, of: Run) -> run_types.SubmittedWithDocument:
         return await self.shown(submission.submitted_document, of)
 
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from sleipnir.scheduler.views.text import formatting
 
+if TYPE_CHECKING:
+    from sleipnir.scheduler.views.types.batches import BatchDocument
+
 _HEAD = ("BATCH", "AGENT", "DONE", "FAILED", "WAITING", "OPEN", "TOKENS", "COST", "AGE")
-_UNSUCCESSFUL = ("failed", "cancelled", "timed_out")
 
 
-def lines_of(batches: Iterable[Mapping[str, Any]], *, fit: bool = True) -> list[str]:
+def lines_of(batches: Iterable[BatchDocument], *, fit: bool = True) -> list[str]:
     """Return the lines of the table, which fit the terminal, from documents of batches."""
     return formatting.columns(_HEAD, [_row(batch) for batch in batches], fit=fit)
 
 
-def _row(batch: Mapping[str, Any]) -> tuple[str, ...]:
-    unsuccessful = sum(batch[status] for status in _UNSUCCESSFUL)
+def _row(batch: BatchDocument) -> tuple[str, ...]:
+    unsuccessful = batch["failed"] + batch["cancelled"] + batch["timed_out"]
     runs = batch["runs"] + batch["removed"]
     total = runs if batch["lines"] is None else batch["lines"]
     done = min(total, batch["succeeded"] + unsuccessful + batch["removed"])

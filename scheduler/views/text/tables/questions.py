@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from sleipnir.scheduler.runs.consent import MOST_LISTED, call_text
 from sleipnir.scheduler.views.text import formatting
 from sleipnir.scheduler.views.text.terminal_output import printable
 
+if TYPE_CHECKING:
+    from sleipnir.scheduler.views.types.questions import AgedQuestionDocument
+
 _HEAD = ("RUN", "AGENT", "NODE", "AGE", "QUESTION", "OPTIONS")
 
 
-def lines_of(questions: Iterable[Mapping[str, Any]], *, fit: bool = True) -> list[str]:
+def lines_of(questions: Iterable[AgedQuestionDocument], *, fit: bool = True) -> list[str]:
     """Return the lines of the table, which fit the terminal, from documents of questions.
 
     Guarded calls follow, each with the command that consents to it.
@@ -23,7 +26,7 @@ def lines_of(questions: Iterable[Mapping[str, Any]], *, fit: bool = True) -> lis
     return [*table, *itertools.chain.from_iterable(map(_guarded, found))]
 
 
-def _guarded(question: Mapping[str, Any]) -> Iterator[str]:
+def _guarded(question: AgedQuestionDocument) -> Iterator[str]:
     call, run_id = question["guarded_call"], question["run_id"]
     if call is None:
         return
@@ -36,7 +39,7 @@ def _guarded(question: Mapping[str, Any]) -> Iterator[str]:
     yield f"  consent with: sleipnir answer {run_id} --question {question['question_id']} yes"
 
 
-def _row(question: Mapping[str, Any]) -> tuple[str, ...]:
+def _row(question: AgedQuestionDocument) -> tuple[str, ...]:
     choice = " | ".join(question["options"]) or (question["default"] or "")
     return (
         question["run_id"],
