@@ -532,11 +532,13 @@ class EndNode(WritingNode):
     """Ends the run with a result."""
 
     IGNORES_NEXT = True
-    AFTER_UPDATES = ("output",)
+    AFTER_UPDATES = ("value", "output")
     type: Literal["end"] = "end"
     """Ends the run with a result."""
-    output: str = ""
-    """The run's result; a template in which what is not set is empty."""
+    value: str | None = None
+    """The run's result as a value: a template; a single reference keeps its JSON type."""
+    output: str | None = None
+    """The run's result; a template in which what is not set is empty. Default: text of `value`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,7 @@ _COLUMNS = {
     "run_id": ("run_id",),
     "status": ("status",),
     "output": ("output",),
+    "value": ("value",),
     "error_code": ("error", "code"),
     "error_node": ("error", "node"),
     "error_message": ("error", "message"),

@@ -441,6 +441,7 @@ class Run:
     tries: int = 1
     earlier_ms: int = 0  # how long its earlier tries took
     capped: tuple[str, ...] = ()  # nodes of a step that the visit cap kept from beginning
+    value: Any = None  # of an end node that has one: its result, a JSON value
     # By node and model: what it has spent, over all tries and with its child runs.
     spent: Mapping[tuple[str, str], Spent] = field(default_factory=dict)
 

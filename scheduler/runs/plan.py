@@ -28,6 +28,7 @@ class Branch:
     targets: tuple[str, ...] = ()
     ended: bool = False
     output: str = ""  # of an end node
+    value: str = ""  # of an end node that has one: JSON text
     failure: Failure | None = None  # fatal
     # The reason of a tolerated failure; its `error` may conflict with siblings' writes.
     tolerated: str | None = None
@@ -46,6 +47,8 @@ class Branch:
             "discarded": self.discarded,
             "timing": self.timing,
         }
+        if self.value:
+            fields["value"] = self.value
         if self.failures:
             fields["failures"] = asdict(self.failures)
         return encode(fields)
@@ -73,6 +76,7 @@ class Plan:
     writes: Mapping[str, str]
     frontier: tuple[str, ...] = ()
     output: str | None = None
+    value: str = ""  # JSON text, with `output`
     failure: Failure | None = None
     dropped: tuple[str, ...] = ()  # routes an end node cut off, "a -> b"
 
@@ -117,7 +121,8 @@ def plan_step(
         dropped = tuple(
             f"{node_id} -> {target}" for node_id, branch in in_order for target in branch.targets
         )
-        return Plan(writes, output=branches[ended[0]].output, dropped=dropped)
+        end = branches[ended[0]]
+        return Plan(writes, output=end.output, value=end.value, dropped=dropped)
     frontier = tuple(sorted({target for branch in branches.values() for target in branch.targets}))
     if not frontier:
         return Plan({}, failure=Failure("R006", "the step selected no next node", None))

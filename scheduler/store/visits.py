@@ -131,8 +131,8 @@ class Visits:
         """Commit a super-step and its consequences, at most once.
 
         Args:
-            nodes: what the checkpoint says about each node, by id; `failures`: not fatal.
-            first: to send in front; `queues`: whose next message the worker could take at once.
+            nodes: of the checkpoint, by id; `failures`: not fatal; `first`: to send in front.
+            queues: whose next message the worker could take at once.
 
         Raises:
             StateTooLarge; RunClosed, StaleVisit, StaleStep: something came first; drop the result.
@@ -144,9 +144,7 @@ class Visits:
             step,
             lease.visit,
             lease.token,
-            plan.status,
-            plan.output or "",
-            encode(plan.failure.to_json()) if plan.failure else "",
+            *_end(plan),
             cap,
             window,
             self._store.settings.state_limit_bytes,
@@ -272,3 +270,9 @@ class Visits:
         self._store.client.zadd(
             timers, {member: self._store.clock.now_ms() + int(by_s * 1000)}, xx=True
         )
+
+
+def _end(plan: Plan) -> tuple[str, str, str, str]:
+    """Return status, output, value and failure of a run that a step ends; empty if it goes on."""
+    failure = encode(plan.failure.to_json()) if plan.failure else ""
+    return plan.status, plan.output or "", plan.value, failure

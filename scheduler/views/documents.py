@@ -158,6 +158,7 @@ def ended_document(
         "run_id": run.run_id,
         "status": str(run.status),
         "output": run.output,
+        "value": run.value,
         "error": error_document(run, failures),
         "failures": failure_documents(failures),
         "usage": run.usage.to_json(),

@@ -10,7 +10,7 @@ from typing import Any
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.routes import decide
 from sleipnir.worker.visit.context import Visit
-from sleipnir.worker.visit.outcome import NOTHING, Failed, Wrote
+from sleipnir.worker.visit.outcome import Failed, Nothing, Wrote
 
 
 def routed(visit: Visit[Any], outcome: Wrote) -> Wrote | Failed:
@@ -25,6 +25,6 @@ def routed(visit: Visit[Any], outcome: Wrote) -> Wrote | Failed:
 
 def _names(visit: Visit[Any], outcome: Wrote) -> Mapping[str, Any]:
     scoped: dict[str, Any] = {"failed": outcome.failure is not None, "visit": visit.number}
-    if outcome.output is not NOTHING and visit.node.SCOPED is not None:
+    if not isinstance(outcome.output, Nothing) and visit.node.SCOPED is not None:
         scoped[visit.node.SCOPED] = outcome.output
     return ChainMap(scoped, outcome.writes, visit.state)  # type: ignore[arg-type]

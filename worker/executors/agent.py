@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from sleipnir.graphs.errors import NodeFailed
@@ -11,7 +12,7 @@ from sleipnir.graphs.schema import AgentNode
 from sleipnir.scheduler.runs.failures import is_of_budget
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.worker.agents.texts import members_section
-from sleipnir.worker.conversation.structured_output import ExtractionFailed, extract
+from sleipnir.worker.conversation.structured_output import ExtractionFailed, Unfit, accept, extract
 from sleipnir.worker.executors.attempts import next_attempt
 from sleipnir.worker.executors.updates import (
     merged_reply,
@@ -42,7 +43,7 @@ def run_agent(visit: Visit[AgentNode]) -> Outcome:
         if child is None:
             return _start(visit)
         if child["status"] == "succeeded":
-            return _finish(visit, str(child["output"]))
+            return _finish(visit, str(child["output"]), child.get("value"))
     except NodeFailed as failure:
         return _after_failure(visit, failure)
     failed = _failure_of(visit, child)
@@ -66,15 +67,16 @@ def _start(visit: Visit[AgentNode]) -> Spawned:
     return Spawned(child, node.limit_s, reads_as)
 
 
-def _finish(visit: Visit[AgentNode], text: str) -> Wrote | Deferred:
+def _finish(visit: Visit[AgentNode], text: str, value: str | None) -> Wrote | Deferred:
+    """Go on with what the child has returned; `value` is JSON text, if its end has one."""
     node = visit.node
-    output: Any = text
+    output: Any = text if value is None else json.loads(value)
     usage = NO_USAGE
     writes: dict[str, Any] = {}
     warnings: tuple[str, ...] = ()
     if node.output_schema is not None:
         try:
-            output, usage = _extracted(visit, node.output_schema, text)
+            output, usage = _extracted(visit, node.output_schema, text, value)
         except MustWait as wait:
             return Deferred(wait.delay_s, wait.reason, wait.for_person)
         writes, warnings = merged_reply(visit, output)
@@ -95,11 +97,17 @@ def _after_failure(visit: Visit[AgentNode], failure: NodeFailed) -> Wrote:
     return Wrote(writes, (fallback,), output, failure=reason, failure_code=code, usage=usage)
 
 
-def _extracted(visit: Visit[AgentNode], schema: dict[str, Any], text: str) -> tuple[Any, Usage]:
-    """Extract from the child's output what the schema asks for; return it with the usage."""
+def _extracted(
+    visit: Visit[AgentNode], schema: dict[str, Any], text: str, value: str | None
+) -> tuple[Any, Usage]:
+    """Extract from the child's value or output what the schema asks for; return it with usage."""
+    limit_s = visit.limits.check_s
     calls = ModelCalls(visit, visit.graph.model or visit.services.models.default or "")
     try:
-        output = extract(schema, text, calls.complete, limit_s=visit.limits.check_s)
+        if value is not None:
+            with suppress(Unfit):
+                return accept(value, schema, limit_s), calls.usage
+        output = extract(schema, text, calls.complete, limit_s=limit_s)
     except ExtractionFailed as error:
         message = f"agent '{visit.node.agent}': {error}"
         raise NodeFailed("R018", message, calls.usage) from error

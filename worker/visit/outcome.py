@@ -61,12 +61,13 @@ class Wrote:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """An end node finished: `output` is the run's result."""
+    """An end node finished: `output` is the run's result as a text, `value` as a value."""
 
     writes: dict[str, Any]
     output: str
     usage: Usage = NO_USAGE  # as in `Wrote`
     warnings: tuple[str, ...] = ()
+    value: Any = NOTHING
 
 
 # Takes the place of an answer that did not come in time.

@@ -23,7 +23,7 @@ _SHORTEST_PREFIX = 2
 _AT_ONCE = 1000  # entries of an index that are searched in one round trip
 _USAGE_FIELDS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost", "unpriced")
 _SUMMARY_FIELDS = ("status", "agent", "digest", "try", "failed_nodes", *_USAGE_FIELDS)
-# All fields but the large ones: output, error, context.
+# All fields but the large ones: output, value, error, context.
 _ROW_FIELDS = (
     *("status", "agent", "frontier", "created", "started", "ended", "machine", "parent", "root"),
     *("batch", "labels", "item", "failed_nodes"),
@@ -252,6 +252,7 @@ def _run(run_id: str, fields: Mapping[str, str]) -> Run:
         ended_at=_instant(fields, "ended"),
         deadline=_instant(fields, "deadline"),
         output=fields["output"] if fields["status"] == Status.SUCCEEDED else None,
+        value=json.loads(fields["value"]) if fields.get("value") else None,
         failure=Failure(**failure) if failure else None,
         usage=_usage(fields),
         # It may have been moved since it was submitted.

@@ -40,6 +40,7 @@ class EndedRunDocument(Tried):
         about("`queued`, `running`, `waiting`, `succeeded`, `failed`, `cancelled` or `timed_out`"),
     ]
     output: str | None
+    value: Annotated[Any, about("of an end node with `value`; null without one")]
     error: RunFailureDocument | None
     failures: Annotated[
         list[NodeFailureDocument],

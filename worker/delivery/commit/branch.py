@@ -16,7 +16,7 @@ from sleipnir.scheduler.runs.model import Failure, Usage
 from sleipnir.scheduler.runs.plan import Branch
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.context import Visit
-from sleipnir.worker.visit.outcome import Ended, Failed, Wrote
+from sleipnir.worker.visit.outcome import Ended, Failed, Nothing, Wrote
 from sleipnir.worker.visit.run_log import log_entry
 
 # Writes of this many times the limit of a state cannot fit, whatever values they replace.
@@ -42,7 +42,8 @@ def branch_of(delivery: Delivery, outcome: Wrote | Ended | Failed) -> Branch:
     if outcome.warnings:
         timing["warnings"] = list(outcome.warnings)
     if isinstance(outcome, Ended):
-        return Branch(writes, ended=True, output=outcome.output, timing=timing)
+        value = "" if isinstance(outcome.value, Nothing) else encode(outcome.value)
+        return Branch(writes, ended=True, output=outcome.output, value=value, timing=timing)
     own = _failures(delivery.visit, outcome)
     if outcome.failure is not None:
         timing["failure"] = outcome.failure

@@ -40,7 +40,7 @@ local function close_visits(run_id, status, kept)
 end
 
 -- Deliver the result of a run to its parent's visit, if that waits for it.
-local function wake_parent(run_id, parent, status, output, failure)
+local function wake_parent(run_id, parent, status, output, failure, value)
   local parent_run, visit = string.match(parent, '^(%S+) (%S+)$')
   local v = read_visit(parent_run, visit)
   local call, row
@@ -48,7 +48,7 @@ local function wake_parent(run_id, parent, status, output, failure)
     call, row = row_of_child(parent_run, visit, v, run_id)
   end
   if call then
-    close_row(parent_run, visit, v, call, row, child_result(run_id, status, output, failure))
+    close_row(parent_run, visit, v, call, row, child_result(run_id, status, output, failure, value))
   end
 end
 
@@ -67,7 +67,8 @@ local function cancel_spawned(run_id, status)
 end
 
 -- `failure`: the error as JSON text, or ''. `orphaned`: the parent has no use for the result.
-function finish(run_id, status, output, failure, orphaned)
+-- `value`: the result as JSON text, if it has one.
+function finish(run_id, status, output, failure, orphaned, value)
   local run = key('run', run_id)
   local r = read_listed(run_id)
   if r.spawns then
@@ -82,7 +83,7 @@ function finish(run_id, status, output, failure, orphaned)
   remove(key('visits', run_id), key('pending', run_id), key('questions', run_id))
 
   if r.parent and not orphaned then  -- first: its status tells if it waited for a person
-    wake_parent(run_id, r.parent, status, output, failure)
+    wake_parent(run_id, r.parent, status, output, failure, value)
   end
   if r.spawned and not orphaned then
     local parent_run = string.match(r.parent, '^%S+')
@@ -92,6 +93,9 @@ function finish(run_id, status, output, failure, orphaned)
   undo[#undo + 1] = {'HDEL', run, 'output', 'error', 'ended'}
   write_undone_by({'HSET', run, 'status', before}, 'HSET', run, 'status', status,
     'output', output, 'error', failure, 'ended', now_ms)
+  if value then
+    write_undone_by({'HDEL', run, 'value'}, 'HSET', run, 'value', value)
+  end
   relist_run(run_id, r, status, now_ms)
   local context = redis.call('HGET', run, 'context') or ''  -- it may end with a broken record
   narrate(run_id, cjson.encode({

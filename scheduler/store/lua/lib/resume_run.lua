@@ -188,7 +188,7 @@ end
 -- Renew the record of a run that continues; `from` says where, `change` what differs.
 local function renew_record(run_id, r, from, change, count)
   local run = key('run', run_id)
-  local gone = {'HDEL', run, 'started', 'ended', 'output', 'error', 'deadline', 'failing', 'free',
+  local gone = {'HDEL', run, 'started', 'ended', 'output', 'value', 'error', 'deadline', 'failing', 'free',
     'capped', 'shallow'}
   for _, field in ipairs(redis.call('HKEYS', run)) do
     if string.sub(field, 1, 5) == 'died:' then

@@ -45,23 +45,23 @@ local function unreported_usage(run_id)
 end
 
 -- The result of a child that its parent's visit gets when it ends.
-local function child_result(child_id, status, output, failure)
+local function child_result(child_id, status, output, failure, value)
   return cjson.encode({
-    run_id = child_id, status = status, output = output, error = failure,
+    run_id = child_id, status = status, output = output, error = failure, value = value,
     usage = unreported_usage(child_id),
   })
 end
 
 -- The same for a child that has already ended; nil if it has not.
 local function result_of(child_id)
-  local status, output, failure = unpack(redis.call('HMGET', key('run', child_id),
-    'status', 'output', 'error'))
+  local status, output, failure, value = unpack(redis.call('HMGET', key('run', child_id),
+    'status', 'output', 'error', 'value'))
   if not is_over(status) then return end
   if not status then
     status, failure = 'failed', cjson.encode({
       code = 'R023', message = 'nothing is left of that run', node = cjson.null})
   end
-  return child_result(child_id, status, output or '', failure or '')
+  return child_result(child_id, status, output or '', failure or '', value or nil)
 end
 
 -- The root whose model may answer the question of a child's model, '' if none may. Questions of

@@ -1,7 +1,7 @@
 -- Commit a super-step, at most once: its writes, checkpoint, and next frontier or the run's end.
 -- With a frontier of one this is also the visit's commit.
 -- KEYS partition
--- ARGV run_id step visit token status output failure cap window state_limit history event usage failures queues write_count rest
+-- ARGV run_id step visit token status output value failure cap window state_limit history event usage failures queues write_count rest
 -- failures: '' or JSON: for each of the record's failure counters, how many, and the texts of the
 -- first ones
 -- queues: of a worker that could run the next visit at once, '' if it could not
@@ -111,7 +111,7 @@ narrate(run_id, event)
 
 if status == 'succeeded' then
   write_undone_by(replaced, 'HSET', run, 'bytes', bytes)
-  finish(run_id, 'succeeded', output, '')
+  finish(run_id, 'succeeded', output, '', nil, value ~= '' and value or nil)
   return reply('succeeded', 0, '')
 end
 if capped then
