@@ -15,6 +15,7 @@ from sleipnir.graphs.document.references import is_path
 from sleipnir.graphs.errors import BundleError
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import RunNotFound, SubmissionRefused
+from sleipnir.scheduler.runs.conversation.asking import by_function
 from sleipnir.scheduler.runs.submit import Request, new_run_id_in
 from sleipnir.scheduler.views.run import type_name
 
@@ -163,7 +164,7 @@ def _require_same(client: Client, run: Run, wanted: WantedRun) -> None:
         and before.state.keys() <= wanted.state.keys()
         and before.agent == wanted.agent
         and before.variables == wanted.variables
-        and before.answers == wanted.answers
+        and before.answers in (wanted.answers, by_function(wanted.answers))
         and before.labels == wanted.labels
         and before.workdir == (wanted.workdir or None)
     )

@@ -72,6 +72,7 @@ class NodeChildren:
         if not isinstance(outcome, Awaiting):
             return outcome
         left_s = self._calls.node_seconds_left()
+        left_s = None if left_s is None else max(0.0, left_s)
         things = tuple(_limited(thing, left_s) for thing in outcome.things)
         # What earlier turns of this visit have waited for is in the conversation by now.
         used = self._visit.arrived.keys() - {thing.call for thing in things}

@@ -71,12 +71,12 @@ class Declared:
         )
 
     def read(self, arguments: Arguments) -> Arguments:
-        """Return valid arguments; unknown ones are ignored.
+        """Return valid arguments, without unknown ones.
 
         Raises:
             ValueError: what is wrong with them.
         """
-        found, problems = dict(arguments), []
+        found, problems = dict[str, Any](), []
         for key, parameter in self.parameters.items():
             if arguments.get(key) is None:
                 if parameter.required:

@@ -41,6 +41,7 @@ _OF_NO_NODE = {
 _OF_MODELS = {
     *("model", "temperature", "top_p", "reasoning_effort", "max_tokens", "on_cut", "cache"),
     *("global_tools", "mcp_servers", "mcp_tools"),
+    *("can_spawn_agents", "max_concurrent_agents", "spawnable_agents"),
     *SkillFields.fields_in_files(),
 }
 # Files that no run reads: the graph is compared as such, tests run elsewhere.
@@ -158,7 +159,7 @@ def _changed_kinds(old: AgentForm, new: AgentForm) -> Iterator[type[BaseNode]]:
     }
     if fields - _OF_MODELS:
         yield BaseNode
-    if fields:
+    if fields or (after.can_spawn_agents and old.agents != new.agents):
         yield LlmNode
     scripts = {Path(node.script).as_posix() for _, node in after.nodes_of(ScriptNode)}
     for place in _changed_files(old, new):

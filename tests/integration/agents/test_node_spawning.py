@@ -347,3 +347,16 @@ def test_items_of_a_map_start_agents_of_their_own(engine: Engine, server: ModelS
 
     assert engine.run(run_id).output == '["north is dug.","south is dug."]'
     assert_consistent(engine.redis, runs=3)
+
+
+def test_a_node_s_model_has_no_task_queue(engine: Engine, server: ModelServer) -> None:
+    dig = {"agent": "worker", "prompt": "Dig.", "task_id": "task_1", "session_id": "s"}
+    converses(server, "Lead.", calls(("agent__spawn", dig)), collects_all, says("Done."))
+    converses(server, "Dig.", says("Dug."))
+
+    submit(engine)
+    engine.drive()
+
+    spawned, collected = told(server)
+    assert set(spawned) == {"status", "id", "agent", "message"}
+    assert collected["output"] == "Dug."

@@ -186,9 +186,8 @@ def test_a_key_of_a_normal_agent_stands_for_one_prompt(engine: Engine, site: Ser
     directory.mkdir()
     (directory / "config.yaml").write_text("name: talker\nmodel: openai:m\ninstructions: Talk.\n")
 
-    statuses = [
-        submit(site, agent="talker", prompt=prompt, key="k").status for prompt in ("x", "x", "y")
-    ]
+    given = {"agent": "talker", "key": "k", "answers": {"user__select": ["red"]}}
+    statuses = [submit(site, **given, prompt=prompt).status for prompt in ("x", "x", "y")]
 
     assert statuses == [201, 200, 422]
 

@@ -42,6 +42,8 @@ FILES = {
 }
 OLD: Mapping[str, Any] = yaml.safe_load(dedent(GRAPH))
 
+SPAWNS: Mapping[str, Any] = {**OLD, "can_spawn_agents": True}
+
 
 def form(graph: Mapping[str, Any], other: str = "1", **files: str) -> AgentForm:
     return AgentForm(make_graph(graph), FILES | files, {"other": other})
@@ -69,6 +71,8 @@ def with_node(name: str, **fields: Any) -> dict[str, Any]:
         (lambda: changed(**{"functions/tools/search.py": "2"}), {"ask"}),
         (lambda: changed(other="2"), {"child"}),
         (lambda: changed({**OLD, "model": "openai:gpt-5"}), {"ask"}),
+        (lambda: changed({**OLD, "can_spawn_agents": True}), {"ask"}),
+        (lambda: changes_between(form(SPAWNS), form(SPAWNS, "2")), {"ask", "child"}),
         (lambda: changed({**OLD, "reducers": {"all": "append"}}), set(OLD["nodes"])),
     ],
 )
