@@ -233,7 +233,10 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "a `rag` node without documents",
             "name files, directories or pages in `documents`",
         ),
-        "E207": Code("a document outside the agent's directory", "move it into the directory"),
+        "E207": Code(
+            "a document outside the agent's directory",
+            "move it into the directory, or set `rag_absolute_paths: true` for absolute paths",
+        ),
         "E208": Code(
             "the knowledge base is not built, and settings to build it are missing",
             "set the fields it names, or answer the questions of `run` at a terminal",
