@@ -33,7 +33,7 @@ class NodeSums(NamedTuple):
             max(self.max_ms, other.max_ms),
             self.failed + other.failed,
             self.cut + other.cut,
-            self.usage + other.usage if other.usage else self.usage,
+            self.usage + other.usage,
         )
 
     def to_list(self) -> list[object]:
@@ -82,6 +82,11 @@ class Way:
     def total(self) -> NodeSums:
         """Everything of the item together."""
         return reduce(NodeSums.plus, self.sums.values())
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the item was at more than its first visit."""
+        return len(self.nodes) > 1
 
     def end_visit(self, took: NodeSums, sizes: Mapping[str, int]) -> None:
         """Note the end of the visit of the node where the item is.

@@ -69,23 +69,23 @@ def items_of(fields: Mapping[str, str]) -> list[MapItem]:
 def chain_sums(fields: Mapping[str, str]) -> dict[str, NodeSums]:
     """Return what the visits of each node of a chain took, from the fields of a map's hash."""
     sums: defaultdict[str, NodeSums] = defaultdict(NodeSums)
-    branch = fields["branch"]
+    # Of items that were at one node only: most maps have no others, but many of these.
+    took: list[int] = []
+    usage, cut = NO_USAGE, 0
     for index in range(int(fields["total"])):
-        way, ms = fields.get(f"way:{index}"), fields.get(f"ms:{index}")
-        if way is not None:
+        if way := fields.get(f"way:{index}"):
             for node, added in Way.from_json(way).sums.items():
                 sums[node] = sums[node].plus(added)
-        elif ms is not None:
-            sums[branch] = sums[branch].plus(_only_visit(fields, index, int(ms)))
+        elif ms := fields.get(f"ms:{index}"):
+            took.append(int(ms))
+            if spent := fields.get(f"usage:{index}"):
+                usage += Usage.from_text(spent)
+            if end := _CUT.search(fields.get(f"result:{index}", "")):
+                cut += int(end[1])
+    if took:
+        only = NodeSums(len(took), sum(took), max(took), 0, cut, usage)
+        sums[fields["branch"]] = sums[fields["branch"]].plus(only)
     return dict(sums)
-
-
-def _only_visit(fields: Mapping[str, str], index: int, ms: int) -> NodeSums:
-    """Return what an item took that was at one node only."""
-    spent = fields.get(f"usage:{index}")
-    end = _CUT.search(fields.get(f"result:{index}", ""))
-    usage = NO_USAGE if spent is None else Usage.from_text(spent)
-    return NodeSums(1, ms, ms, 0, int(end[1]) if end else 0, usage)
 
 
 def tolerated_inside(fields: Mapping[str, str], step: int) -> StepFailures:

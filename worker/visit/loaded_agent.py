@@ -123,13 +123,13 @@ class LoadedAgent:
         changed, and reducers start from them. An item's visit may have to give the map the result
         that an earlier one has written.
         """
-        node_id = self.executed_node(visit)
-        place = node_id if visit.later_node is None else (visit.node, node_id)
+        node_id, is_later = self.executed_node(visit), visit.later_node is not None
+        place = (visit.node, node_id) if is_later else node_id
         try:
             return self._keys[place]
         except KeyError:
             found = _needed(self.graph, node_id)
-            if found is not None and visit.later_node is not None:
+            if found is not None and is_later:
                 found |= {self._map(visit.node).output_key}
             self._keys[place] = found
             return found

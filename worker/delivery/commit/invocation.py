@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.events import ItemCommitted, ItemWentOn
-from sleipnir.scheduler.runs.item_ways import Way
 from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.worker.delivery.commit import kept
 from sleipnir.worker.delivery.commit.item import Ends, GoesOn, ItemVisit, taken_by, what_follows
@@ -59,25 +58,21 @@ def _stage(delivery: Delivery, item: ItemVisit, end: Ends, outcome: Wrote | Fail
     event = ItemCommitted(item.map_id, item.number, failure=end.reason, warnings=end.warnings)
     delivery.services.store.parking.stage_item(
         delivery.lease,
-        _text(item, end),
+        _text(item, end, total.cut),
         halt=end.reason is not None and item.map.on_error == "fail",
         elapsed_ms=total.ms,
         event=event,
         usage=outcome.usage,
         spent=total.usage,
-        way=item.way if _has_moved(item.way) else None,
+        way=item.way if item.way.has_moved else None,
         first=kept.taken(delivery),
     )
 
 
-def _has_moved(way: Way) -> bool:
-    return sum(each.visits for each in way.sums.values()) > 1
-
-
-def _text(item: ItemVisit, end: Ends) -> str:
+def _text(item: ItemVisit, end: Ends, cut: int) -> str:
     """Return the result as the store keeps it, see scheduler/runs/map_items.py."""
-    cut = f',"cut":{item.way.total.cut}' if item.way.total.cut else ""  # last
+    last = f',"cut":{cut}' if cut else ""
     if end.reason is None:
-        return f'{{"value":{end.value}{cut}}}'
+        return f'{{"value":{end.value}{last}}}'
     reason, code = encode(end.reason), encode(end.code)
-    return f'{{"error":{reason},"code":{code},"item":{item.value}{cut}}}'
+    return f'{{"error":{reason},"code":{code},"item":{item.value}{last}}}'
