@@ -50,7 +50,7 @@ Of a partition, without expiry; each entry is removed with what it names:
     {pNN}:timers   zset    due at, ms, of `visit <run> <visit>`, `deadline <run>`,
                            `wait <run> <visit> <call id>`, `expiry <run> <bundle digest>`
     {pNN}:inbox    zset    `<run> <question>` → asked at, ms
-    {pNN}:builds   zset    `<claim> <run> <visit>` of visits that wait for a build by another run
+    {pNN}:builds   zset    `<claim> <run> <visit> <call id>` of waits for a build by another run
     {pNN}:bundles  hash    bundle digest → number of this partition's runs that use it
     {pNN}:sessions hash    `<agent>/<session>` → its last run
 Of these the indexes, written by lua/lib/indexes.lua; each zset has run → created at, ms:

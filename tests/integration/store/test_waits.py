@@ -32,7 +32,7 @@ from sleipnir.scheduler.runs.plan import Plan
 from sleipnir.scheduler.runs.snapshot import NEVER_EXPIRES, RunSnapshot
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.inspection import Inspector
-from sleipnir.scheduler.store.keys import run_key
+from sleipnir.scheduler.store.keys import build_claim_key, run_key
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.run_store import RunStore
 from tests.support.engine import Clock, Engine
@@ -40,7 +40,9 @@ from tests.support.runs import CHILD, RUN, a_run, begin, started, status, unchan
 
 CALLS = ("c1", "c2", "c3", "c4")
 # A map's row is opened with its invocations only.
-KINDS: tuple[WaitKind, ...] = ("question", "child", "timer", "message", "place")
+KINDS: tuple[WaitKind, ...] = ("question", "child", "timer", "message", "place", "build")
+# There never is a place, and another run holds the claim.
+DETAILS = {"question": json.dumps({"text": "?"}), "place": "0", "build": "c"}
 PERSONAL = ("question", "message", "place")
 VISIT = "1/s"
 
@@ -90,6 +92,7 @@ class WaitsAndModel(RuleBasedStateMachine):
         super().__init__()
         client.flushall()
         self.redis = client
+        self.redis.set(build_claim_key("c"), "held by another run")
         self.clock = Clock()
         self.store = RunStore(client, Settings(), DirectDispatcher(), self.clock)
         self.queries = RunQueries(client)
@@ -168,13 +171,9 @@ class WaitsAndModel(RuleBasedStateMachine):
         for call, kind, allowed_s in named:
             if kind == "child" and not free:
                 continue
-            detail = ""
+            detail = DETAILS.get(kind, "")
             if kind == "child":
                 detail = free.pop(data.draw(st.integers(0, len(free) - 1)))
-            elif kind == "question":
-                detail = json.dumps({"text": "?"})
-            elif kind == "place":
-                detail = "0"  # there never is one
             if kind == "timer" and allowed_s is None:
                 allowed_s = 5
             waits.append(Wait(call, kind, allowed_s, detail))
@@ -239,6 +238,13 @@ class WaitsAndModel(RuleBasedStateMachine):
                 if row.child == child and row.is_open:
                     self.visit.close(call, "succeeded")
 
+    @rule()
+    def end_the_build(self) -> None:
+        self.store.partitions.close_builds("c")
+        for call, row in self.visit.rows.items():
+            if row.kind == "build" and row.is_open and not self.is_over:
+                self.visit.close(call, "")
+
     @rule(seconds=st.integers(1, 20))
     def let_time_pass(self, seconds: int) -> None:
         self.clock.move(seconds)
@@ -285,6 +291,11 @@ class WaitsAndModel(RuleBasedStateMachine):
             if run.status == "succeeded":
                 assert not self.redis.exists(run_key("waits", f"{RUN} {VISIT}"))
             return
+        builds = {
+            call for call, row in self.visit.rows.items() if row.kind == "build" and row.is_open
+        }
+        found = self.redis.zrange(f"{partition_of(RUN)}:builds", 0, -1)
+        assert set(found) == {f"c {RUN} {VISIT} {call}" for call in builds}
         packed = str(self.redis.hget(run_key("visits", RUN), VISIT))
         assert packed.split(" ")[0] == self.visit.status
         still = all(self._is_still(row) for row in self.visit.open)

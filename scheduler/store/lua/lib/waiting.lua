@@ -12,7 +12,7 @@
 --   timer       only for its time (timer)
 --   message     a message from another run
 --   place       room for one more child; detail is how many may be alive (place)
---   build       the end of a knowledge base's build by another run; detail is its claim (build)
+--   build       the end of a knowledge base's build by another run; detail is its claim, a word (build)
 --
 -- run.busy counts the visits that can continue without a person; at 0 the run is `waiting`.
 -- run.free counts the free places in the step's window; absent if the frontier fits into it.

@@ -101,8 +101,8 @@ end
 -- Visits that wait for a build, found by its claim.
 local builds = partition .. ':builds'
 
-local function build_wait(run_id, visit, claim)
-  return claim .. ' ' .. run_id .. ' ' .. visit
+local function build_wait(run_id, visit, call, claim)
+  return claim .. ' ' .. run_id .. ' ' .. visit .. ' ' .. call
 end
 
 -- Remove an open row's timer, question and the like, but not its child: that may go on.
@@ -111,7 +111,7 @@ local function release(run_id, visit, call, row)
     write('ZREM', timers, wait_timer(run_id, visit, call))
   end
   if row.kind == 'build' then
-    write('ZREM', builds, build_wait(run_id, visit, row.detail))
+    write('ZREM', builds, build_wait(run_id, visit, call, row.detail))
   elseif row.kind == 'question' then
     local question = question_of(visit, call)
     write('HDEL', key('questions', run_id), question)
@@ -195,7 +195,7 @@ local function open_row(run_id, visit, v, wait)
     add('ZADD', timers, {now_ms + allowed, wait_timer(run_id, visit, call)})
   end
   if kind == 'build' then
-    add('ZADD', builds, {0, build_wait(run_id, visit, detail)})
+    add('ZADD', builds, {0, build_wait(run_id, visit, call, detail)})
   elseif kind == 'question' then
     local root = supervisor_of(run_id, call)
     post_question(run_id, visit, call, detail, root)

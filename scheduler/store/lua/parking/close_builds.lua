@@ -7,7 +7,7 @@
 local waiting = redis.call('ZRANGEBYLEX', builds, '[' .. claim .. ' ', '(' .. claim .. '!',
   'LIMIT', 0, limit)
 for _, member in ipairs(waiting) do
-  local run_id, visit = string.match(member, '^%S+ (%S+) (%S+)$')
-  close_wait(run_id, visit, 'build', '')
+  local run_id, visit, call = string.match(member, '^%S+ (%S+) (%S+) (.*)$')
+  close_wait(run_id, visit, call, '')
 end
 return reply(#waiting)
