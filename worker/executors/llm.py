@@ -11,9 +11,9 @@ from sleipnir.graphs.schema import LlmNode
 from sleipnir.graphs.skills import choice_of
 from sleipnir.graphs.state import decode, encode
 from sleipnir.graphs.template import render_strict
+from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.conversation.loop_check import bounds_at
-from sleipnir.worker.agents.node_children import NodeChildren
 from sleipnir.worker.agents.skills import Skills
 from sleipnir.worker.agents.texts import skill_section
 from sleipnir.worker.conversation.loop import IterationsExhausted, Parked, converse
@@ -26,6 +26,10 @@ from sleipnir.worker.llm.client import Message, ModelCallFailed
 from sleipnir.worker.llm.retries import is_repeatable
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Deferred, Outcome, Postponed, Wrote
+
+# Models of few graphs start agents.
+with lazy_imports():
+    from sleipnir.worker.agents import node_children
 
 
 @dataclass
@@ -60,7 +64,7 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
         timeout_s=node.limit_s,
     )
     toolset = visit.services.tools.resolve(visit) if graph.listed_tools(node) else NO_TOOLS
-    children = NodeChildren(calls) if graph.offers_agents(node) else None
+    children = node_children.NodeChildren(calls) if graph.offers_agents(node) else None
     skills = Skills(visit, choice_of(node, graph))
     toolset = replace(
         toolset.with_tools(skills.tools()),
@@ -96,7 +100,7 @@ def _output(
     calls: ModelCalls,
     toolset: Toolset,
     skills: Skills,
-    children: NodeChildren | None,
+    children: node_children.NodeChildren | None,
 ) -> Any:
     node = visit.node
     if not calls.model:
@@ -140,7 +144,7 @@ def _answer(
     calls: ModelCalls,
     toolset: Toolset,
     skills: Skills,
-    children: NodeChildren | None,
+    children: node_children.NodeChildren | None,
 ) -> list[str]:
     """Converse, and return the texts of all turns that have one."""
     try:

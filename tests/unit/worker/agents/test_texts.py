@@ -132,4 +132,4 @@ def test_a_prompt_names_the_first_members_of_a_team(items: int, named: int) -> N
     assert len(listed) == named
     assert listed[0].endswith(" (a[0])")
     assert f"Your id is {team.at(visit).id}." in section
-    assert ("there are 59 in all" in section) == (items == 60)
+    assert ("\n- … and 9 more\n" in section) == (items == 60)
