@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sleipnir.worker.monitor.prefixed_templates import PrefixedTemplates
+from sleipnir.worker.monitor.pages.prefixed_templates import PrefixedTemplates
 
 _BAR = "navbar.html"
 _BEGIN = '<ul class="app-nav navbar-nav">'

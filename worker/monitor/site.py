@@ -28,10 +28,10 @@ from sleipnir.worker.monitor.bulk import BulkActs
 from sleipnir.worker.monitor.drawings import Drawings
 from sleipnir.worker.monitor.hub import Hub
 from sleipnir.worker.monitor.masked import Masks
-from sleipnir.worker.monitor.prefixed_templates import PrefixedTemplates
+from sleipnir.worker.monitor.pages.prefixed_templates import PrefixedTemplates
+from sleipnir.worker.monitor.pages.told_pages import ToldPages
 from sleipnir.worker.monitor.self_metrics import SelfMetrics
 from sleipnir.worker.monitor.task_events import TaskEvents
-from sleipnir.worker.monitor.told_pages import ToldPages
 from sleipnir.worker.monitor.topics import Topics
 
 P = ParamSpec("P")

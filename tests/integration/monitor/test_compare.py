@@ -108,7 +108,7 @@ def test_the_errors_of_compared_runs_are_side_by_side(engine: Engine, site: Serv
     assert work["error"]["b"] == "script 'work' failed: exit code 3: <broken>"
     assert work["elapsed_s"]["b"] is not None
     row = page.partition('<th scope="row">Error</th>')[2].partition("</tr>")[0]
-    assert row.startswith(f"<td>{NONE}</td><td>R013 at work: ")
+    assert row.strip().startswith(f"<td>{NONE}</td> <td>R013 at work: ")
     assert "&lt;broken&gt;" in row
     assert page.partition("<h2>Nodes</h2>")[2].count("failed</span>") == 1
 

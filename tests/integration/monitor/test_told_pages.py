@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sleipnir.worker.monitor import told_pages
 from sleipnir.worker.monitor.access import Access
-from sleipnir.worker.monitor.told_pages import ToldPage, ToldPages
+from sleipnir.worker.monitor.pages import told_pages
+from sleipnir.worker.monitor.pages.told_pages import ToldPage, ToldPages
 from tests.support.engine import Engine
 from tests.support.site import KEY, Answer, ServedSite
 

@@ -22,9 +22,9 @@ from sleipnir.worker.monitor.api.operations import operation_of
 from sleipnir.worker.monitor.handlers.arguments import TOKEN_FIELD
 from sleipnir.worker.monitor.handlers.link import COOKIE, enter
 from sleipnir.worker.monitor.handlers.responses import ResponseWriter
+from sleipnir.worker.monitor.pages.told_pages import PAGE_FIELD
 from sleipnir.worker.monitor.problems import Problem, Refused, bad_request, problem_of
 from sleipnir.worker.monitor.site import Site, TooOften
-from sleipnir.worker.monitor.told_pages import PAGE_FIELD
 
 # The same names as Flower's.
 SIGN_IN, SIGN_IN_COOKIE = "/login", "user"

@@ -22,8 +22,8 @@ from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.handlers.markdown import formatted
 from sleipnir.worker.monitor.masked import masked_texts
+from sleipnir.worker.monitor.pages.told_pages import PAGE_FIELD
 from sleipnir.worker.monitor.problems import Problem, Refused, problem_of
-from sleipnir.worker.monitor.told_pages import PAGE_FIELD
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.views.types.questions import GivenAnswerDocument

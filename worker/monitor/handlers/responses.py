@@ -12,8 +12,9 @@ from sleipnir.scheduler.views.text.terminal_output import unstyled
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.access import Powers, Role, User
 from sleipnir.worker.monitor.handlers.arguments import TOKEN_FIELD, ArgumentReader
+from sleipnir.worker.monitor.pages.parts import PageParts
+from sleipnir.worker.monitor.pages.told_pages import PAGE_FIELD, ToldPage
 from sleipnir.worker.monitor.site import Site
-from sleipnir.worker.monitor.told_pages import PAGE_FIELD, ToldPage
 
 
 class ResponseWriter(ArgumentReader):
@@ -99,8 +100,10 @@ class ResponseWriter(ArgumentReader):
     def page(self, template: str, **values: Any) -> bytes:
         """Render a page, or part of one, with the names that templates use."""
         may = Powers.of(Role.NONE) if self.visitor is None else self.visitor.may
+        parts = PageParts(self.site.prefix, may, TOKEN_FIELD, self.visitor)
         names = {
             **formats.NAMES,
+            **parts.names(),
             "asset": self.site.asset,
             "root": self.site.prefix,
             "query": self.with_query,

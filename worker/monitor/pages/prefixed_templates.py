@@ -20,7 +20,7 @@ class PrefixedTemplates(Loader):  # type: ignore[misc]  # no stubs
     """
 
     def __init__(self, directory: str | Path, prefix: str) -> None:
-        super().__init__(str(directory))
+        super().__init__(str(directory), whitespace="oneline")
         self.prefix = prefix
 
     def _create_template(self, name: str) -> Template:
