@@ -56,12 +56,13 @@ def _texts(places: Sequence[str], allow_private: bool) -> Iterator[tuple[str, st
 
 def _files(place: str) -> list[str]:
     """Return a file, or the files below a directory by path, except hidden ones."""
-    if not os.path.isdir(place):  # noqa: PTH112 - false also for what cannot be accessed
+    root = _path_of(place)
+    if not os.path.isdir(root):  # noqa: PTH112 - false also for what cannot be accessed
         return [place]
     found: list[str] = []
-    for parent, directories, files in os.walk(place, onerror=_refuse_directory):
+    for parent, directories, files in os.walk(root, onerror=_refuse_directory):
         directories[:] = [name for name in directories if not name.startswith(".")]
-        below = Path(parent).relative_to(place)
+        below = Path(parent).relative_to(root)
         found += [str(below / name) for name in files if not name.startswith(".")]
         if len(found) > _MOST_FILES:
             raise _refused(place, f"it has more than {_MOST_FILES:,} files")
@@ -70,14 +71,20 @@ def _files(place: str) -> list[str]:
     return [f"{place.rstrip('/')}/{name}" for name in sorted(found)]
 
 
+def _path_of(name: str) -> Path:
+    """Return the path that a name stands for; in a chat no shell replaces `~`."""
+    return Path(os.path.expanduser(name))  # noqa: PTH111 - leaves unknown users as they are
+
+
 def _refuse_directory(error: OSError) -> None:
     raise _refused(error.filename, reason(error)) from error
 
 
 def _text_of(name: str) -> str:
     try:
-        with open_input(Path(name)) as stream:
-            data = read_bounded(stream, LIMIT_BYTES, Path(name))
+        path = _path_of(name)
+        with open_input(path) as stream:
+            data = read_bounded(stream, LIMIT_BYTES, path)
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise _refused(name, "it is not text in UTF-8") from error

@@ -32,6 +32,15 @@ def test_files_follow_the_prompt_in_order(here: Path) -> None:
     assert attach("", "b.txt") == '<file path="b.txt">\ntwo\n</file>'
 
 
+def test_a_home_directory_needs_no_shell(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(here))
+    (here / "d").mkdir()
+    (here / "d" / "a").write_text("x\n")
+
+    whole = '<file path="~/d/a">\nx\n</file>'
+    assert (attach("", "~/d/a"), attach("", "~/d")) == (whole, whole)
+
+
 def test_a_directory_stands_for_its_files_by_path(here: Path) -> None:
     for name in ("d/z.py", "d/in/a.py", "d/.hidden", "d/.git/x", "d/empty"):
         (here / name).parent.mkdir(parents=True, exist_ok=True)
