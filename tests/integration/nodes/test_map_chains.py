@@ -310,3 +310,54 @@ def test_a_window_that_nothing_sets_fails_the_run(engine: Engine) -> None:
     run = finish(engine, {"b.sh": WRITES, "c.sh": NOTHING}, graph, items=[])
 
     assert engine.failure(run.run_id).code == "R001"
+
+
+BY_CHILDREN = GRAPH.replace(
+    "{type: script, script: c.sh, ", "{type: agent, agent: child, prompt: '{{mine}}', "
+)
+ASKS = """
+start: ask
+nodes:
+  ask: {type: input, question: "Sure?", next: z}
+  z: {type: end, output: done}
+"""
+
+
+def test_a_later_node_may_wait_for_a_person_below_it(engine: Engine) -> None:
+    engine.write("child", ASKS)
+    run_id = engine.submit(BY_CHILDREN, {"b.sh": WRITES}, state={"items": [1, 2], "shared": "s"})
+    engine.drive()
+    assert engine.run(run_id).status == "waiting"
+    assert_consistent(engine.redis, runs=3)
+
+    for question in engine.inbox():
+        engine.store.parking.answer(question.run_id, question.visit, "yes")
+    engine.drive()
+
+    assert engine.run(run_id).output == '["1:10:s","2:20:s"]'
+    assert_consistent(engine.redis, runs=3)
+
+
+def test_what_waits_at_a_later_node_is_withdrawn_and_taken_up_by_a_retry(
+    engine: Engine, tmp_path: Path
+) -> None:
+    engine.write("child", ASKS)
+    fails_at_2 = f"test $ITEM != 2 -o -e {tmp_path}/ok || {FAILS_IN_BRACES}\n"
+    graph = "settings: {tolerate_failures: false}\n" + BY_CHILDREN
+    files = {"b.sh": ITEM + fails_at_2 + WRITES.removeprefix(ITEM)}
+    run_id = engine.submit(graph, files, state={"items": [1, 2], "shared": "s"})
+    engine.work_once()
+    engine.work_once()  # item 0 goes on to its second node
+    engine.drive(newest_first=True)
+    assert engine.failure(run_id).message.startswith("map 'm' item [1] failed: at 'b'")
+    assert_consistent(engine.redis, runs=len(engine.queries.children(run_id)) + 1)
+    (tmp_path / "ok").touch()
+
+    engine.client.retry(run_id)
+    engine.drive()
+    for question in engine.inbox():
+        engine.store.parking.answer(question.run_id, question.visit, "yes")
+    engine.drive()
+
+    assert engine.run(run_id).output == '["1:10:s","2:20:s"]'
+    assert_consistent(engine.redis, runs=len(engine.queries.children(run_id)) + 1)
