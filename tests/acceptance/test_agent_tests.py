@@ -127,6 +127,36 @@ def test_a_case_that_fails_says_why(sleipnir: Sleipnir, expect: str, problem: st
     assert "1 failed in " in done.stdout
 
 
+CHAIN = """
+model: openai:m
+initial_state: {items: [1, 2]}
+start: each
+nodes:
+  each: {type: map, over: "{{items}}", as: item, branch: draft, collect_into: all, next: done}
+  draft: {type: llm, prompt: "Draft {{item}}", state_updates: {text: "{{output}}"}, next: check}
+  check: {type: llm, prompt: "Check {{text}}"}
+  done: {type: end, output: "{{all}}"}
+"""
+OF_CHAIN = """
+name: each item is drafted and checked
+replies: {draft: a draft, check: checked}
+expect:
+  route: [each, done]
+  visits: {each: 1, draft: 2, check: 2}
+  output: '["checked","checked"]'
+"""
+
+
+def test_cases_know_the_nodes_of_a_chain(sleipnir: Sleipnir) -> None:
+    tests = sleipnir.write("drafter", CHAIN) / "tests"
+    tests.mkdir()
+    (tests / "one.yaml").write_text(OF_CHAIN)
+
+    done = sleipnir("test", "drafter")
+
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "."), done.stdout
+
+
 def test_a_model_is_never_asked(sleipnir: Sleipnir, server: ModelServer) -> None:
     write(sleipnir, one="name: wrong\nanswers: {ask: sure}\n")
     asked = len(server.requests)
