@@ -122,6 +122,8 @@ def test_an_item_that_goes_round_too_often_fails_alone(engine: Engine) -> None:
 
     reason = "Node 'b' visited 3 times (max_loop_iterations=2)"
     assert engine.state(run.run_id)["found"] == [2, {"error": reason, "item": 3}]
+    (entry,) = engine.queries.logs(run.run_id)
+    assert (entry["node"], entry["index"], entry["text"]) == ("b", 1, f"R011: {reason}")
 
 
 def test_a_next_that_is_not_in_the_chain_fails_the_item(engine: Engine) -> None:

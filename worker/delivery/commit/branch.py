@@ -37,7 +37,7 @@ def branch_of(delivery: Delivery, outcome: Wrote | Ended | Failed) -> Branch:
     try:
         writes = _texts(delivery.visit, outcome, delivery.services.settings)
     except _ValueTooLarge as error:
-        _log_failure(delivery, f"R021: {error}")
+        log_failure(delivery, f"R021: {error}")
         return Branch({}, failure=Failure("R021", str(error), blamed), timing=timing)
     if outcome.warnings:
         timing["warnings"] = list(outcome.warnings)
@@ -74,9 +74,10 @@ def _failures(visit: Visit[Any], outcome: Wrote) -> StepFailures:
     return of_node(visit.node_id, visit.step, code, outcome.failure, handled=handled)
 
 
-def _log_failure(delivery: Delivery, text: str) -> None:
+def log_failure(delivery: Delivery, text: str) -> None:
+    """Log why a visit that did its work has failed nevertheless."""
     visit = delivery.visit
-    place = visit.step, visit.node_id, None
+    place = visit.step, visit.node_id, visit.item_index
     entry = log_entry(place, "failure", text, run_try=delivery.begun.run_try, attempt=visit.attempt)
     delivery.services.store.runs.append_logs(visit.run_id, [entry])
 

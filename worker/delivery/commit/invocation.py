@@ -6,6 +6,7 @@ from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.events import ItemCommitted, ItemWentOn
 from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.worker.delivery.commit import kept
+from sleipnir.worker.delivery.commit.branch import log_failure
 from sleipnir.worker.delivery.commit.item import Ends, GoesOn, ItemVisit, taken_by, what_follows
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.delivery.handover import handover
@@ -19,6 +20,8 @@ def finish(delivery: Delivery, outcome: Wrote | Failed) -> None:
         case GoesOn() as onward:
             _go_on(delivery, item, onward, outcome)
         case Ends() as end:
+            if end.reason is not None and isinstance(outcome, Wrote):
+                log_failure(delivery, f"{end.code}: {end.reason}")
             _stage(delivery, item, end, outcome)
 
 
