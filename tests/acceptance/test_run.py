@@ -152,6 +152,7 @@ def test_json_holds_everything_about_the_run(sleipnir: Sleipnir) -> None:
         "directory": str(sleipnir.project / "agents" / "greeter"),
         "status": "succeeded",
         "output": "friendly hello Ada",
+        "value": None,
         "error": None,
         "failures": [],
         "failed_nodes": 0,
