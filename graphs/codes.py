@@ -341,7 +341,8 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "correct the name, unless it is the server's",
         ),
         "W037": Code(
-            "`mcp_tools` of an agent names an MCP server that `mcp_servers` does not list",
+            "`mcp_tools` of an agent names an MCP server that `mcp_servers` does not list, or that "
+            "is not configured",
             "correct the name, or add it to `mcp_servers`",
         ),
         "W601": Code(

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from sleipnir.graphs.document.finding import Finding, listing
 from sleipnir.graphs.mcp.config import ALL_SERVERS, function_suffix
 from sleipnir.graphs.mcp.filters import Layer, ToolFilter
-from sleipnir.graphs.schema import LlmNode
+from sleipnir.graphs.schema import Graph, LlmNode
 from sleipnir.graphs.tools.function import Function
 from sleipnir.graphs.tools.toolbox import SERVER_PREFIX
 from sleipnir.graphs.validator import tool_files
@@ -38,11 +38,10 @@ def filters_concern_listed_servers(context: Context) -> Iterator[Finding]:
     """E614, W037: a filter of the tools of a server that the agent does not use."""
     graph, config = context.graph, context.resources.mcp
     if ALL_SERVERS in graph.mcp_servers:
+        yield from _filters_of_unknown_servers(context)
         return
     listed = set(config.resolve(graph.mcp_servers))
-    filters: list[tuple[Place, ToolFilter | None]] = [((), graph.mcp_tools)]
-    filters += [(("nodes", node_id), node.mcp_tools) for node_id, node in graph.nodes_of(LlmNode)]
-    for path, written in filters:
+    for path, written in _filters(graph):
         others = [
             name
             for name in written or ()
@@ -55,6 +54,29 @@ def filters_concern_listed_servers(context: Context) -> Iterator[Finding]:
             hint = hints.get(name, f"add '{name}' to mcp_servers")
             code = "E614" if path else "W037"
             yield context.finding(code, message, *path, "mcp_tools", name, hint=hint)
+
+
+def _filters_of_unknown_servers(context: Context) -> Iterator[Finding]:
+    """W037 where an agent uses all servers: a misspelt name would restrict nothing."""
+    config = context.resources.mcp
+    known = {*config.servers, *config.wrong, *config.aliases, ALL_SERVERS}
+    others = [
+        (path, name)
+        for path, written in _filters(context.graph)
+        for name in written or ()
+        if name not in known
+    ]
+    hints = near_names((name for _, name in others), known)
+    for path, name in others if config.servers else ():
+        where = f"node '{path[1]}': " if path else ""
+        message = f"{where}'mcp_tools' names '{name}', which is not configured"
+        yield context.finding("W037", message, *path, "mcp_tools", name, hint=hints.get(name))
+
+
+def _filters(graph: Graph) -> Iterator[tuple[Place, ToolFilter | None]]:
+    yield (), graph.mcp_tools
+    for node_id, node in graph.nodes_of(LlmNode):
+        yield ("nodes", node_id), node.mcp_tools
 
 
 def servers_of(context: Context) -> Iterator[tuple[int, str, str | None]]:

@@ -48,7 +48,7 @@ def _ended(text: str) -> str:
 def _texts(places: Sequence[str], allow_private: bool) -> Iterator[tuple[str, str]]:
     """Yield names and texts, in order; a directory stands for its files."""
     for place in places:
-        if place.startswith(("http://", "https://")):
+        if place.lower().startswith(("http://", "https://")):
             yield place, _page(place, allow_private)
         else:
             yield from ((name, _text_of(name)) for name in _files(place))

@@ -449,4 +449,4 @@ def _from_file(file: Path) -> dict[str, Any]:
             near = difflib.get_close_matches(str(name), FIELDS, 1)
             hint = f"; did you mean '{near[0]}'?" if near else ""
             raise SettingInvalid(f"{file}: unknown setting '{name}'{hint}")
-    return found
+    return {name: value for name, value in found.items() if value is not None}

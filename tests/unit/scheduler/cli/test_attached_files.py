@@ -91,6 +91,8 @@ def test_pages_are_fetched_as_markdown_under_the_guard_of_addresses() -> None:
     with WebServer(pages) as web:
         url = web.url()
 
+        loud = url.replace("http:", "HTTP:")
+        assert attach("", f"{loud}/t") == f'<file path="{loud}/t">\nplain <b>\n</file>'
         assert attach("", f"{url}/p", f"{url}/t") == (
             f'<file path="{url}/p">\n# Beans\n\nSow [late]({url}/x).\n</file>\n\n'
             f'<file path="{url}/t">\nplain <b>\n</file>'

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,12 @@ def test_a_wrong_variable_is_named_with_its_value(
 
     assert str(raised.value).startswith(f"SLEIPNIR_{name} (from environment): ")
     assert str(raised.value).endswith(f"got '{value}'")
+
+
+def test_null_in_a_file_means_not_given(config: Path) -> None:
+    config.write_text("lease_s: null\nmcp_tools:\nmodel: openai:m\n")
+
+    assert load_settings().values == replace(Settings(), model="openai:m")
 
 
 def test_a_wrong_entry_names_the_file(config: Path) -> None:
