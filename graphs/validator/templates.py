@@ -122,7 +122,9 @@ def _hints(context: Context, unknown: list[tuple[str, Read]]) -> dict[str, str]:
     words = context.key_words if keys else None
     by_scripts = near_names(keys, words.quoted) if words is not None else {}
     of_items = (context.keys_of_item(node_id) for node_id, _ in unknown)
-    return by_scripts | near_names(keys, context.known_keys.union(*of_items))
+    hints = by_scripts | near_names(keys, context.known_keys.union(*of_items))
+    # What only a map's items write has the same name, but is not there.
+    return {key: hint for key, hint in hints.items() if f"'{key}'" not in hint}
 
 
 def _may_set_any_key(node: Node) -> bool:

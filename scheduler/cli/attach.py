@@ -136,11 +136,13 @@ class Attachment:
                 )
                 read[run_id] = entry.event_id
                 if isinstance(entry.event, ChildStarted):
+                    self._children[entry.event.run_id] = entry.event
                     children[entry.event.run_id] = "0"
             self._positions.update(children)
             fresh = self._records.events_after(children, _AT_ONCE_MS) if children else []
             news = news + fresh
-        # Event ids are instants; a child's first one never precedes the event that names the child.
+        # Event ids are instants. Of the same millisecond, a child's first one may come before the
+        # event that names the child.
         return sorted(news, key=lambda told: [int(part) for part in told[1].event_id.split("-")])
 
     def _tell_all(self, news: list[tuple[str, NarrationEntry]]) -> bool:
@@ -158,8 +160,6 @@ class Attachment:
     def _tell(self, run_id: str, event: Event) -> None:
         if isinstance(event, QuestionAsked):
             self._asking.add(run_id)
-        if isinstance(event, ChildStarted):
-            self._children[event.run_id] = event
         child = self._children.get(run_id)
         if child is not None and isinstance(event, RunEnded):
             self._over[run_id] = self._positions.pop(run_id)

@@ -8,6 +8,7 @@ from typing import Any
 
 from sleipnir.graphs.document.finding import printable
 from sleipnir.graphs.errors import MissingReference, NodeFailed
+from sleipnir.graphs.schema import MapNode
 from sleipnir.graphs.state import PROMPT_KEY
 from sleipnir.graphs.template import (
     LONGEST_TEXT,
@@ -85,6 +86,10 @@ def _owned_keys(visit: Visit[Any]) -> set[str]:
     graph = visit.graph
     owned = {PROMPT_KEY, *visit.context.seeds, *graph.initial_state, *graph.reducers}
     owned |= {variable.name for variable in graph.variables}
+    if visit.item_index is not None:
+        map_node = graph.nodes[visit.visit_id.node]
+        assert isinstance(map_node, MapNode)
+        owned.add(map_node.item_name)
     for node_id, node in graph.nodes.items():
         if node_id != visit.node_id:
             owned |= node.written_keys()

@@ -85,3 +85,24 @@ def test_what_a_fork_is_given_belongs_to_its_caller(engine: Engine, server: Mode
     engine.drive()
 
     assert engine.state(fork.run_id)["extra"] == "caller"
+
+
+def test_a_reply_does_not_replace_the_item_of_its_map(engine: Engine, server: ModelServer) -> None:
+    server.script.add(says('{"rating": 4, "row": "other"}'))
+
+    run = engine.finish("""
+model: openai:m
+start: m
+initial_state: {rows: [one]}
+nodes:
+  m: {type: map, over: "{{rows}}", as: row, branch: rate, collect_into: found, next: z}
+  rate:
+    type: llm
+    prompt: "Rate {{row}}"
+    output_schema: {type: object, properties: {rating: {type: integer}}}
+    next: keep
+  keep: {type: set, values: {output: row}}
+  z: {type: end, output: "{{found}}"}
+""")
+
+    assert run.output == '["one"]'
