@@ -19,7 +19,7 @@ from sleipnir.graphs.edges import (
     next_edges,
     reachable,
 )
-from sleipnir.graphs.schema import Graph, MapNode, Variable
+from sleipnir.graphs.schema import Graph, MapNode, ScriptNode, Variable
 from sleipnir.graphs.tools.toolbox import Toolbox
 from sleipnir.graphs.validator.resources import Resources
 from sleipnir.graphs.validator.scripts import KeyWords, key_words, named_by_scripts
@@ -90,7 +90,9 @@ class Context:
             if not self.is_of_items_only(node_id)
             for key in node.written_keys()
         )
-        return frozenset(("initial_prompt", *graph.initial_state, *given, *written))
+        # A failed script leaves its reason.
+        error = ("error",) if any(graph.nodes_of(ScriptNode)) else ()
+        return frozenset(("initial_prompt", *error, *graph.initial_state, *given, *written))
 
     def keys_of_item(self, node_id: str) -> frozenset[str]:
         """Return the further keys that a node run by maps may read: items, and their writes."""

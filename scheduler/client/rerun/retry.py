@@ -224,6 +224,8 @@ def _other_agent(run: Run, chosen: ChosenAgent, request: RetryRequest) -> OtherA
         context = replace(context, budget_usd=request.budget_usd)
     if request.batch_budget_usd is not None:
         context = replace(context, batch_budget_usd=request.batch_budget_usd)
+    seeds = tuple(dict.fromkeys((*context.seeds, *request.state)))
+    context = replace(context, seeds=seeds)  # what the person says, no reply may change
     if context == run.context and chosen.digest == run.digest:
         return None
     return OtherAgent(run.run_id, chosen.digest, context)

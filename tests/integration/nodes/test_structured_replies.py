@@ -8,7 +8,7 @@ import pytest
 
 from sleipnir.scheduler.runs.events import StepCommitted
 from tests.support.engine import Engine
-from tests.support.model_server import ModelServer, says
+from tests.support.model_server import ModelServer, fails, says
 
 ASKS = """
 model: openai:m
@@ -85,6 +85,20 @@ def test_what_a_fork_is_given_belongs_to_its_caller(engine: Engine, server: Mode
     engine.drive()
 
     assert engine.state(fork.run_id)["extra"] == "caller"
+
+
+def test_what_a_retry_is_given_belongs_to_its_caller(engine: Engine, server: ModelServer) -> None:
+    server.script.add(fails(400, "no"), says('{"rating": 4, "extra": "model"}'))
+    graph = ASKS.replace("settings:", "x-settings:").replace(
+        "reducers:", "settings: {tolerate_failures: false}\nreducers:"
+    )
+    run_id = engine.finish(graph, SCRIPT).run_id
+
+    engine.client.retry(run_id, state={"extra": "caller"})
+    engine.drive()
+
+    assert engine.state(run_id)["extra"] == "caller"
+    assert warnings(engine, run_id) == ["[ask] undeclared key 'extra' of the reply left out"]
 
 
 def test_a_reply_does_not_replace_the_item_of_its_map(engine: Engine, server: ModelServer) -> None:
