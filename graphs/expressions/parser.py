@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from sleipnir.graphs.expressions import operators
 from sleipnir.graphs.expressions.cursor import WORDS, Cursor
 from sleipnir.graphs.expressions.expression import Expression, Path
 from sleipnir.graphs.expressions.functions import FUNCTIONS, METHODS
+from sleipnir.graphs.expressions.precedence import COMPARING, Operation, level_of
 from sleipnir.graphs.expressions.tokens import Token
 from sleipnir.graphs.expressions.tree import (
     Apply,
     At,
-    Calculation,
     Chain,
-    Comparison,
     Conditional,
     Field,
     Has,
     ListOf,
     Literal,
-    Logic,
     Method,
     Name,
     Operand,
@@ -32,9 +29,6 @@ from sleipnir.graphs.expressions.tree import (
 )
 
 _CONSTANTS = {"true": True, "false": False, "null": None}
-_COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "in"})
-_SUMS = {"+": operators.add, "-": operators.subtract}
-_PRODUCTS = {"*": operators.multiply, "/": operators.divide, "%": operators.remainder}
 _QUANTIFIERS = ("exists", "all")
 
 
@@ -65,10 +59,8 @@ class _Parser:
         paths = tuple(Path(text, part) for text, part in self._paths.items())
         return Expression(self._at.text, root, frozenset(self._names), paths)
 
-    # From the weakest operator to the strongest.
-
     def _expression(self) -> Operand:
-        condition = self._logic("||")
+        condition = self._operation()
         if not self._at.takes("?"):
             return condition
         self._at.enter()
@@ -78,47 +70,30 @@ class _Parser:
         self._at.leave()
         return Conditional(condition, then, otherwise)
 
-    def _logic(self, operator: str) -> Operand:
-        operands = [self._operand_of_logic(operator)]
-        while self._at.takes(operator):
-            operands.append(self._operand_of_logic(operator))
-        return operands[0] if len(operands) == 1 else Logic(operator, tuple(operands))
-
-    def _operand_of_logic(self, operator: str) -> Operand:
-        return self._logic("&&") if operator == "||" else self._comparison()
-
-    def _comparison(self) -> Operand:
-        start = self._at.token.start
-        left = self._calculation(_SUMS)
-        operator = self._at.token
-        if not _is_comparison(operator):
-            return left
-        self._at.take()
-        middle = self._at.token.start
-        right = self._calculation(_SUMS)
-        if _is_comparison(self._at.token):
-            self._fail_chained(start, operator, middle)
-        return Comparison(operator.text, left, right)
-
-    def _calculation(self, level: dict[str, Any]) -> Operand:
-        first = self._operand_of(level)
-        rest = []
-        while self._at.token.kind == "operator" and self._at.token.text in level:
-            operator = level[self._at.take().text]
-            rest.append((operator, self._operand_of(level)))
-        return Calculation(first, tuple(rest)) if rest else first
-
-    def _operand_of(self, level: dict[str, Any]) -> Operand:
-        return self._calculation(_PRODUCTS) if level is _SUMS else self._prefixed()
+    def _operation(self) -> Operand:
+        start, compared = self._at.token.start, None
+        operation = Operation(self._prefixed())
+        while level := level_of(self._at.token):
+            if level == COMPARING and compared is not None:
+                self._fail_chained(start, *compared)
+            operator = self._at.take()
+            if level == COMPARING:
+                compared = operator, self._at.token.start
+            elif level < COMPARING:
+                start, compared = self._at.token.start, None
+            operation.join(operator.text, self._prefixed())
+        return operation.whole()
 
     def _prefixed(self) -> Operand:
-        for operator in ("!", "-"):
-            if self._at.takes(operator):
-                self._at.enter()
-                operand = self._prefixed()
-                self._at.leave()
-                return Prefix(operator, operand)
-        return self._chain()
+        prefixes = []
+        while self._at.token.kind == "operator" and self._at.token.text in {"!", "-"}:
+            self._at.enter()
+            prefixes.append(self._at.take().text)
+        operand = self._chain()
+        for prefix in reversed(prefixes):
+            self._at.leave()
+            operand = Prefix(prefix, operand)
+        return operand
 
     def _chain(self) -> Operand:
         start = self._at.token.start
@@ -282,7 +257,3 @@ class _Parser:
         if kind == "function" and token.text in WORDS:
             hint = WORDS[token.text]
         self._at.fail(f"unknown {kind} '{token.text}'", token, hint)
-
-
-def _is_comparison(token: Token) -> bool:
-    return token.text in _COMPARISONS and token.kind in {"operator", "name"}
