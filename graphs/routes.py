@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.expressions.errors import ExpressionFailed
-from sleipnir.graphs.expressions.expression import Expression
+from sleipnir.graphs.expressions.expression import VALUE_BYTES, Expression
 from sleipnir.graphs.expressions.operators import type_name
 from sleipnir.graphs.expressions.parser import parse
 from sleipnir.graphs.schema import Route, Switch, distinct
@@ -17,6 +18,7 @@ from sleipnir.records import dataclass
 # Characters of a value, and of an expression, that a message shows.
 _VALUE_SHOWN = 60
 _EXPRESSION_SHOWN = 80
+_parts_of_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).iterencode
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,31 +31,37 @@ class Decision:
 
 
 def decide(
-    node_id: str, way_on: Switch | list[Route], names: Mapping[str, Any], visit: int
+    node_id: str,
+    way_on: Switch | list[Route],
+    names: Mapping[str, Any],
+    visit: int,
+    *,
+    value_bytes: int = VALUE_BYTES,
 ) -> Decision:
     """Return the first route that is open and applies, or what the switch's value leads to.
 
     Args:
         names: the state after the node's own writes, and the scoped names.
         visit: the number of this visit of the node in its run, from 1.
+        value_bytes: the most that a text or list may have that a condition makes.
 
     Raises:
         NodeFailed: R024 for a condition or switch without a usable value, R002 if no route applies.
     """
     if isinstance(way_on, Switch):
-        return _switched(node_id, way_on, names)
+        return _switched(node_id, way_on, names, value_bytes)
     for index, route in enumerate(way_on, 1):
         if route.max is not None and visit > route.max:
             continue
-        if route.when is None or _holds(node_id, index, route.when, names):
+        if route.when is None or _holds(node_id, index, route.when, names, value_bytes):
             return Decision(distinct(route.to), index, route.label)
     raise NodeFailed("R002", f"no route applies: {_conditions(way_on, names, visit)}")
 
 
-def _holds(node_id: str, index: int, when: str, names: Mapping[str, Any]) -> bool:
+def _holds(node_id: str, index: int, when: str, names: Mapping[str, Any], value_bytes: int) -> bool:
     where = f"next of node '{node_id}', route {index} ({_cut(when, _EXPRESSION_SHOWN)})"
     try:
-        value = parse(when).evaluate(names)
+        value = parse(when).evaluate(names, value_bytes=value_bytes)
     except ExpressionFailed as failure:
         raise NodeFailed("R024", f"{where}: {failure}") from failure
     if not isinstance(value, bool):
@@ -61,10 +69,10 @@ def _holds(node_id: str, index: int, when: str, names: Mapping[str, Any]) -> boo
     return value
 
 
-def _switched(node_id: str, switch: Switch, names: Mapping[str, Any]) -> Decision:
+def _switched(node_id: str, switch: Switch, names: Mapping[str, Any], value_bytes: int) -> Decision:
     where = f"next of node '{node_id}', switch ({_cut(switch.switch, _EXPRESSION_SHOWN)})"
     try:
-        value = parse(switch.switch).evaluate(names)
+        value = parse(switch.switch).evaluate(names, value_bytes=value_bytes)
     except ExpressionFailed as failure:
         raise NodeFailed("R024", f"{where}: {failure}") from failure
     if isinstance(value, list | dict):
@@ -74,8 +82,7 @@ def _switched(node_id: str, switch: Switch, names: Mapping[str, Any]) -> Decisio
         is_default = way.field == ("next", "default")
         if is_default or (value is not None and way.label == text):
             return Decision(distinct(way.to), index, way.label)
-    shown = _cut(encode(value), _VALUE_SHOWN)
-    raise NodeFailed("R002", f"no route applies: switch ({switch.switch}) is {shown}")
+    raise NodeFailed("R002", f"no route applies: switch ({switch.switch}) is {_shown(value)}")
 
 
 def _conditions(routes: list[Route], names: Mapping[str, Any], visit: int) -> str:
@@ -94,11 +101,23 @@ def _conditions(routes: list[Route], names: Mapping[str, Any], visit: int) -> st
 def _values(condition: Expression, names: Mapping[str, Any]) -> str:
     values = condition.values_of_paths(names)
     return ", ".join(
-        f"{path.text} = {_cut(encode(values[path.text]), _VALUE_SHOWN)}"
+        f"{path.text} = {_shown(values[path.text])}"
         if path.text in values
         else f"{path.text} is not set"
         for path in condition.paths
     )
+
+
+def _shown(value: Any) -> str:
+    """Return the beginning of a value's JSON, without encoding the rest of a large one."""
+    if isinstance(value, str):
+        return _cut(encode(value[: _VALUE_SHOWN + 1]), _VALUE_SHOWN)
+    text = ""
+    for part in _parts_of_json(value):
+        text += part[: _VALUE_SHOWN + 1]
+        if len(text) > _VALUE_SHOWN:
+            break
+    return _cut(text, _VALUE_SHOWN)
 
 
 def _cut(text: str, most: int) -> str:

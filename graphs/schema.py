@@ -175,7 +175,8 @@ class Route(Section):
 
     @property
     def label(self) -> str:
-        return "else" if self.when is None else self.when
+        """The condition on one line, or `else`."""
+        return "else" if self.when is None else " ".join(self.when.splitlines()).strip()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,7 +48,7 @@ def decode(text: str) -> Any:
         )
     except RecursionError:
         raise ValueError(too_deep) from None
-    if text.count("[") + text.count("{") > DEEPEST and _is_too_deep(value):
+    if text.count("[") + text.count("{") > DEEPEST and is_too_deep(value):
         raise ValueError(too_deep)
     return value
 
@@ -70,7 +70,8 @@ def _storable(text: str) -> int:
         raise ValueError(f"it has an integer of more than {limit:,} digits") from None
 
 
-def _is_too_deep(value: Any) -> bool:
+def is_too_deep(value: Any) -> bool:
+    """Return whether lists and objects are nested more than `DEEPEST` levels."""
     level = [value]
     for _ in range(DEEPEST + 1):
         inner = (

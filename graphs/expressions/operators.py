@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeGuard
 
 from sleipnir.graphs.expressions.errors import ExpressionFailed
-from sleipnir.graphs.state import encode
+from sleipnir.graphs.reducers import json_type
+from sleipnir.graphs.state import DEEPEST, encode, is_too_deep
 
 _WHOLE_BELOW = 2**63
 # Python converts integers of more digits to text only if it is told to.
@@ -32,19 +33,8 @@ class Allowance(Protocol):
 
 
 def type_name(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int() | float():
-            return "number"
-        case str():
-            return "text"
-        case list():
-            return "list"
-        case _:
-            return "object"
+    name = json_type(value)
+    return "text" if name == "string" else name
 
 
 def is_number(value: Any) -> TypeGuard[int | float]:
@@ -165,6 +155,9 @@ def check_size(name: str, value: str | list[Any], budget: Allowance) -> None:
     if isinstance(value, str) and 12 * len(value) + 2 <= budget.value_bytes:
         return
     budget.step(len(value) // BULK)
+    # Before it is encoded, which is recursive: each evaluation may nest a value one level deeper.
+    if is_too_deep(value):
+        raise ExpressionFailed(f"{name}: a list nested more than {DEEPEST} deep")
     if len(encode(value).encode()) > budget.value_bytes:
         limit = f"{budget.value_bytes:,} bytes (value_limit_bytes)"
         raise ExpressionFailed(f"{name}: a {type_name(value)} of more than {limit}")

@@ -9,7 +9,7 @@ from typing import NoReturn
 from sleipnir.graphs.expressions.cursor import WORDS, Cursor
 from sleipnir.graphs.expressions.expression import Expression, Path
 from sleipnir.graphs.expressions.functions import FUNCTIONS, METHODS
-from sleipnir.graphs.expressions.precedence import COMPARING, Operation, level_of
+from sleipnir.graphs.expressions.precedence import COMPARING, OperandStack, level_of
 from sleipnir.graphs.expressions.tokens import Token
 from sleipnir.graphs.expressions.tree import (
     Apply,
@@ -72,7 +72,7 @@ class _Parser:
 
     def _operation(self) -> Operand:
         start, compared = self._at.token.start, None
-        operation = Operation(self._prefixed())
+        operation = OperandStack(self._prefixed())
         while level := level_of(self._at.token):
             if level == COMPARING and compared is not None:
                 self._fail_chained(start, *compared)

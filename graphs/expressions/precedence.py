@@ -37,7 +37,7 @@ def level_of(token: Token) -> int:
     return _LEVELS.get(token.text, 0) if token.kind in {"operator", "name"} else 0
 
 
-class Operation:
+class OperandStack:
     """Operands and the operators between them, taken from left to right."""
 
     def __init__(self, first: Operand) -> None:

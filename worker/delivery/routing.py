@@ -17,7 +17,13 @@ def routed(visit: Visit[Any], outcome: Wrote) -> Wrote | Failed:
     """Return the outcome with the targets that the node's conditions choose, on its own writes."""
     way_on = visit.node.conditional_next
     try:
-        decision = decide(visit.node_id, way_on, _names(visit, outcome), visit.number)
+        decision = decide(
+            visit.node_id,
+            way_on,
+            _names(visit, outcome),
+            visit.number,
+            value_bytes=visit.limits.value_bytes,
+        )
     except NodeFailed as failure:
         return Failed(failure.code, visit.mask(failure.message), outcome.usage)
     return replace(outcome, targets=decision.targets, decision=decision)

@@ -169,6 +169,31 @@ def test_what_cannot_be_decided_fails_the_run_and_says_why(
     assert_consistent(engine.redis, runs=1)
 
 
+LARGE = """
+start: a
+initial_state: {rows: [%s], who: {name: Ada}}
+nodes:
+  a:
+    type: set
+    next:
+      - when: |
+          size(rows) < 2 ||
+          who.name == 'Bob'
+        to: z
+  z: {type: end}
+"""
+
+
+def test_a_large_value_is_told_by_its_beginning(engine: Engine) -> None:
+    run = engine.finish(LARGE % ", ".join(["1234567"] * 50))
+
+    assert run.failure is not None
+    rows = "[" + "1234567," * 7 + "12…"
+    assert run.failure.message == (
+        f"no route applies: size(rows) < 2 || who.name == 'Bob' (rows = {rows}, who.name = \"Ada\")"
+    )
+
+
 def test_a_closed_route_is_named_where_none_applies(engine: Engine) -> None:
     run = engine.finish("""
 start: a

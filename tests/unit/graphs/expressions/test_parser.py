@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import random
+import sys
 
 import pytest
 
@@ -168,3 +170,24 @@ def test_any_text_on_any_state_is_refused_fails_or_has_a_json_value() -> None:
 
     assert evaluated > 500
     assert messages == {True}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 64 + "yes" + ")" * 64,
+        "!" * 64 + "yes",
+        "l.exists(v," * 63 + "yes" + ")" * 63,
+        "no||yes&&l.exists(v," * 62 + "yes" + ")" * 62,
+    ],
+)
+def test_deep_expressions_need_few_nested_calls(text: str) -> None:
+    """Whoever parses or evaluates one is deep in calls already, of which Python allows 1,000."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 500)
+    try:
+        value = parse(text).evaluate({"yes": True, "no": False, "l": [1]})
+    finally:
+        sys.setrecursionlimit(before)
+
+    assert value is True

@@ -320,6 +320,15 @@ def test_a_list_counts_with_all_that_is_in_it() -> None:
         parse("[x, x]").evaluate({"x": "a" * 60}, value_bytes=100)
 
 
+def test_a_value_is_nested_no_deeper_than_one_from_outside() -> None:
+    value: Any = []
+    for _ in range(200):
+        value = parse("[x]").evaluate({"x": value})
+
+    with pytest.raises(ExpressionFailed, match="result: a list nested more than 200 deep"):
+        parse("[x]").evaluate({"x": value})
+
+
 @pytest.mark.parametrize(
     "text",
     [
