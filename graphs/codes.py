@@ -413,7 +413,7 @@ CODES: Mapping[str, Mapping[str, Code]] = {
     },
     "maps": {
         "E401": Code(
-            "the branch is not an `llm`, `agent`, `rag` or `script` node",
+            "the branch is not an `llm`, `agent`, `rag`, `script` or `set` node",
             "use one of these; an `agent` node can wrap anything else",
         ),
         "E402": Code(

@@ -57,7 +57,7 @@ class VisitId(str):
     """
 
     __slots__ = ("_parts",)
-    _parts: tuple[int, str, int | None, str | None]
+    _parts: tuple[int, str, int | None, str | None, int]
 
     def __new__(cls, text: str) -> VisitId:
         """Parse a text.
@@ -68,9 +68,11 @@ class VisitId(str):
         visit = super().__new__(cls, text)
         step, node, *rest = text.split("/")
         if not rest:
-            visit._parts = int(step), node, None, None
+            visit._parts = int(step), node, None, None, 1
+        elif len(rest) == 1:
+            visit._parts = int(step), node, int(rest[0]), None, 1
         else:
-            visit._parts = int(step), node, int(rest[0]), rest[1] if len(rest) > 1 else None
+            visit._parts = int(step), node, int(rest[0]), rest[1], int(rest[2])
         return visit
 
     @classmethod
@@ -100,6 +102,11 @@ class VisitId(str):
     def later_node(self) -> str | None:
         """The node of an item's visit from its second node on; None for any other visit."""
         return self._parts[3]
+
+    @property
+    def number(self) -> int:
+        """Which visit of its node this is for an item, from 1; 1 for any other visit."""
+        return self._parts[4]
 
     @property
     def map_visit(self) -> VisitId | None:

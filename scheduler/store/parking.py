@@ -170,6 +170,7 @@ class Parking:
         *,
         halt: bool = False,
         void: bool = False,
+        code: str = "",
         elapsed_ms: int,
         event: Event | None = None,
         usage: Usage | None = None,
@@ -182,6 +183,7 @@ class Parking:
         Args:
             halt: it failed, and no further items are to start.
             void: its result does not count because another item has failed.
+            code: what its node has failed with; empty if that did not fail.
             elapsed_ms: of all its nodes, as is `spent`.
             event: narrated with the number of items done and in total.
             usage: usage that the run has not counted yet.
@@ -196,6 +198,7 @@ class Parking:
             lease.token,
             result,
             "1" if halt else "2" if void else "0",
+            code,
             elapsed_ms,
             self._store.event(event),
             usage_text(usage),

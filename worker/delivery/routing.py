@@ -21,7 +21,7 @@ def routed(visit: Visit[Any], outcome: Wrote) -> Wrote | Failed:
             visit.node_id,
             way_on,
             _names(visit, outcome),
-            visit.number,
+            visit.visit_of_node,
             value_bytes=visit.limits.value_bytes,
         )
     except NodeFailed as failure:
@@ -30,7 +30,7 @@ def routed(visit: Visit[Any], outcome: Wrote) -> Wrote | Failed:
 
 
 def _names(visit: Visit[Any], outcome: Wrote) -> Mapping[str, Any]:
-    scoped: dict[str, Any] = {"failed": outcome.failure is not None, "visit": visit.number}
+    scoped: dict[str, Any] = {"failed": outcome.failure is not None, "visit": visit.visit_of_node}
     if not isinstance(outcome.output, Nothing) and visit.node.SCOPED is not None:
         scoped[visit.node.SCOPED] = outcome.output
     return ChainMap(scoped, outcome.writes, visit.state)  # type: ignore[arg-type]

@@ -105,6 +105,11 @@ class Visit(NamedTuple, Generic[N]):
     secrets: tuple[str, ...] = ()  # values that nobody may see
 
     @property
+    def visit_of_node(self) -> int:
+        """Which visit of its node this is, from 1: in the run, or for the item of a map."""
+        return self.number if self.item_index is None else self.visit_id.number
+
+    @property
     def graph(self) -> Graph:
         return self.agent.graph
 

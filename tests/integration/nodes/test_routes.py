@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from sleipnir.scheduler.runs.events import StepCommitted
@@ -310,3 +312,89 @@ nodes:
     assert run.output.startswith('[10,{"error":"at \'count\': no route applies: ')
     assert run.output.endswith(',"item":2},30]')
     assert_consistent(engine.redis, runs=1)
+
+
+def test_a_route_of_an_item_is_closed_after_visits_for_that_item(engine: Engine) -> None:
+    run = engine.finish(
+        """
+start: m
+initial_state: {rows: [1, 2]}
+nodes:
+  m: {type: map, over: "{{rows}}", as: row, branch: a, collect_into: found, next: z}
+  a:
+    type: set
+    values: {output: "has(output) ? output + row : row"}
+    next: [{when: "true", to: b, max: 2}, {when: visit == 3, to: c}]
+  b: {type: set, next: a}
+  c: {type: set}
+  z: {type: end, output: "{{found}}"}
+""".replace("{when: visit == 3, to: c}", "{when: visit == 3, to: c}")
+    )
+
+    assert run.output == "[3,6]"
+
+
+JUDGED = """
+model: openai:m
+start: %s
+initial_state: {rows: [1]}
+nodes:
+  m: {type: map, over: "{{rows}}", as: row, branch: judge, collect_into: found, next: z}
+  judge:
+    type: llm
+    prompt: Judge.
+    output_schema: {type: object, properties: {score: {type: number}}, required: [score]}
+    next: [{when: score >= least, to: keep}]
+  keep: {type: set, values: {output: score}}
+  z: {type: end}
+"""
+
+
+def test_an_item_decides_anew_on_the_replies_that_were_given(
+    engine: Engine, server: ModelServer
+) -> None:
+    server.script.add(says('{"score": 0.7}'))
+    run_id = engine.finish(JUDGED % "m").run_id
+
+    engine.client.retry(run_id)
+    engine.drive()
+
+    failure = engine.queries.run(run_id).failure
+    assert failure is not None
+    assert "'least' is not set" in failure.message
+    assert len(server.requests) == 1
+
+
+def after_pauses(engine: Engine) -> None:
+    """Go on to the end, past the pause between two attempts."""
+    engine.drive()
+    engine.clock.move(1.0)
+    engine.tick()
+    engine.drive()
+
+
+def test_a_script_without_a_way_on_has_all_its_attempts_again(
+    engine: Engine, tmp_path: Path
+) -> None:
+    graph = """
+start: a
+nodes:
+  a: {type: script, script: a.sh, max_attempts: 2, retry_delay_s: 0.1, fallback: z}
+  z: {type: end, output: fallback}
+  done: {type: end, output: done}
+"""
+    # Fails, gives no way on, and so once more; the fourth time it does.
+    script = """
+n=$(cat count 2>/dev/null || echo 0); echo $((n + 1)) > count
+case $n in 0|2) exit 1;; 1) echo '{}';; *) echo '{"_next": "done"}';; esac
+"""
+    run_id = engine.submit(graph, {"a.sh": script}, workdir=str(tmp_path))
+    after_pauses(engine)
+    failure = engine.queries.run(run_id).failure
+    assert failure is not None
+    assert failure.code == "R002"
+
+    engine.client.retry(run_id)
+    after_pauses(engine)
+
+    assert engine.queries.run(run_id).output == "done"

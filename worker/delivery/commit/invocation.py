@@ -63,6 +63,7 @@ def _stage(delivery: Delivery, item: ItemVisit, end: Ends, outcome: Wrote | Fail
         delivery.lease,
         _text(item, end, total.cut),
         halt=end.reason is not None and item.map.on_error == "fail",
+        code=outcome.code if isinstance(outcome, Failed) else "",
         elapsed_ms=total.ms,
         event=event,
         usage=outcome.usage,

@@ -8,12 +8,12 @@
 -- While a run has such visits, its record says so in `kept`.
 -- LAZY
 
--- How a visit is kept that failed: an invalid answer is asked for again; where no route applied,
--- its conditions decide anew on what its models had replied.
-local KEPT_AS = {R019 = 'misanswered', R002 = 'broken', R024 = 'broken'}
-
-local function how_it_failed(failure)
-  return KEPT_AS[string.match(failure, '^{"code": ?"(R%d+)"')] or 'failed'
+-- How a visit is kept that failed with a code: an invalid answer is asked for again; where no route
+-- applied, its conditions decide anew on what its models had replied.
+local function how_it_failed(code, v)
+  if code == 'R019' then return 'misanswered' end
+  if (code == 'R002' or code == 'R024') and v.turns > 0 then return 'broken' end
+  return 'failed'
 end
 
 local function keys_of_visit(run_id, visit)

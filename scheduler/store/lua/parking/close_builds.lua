@@ -8,6 +8,8 @@ local waiting = redis.call('ZRANGEBYLEX', builds, '[' .. claim .. ' ', '(' .. cl
   'LIMIT', 0, limit)
 for _, member in ipairs(waiting) do
   local run_id, visit, call = string.match(member, '^%S+ (%S+) (%S+) (.*)$')
-  close_wait(run_id, visit, call, '')
+  if not close_wait(run_id, visit, call, '') then
+    write('ZREM', builds, member)  -- nobody waits there any more
+  end
 end
 return reply(#waiting)

@@ -33,7 +33,7 @@ if status == 'failed' then
   add_usage(run_id, usage)
   narrate(run_id, event)
   if v.status == 'leased' then
-    interrupt_visit(run_id, visit, v, how_it_failed(failure))
+    interrupt_visit(run_id, visit, v, how_it_failed(string.match(failure, '^{"code": ?"(R%d+)"'), v))
   end
   finish(run_id, 'failed', '', failure)
   return reply('failed', 0, '')

@@ -30,8 +30,8 @@ if v.status == 'leased' then
 end
 
 if v.status == 'leased' and failed ~= '0' then
-  local failure = string.match(outcome, '"failure":({"code":"R%d+")')
-  set_aside(run_id, visit, v, failed == '1' and how_it_failed(failure or '') or 'broken', true)
+  local code = string.match(outcome, '"failure":{"code":"(R%d+)"')
+  set_aside(run_id, visit, v, failed == '1' and how_it_failed(code, v) or 'broken', true)
 end
 
 -- The last branch stays leased, as `staged`, until its step is advanced: if this worker dies in
