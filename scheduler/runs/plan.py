@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.limits import MAX_BRANCHES
@@ -18,6 +18,10 @@ from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.failures import NO_FAILURES, NodeFailure, StepFailures
 from sleipnir.scheduler.runs.model import Failure
+
+# What a retry does with a visit that failed. "failed": it starts over, with the answers given;
+# "misanswered": it starts over and asks again; "broken": it goes on in its conversation.
+KeptAs: TypeAlias = Literal["failed", "misanswered", "broken"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,7 @@ class Branch:
     output: str = ""  # of an end node
     value: str = ""  # of an end node that has one: JSON text
     failure: Failure | None = None  # fatal
+    kept_as: KeptAs = "failed"  # with `failure`; not stored with a staged branch
     # The reason of a tolerated failure; its `error` may conflict with siblings' writes.
     tolerated: str | None = None
     failures: StepFailures = NO_FAILURES  # that the run is to store
@@ -78,6 +83,7 @@ class Plan:
     output: str | None = None
     value: str = ""  # JSON text, with `output`
     failure: Failure | None = None
+    kept_as: KeptAs = "failed"  # with `failure`
     dropped: tuple[str, ...] = ()  # routes an end node cut off, "a -> b"
 
     @property
@@ -104,7 +110,7 @@ def plan_step(
     in_order = sorted(branches.items())
     for node_id, branch in in_order:
         if branch.failure is not None:
-            return Plan({}, failure=branch.failure)
+            return Plan({}, failure=branch.failure, kept_as=branch.kept_as)
         if branch.discarded:
             raise ValueError(f"'{node_id}' was discarded, but nothing failed")
     ended = [node_id for node_id, branch in in_order if branch.ended]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.errors import AnswerRefused, NotWaiting, RunClosed
 from sleipnir.scheduler.runs.model import QUESTION, Lease, NewRun, Question, Usage, Wait, WaitMode
+from sleipnir.scheduler.runs.plan import KeptAs
 from sleipnir.scheduler.store.record import (
     first_checkpoint,
     flat,
@@ -170,7 +171,7 @@ class Parking:
         *,
         halt: bool = False,
         void: bool = False,
-        code: str = "",
+        kept_as: KeptAs = "failed",
         elapsed_ms: int,
         event: Event | None = None,
         usage: Usage | None = None,
@@ -183,7 +184,7 @@ class Parking:
         Args:
             halt: it failed, and no further items are to start.
             void: its result does not count because another item has failed.
-            code: what its node has failed with; empty if that did not fail.
+            kept_as: what a retry does with its visit, if it halts the map.
             elapsed_ms: of all its nodes, as is `spent`.
             event: narrated with the number of items done and in total.
             usage: usage that the run has not counted yet.
@@ -198,7 +199,7 @@ class Parking:
             lease.token,
             result,
             "1" if halt else "2" if void else "0",
-            code,
+            kept_as,
             elapsed_ms,
             self._store.event(event),
             usage_text(usage),

@@ -193,6 +193,7 @@ class Visits:
             lease.token,
             branch.to_json(),
             "1" if branch.failure else "2" if branch.discarded else "0",
+            branch.kept_as,
             usage_text(usage),
         )
         return int(staged.open)
@@ -272,7 +273,10 @@ class Visits:
         )
 
 
-def _end(plan: Plan) -> tuple[str, str, str, str]:
-    """Return status, output, value and failure of a run that a step ends; empty if it goes on."""
+def _end(plan: Plan) -> tuple[str, str, str, str, str]:
+    """Return status, output, value and failure of a run that a step ends; empty if it goes on.
+
+    The last one is what a retry does with a visit that failed.
+    """
     failure = encode(plan.failure.to_json()) if plan.failure else ""
-    return plan.status, plan.output or "", plan.value, failure
+    return plan.status, plan.output or "", plan.value, failure, plan.kept_as

@@ -25,7 +25,7 @@ def routed(visit: Visit[Any], outcome: Wrote) -> Wrote | Failed:
             value_bytes=visit.limits.value_bytes,
         )
     except NodeFailed as failure:
-        return Failed(failure.code, visit.mask(failure.message), outcome.usage)
+        return Failed(failure.code, visit.mask(failure.message), outcome.usage, undecided=True)
     return replace(outcome, targets=decision.targets, decision=decision)
 
 

@@ -168,6 +168,7 @@ class Failed:
     code: str
     message: str
     usage: Usage = field(default=NO_USAGE)
+    undecided: bool = False  # the node has done its work, but its conditions chose no way on
 
 
 Outcome: TypeAlias = (

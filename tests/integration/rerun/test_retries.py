@@ -13,7 +13,7 @@ from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.errors import ActionRefused, RunNotFound, StaleVisit, SubmissionRefused
 from sleipnir.scheduler.runs.events import RunRetried
 from sleipnir.scheduler.runs.model import Failure, Lease, Run
-from sleipnir.scheduler.runs.plan import Plan
+from sleipnir.scheduler.runs.plan import KeptAs, Plan
 from sleipnir.scheduler.runs.tries import AnotherTry
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.parking import wait_for
@@ -390,14 +390,15 @@ def test_a_cancelled_tree_asks_again_and_uses_what_it_was_told(engine: Engine, s
     assert len(engine.queries.children(root)) == 1
 
 
-@pytest.mark.parametrize(("code", "asks"), [("R001", False), ("R019", True)])
+@pytest.mark.parametrize(("kept_as", "asks"), [("failed", False), ("misanswered", True)])
 def test_an_answer_is_asked_for_again_only_if_it_was_what_failed(
-    engine: Engine, code: str, asks: bool
+    engine: Engine, kept_as: KeptAs, asks: bool
 ) -> None:
     started(engine)
     engine.store.parking.park(Lease(RUN, "1/s", "t1"), [wait_for(a_question("1/s"))])
     engine.store.parking.answer(RUN, "1/s", "yes")
-    advance(engine, begin(engine, "1/s", "t2"), Plan({}, failure=Failure(code, "no", "s")))
+    failed = Plan({}, failure=Failure("R001", "no", "s"), kept_as=kept_as)
+    advance(engine, begin(engine, "1/s", "t2"), failed)
     require_consistent(engine)
 
     engine.store.runs.retry(another_try(step=1, nodes=("s",)))

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from sleipnir.graphs.normal_agent import is_normal
-from sleipnir.graphs.schema import MapNode
+from sleipnir.graphs.schema import LlmNode, MapNode
 from sleipnir.graphs.state import Snapshot, encode, same_json
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures, of_items, of_node
 from sleipnir.scheduler.runs.item_ways import NodeSums
 from sleipnir.scheduler.runs.map_items import chain_sums, items_of, packed
 from sleipnir.scheduler.runs.model import Failure, Usage
-from sleipnir.scheduler.runs.plan import Branch
+from sleipnir.scheduler.runs.plan import Branch, KeptAs
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Ended, Failed, Nothing, Wrote
@@ -33,7 +33,9 @@ def branch_of(delivery: Delivery, outcome: Wrote | Ended | Failed) -> Branch:
     blamed = None if is_normal(delivery.visit.graph) else delivery.visit.node_id
     timing = _timing(delivery, usage_of(outcome))
     if isinstance(outcome, Failed):
-        return Branch({}, failure=Failure(outcome.code, outcome.message, blamed), timing=timing)
+        failure = Failure(outcome.code, outcome.message, blamed)
+        kept_as = kept_as_of(delivery.visit, outcome)
+        return Branch({}, failure=failure, kept_as=kept_as, timing=timing)
     try:
         writes = _texts(delivery.visit, outcome, delivery.services.settings)
     except _ValueTooLarge as error:
@@ -61,6 +63,17 @@ def branch_of(delivery: Delivery, outcome: Wrote | Ended | Failed) -> Branch:
     failures = own + outcome.inside
     targets = delivery.visit.node.targets if outcome.targets is None else outcome.targets
     return Branch(writes, targets, tolerated=outcome.failure, failures=failures, timing=timing)
+
+
+def kept_as_of(visit: Visit[Any], failed: Failed) -> KeptAs:
+    """Return what a retry does with a failed visit.
+
+    An invalid answer is asked for again; conditions that chose no way on decide anew on what the
+    node's model has replied.
+    """
+    if failed.code == "R019":
+        return "misanswered"
+    return "broken" if failed.undecided and isinstance(visit.node, LlmNode) else "failed"
 
 
 def _failures(visit: Visit[Any], outcome: Wrote) -> StepFailures:

@@ -6,7 +6,7 @@ from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.events import ItemCommitted, ItemWentOn
 from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.worker.delivery.commit import kept
-from sleipnir.worker.delivery.commit.branch import log_failure
+from sleipnir.worker.delivery.commit.branch import kept_as_of, log_failure
 from sleipnir.worker.delivery.commit.item import Ends, GoesOn, ItemVisit, taken_by, what_follows
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.delivery.handover import handover
@@ -63,7 +63,7 @@ def _stage(delivery: Delivery, item: ItemVisit, end: Ends, outcome: Wrote | Fail
         delivery.lease,
         _text(item, end, total.cut),
         halt=end.reason is not None and item.map.on_error == "fail",
-        code=outcome.code if isinstance(outcome, Failed) else "",
+        kept_as=kept_as_of(item.visit, outcome) if isinstance(outcome, Failed) else "failed",
         elapsed_ms=total.ms,
         event=event,
         usage=outcome.usage,

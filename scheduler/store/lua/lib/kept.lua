@@ -8,14 +8,6 @@
 -- While a run has such visits, its record says so in `kept`.
 -- LAZY
 
--- How a visit is kept that failed with a code: an invalid answer is asked for again; where no route
--- applied, its conditions decide anew on what its models had replied.
-local function how_it_failed(code, v)
-  if code == 'R019' then return 'misanswered' end
-  if (code == 'R002' or code == 'R024') and v.turns > 0 then return 'broken' end
-  return 'failed'
-end
-
 local function keys_of_visit(run_id, visit)
   local name = run_id .. ' ' .. visit
   return {key('waits', name), key('turns', name), key('map', name)}

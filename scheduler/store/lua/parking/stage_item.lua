@@ -1,9 +1,9 @@
 -- Stage the result of one map invocation; announce the next one, or resume the map.
 -- KEYS partition
--- ARGV run_id visit token result halt code elapsed_ms event usage spent way rest
+-- ARGV run_id visit token result halt kept_as elapsed_ms event usage spent way rest
 -- halt '1': this failure stops the map: no further invocation starts, waiting ones are withdrawn;
 --      '2': the result is void because of such a failure; else '0'
--- code: of the failure of its node, '' if that did not fail
+-- kept_as: what a retry does with a visit that stops the map, see lib/kept.lua
 -- event: a non-empty JSON object, to which `done` and `total` are added in front; or ''
 -- elapsed_ms, spent: of all nodes of the item; usage: what the run has not counted yet
 -- way: JSON text of where the item has been; '' if it was at one node only
@@ -22,7 +22,7 @@ local branch, total, following, inflight, halted, done, sparse = unpack(redis.ca
 if halt == '0' then
   forget_visit(run_id, visit, v)
 else
-  interrupt_visit(run_id, visit, v, halt == '1' and how_it_failed(code, v) or 'broken')
+  interrupt_visit(run_id, visit, v, halt == '1' and kept_as or 'broken')
 end
 local news, gone = {'result:' .. index, result, 'ms:' .. index, elapsed_ms}, {'item:' .. index}
 if spent ~= '' then

@@ -1,9 +1,10 @@
 -- Commit a super-step, at most once: its writes, checkpoint, and next frontier or the run's end.
 -- With a frontier of one this is also the visit's commit.
 -- KEYS partition
--- ARGV run_id step visit token status output value failure cap window state_limit history event usage failures queues write_count rest
+-- ARGV run_id step visit token status output value failure kept_as cap window state_limit history event usage failures queues write_count rest
 -- failures: '' or JSON: for each of the record's failure counters, how many, and the texts of the
 -- first ones
+-- kept_as: what a retry does with a visit that failed, see lib/kept.lua
 -- queues: of a worker that could run the next visit at once, '' if it could not
 -- REST write_count key, JSON text pairs; then the nodes of the next frontier, in id order
 -- USES store usage listed indexes dispatch waiting waits kept finish
@@ -33,7 +34,7 @@ if status == 'failed' then
   add_usage(run_id, usage)
   narrate(run_id, event)
   if v.status == 'leased' then
-    interrupt_visit(run_id, visit, v, how_it_failed(string.match(failure, '^{"code": ?"(R%d+)"'), v))
+    interrupt_visit(run_id, visit, v, kept_as)
   end
   finish(run_id, 'failed', '', failure)
   return reply('failed', 0, '')

@@ -1,8 +1,9 @@
 -- Stage the result of one branch of a parallel step, at most once.
 -- A fatal failure interrupts siblings that are not executing; those that are may still finish.
 -- KEYS partition
--- ARGV run_id step visit token outcome failed usage
+-- ARGV run_id step visit token outcome failed kept_as usage
 -- failed: '1' for a fatal failure, '2' for an outcome that is void because of one, else '0'
+-- kept_as: what a retry does with a visit that failed, see lib/kept.lua
 -- USES store usage listed indexes dispatch waiting waits kept finish
 -- OK   open  visits of this step that are not done; 0 asks the caller to advance
 -- ERR  run_closed stale_visit
@@ -30,8 +31,7 @@ if v.status == 'leased' then
 end
 
 if v.status == 'leased' and failed ~= '0' then
-  local code = string.match(outcome, '"failure":{"code":"(R%d+)"')
-  set_aside(run_id, visit, v, failed == '1' and how_it_failed(code, v) or 'broken', true)
+  set_aside(run_id, visit, v, failed == '1' and kept_as or 'broken', true)
 end
 
 -- The last branch stays leased, as `staged`, until its step is advanced: if this worker dies in
