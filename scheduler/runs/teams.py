@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple, TypeGuard
 
 from sleipnir.graphs.chains import chain_of
@@ -17,6 +18,8 @@ from sleipnir.graphs.schema import AgentNode, BaseNode, Graph, MapNode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.ids import VisitId
 
+# Of the others in a team, so many are named to a model.
+_MOST_NAMED = 50
 _PREFIX = "graph_agent_"
 _DIGITS = 8
 _NUMBERS = 16**_DIGITS
@@ -39,6 +42,16 @@ class Membership(NamedTuple):
     team: Team
     me: Peer
     read: int  # messages that agents of this member have read so far
+
+    def named(self) -> list[Peer]:
+        """Return the first of the others, in merge order: as many as a model is told of."""
+        first = islice(self.team.members(), _MOST_NAMED + 1)
+        return [each for each in first if each != self.me][:_MOST_NAMED]
+
+    @property
+    def others(self) -> int:
+        """How many others there are."""
+        return len(self.team.places) - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,10 +140,10 @@ class NoTeam:
     def own(self) -> None:
         return None
 
-    def peers(self) -> tuple[()]:
-        return ()
+    def peers(self) -> dict[str, Any]:
+        return {}
 
-    def teammates(self) -> Sequence[Never]:
+    def teammates(self, _name: str | None = None) -> Sequence[Never]:
         return ()
 
     def sending(self, _letter: object) -> Never:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
 from sleipnir.graphs.normal_agent import NormalAgent
 from sleipnir.graphs.skills import SkillChoice, choice_of
@@ -147,7 +146,6 @@ all names, paths, numbers, code and error messages that are still needed; and wh
 done. Leave out what is settled or repeated. If an earlier summary comes first, keep what is still
 relevant of it. Reply with the summary only, without an introduction."""
 
-_MOST_MEMBERS = 50  # of a team that a prompt names
 _SUMMARY_INTRODUCTION = "This is a summary of the conversation so far:"
 
 
@@ -187,12 +185,9 @@ def pending(ids: Sequence[str], escalations: Sequence[Escalation]) -> str:
 
 def members_section(joined: Membership) -> str:
     """Return the section of a prompt that names the others of a team."""
-    first = islice(joined.team.members(), _MOST_MEMBERS + 1)
-    others = [each for each in first if each != joined.me][:_MOST_MEMBERS]
-    lines = [f"- {each.id} ({each.label})" for each in others]
-    count = len(joined.team.places) - 1
-    if count > len(lines):
-        lines.append(f"- … and {count - len(lines):,} more")
+    lines = [f"- {each.id} ({each.label})" for each in joined.named()]
+    if joined.others > len(lines):
+        lines.append(f"- … and {joined.others - len(lines):,} more")
     return _MEMBERS_SECTION.format(own=joined.me.id, others="\n".join(lines))
 
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic, perf_counter, process_time
-from typing import Never
+from typing import Any, Never
 
 from sleipnir.graphs.schema import Graph, LlmNode
 from sleipnir.graphs.section_check import checked
@@ -117,10 +117,10 @@ class _NoTeam:
     def own(self) -> None:
         return None
 
-    def peers(self) -> tuple[()]:
-        return ()
+    def peers(self) -> dict[str, Any]:
+        return {}
 
-    def teammates(self) -> tuple[()]:
+    def teammates(self, _name: str | None = None) -> tuple[()]:
         return ()
 
     def sending(self, _letter: object) -> Never:

@@ -79,7 +79,7 @@ class CallResult:
     # Records the result, and changes the store in the same transition.
     recorder: Recorder | None = None
     # What the recorder raises if there is nothing to change, and what the model is told then.
-    refusals: Mapping[type[Exception], str] = field(default_factory=dict)
+    refusals: Mapping[type[Exception], Callable[[], str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

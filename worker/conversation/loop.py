@@ -327,7 +327,7 @@ class _CallsOfReply:
                     call.call_id, value, event, result.usage, result.recorder
                 )
             except tuple(result.refusals) as error:
-                raise refusal(result.refusals[type(error)]) from None
+                raise refusal(result.refusals[type(error)]()) from None
         self._values[call.call_id] = value
         text = f"{call.name} {call.arguments}\n{_content(value)}"
         self._visit.services.run_log.keep("tool", mask(text))

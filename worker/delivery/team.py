@@ -55,26 +55,27 @@ class StoredTeam:
         team = teams.team_of(graph, run_id, visit, facts.frontier, facts.items)
         return None if team is None else teams.Membership(team, team.at(visit), 0)
 
-    def peers(self) -> list[dict[str, Any]]:
-        """Return the other members of that team, in merge order, as models are shown them."""
+    def peers(self) -> dict[str, Any]:
+        """Return the other members of that team as models are shown them; empty without a team."""
         own = self.own()
         if own is None:
-            return []
-        ended = self._services.store.teams.ended(own.team)
-        return [
+            return {}
+        named = own.named()
+        ended = self._services.store.teams.ended(own.team.run_id, named)
+        peers = [
             {
                 "id": each.id,
                 "label": each.label,
                 "kind": "peer",
-                "status": "finished" if each.visit in ended else "running",
+                "status": "finished" if each in ended else "running",
             }
-            for each in own.team.members()
-            if each != own.me
+            for each in named
         ]
+        return {"peer_count": own.others, "peers": peers}
 
-    def teammates(self) -> Sequence[Teammate]:
-        """Return the runs that it may write to."""
-        return self._services.store.messages.teammates(self._lease.run_id)
+    def teammates(self, name: str | None = None) -> Sequence[Teammate]:
+        """Return the runs that it may write to; with a name those that may have it."""
+        return self._services.store.messages.teammates(self._lease.run_id, name)
 
     def sending(self, letter: Letter) -> Recorder:
         """Return a recorder that sends a letter and records its call in one transition."""

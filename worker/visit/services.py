@@ -94,11 +94,11 @@ class TeamService(Protocol):
     def own(self) -> Membership | None:
         """Return this run's place in the team that it was started for, if it was."""
 
-    def peers(self) -> Sequence[dict[str, Any]]:
-        """Return the other members of that team, in merge order, as models are shown them."""
+    def peers(self) -> dict[str, Any]:
+        """Return the other members of that team as models are shown them; empty without a team."""
 
-    def teammates(self) -> Sequence[Teammate]:
-        """Return the runs that this one may write to."""
+    def teammates(self, name: str | None = None) -> Sequence[Teammate]:
+        """Return the runs that this one may write to; with a name those that may have it."""
 
     def sending(self, letter: Letter) -> Recorder:
         """Return a recorder that sends a letter and records its call.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import islice
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.document.finding import listing
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
 # All unread messages have to fit into one value of a state, because they are read together.
 MOST_UNREAD = 200
 LARGEST_BYTES = 32 * 1024
-# Members of a team that are named to a model that has called one by a wrong name.
-_MOST_NAMED = 50
 # What a run's model calls the run that has started it.
 PARENT = "parent"
 
@@ -52,18 +49,19 @@ def addressed(
     name: str,
     text: str,
     own_name: str,
-    teammates: Iterable[Teammate],
+    teammates: Callable[[str], Iterable[Teammate]],
     own: Membership | None = None,
 ) -> Letter:
     """Return a letter to the run, or the member, that a model calls by this name.
 
     Args:
+        teammates: returns the runs that may have a name.
         own: the place of the sender in its team.
     """
     member = None if own is None else own.team.find(name)
     if member is not None:
         return Letter("", own_name, text, member.visit)
-    found = (each for each in teammates if name in (each.name, each.run_id))
+    found = (each for each in teammates(name) if name in (each.name, each.run_id))
     to = next(found, None)
     if to is None:
         return Letter(name, own_name, text)
@@ -74,8 +72,7 @@ def unreachable(name: str, teammates: Iterable[Teammate], own: Membership | None
     """Return the error for a message to an unknown recipient; `own`: the sender's in a team."""
     open_now = [f"{each.name} ({each.agent})" for each in teammates if not each.is_over]
     if own is not None:
-        others = (each for each in islice(own.team.members(), _MOST_NAMED) if each != own.me)
-        open_now = [*(f"{each.id} ({each.label})" for each in others), *open_now]
+        open_now = [*(f"{each.id} ({each.label})" for each in own.named()), *open_now]
     known = f"you can reach {listing(open_now)}" if open_now else "you have no teammates now"
     return f"there is no teammate '{name}'; {known}"
 

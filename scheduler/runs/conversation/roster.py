@@ -85,6 +85,11 @@ def handle(agent: str, run_id: str) -> str:
     return f"{_PREFIX}{agent}_{run_id[-_DIGITS:]}"
 
 
+def ends_as(name: str, run_id: str) -> bool:
+    """Return whether a name, a handle or a run id, ends as those of this run do."""
+    return name.endswith(run_id[-_DIGITS:])
+
+
 def is_handle(name: str) -> bool:
     """Return whether a name is a handle, rather than a run id."""
     return name.startswith(_PREFIX)

@@ -62,12 +62,19 @@ class Messages:
         texts = self._redis.lrange(run_key("messages", run_id), first, -1)
         return [shown(json.loads(text)) for text in texts]
 
-    def teammates(self, run_id: str) -> list[Teammate]:
-        """Return the runs that a run may write to: children, siblings, and a normal agent above."""
+    def teammates(self, run_id: str, name: str | None = None) -> list[Teammate]:
+        """Return the runs that a run may write to: children, siblings, and a normal agent above.
+
+        Args:
+            name: by which a model calls the only one that is wanted; the records of runs that
+                cannot have this name are not read.
+        """
         above = self._redis.hget(run_key("run", run_id), "parent")
         parent = above.partition(" ")[0] if above else None
         own = self._redis.lrange(run_key("children", run_id), 0, -1)
         ids = own if parent is None else [*own, *self._around(run_id, parent)]
+        if name is not None:
+            ids = [each for each in ids if _may_have(each, parent, name)]
         with self._redis.pipeline(transaction=False) as pipe:
             for each in ids:
                 pipe.hmget(run_key("run", each), "agent", "status", "spawned")
@@ -89,6 +96,12 @@ class Messages:
         siblings = [child for child in children if child != run_id]
         converses = context is not None and RunContext.from_json(context).converses
         return [*siblings, parent] if converses else siblings
+
+
+def _may_have(run_id: str, parent: str | None, name: str) -> bool:
+    """Return whether a run may have a name for one below `parent`."""
+    is_parent = run_id == parent and name == messages.PARENT
+    return is_parent or roster.ends_as(name, run_id)
 
 
 def _name(run_id: str, parent: str | None, agent: str, spawned: str | None) -> str:

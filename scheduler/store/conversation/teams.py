@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.store.keys import run_key
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.runs.teams import Team
+    from sleipnir.scheduler.runs.teams import Peer
     from sleipnir.scheduler.store.transitions import Transitions
-
-_AT_ONCE = 10_000  # fields of a hash
 
 
 class TeamFacts(NamedTuple):
@@ -58,21 +55,15 @@ class Teams:
         names = [f"message {member} {number}" for number in range(first, sent)]
         return [json.loads(text) for text in self._redis.hmget(mail, names)] if names else []
 
-    def ended(self, team: Team) -> set[str]:
-        """Return the visits of the members that have ended."""
-        run_id, members = team.run_id, team.members()
-        first = next(members)
-        visit = VisitId(first.visit)
-        if visit.map_visit is None:
-            done = self._redis.hkeys(run_key("staged", run_id))
-            return {VisitId.of(team.step, node) for node in done}
-        kept = run_key("map", f"{run_id} {visit.map_visit}")
-        return set(self._ended_items(kept, [each.visit for each in team.members()]))
-
-    def _ended_items(self, kept: str, visits: Sequence[str]) -> Iterator[str]:
-        rest = iter(visits)
-        while some := list(islice(rest, _AT_ONCE)):
+    def ended(self, run_id: str, members: Sequence[Peer]) -> set[Peer]:
+        """Return those of the members that have ended."""
+        visits = [VisitId(each.visit) for each in members]
+        map_visit = visits[0].map_visit
+        if map_visit is None:
+            names = [visit.node for visit in visits]
+            found = self._redis.hmget(run_key("staged", run_id), names)
+        else:
             # Each item that has ended has its time here, which is shorter than its result.
-            names = [f"ms:{VisitId(visit).item}" for visit in some]
-            took = self._redis.hmget(kept, names)
-            yield from (visit for visit, ms in zip(some, took, strict=True) if ms is not None)
+            names = [f"ms:{visit.item}" for visit in visits]
+            found = self._redis.hmget(run_key("map", f"{run_id} {map_visit}"), names)
+        return {each for each, done in zip(members, found, strict=True) if done is not None}

@@ -72,6 +72,17 @@ def test_siblings_tell_each_other(engine: Engine, server: ModelServer) -> None:
     assert leaked_keys(engine.redis) == []
 
 
+def test_of_those_one_may_write_to_only_the_named_one_is_read(engine: Engine) -> None:
+    run_id, (left, right) = two_children(engine)
+    teammates = engine.store.messages.teammates
+
+    assert [each.run_id for each in teammates(left)] == [right]
+    assert [each.run_id for each in teammates(run_id)] == [left, right]
+    assert [each.run_id for each in teammates(run_id, right)] == [right]
+    assert [each.run_id for each in teammates(run_id, handle("left", left))] == [left]
+    assert [*teammates(run_id, "parent"), *teammates(left, "parent")] == []
+
+
 def test_nobody_else_can_be_told(engine: Engine, server: ModelServer) -> None:
     run_id, (left, right) = two_children(engine)
     converses(server, "LEFT", says("L"))

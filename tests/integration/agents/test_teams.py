@@ -302,6 +302,22 @@ def test_items_of_a_map_tell_each_other_things_at_whichever_node(
     require_consistent(engine)
 
 
+def test_a_model_is_shown_the_first_of_many_peers(engine: Engine, server: ModelServer) -> None:
+    converses(server, "ONE 0.", LIST, says("one"))
+    engine.write_normal("worker", "model: openai:m\n")
+    graph = MAP.replace("[A, B, C]", str(list(range(60)))).replace(
+        "m: {", "m: {max_concurrency: 1, "
+    )
+
+    engine.submit(graph)
+    for _ in range(4):
+        engine.work_once()
+
+    (listed,) = told(server, "ONE 0.")
+    assert listed["peer_count"] == 59
+    assert [each["label"] for each in listed["peers"]] == [f"one[{n}]" for n in range(1, 51)]
+
+
 def test_one_item_is_no_team(engine: Engine, server: ModelServer) -> None:
     converses(server, "ONE A.", says("one"))
     converses(server, "TWO A.", says("two"))

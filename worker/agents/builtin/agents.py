@@ -73,7 +73,8 @@ def list_tool(visit: Visit[Any]) -> TransitionFunction:
     """Return the function that lists agents, for a member of a team that may start none."""
 
     def show(_notebook: Notebook, _call: FunctionCall) -> CallResult:
-        return CallResult({"active_count": 0, "max_concurrent": 0, "agents": [], **_peers(visit)})
+        none = {"active_count": 0, "max_concurrent": 0, "agents": []}
+        return CallResult(none | visit.services.team.peers())
 
     return TransitionFunction(_LIST, show)
 
@@ -165,7 +166,7 @@ class _Acts:
             for each in notebook.roster.members
         ]
         counts = {"active_count": len(alive), "max_concurrent": self._starter.rules.most}
-        return CallResult({**counts, "agents": agents, **_peers(self._visit)})
+        return CallResult({**counts, "agents": agents, **self._visit.services.team.peers()})
 
     def show_available(self, _notebook: Notebook, _call: FunctionCall) -> CallResult:
         return CallResult(self._starter.startable.described())
@@ -186,11 +187,6 @@ class _Acts:
         if self._open is None:
             self._open = open_escalations(self._visit, notebook)
         return self._open
-
-
-def _peers(visit: Visit[Any]) -> dict[str, Any]:
-    """Return what a member of a team is shown of the others."""
-    return {"peers": visit.services.team.peers()} if visit.context.member else {}
 
 
 def _member(notebook: Notebook, call: FunctionCall) -> Member:

@@ -43,7 +43,7 @@ def escalation_tool(team: TeamService) -> TransitionFunction:
             "original_question": found.question,
         }
         recorder = team.replying(found, call.arguments["reply"])
-        return CallResult(replied, recorder=recorder, refusals={NotWaiting: closed})
+        return CallResult(replied, recorder=recorder, refusals={NotWaiting: lambda: closed})
 
     return TransitionFunction(_REPLY, reply)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -54,16 +54,17 @@ class _Acts:
 
     def send(self, _: Notebook, call: FunctionCall) -> CallResult:
         team, context = self.visit.services.team, self.visit.context
-        name, teammates, own = call.arguments["id"], team.teammates(), team.own()
+        name, own = call.arguments["id"], team.own()
         own_name = context.handle or context.member or self.visit.run_id
-        letter = addressed(name, call.arguments["message"], own_name, teammates, own)
+        letter = addressed(name, call.arguments["message"], own_name, team.teammates, own)
         if letter.size_bytes > LARGEST_BYTES:
             raise refusal(f"the message is larger than {LARGEST_BYTES // 1024} KiB")
         sent = {"status": "ok", "message": f"The message was put into the inbox of {name}."}
-        refusals: dict[type[Exception], str] = {
-            NotReachable: unreachable(name, teammates, own),
-            NotOpen: f"{name} has ended and reads no more messages",
-            InboxFull: f"{name} has {MOST_UNREAD} unread messages, the maximum; try again later",
+        full = f"{name} has {MOST_UNREAD} unread messages, the maximum; try again later"
+        refusals: dict[type[Exception], Callable[[], str]] = {
+            NotReachable: lambda: unreachable(name, team.teammates(), own),
+            NotOpen: lambda: f"{name} has ended and reads no more messages",
+            InboxFull: lambda: full,
         }
         return CallResult(sent, recorder=team.sending(letter), refusals=refusals)
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from sleipnir.graphs.schema import Graph
+from sleipnir.scheduler.runs.conversation.messages import addressed
 from sleipnir.scheduler.runs.ids import VisitId
-from sleipnir.scheduler.runs.teams import team_of
+from sleipnir.scheduler.runs.teams import Membership, team_of
 from tests.support.graphs import make_graph
 
 RUN = "00" * 8
@@ -53,6 +54,16 @@ def test_flagged_nodes_of_a_step_are_a_team() -> None:
 @pytest.mark.parametrize("frontier", [("a",), ("a", "c"), ("b", "d")])
 def test_one_alone_is_no_team(frontier: tuple[str, ...]) -> None:
     assert team_of(NODES, RUN, VisitId("3/a"), frontier, 0) is None
+
+
+def test_a_member_is_written_to_without_reading_other_runs() -> None:
+    team = team_of(NODES, RUN, VisitId("3/b"), ("a", "b"), 0)
+    assert team is not None
+    me, other = team.at(VisitId("3/b")), team.at(VisitId("3/a"))
+
+    letter = addressed(other.id, "Hi.", me.id, pytest.fail, Membership(team, me, 0))
+
+    assert (letter.to, letter.member) == ("", "3/a")
 
 
 def test_items_of_a_map_are_a_team() -> None:
