@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from sleipnir.graphs.document.finding import printable
 from sleipnir.graphs.files import MIB, UnusableFile, open_input, read_bounded, reason
+from sleipnir.graphs.state import encode
 from sleipnir.lazy import lazy_imports
+from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SubmissionRefused
 
 with lazy_imports():
     from sleipnir.graphs.functions.lib.sleipnir import markdown, web
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.config.settings import Settings
 
 LIMIT_BYTES = 8 * MIB  # of all files of a prompt together
 _MOST_FILES = 10_000
@@ -21,59 +29,99 @@ _PAGE_TIME_S = 16.0
 _CHROME = frozenset(("nav", "footer"))
 
 
-def with_files(prompt: str, places: Sequence[str], *, allow_private: bool) -> str:
-    """Return a prompt followed by the texts of files and pages, each between two tags.
+@dataclass(frozen=True, slots=True)
+class Attaching:
+    """How files and pages are attached to prompts."""
 
-    Args:
-        places: paths of files and directories, and URLs.
-        allow_private: whether URLs may lead to private addresses.
+    value_limit_bytes: int  # of a prompt with its files, as JSON text
+    allow_private: bool  # whether URLs may lead to private addresses
+    say: Callable[[str], None]  # tells a person what is left out
 
-    Raises:
-        SubmissionRefused: one is missing, is not text, or is too much; names it.
-    """
-    left = LIMIT_BYTES
-    for name, text in _texts(places, allow_private):
-        left -= len(text.encode())
-        if left < 0:
-            raise _refused(name, f"with it, the files are more than {LIMIT_BYTES // MIB} MiB")
-        block = f'<file path="{name}">\n{_ended(text)}</file>'
-        prompt = f"{_ended(prompt)}\n{block}" if prompt else block
-    return prompt
+    def with_files(self, prompt: str, places: Sequence[str]) -> str:
+        """Return a prompt followed by the texts of files and pages, each between two tags.
+
+        Args:
+            places: paths of files and directories, and URLs.
+
+        Raises:
+            SubmissionRefused: one is missing, is not text, or is too much; names it.
+        """
+        left, size = LIMIT_BYTES, _stored_bytes(prompt)
+        for name, text in self._texts(places):
+            left -= len(text.encode())
+            if left < 0:
+                raise _refused(name, f"with it, the files are more than {LIMIT_BYTES // MIB} MiB")
+            block = f'<file path="{_quoted(name)}">\n{_ended(text)}</file>'
+            prompt = f"{_ended(prompt)}\n{block}" if prompt else block
+            size += _stored_bytes(block)
+            if size > self.value_limit_bytes:
+                raise _refused(
+                    name,
+                    f"with it, the prompt has {size:,} bytes as JSON; the limit of a value is "
+                    f"{self.value_limit_bytes:,} (value_limit_bytes)",
+                )
+        return prompt
+
+    def _texts(self, places: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Yield names and texts, in order; a directory stands for its files."""
+        for place in places:
+            if place.lower().startswith(("http://", "https://")):
+                yield place, _page(place, self.allow_private)
+            else:
+                yield from ((name, _text_of(name)) for name in self._files(place))
+
+    def _files(self, place: str) -> list[str]:
+        """Return a file, or the files below a directory by path, except hidden ones."""
+        root = _path_of(place)
+        if not os.path.isdir(root):  # noqa: PTH112 - false also for what cannot be accessed
+            return [place]
+        found: list[str] = []
+        for parent, directories, files in os.walk(root, onerror=_refuse_directory):
+            directories[:] = _visible(directories)
+            below = parent.removeprefix(str(root)).lstrip("/")
+            named = functools.partial(os.path.join, place, below)  # as given: it keeps `./`
+            found += map(named, _visible(files))
+            for linked in filter(os.path.islink, (Path(parent, name) for name in directories)):
+                self.say(f"left out {printable(named(linked.name))}: a link to a directory")
+            if len(found) > _MOST_FILES:
+                raise _refused(place, f"it has more than {_MOST_FILES:,} files")
+        if not found:
+            raise _refused(place, "the directory has no files")
+        return sorted(found)
+
+
+def attaching(settings: Settings, say: Callable[[str], None]) -> Attaching:
+    """Return how files are attached with these settings."""
+    return Attaching(settings.value_limit_bytes, settings.allow_private_addresses, say)
+
+
+def _visible(names: Sequence[str]) -> list[str]:
+    return [name for name in names if not name.startswith(".")]
+
+
+def _stored_bytes(text: str) -> int:
+    return len(encode(text).encode())
+
+
+def _quoted(name: str) -> str:
+    """Return a name that cannot end the tag it stands in; `&` stays, as addresses have it."""
+    for c, entity in (('"', "&quot;"), ("<", "&lt;"), (">", "&gt;")):
+        name = name.replace(c, entity)
+    return printable(name)
 
 
 def _ended(text: str) -> str:
     return text if not text or text.endswith("\n") else f"{text}\n"
 
 
-def _texts(places: Sequence[str], allow_private: bool) -> Iterator[tuple[str, str]]:
-    """Yield names and texts, in order; a directory stands for its files."""
-    for place in places:
-        if place.lower().startswith(("http://", "https://")):
-            yield place, _page(place, allow_private)
-        else:
-            yield from ((name, _text_of(name)) for name in _files(place))
-
-
-def _files(place: str) -> list[str]:
-    """Return a file, or the files below a directory by path, except hidden ones."""
-    root = _path_of(place)
-    if not os.path.isdir(root):  # noqa: PTH112 - false also for what cannot be accessed
-        return [place]
-    found: list[str] = []
-    for parent, directories, files in os.walk(root, onerror=_refuse_directory):
-        directories[:] = [name for name in directories if not name.startswith(".")]
-        below = Path(parent).relative_to(root)
-        found += [str(below / name) for name in files if not name.startswith(".")]
-        if len(found) > _MOST_FILES:
-            raise _refused(place, f"it has more than {_MOST_FILES:,} files")
-    if not found:
-        raise _refused(place, "the directory has no files")
-    return [f"{place.rstrip('/')}/{name}" for name in sorted(found)]
-
-
 def _path_of(name: str) -> Path:
     """Return the path that a name stands for; in a chat no shell replaces `~`."""
-    return Path(os.path.expanduser(name))  # noqa: PTH111 - leaves unknown users as they are
+    if not name:
+        raise _refused("''", "it names nothing")
+    try:
+        return Path(os.path.expanduser(name))  # noqa: PTH111 - leaves unknown users as they are
+    except ValueError as error:  # a NUL
+        raise _refused(name, reason(error)) from error
 
 
 def _refuse_directory(error: OSError) -> None:
@@ -81,8 +129,8 @@ def _refuse_directory(error: OSError) -> None:
 
 
 def _text_of(name: str) -> str:
+    path = _path_of(name)
     try:
-        path = _path_of(name)
         with open_input(path) as stream:
             data = read_bounded(stream, LIMIT_BYTES, path)
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
@@ -124,4 +172,4 @@ def _plain(name: str, text: str) -> str:
 
 
 def _refused(name: str, why: str) -> SubmissionRefused:
-    return SubmissionRefused(f"cannot attach {name}: {why}")
+    return SubmissionRefused(f"cannot attach {printable(name)}: {why}")

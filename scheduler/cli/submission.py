@@ -166,15 +166,14 @@ class Submission:
     confirmed: bool
 
     def with_files(self, options: Options) -> Submission:
-        """Return it with the files and pages in its prompt; raises as `attached_files.with_files`.
+        """Return it with the files and pages in its prompt; raises as `Attaching.with_files`.
 
         Nothing is submitted if one is unusable.
         """
         if not self.files:
             return self
-        private = settings_of(options).allow_private_addresses
-        prompt = attached_files.with_files(self.prompt, self.files, allow_private=private)
-        return replace(self, prompt=prompt, files=())
+        attaching = attached_files.attaching(settings_of(options), options.say)
+        return replace(self, prompt=attaching.with_files(self.prompt, self.files), files=())
 
     def new_run_id(self, client: Client, prepared: PreparedAgent) -> str:
         """Return an id for the run, known before submission so that Ctrl-C can always cancel it.

@@ -31,6 +31,8 @@ class SessionClient(Protocol):
 
     def session(self, agent: str, name: str) -> Session: ...
 
+    def _rewind(self, session: Session, before: str | None) -> None: ...
+
 
 class Sessions:
     """Finds, lists and removes sessions."""
@@ -86,10 +88,14 @@ class Sessions:
         rows = self.queries.list_sessions()
         return [row for row in rows if agent in (None, row.agent)]
 
-    def undo_message(self: SessionClient, agent: str, name: str) -> str:
+    def undo_message(self: SessionClient, agent: str, name: str, before: str | None = None) -> str:
         """Take the last message and its answer out of a session; return the message.
 
         The run of the message stays, and so does what its tools did.
+
+        Args:
+            before: the session whose memory this one began with, if it is kept: without a message
+                of its own this session does not exist, and the last message is that one's.
 
         Raises:
             SessionInUse: that run has not ended.
@@ -97,11 +103,13 @@ class Sessions:
         """
         while True:
             found = self.session(agent, name)
+            if found.last_run is None and before is not None:
+                found = self.session(agent, before)
             if found.last_run is None:
                 raise SubmissionRefused("nothing to undo")
             require_idle(found)
             try:
-                self.store.runs.rewind_session(found.place, found.last_run)
+                self._rewind(found, None if found.name == before else before)
             except NotOver:
                 continue  # it was continued meanwhile
             except RunGone as error:
@@ -110,6 +118,15 @@ class Sessions:
                     f"run {found.last_run} stays in the conversation"
                 ) from error
             return str((found.state or {}).get(memory.PROMPT, ""))
+
+    def _rewind(self: SessionClient, session: Session, before: str | None) -> None:
+        runs, last = self.store.runs, session.last_run or ""
+        continued = self.queries.continued_run(last)
+        origin = None if before is None else self.session(session.agent, before).last_run
+        if continued is not None and continued == origin:
+            runs.forget_session(session.place, last)
+        else:
+            runs.rewind_session(session.place, last)
 
     def remove_session(self: SessionClient, agent: str, name: str) -> None:
         """Remove a session; its runs stay for their retention time.

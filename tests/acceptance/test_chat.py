@@ -101,8 +101,10 @@ def test_messages_are_taken_back_and_sent_with_files(
 ) -> None:
     (sleipnir.project / "my plan.md").write_text("peas\n")
     lines = (
-        ".undo\nFirst?\nSecond?\n.undo\n.file 'my plan.md' -- And this?\n.regenerate\n"
-        ".file gone.md\n.file\n.undo\n.undo\n.undo\n.regenerate\n.fork\n.model x\n"
+        ".undo\nFirst?\n.session later\nSecond?\n.undo\n"
+        ".file 'my plan.md' -- And this?\n.regenerate\n"
+        f".file gone.md\n.file\n.file '~\0x'\n.starter {'1' * 5_000}\n"
+        ".undo\n.undo\n.undo\n.regenerate\n.fork\n.model x\n"
     )
 
     done = sleipnir("chat", "talker", stdin=lines)
@@ -118,6 +120,7 @@ def test_messages_are_taken_back_and_sent_with_files(
     assert done.stderr.splitlines().count("nothing to undo") == 3
     assert "what tools did stays done" in done.stderr
     assert "cannot attach gone.md: No such file or directory\n" in done.stderr
+    assert "this is a bug" not in done.stderr
     assert "say which files: .file PATH|URL… [-- TEXT]\n" in done.stderr
     assert "no command '.fork'; here it is sleipnir fork; .help lists" in done.stderr
     assert "no command '.model'; .help lists the commands\n" in done.stderr

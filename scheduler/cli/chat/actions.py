@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.cli.attached_files import with_files
+from sleipnir.scheduler.cli.attached_files import attaching
 from sleipnir.scheduler.cli.chat.commands import COMMANDS, UnknownCommand, help_lines
 from sleipnir.scheduler.config.machine_facts import machine_facts
 from sleipnir.scheduler.errors import SessionInUse, SubmissionRefused
@@ -54,8 +54,8 @@ class Actions:
             raise UnknownCommand(f".file: {error}") from error
         if not places:
             raise UnknownCommand(f"say which files: {COMMANDS['.file'].usage}")
-        private = self.chat.client.store.settings.allow_private_addresses
-        self.chat.send(with_files("".join(texts).strip(), places, allow_private=private))
+        files = attaching(self.chat.client.store.settings, lambda line: tell([line]))
+        self.chat.send(files.with_files("".join(texts).strip(), places))
 
     def undo(self) -> None:
         """Take the last message and its answer out of the conversation."""
@@ -91,9 +91,10 @@ class Actions:
     def send_starter(self, number: str) -> None:
         """Send a suggested message of the agent, or list them if none is chosen."""
         starters = [render(starter, self._values()) for starter in self.chat.starters]
-        if number.isdecimal() and 1 <= int(number) <= len(starters):
-            tell([f"> {starters[int(number) - 1]}"])
-            self.chat.send(starters[int(number) - 1])
+        chosen = {str(n): text for n, text in enumerate(starters, 1)}.get(number)
+        if chosen is not None:
+            tell([f"> {chosen}"])
+            self.chat.send(chosen)
         elif starters:
             tell(f"{n}) {first_line(text)}" for n, text in enumerate(starters, 1))
         else:

@@ -193,8 +193,6 @@ class Chat:
         # Ctrl-C must be able to cancel a run even before we know that it was accepted.
         self._follow(run_id, begin=partial(self._submit, prepared, request))
         self.clears_todos = False
-        if self.session is not None:
-            self.session.was_continued()
 
     def _submit(self, prepared: PreparedAgent, request: Request) -> None:
         request = with_instructions(self.client, prepared, self._wishes.agent, request)

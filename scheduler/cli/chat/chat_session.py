@@ -28,7 +28,8 @@ class ChatSession:
         self._client = client
         self._agent = agent
         self.name = name or f"{_TEMPORARY}{secrets.token_hex(4)}"
-        # The temporary session that the conversation had before its name, until a run has that.
+        # The temporary session that the conversation had before its name: what came before the
+        # first message under it, which can be taken back, is there.
         self.before: str | None = None
 
     @property
@@ -61,12 +62,6 @@ class ChatSession:
         self.before = self.name if self.found().last_run is not None else None
         self.name = name
 
-    def was_continued(self) -> None:
-        """Remove the session that the conversation had before, if a run has its name now."""
-        if self.before is not None and self.found().last_run is not None:
-            self._remove(self.before)
-            self.before = None
-
     def undo(self) -> str:
         """Take the last message and its answer out of the conversation; return the message.
 
@@ -74,15 +69,17 @@ class ChatSession:
             SessionInUse: the run of the message is not over.
             SubmissionRefused: there is none, or what came before it is not kept.
         """
-        return self._client.undo_message(self._agent, self.before or self.name)
+        return self._client.undo_message(self._agent, self.name, self.before)
 
     def end(self) -> str | None:
         """Remove a temporary session; return what somebody should know who gave it a name late."""
-        if self.before is not None:
+        if self.before is not None and self.found().last_run is None:
             return (
                 f"no message was sent under the name '{self.name}': continue with --session "
                 f"{self.before}"
             )
+        if self.before is not None:
+            self._remove(self.before)
         if not self.is_kept:
             self._remove(self.name)
         return None

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"\.[a-z]+(?= |$)")
 _AT_TERMINAL = re.compile(r"/[a-z]+(?= |$)")
 # Its text may have several lines.
-_FILE = ".file "
+_FILE = "file "
 # What people type to leave.
 _LEAVING = frozenset({"exit", "quit", ":q", "/quit", ".quit"})
 
@@ -79,7 +79,7 @@ INSTEAD: Mapping[str, str] = {
 def is_command(message: str, *, at_terminal: bool) -> bool:
     """Return whether a message is a command rather than for the agent."""
     if "\n" in message:
-        return message.startswith(_FILE)
+        return message.startswith((f".{_FILE}", f"/{_FILE}") if at_terminal else f".{_FILE}")
     typed = at_terminal and (_AT_TERMINAL.match(message) or message.strip().lower() in _LEAVING)
     return bool(typed or _WORD.match(message))
 

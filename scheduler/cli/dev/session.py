@@ -53,7 +53,8 @@ class DevSession:
         self._submission = submission
         self._choose = submission.choose_build(client)
         self._recording = submission.recording(client)
-        self._directory = client.search.find(submission.agent)
+        # absolute, as `./agent` without its dot would be a name, and another agent may have that
+        self._directory = client.search.find(submission.agent).absolute()
         self._spawned: tuple[Path, ...] = ()
         self._last: _Last | None = None
 

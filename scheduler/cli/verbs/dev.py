@@ -23,5 +23,6 @@ def dev(options: Options, submission: Submission) -> None:
     the last run is forked before the first node whose text, script or other files have changed, and
     the two runs are compared. Ctrl-C cancels the current run, or exits if there is none.
     """
+    submission = submission.with_files(options)
     with open_client(options, workers=True) as client:
         session.DevSession(client, options, submission).stay()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS, partition_of_session
 from sleipnir.scheduler.runs.model import RunRow
-from sleipnir.scheduler.store.keys import sessions_key
+from sleipnir.scheduler.store.keys import run_key, sessions_key
 from sleipnir.scheduler.store.queries.records import RecordQueries
 
 
@@ -25,6 +25,10 @@ class SessionQueries(RecordQueries):
         """Return the id of the last run of `<agent>/<name>`; None if there is no such session."""
         found = self._redis.hget(sessions_key(partition_of_session(session)), session)
         return None if found is None else str(found)
+
+    def continued_run(self, run_id: str) -> str | None:
+        """Return the run whose memory a run of a session began with; None for an empty memory."""
+        return self._redis.hget(run_key("run", run_id), "continues") or None
 
     def list_sessions(self) -> list[SessionRow]:
         """Return all sessions, the most recently used first."""

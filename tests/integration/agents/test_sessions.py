@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -147,6 +148,31 @@ def test_messages_are_taken_back_one_by_one(engine: Engine, server: ModelServer)
     with pytest.raises(SubmissionRefused, match=r"^nothing to undo$"):
         engine.client.undo_message("talker", "ada")
     assert {first, second, third} == set(engine.newest_runs())
+
+
+def test_what_was_said_before_a_session_got_its_name_comes_back(
+    engine: Engine, server: ModelServer
+) -> None:
+    server.script.add(says("One."), says("Two."), says("Three."))
+    first = engine.submit_normal(CONFIG, session="before", prompt="First?")
+    engine.drive()
+    named = Request(session="ada", continues="before", prompt="Second?")
+    engine.client.submit("talker", named)
+    engine.drive()
+
+    assert engine.client.undo_message("talker", "ada", "before") == "Second?"
+
+    assert engine.client.session("talker", "ada").last_run is None
+    assert engine.client.session("talker", "before").last_run == first
+    engine.client.submit("talker", replace(named, prompt="Third?"))
+    engine.drive()
+    assert [m["content"] for m in server.requests[-1].messages if m["role"] == "user"] == [
+        *("First?", "Third?")
+    ]
+    for message in ("Third?", "First?"):
+        assert engine.client.undo_message("talker", "ada", "before") == message
+    with pytest.raises(SubmissionRefused, match=r"^nothing to undo$"):
+        engine.client.undo_message("talker", "ada", "before")
 
 
 def test_a_message_whose_predecessor_is_gone_stays(engine: Engine, server: ModelServer) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sleipnir.scheduler.cli.attached_files import LIMIT_BYTES, with_files
+from sleipnir.scheduler.cli.attached_files import LIMIT_BYTES, Attaching
 from sleipnir.scheduler.errors import SubmissionRefused
 from tests.support.web_server import Page, WebServer
 
@@ -19,7 +19,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def attach(prompt: str, *places: str, allow_private: bool = True) -> str:
-    return with_files(prompt, places, allow_private=allow_private)
+    return Attaching(2 * LIMIT_BYTES, allow_private, pytest.fail).with_files(prompt, places)
 
 
 def test_files_follow_the_prompt_in_order(here: Path) -> None:
@@ -53,6 +53,32 @@ def test_a_directory_stands_for_its_files_by_path(here: Path) -> None:
     )
 
 
+def test_links_to_directories_are_left_out_and_told(here: Path) -> None:
+    (here / "d" / "in").mkdir(parents=True)
+    (here / "d" / "a").write_text("x\n")
+    (here / "d" / "in" / "circle").symlink_to(here / "d")
+    (here / "d" / "linked").symlink_to(here / "d" / "a")
+    told: list[str] = []
+
+    attached = Attaching(LIMIT_BYTES, True, told.append).with_files("", ["./d"])
+
+    assert attached == ('<file path="./d/a">\nx\n</file>\n\n<file path="./d/linked">\nx\n</file>')
+    assert told == ["left out ./d/in/circle: a link to a directory"]
+
+
+def test_names_end_no_tag_and_break_no_line(here: Path) -> None:
+    (here / 'a"><b&\n').write_text("x\n")
+
+    assert attach("", 'a"><b&\n') == '<file path="a&quot;&gt;&lt;b&\\n">\nx\n</file>'
+    with pytest.raises(SubmissionRefused, match=r"^cannot attach no\\n: No such file"):
+        attach("", "no\n")
+
+
+def test_an_empty_name_is_no_directory() -> None:
+    with pytest.raises(SubmissionRefused, match=r"^cannot attach '': it names nothing"):
+        attach("", "")
+
+
 def test_what_cannot_be_attached_is_named(here: Path) -> None:
     (here / "picture").write_bytes(b"\x89PNG\xff")
     (here / "nul").write_bytes(b"a\0b")
@@ -64,8 +90,9 @@ def test_what_cannot_be_attached_is_named(here: Path) -> None:
         "nul": "it is not text",
         "none": "the directory has no files",
         "pipe": "is a named pipe",
+        "~\0x": "null byte",
     }.items():
-        with pytest.raises(SubmissionRefused, match=rf"^cannot attach {name}: .*{why}"):
+        with pytest.raises(SubmissionRefused, match=rf"^cannot attach .*{name[-1]}: .*{why}"):
             attach("x", name)
 
 
@@ -79,6 +106,15 @@ def test_all_files_together_have_a_limit(here: Path) -> None:
     (here / "one").write_bytes(b"x" * (LIMIT_BYTES + 1))
     with pytest.raises(SubmissionRefused, match=r"attach one: .*8 MiB"):
         attach("", "one")
+
+
+def test_what_no_value_holds_is_named(here: Path) -> None:
+    (here / "half").write_bytes(b"\n" * 500)
+    attaching = Attaching(1_500, True, pytest.fail)
+
+    assert len(attaching.with_files("", ["half"])) > 500
+    with pytest.raises(SubmissionRefused, match=r"attach half: .* 2,\d+ bytes as JSON; the limit"):
+        attaching.with_files("", ["half", "half"])
 
 
 def test_pages_are_fetched_as_markdown_under_the_guard_of_addresses() -> None:
