@@ -232,7 +232,7 @@ class Batch:
         yield from self._lines.finish(over)
 
     def _is_wanted_again(self, outcome: Outcome) -> bool:
-        return self._options.retry_failed and outcome != "good"
+        return outcome in self._options.retried
 
     def _start_again(self, item: Item, run_id: str, attempt: int) -> None:
         if not self._options.from_start:

@@ -6,7 +6,7 @@ from dataclasses import field
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.batch.limit_wait import LimitWait
-from sleipnir.scheduler.batch.reported import Reported
+from sleipnir.scheduler.batch.reported import Outcome, Reported
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.scheduler.runs.submit import Request
 
@@ -50,8 +50,8 @@ class BatchOptions:
     name: str
     max_in_flight: int
     budget_usd: float | None = None
-    retry_failed: bool = False
-    from_start: bool = False  # retries run from the beginning, not from where they stopped
+    retried: frozenset[Outcome] = frozenset()  # finished lines that run on
+    from_start: bool = False  # these run from the beginning, not from where they stopped
     ordered: bool = False  # results in input order
     defaults: Request = field(default_factory=Request)  # overridden by lines' own values
 

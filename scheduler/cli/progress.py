@@ -197,8 +197,8 @@ def final_lines(
         yield "--retry-failed continues the runs of failed lines where they stopped"
     if progress.incomplete:
         yield (
-            "lines with failed nodes are not complete: --retry-failed continues their runs from "
-            "the first failed node; --strict makes such lines fail, in a new batch (--name)"
+            "lines with failed nodes are not complete: --retry-incomplete continues their runs "
+            "from the first failed node; --strict makes such lines fail, in a new batch (--name)"
         )
     if progress.failed_again:
         yield (

@@ -25,6 +25,7 @@ from sleipnir.scheduler.batch.intake import Intake
 from sleipnir.scheduler.batch.ledger import Ledger
 from sleipnir.scheduler.batch.lines import Format, input_of
 from sleipnir.scheduler.batch.options import BatchOptions, Progress
+from sleipnir.scheduler.batch.reported import Outcome
 from sleipnir.scheduler.batch.results import ResultsFile, result_document, result_line
 from sleipnir.scheduler.batch.table import lines_of, write_table
 from sleipnir.scheduler.batch.versions import AgentVersions
@@ -75,6 +76,7 @@ class BatchCall:
     ordered: bool
     skip_bad: bool
     retry_failed: bool
+    retry_incomplete: bool
     mixed: bool
     from_start: bool
     max_in_flight: int | None
@@ -93,6 +95,13 @@ class BatchCall:
     confirmed: bool
     with_input: bool
     with_state: Sequence[str]
+
+    @property
+    def retried(self) -> frozenset[Outcome]:
+        """How finished lines ended that are to run on."""
+        if self.retry_incomplete:
+            return frozenset({"failed", "incomplete"})
+        return frozenset({"failed"} if self.retry_failed else ())
 
 
 def run_batch(client: Client, options: Options, call: BatchCall, processes: int) -> int:
@@ -199,7 +208,7 @@ class _Start:
             name=name,
             max_in_flight=sys.maxsize if self.call.detach else self._max_in_flight(),
             budget_usd=self.call.budget,
-            retry_failed=self.call.retry_failed,
+            retried=self.call.retried,
             from_start=self.call.from_start,
             ordered=self.call.ordered,
             defaults=defaults,
@@ -293,7 +302,7 @@ class _Start:
         return _exit_code(batch.progress)
 
     def _require_same_agent(self, name: str) -> None:
-        if not (self.call.mixed or self.call.retry_failed):
+        if not (self.call.mixed or self.call.retried):
             finished = FinishedVersions(self.client.queries, self.versions, name, self.agent)
             require_same_agent(finished, self.ledger, self.options)
 

@@ -70,12 +70,11 @@ _PARAMETERS = (
     ),
     click.option("--ordered", is_flag=True, help="Write results in input order."),
     click.option("--skip-bad", is_flag=True, help="Skip malformed lines."),
+    click.option("--retry-failed", is_flag=True, help="Continue failed lines where they stopped."),
     click.option(
-        "--retry-failed",
         "--retry-incomplete",
-        "retry_failed",
         is_flag=True,
-        help="Continue failed lines where they stopped, and others from their first failed node.",
+        help="As --retry-failed; lines with failed nodes continue from the first of these.",
     ),
     click.option(
         "--mixed",
@@ -85,7 +84,7 @@ _PARAMETERS = (
     click.option(
         "--from-start",
         is_flag=True,
-        help="With --retry-failed: run those lines from the beginning instead.",
+        help="With --retry-failed or --retry-incomplete: run these lines from the beginning.",
     ),
     click.option(
         "--max-in-flight",
@@ -150,8 +149,10 @@ def batch(options: Options, status: str | None, **parameters: Any) -> int:
 def _require(parameters: dict[str, Any]) -> None:
     if parameters["agent"] is None or parameters["source"] is None:
         raise click.UsageError("give AGENT and INPUT, or --status BATCH")
-    if parameters["from_start"] and not parameters["retry_failed"]:
-        raise click.UsageError("--from-start needs --retry-failed")
+    if parameters["from_start"] and not (
+        parameters["retry_failed"] or parameters["retry_incomplete"]
+    ):
+        raise click.UsageError("--from-start needs --retry-failed or --retry-incomplete")
     if parameters["detach"] and parameters["target"] is not None:
         raise click.UsageError(
             "--detach exits before there are results to write with -o; "

@@ -48,6 +48,7 @@ nodes:
   end: {type: end, output: "{{answer}}"}
 """
 OPTIONS = BatchOptions(name="words", max_in_flight=10)
+FAILED, INCOMPLETE = frozenset({"failed"}), frozenset({"failed", "incomplete"})
 
 
 @pytest.fixture
@@ -162,7 +163,7 @@ def test_failed_lines_run_again_only_if_wanted(
 ) -> None:
     list(start(shout, "one", "fail").results())
 
-    again = start(shout, "one", "fail", retry_failed=True, from_start=True)
+    again = start(shout, "one", "fail", retried=FAILED, from_start=True)
 
     assert len(list(again.results())) == 2
     second = run_id_of("words", "fail", 2)
@@ -175,11 +176,11 @@ def test_failed_lines_go_on_with_the_agent_as_it_is_now(
     engine: Engine, start: Start, shout: PreparedAgent
 ) -> None:
     list(start(shout, "one", "fail").results())
-    list(start(shout, "one", "fail", retry_failed=True).results())  # nothing is mended yet
+    list(start(shout, "one", "fail", retried=FAILED).results())  # nothing is mended yet
     engine.write("shout", SHOUT, {"shout.py": SCRIPT.replace("fail", "never")})
     mended = engine.client.prepare("shout")
 
-    again = start(mended, "one", "fail", retry_failed=True)
+    again = start(mended, "one", "fail", retried=FAILED)
 
     assert sorted(again.results()) == [("fail", "succeeded", "FAIL"), ("one", "succeeded", "ONE")]
     assert engine.run(run_id_of("words", "fail", 1)).tries == 3
@@ -194,7 +195,7 @@ def test_a_line_whose_run_cannot_go_on_is_told_of_and_keeps_no_other_back(
     other = SHOUT.replace("start: shout", "start: call").replace("  shout:", "  call:")
     engine.write("shout", other, {"shout.py": SCRIPT})
 
-    again = start(engine.client.prepare("shout"), "fail", "new", retry_failed=True)
+    again = start(engine.client.prepare("shout"), "fail", "new", retried=FAILED)
 
     found = sorted(again.results())
     assert found == [("fail", "failed", None), ("new", "succeeded", "NEW")]
@@ -267,10 +268,11 @@ def test_a_line_with_a_failed_node_is_not_good_and_goes_on_there(
     engine.write("tolerant", TOLERANT, files)
     first = start(engine.client.prepare("tolerant"), "one", "fail")
     list(first.results())
+    list(start(engine.client.prepare("tolerant"), "one", "fail", retried=FAILED).results())
     mended = {"paid.py": "raise SystemExit(1)", "shout.py": SCRIPT.replace("fail", "never")}
     engine.write("tolerant", TOLERANT, mended)
 
-    again = start(engine.client.prepare("tolerant"), "one", "fail", retry_failed=True)
+    again = start(engine.client.prepare("tolerant"), "one", "fail", retried=INCOMPLETE)
 
     assert (first.progress.good, first.progress.incomplete) == (1, 1)
     assert sorted(again.results()) == [("fail", "succeeded", "FAIL"), ("one", "succeeded", "ONE")]
@@ -284,7 +286,7 @@ def test_a_retried_line_that_fails_alike_is_counted(
 ) -> None:
     list(start(shout, "fail").results())
 
-    again = start(shout, "fail", retry_failed=True)
+    again = start(shout, "fail", retried=FAILED)
     list(again.results())
 
     assert (again.progress.failed, again.progress.failed_again) == (1, 1)
