@@ -10,7 +10,7 @@ from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.reducers import json_type
 from sleipnir.graphs.schema import BuildNode, MapNode
 from sleipnir.graphs.state import encode
-from sleipnir.scheduler.runs.failures import BUDGET_REFUSES, KEPT_FAILURES
+from sleipnir.scheduler.runs.failures import KEPT_FAILURES, is_of_budget
 from sleipnir.scheduler.runs.map_items import tolerated_inside
 from sleipnir.worker.executors.updates import require_value
 from sleipnir.worker.visit.context import Visit
@@ -25,7 +25,8 @@ def run_map(visit: Visit[MapNode]) -> Outcome:
 
     Raises:
         NodeFailed: R001 or R010 for `over`, R001 or R026 for `max_concurrency`, R003 for the
-            branch, R011 or R012 for the failed item with the lowest index, R021 for too many items.
+            branch, R011 or R012 for the failed item with the lowest index, R025 or R015 for one
+            that a budget stopped, R021 for too many items.
     """
     if visit.resumed_with is not None:
         return _collect(visit, visit.resumed_with)
@@ -91,7 +92,7 @@ def _collect(visit: Visit[MapNode], fields: dict[str, str]) -> Wrote:
         if len(failed) < KEPT_FAILURES:
             failed.append((index, result["error"]))
         # What a budget does not allow is no opinion of the map.
-        if node.on_error == "fail" or result["code"] == BUDGET_REFUSES:
+        if node.on_error == "fail" or is_of_budget(result["code"], result["error"]):
             raise NodeFailed(result["code"], _first_failure(visit, index, result["error"]))
         if node.on_error == "collect":
             results.append({"error": result["error"], "item": result["item"]})

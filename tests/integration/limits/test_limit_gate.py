@@ -136,49 +136,6 @@ def test_the_failure_counts_when_the_max_wait_is_over(
     assert "Connection refused" in engine.state(run_id)["said"]
 
 
-FALLBACK = ASK.replace("next: done", "next: done, fallback: done")
-MAPPED = """
-model: openai:gpt-4o-mini
-initial_state: {words: [a, b, c]}
-start: each
-nodes:
-  each: {type: map, over: "{{words}}", as: word, branch: ask, collect_into: found,
-         on_error: collect, next: z}
-  ask: {type: llm, prompt: "{{word}}", max_attempts: 1}
-  z: {type: end}
-"""
-PARENT = "start: a\nnodes: {a: {type: agent, agent: asks, prompt: x, next: z}, z: {type: end}}"
-
-
-@pytest.mark.parametrize("graph", [ASK, FALLBACK, MAPPED])
-def test_no_node_tolerates_a_call_that_a_budget_refuses(
-    engine: Engine, server: ModelServer, graph: str
-) -> None:
-    engine.configure(models={"budgets": {"run": {"tokens": 10}}})
-
-    run = engine.finish(graph)
-
-    failure = engine.failure(run.run_id)
-    assert (str(run.status), failure.code) == ("failed", "R025")
-    assert failure.node == ("each" if graph == MAPPED else "ask")
-    assert f"budget 'run:{run.run_id}' does not allow this model call" in failure.message
-    assert "its limit is 10 tokens" in failure.message
-    assert server.requests == []
-
-
-@pytest.mark.parametrize("fields", ["", "fallback: z, max_attempts: 2, "])
-def test_a_child_s_refused_call_fails_its_parent(
-    engine: Engine, server: ModelServer, fields: str
-) -> None:
-    engine.configure(models={"budgets": {"run": {"tokens": 429}}})  # a word of passing failures
-    engine.write("asks", ASK)
-
-    run = engine.finish(PARENT.replace("next:", f"{fields}next:"))
-
-    failure = engine.failure(run.run_id)
-    assert (failure.code, "R025" in failure.message) == ("R015", True)
-
-
 def test_a_reply_that_a_budget_limits_is_asked_for_so(engine: Engine, server: ModelServer) -> None:
     engine.configure(models={"budgets": {"run": {"tokens": 2_000}}})
 

@@ -9,7 +9,13 @@ from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.graphs.schema import LlmNode, MapNode
 from sleipnir.graphs.state import Snapshot, encode, same_json
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures, of_items, of_node
+from sleipnir.scheduler.runs.failures import (
+    BUDGET_REFUSES,
+    NO_FAILURES,
+    StepFailures,
+    of_items,
+    of_node,
+)
 from sleipnir.scheduler.runs.item_ways import NodeSums
 from sleipnir.scheduler.runs.map_items import chain_sums, items_of, packed
 from sleipnir.scheduler.runs.model import Failure, Usage
@@ -68,11 +74,13 @@ def branch_of(delivery: Delivery, outcome: Wrote | Ended | Failed) -> Branch:
 def kept_as_of(visit: Visit[Any], failed: Failed) -> KeptAs:
     """Return what a retry does with a failed visit.
 
-    An invalid answer is asked for again; conditions that chose no way on decide anew on what the
-    node's model has replied.
+    An invalid answer is asked for again. Where conditions chose no way on, or a budget did not
+    allow a call, what models have replied before is paid for, and counts.
     """
     if failed.code == "R019":
         return "misanswered"
+    if failed.code == BUDGET_REFUSES:
+        return "broken"
     return "broken" if failed.undecided and isinstance(visit.node, LlmNode) else "failed"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.events import ItemCommitted, ItemWentOn
+from sleipnir.scheduler.runs.failures import is_of_budget
 from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.worker.delivery.commit import kept
 from sleipnir.worker.delivery.commit.branch import kept_as_of, log_failure
@@ -62,7 +63,7 @@ def _stage(delivery: Delivery, item: ItemVisit, end: Ends, outcome: Wrote | Fail
     delivery.services.store.parking.stage_item(
         delivery.lease,
         _text(item, end, total.cut),
-        halt=end.reason is not None and item.map.on_error == "fail",
+        halt=_stops_map(item, end),
         kept_as=kept_as_of(item.visit, outcome) if isinstance(outcome, Failed) else "failed",
         elapsed_ms=total.ms,
         event=event,
@@ -71,6 +72,13 @@ def _stage(delivery: Delivery, item: ItemVisit, end: Ends, outcome: Wrote | Fail
         way=item.way if item.way.has_moved else None,
         first=kept.taken(delivery),
     )
+
+
+def _stops_map(item: ItemVisit, end: Ends) -> bool:
+    if end.reason is None:
+        return False
+    # No `on_error` tolerates a budget; further items would only spend what is left of it.
+    return item.map.on_error == "fail" or is_of_budget(end.code, end.reason)
 
 
 def _text(item: ItemVisit, end: Ends, cut: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sleipnir.graphs.schema import MapNode, ScriptNode
 from sleipnir.graphs.state import encode
-from sleipnir.scheduler.runs.failures import BUDGET_REFUSES, is_of_budget
+from sleipnir.scheduler.runs.failures import is_of_budget
 from sleipnir.scheduler.runs.item_ways import NodeSums, Tolerated, Way
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.delivery.commit.branch import counted_usage
@@ -72,7 +72,7 @@ def what_follows(item: ItemVisit, outcome: Wrote | Failed) -> GoesOn | Ends:
     took = taken_by(item.visit, outcome.usage)
     if isinstance(outcome, Failed):
         item.way.end_visit(took, {})
-        code = BUDGET_REFUSES if is_of_budget(outcome.code, outcome.message) else "R011"
+        code = outcome.code if is_of_budget(outcome.code, outcome.message) else "R011"
         return _failed(item, outcome.message, code)
     texts = {key: encode(value) for key, value in outcome.writes.items()}
     item.way.end_visit(

@@ -172,7 +172,7 @@ local function resume_map(run_id, visit, sum)
     end
     -- A failure that stopped the map must not stop it again.
     local counts = kind == 'result' and not string.match(value, '^{"discarded"')
-      and not (fields.halted and string.match(value, '^{"error"'))
+      and not fields['halts:' .. index]
     if counts then
       earlier[field] = value
       for _, kind in ipairs({'usage:', 'ms:'}) do

@@ -28,6 +28,9 @@ local news, gone = {'result:' .. index, result, 'ms:' .. index, elapsed_ms}, {'i
 if spent ~= '' then
   news[5], news[6] = 'usage:' .. index, spent
 end
+if halt == '1' then
+  news[#news + 1], news[#news + 2] = 'halts:' .. index, '1'
+end
 -- Where a retry is to go on, what the item has written stays.
 if halt == '0' and way ~= '' then
   write('HSET', map, 'way:' .. index, way)
