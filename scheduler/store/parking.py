@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.errors import AnswerRefused, NotWaiting, RunClosed
 from sleipnir.scheduler.runs.model import QUESTION, Lease, NewRun, Question, Usage, Wait, WaitMode
-from sleipnir.scheduler.runs.plan import KeptAs
 from sleipnir.scheduler.store.record import (
     first_checkpoint,
     flat,
@@ -22,6 +21,7 @@ from sleipnir.scheduler.store.transitions import Queued, Transitions
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.events import Event
     from sleipnir.scheduler.runs.item_ways import Way
+    from sleipnir.scheduler.runs.plan import KeptAs
 
 
 @contextmanager

@@ -190,16 +190,16 @@ class Runs:
     def repair(
         self, run_id: str, digest: str, repairs: Iterable[Repair], failure: Failure | None
     ) -> bool:
-        """Make a stranded run continue, or end it with `failure`; return False if it has changed.
+        """Make a stranded run continue, or end it with `failure`; return whether that was done.
+
+        It is not if the run has changed, or has nothing that the repairs would write.
 
         Args:
             digest: of the snapshot on which the repairs were decided.
             failure: if the repair is to `fail` the run.
         """
         error = encode(failure.to_json()) if failure else ""
-        return bool(
-            self._store.call("repair_run", run_id, digest, error, *sorted(repairs)).repaired
-        )
+        return bool(self._store.call("repair_run", run_id, digest, error, *repairs).repaired)
 
     def narrate(self, run_id: str, *events: Event) -> None:
         """Append events to a run's narration, unless the run was purged meanwhile."""

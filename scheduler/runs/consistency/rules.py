@@ -11,7 +11,7 @@ which the runs of a partition share, and the runs above and below, which end and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, get_args
 
 from sleipnir.records import dataclass
@@ -100,6 +100,13 @@ def repairable(run: RunSnapshot) -> list[Violation]:
     """Return what blocks a run or can be repaired; each has a repair."""
     rules = (rule for rule in _of_status(run) if rule.blocks or rule.repair is not None)
     return [found for rule in rules for found in _broken(rule, run) if found.repair is not None]
+
+
+def chosen(found: Iterable[Violation]) -> list[Repair]:
+    """Return the repairs for these violations; one that ends the run comes alone."""
+    wanted = {each.repair for each in found if each.repair is not None}
+    ending: tuple[Repair, ...] = ("fail", "cancel")
+    return [each for each in ending if each in wanted][:1] or sorted(wanted)
 
 
 def _of_all(run: RunSnapshot) -> tuple[Rule, ...]:

@@ -126,9 +126,8 @@ class StrandedSweep:
         if hopeless is not None:
             message = f"the run could not continue: {hopeless.text}"
             failure = Failure("R023", message, None)
-        repairs = {each.repair for each in lasting if each.repair is not None}
-        if not self._store.runs.repair(run.run_id, run.digest, repairs, failure):
-            self._suspects[run.run_id] = before
+        if not self._store.runs.repair(run.run_id, run.digest, rules.chosen(lasting), failure):
+            self._suspect(run, now_s)
             return False
         logger.warning(
             "run %s was stranded; %s: %s",

@@ -10,6 +10,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.runs.consistency.rules import REPAIRS
+from sleipnir.scheduler.runs.events import RunEnded
 from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.runs.model import FINAL
 from sleipnir.scheduler.service.sweeps.stranded import StrandedSweep
@@ -224,6 +225,43 @@ def test_the_order_that_redis_tells_a_record_in_is_no_change(engine: Engine, run
 
     assert look_at(engine, run_id).digest == before.digest
     engine.redis.flushall()
+
+
+def test_a_run_that_can_neither_continue_nor_is_wanted_ends_once(
+    engine: Engine, run_id: str
+) -> None:
+    asker = names_in(engine, run_id)["asker"]
+    plant(engine, run_id, "HSET {p}:run:{asker}|parent|{run} 9/gone")
+    plant(engine, run_id, "HDEL {p}:visits:{asker}|1/q")
+
+    sweep(engine, run_id)
+
+    assert (engine.run(asker).status, engine.failure(asker).code) == ("failed", "R023")
+    assert len(engine.events(asker, RunEnded)) == 1
+    assert engine.redis.hgetall(f"{partition_of(run_id)}:repairs") == {"fail": "1"}
+    engine.redis.flushall()
+
+
+def test_a_deadline_that_is_watched_at_another_time_is_repaired_once(
+    engine: Engine, run_id: str
+) -> None:
+    deadline = engine.redis.hget(run_key("run", run_id), "deadline")
+    plant(engine, run_id, "ZADD {p}:timers|99999999999999|deadline {run}")
+
+    assert sweep(engine, run_id, looks=4) == 1
+
+    timers = f"{partition_of(run_id)}:timers"
+    assert engine.redis.zscore(timers, f"deadline {run_id}") == float(deadline or 0)
+    assert rules_broken(engine) == set()
+
+
+def test_a_repair_that_changes_nothing_is_not_counted(engine: Engine, run_id: str) -> None:
+    digest = look_at(engine, run_id).digest
+
+    assert not engine.store.runs.repair(run_id, digest, ["set_timers"], None)
+
+    assert not engine.redis.exists(f"{partition_of(run_id)}:repairs")
+    assert look_at(engine, run_id).digest == digest
 
 
 def test_what_looked_stranded_once_is_left_alone(engine: Engine, run_id: str) -> None:

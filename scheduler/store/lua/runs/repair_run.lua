@@ -3,9 +3,9 @@
 -- ARGV run_id digest failure rest
 -- digest: of the reading that showed it (inspect_run with `whole` 0)
 -- failure: JSON text of the error that ends the run; '' unless the repair is `fail`
--- REST repairs, as decided by scheduler/runs/consistency/rules.py; each is counted
+-- REST repairs, as decided by scheduler/runs/consistency/rules.py; each that writes is counted
 -- USES store listed indexes dispatch waiting waits kept finish inspect
--- OK   repaired  1, or 0 if it has changed meanwhile
+-- OK   repaired  how many of them have written; 0 if it has changed meanwhile
 if digest_of(inspect(run_id, {}, false)) ~= digest then return reply(0) end
 local run, visits = key('run', run_id), key('visits', run_id)
 
@@ -88,8 +88,9 @@ local REPAIRS = {
   set_timers = function()
     local status, deadline, bundle = unpack(redis.call('HMGET', run, 'status', 'deadline', 'digest'))
     if FINAL[status] then return set_timer(now_ms + retention_ms, timer('expiry', run_id, bundle)) end
-    if deadline then
-      set_timer(deadline, timer('deadline', run_id))
+    local due = timer('deadline', run_id)
+    if deadline and tonumber(redis.call('ZSCORE', timers, due) or '') ~= tonumber(deadline) then
+      write('ZADD', timers, deadline, due)
     end
     for visit, v in pairs(open_visits()) do
       if v.status ~= 'waiting' and v.status ~= 'held' then
@@ -129,8 +130,13 @@ local REPAIRS = {
   end,
 }
 
+local repaired = 0
 for _, repair in ipairs(rest) do
+  local before = #undo
   REPAIRS[repair]()
-  write('HINCRBY', partition .. ':repairs', repair, 1)
+  if #undo > before then
+    write('HINCRBY', partition .. ':repairs', repair, 1)
+    repaired = repaired + 1
+  end
 end
-return reply(1)
+return reply(repaired)
