@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sleipnir.scheduler.runs.model import FINAL
@@ -28,22 +29,36 @@ class BuildClaims:
     def take(self, name: str, run_id: str) -> bool:
         """Return whether the run, which need not exist yet, now holds the claim."""
         key = build_claim_key(name)
-        if self._redis.set(key, run_id, px=self._lease_ms, nx=True):
-            return True
-        holder = self._redis.get(key)
-        if holder is None:
-            return False  # it was released just now: the next attempt gets it
-        status = None if holder == run_id else self._redis.hget(run_key("run", holder), "status")
-        if status in FINAL:  # it ended without a release, because it was cancelled or killed
-            self._redis.delete(key)
-            return bool(self._redis.set(key, run_id, px=self._lease_ms, nx=True))
-        if status is not None or holder == run_id:
-            self._redis.pexpire(key, _HELD_MS)
-        return bool(holder == run_id)
+
+        def attempt(pipe: Any) -> bool:
+            holder = pipe.get(key)
+            known = holder not in (None, run_id)
+            status = pipe.hget(run_key("run", holder), "status") if known else None
+            pipe.multi()
+            # A holder may have ended without a release, because it was cancelled or killed.
+            if holder is None or status in FINAL:
+                pipe.set(key, run_id, px=self._lease_ms)
+                return True
+            if holder == run_id or status is not None:
+                pipe.pexpire(key, _HELD_MS)
+            return bool(holder == run_id)
+
+        return self._unless_changed(key, attempt)
 
     def release(self, name: str, run_id: str) -> None:
         """Release the claim and resume the visits that wait for it."""
         key = build_claim_key(name)
-        if self._redis.get(key) == run_id:
-            self._redis.delete(key)
+
+        def attempt(pipe: Any) -> bool:
+            is_held = bool(pipe.get(key) == run_id)
+            pipe.multi()
+            if is_held:
+                pipe.delete(key)
+            return is_held
+
+        if self._unless_changed(key, attempt):
             self._partitions.close_builds(name)
+
+    def _unless_changed(self, key: str, attempt: Callable[[Any], bool]) -> bool:
+        """Carry out what `attempt` decides, again if another run changes the claim meanwhile."""
+        return bool(self._redis.transaction(attempt, key, value_from_callable=True))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
+import redis
 
 from sleipnir.graphs.bundles.archive import Part, pack_into, unpack_from
 from sleipnir.graphs.document.loader import load_agent
@@ -17,6 +19,7 @@ from sleipnir.scheduler.runs.events import VisitDelayed
 from sleipnir.scheduler.runs.ids import new_run_id
 from sleipnir.scheduler.runs.model import BUILD, Wait
 from sleipnir.scheduler.runs.submit import Request
+from sleipnir.scheduler.store.keys import build_claim_key
 from sleipnir.scheduler.store.knowledge.build_claims import BuildClaims
 from sleipnir.scheduler.store.knowledge.indexes import Indexes
 from sleipnir.scheduler.store.knowledge.packed import PackedIndex
@@ -43,6 +46,7 @@ nodes:
   z: {type: end, output: "{{context}}"}
 """
 OTHER = "01bbbbbbbbbbbbbb"  # a run that builds
+THIRD = "01cccccccccccccc"
 DOCS = {
     "docs/cats.md": "Cats sleep all day.",
     "docs/dogs.md": "Dogs bark in the park.",
@@ -152,6 +156,53 @@ def test_a_build_that_ends_before_a_visit_can_wait_for_it_resumes_it(engine: Eng
     claims.release("c", RUN)
 
 
+def meanwhile(monkeypatch: pytest.MonkeyPatch, command: str, act: Callable[[], object]) -> None:
+    """Let something happen once, right after the next command of this name."""
+    original = getattr(redis.Redis, command)
+
+    def intercepted(*arguments: Any) -> Any:
+        answer = original(*arguments)
+        monkeypatch.setattr(redis.Redis, command, original)
+        act()
+        return answer
+
+    monkeypatch.setattr(redis.Redis, command, intercepted)
+
+
+def test_of_two_that_take_over_a_claim_at_once_one_gets_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = BuildClaims(engine.store)
+    for run_id in (RUN, OTHER, THIRD):
+        engine.store.runs.submit(a_run(run_id))
+    assert claims.take("c", RUN)
+    engine.client.cancel(RUN)  # it ends without a release
+    taken = []
+    meanwhile(monkeypatch, "hget", lambda: taken.append(claims.take("c", OTHER)))
+
+    taken.append(claims.take("c", THIRD))
+
+    assert taken == [True, False]
+
+
+def test_a_release_leaves_a_claim_that_another_run_has_taken_meanwhile(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = BuildClaims(engine.store)
+    assert claims.take("c", RUN)
+
+    def take_over() -> None:
+        engine.redis.delete(build_claim_key("c"))  # it expires
+        assert claims.take("c", OTHER)
+
+    meanwhile(monkeypatch, "get", take_over)
+
+    claims.release("c", RUN)
+
+    assert not claims.take("c", THIRD)
+    claims.release("c", OTHER)
+
+
 def test_all_who_wait_for_a_build_are_resumed_when_it_ends(engine: Engine) -> None:
     claims = BuildClaims(engine.store)
     assert claims.take("c", OTHER)
@@ -166,6 +217,15 @@ def test_all_who_wait_for_a_build_are_resumed_when_it_ends(engine: Engine) -> No
 
     assert len(messages(engine)) == 102
     assert engine.redis.keys("{p*}:builds") == []
+
+
+def test_what_waits_for_a_build_no_more_leaves_its_index(engine: Engine) -> None:
+    engine.redis.zadd("{p01}:builds", {f"c {RUN} 1/s {BUILD}": 0, f"d {RUN} 1/s {BUILD}": 0})
+
+    engine.store.partitions.close_builds("c")
+
+    assert engine.redis.zrange("{p01}:builds", 0, -1) == [f"d {RUN} 1/s {BUILD}"]
+    engine.redis.flushall()
 
 
 def test_who_waits_for_a_build_that_is_killed_builds_it(engine: Engine) -> None:
