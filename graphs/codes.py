@@ -269,6 +269,10 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "letters, digits, `_`, `-`",
         ),
         "E217": Code("a `rag` node is called `graph` or `config`", "rename it"),
+        "E218": Code(
+            "`params` names a field of requests that has its own place",
+            "write it as a field of the node or the graph; some are set by the engine alone",
+        ),
         "E219": Code(
             "an expression cannot be read",
             "the message has the character; see [Expressions](#expressions)",

@@ -8,6 +8,7 @@ from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import core_schema
 
 from sleipnir.graphs import schema
+from sleipnir.graphs.document import params
 from sleipnir.graphs.mcp import filters
 
 Seconds: TypeAlias = Annotated[float, Field(gt=0, le=schema.MAX_SECONDS)]
@@ -24,6 +25,14 @@ Keeping: TypeAlias = bool | Seconds
 Identifier: TypeAlias = Annotated[str, Field(json_schema_extra={"pattern": "^[A-Za-z0-9_]+$"})]
 SomeText: TypeAlias = Annotated[str, Field(json_schema_extra={"minLength": 1})]
 SomeTexts: TypeAlias = Annotated[list[str], Field(json_schema_extra={"minItems": 1})]
+
+# Texts at which a reply ends.
+Stop: TypeAlias = str | Annotated[list[str], Field(max_length=4)]
+# What has its own place is refused by name; editors can already mark it.
+Params: TypeAlias = Annotated[
+    dict[str, Any],
+    Field(json_schema_extra={"propertyNames": {"not": {"enum": sorted(params.WITH_OWN_PLACE)}}}),
+]
 
 # Patterns of tools' names: `*` stands for any characters, `?` for one.
 ToolPatterns: TypeAlias = Annotated[

@@ -28,6 +28,15 @@ Routes: TypeAlias = dict[str, str]
 Targets: TypeAlias = str | list[str]
 Templates: TypeAlias = dict[str, str]
 OnCut: TypeAlias = Literal["accept", "fail"]
+# Settings of requests that a node and its graph may have; the node's own replace the graph's.
+REQUEST_SETTINGS = (
+    "temperature",
+    "top_p",
+    "reasoning_effort",
+    "max_tokens",
+    "seed",
+    "stop",
+)
 ReducerName: TypeAlias = Literal[
     "append", "extend", "concat", "sum", "max", "min", "merge", "overwrite"
 ]
@@ -331,6 +340,12 @@ class LlmNode(Timed, WritingNode, SkillFields):
     """Passed to the provider as it is (W011: the model has none). Default: the graph's."""
     max_tokens: field_types.PositiveInt | None = None
     """The most tokens of one reply. Default: the graph's."""
+    seed: int | None = None
+    """With equal ones, some providers give equal replies more often. Default: the graph's."""
+    stop: field_types.Stop | None = None
+    """A text, or at most 4, at which a reply ends; `[]`: none. Default: the graph's."""
+    params: field_types.Params | None = None
+    """Further fields of the request, sent as they are; besides the graph's, null takes one out."""
     on_cut: OnCut | None = None
     """A text that ends at its limit is kept, or fails the node. Default: the graph's."""
     cache: field_types.Keeping | None = None
@@ -630,6 +645,12 @@ class Graph(SkillFields, ReservedFields):
     """Default of llm nodes; passed to the provider as it is (W011: their models have none)."""
     max_tokens: field_types.PositiveInt | None = None
     """Default of llm nodes. Default: none is sent, and the provider's limit applies."""
+    seed: int | None = None
+    """Default of llm nodes."""
+    stop: field_types.Stop | None = None
+    """Default of llm nodes."""
+    params: field_types.Params | None = None
+    """Further fields of all requests of llm nodes, sent as they are."""
     on_cut: OnCut = "accept"
     """Default of llm nodes."""
     cache: field_types.Keeping | None = None
@@ -680,6 +701,16 @@ class Graph(SkillFields, ReservedFields):
         """Return what a node's `tools` name, without functions that it is offered anyway."""
         offered = SPAWN_FUNCTIONS if self.offers_agents(node) else ()
         return [entry for entry in node.tools or () if entry not in offered]
+
+    def request_settings(self, node: LlmNode) -> dict[str, Any]:
+        """Return the settings of a node's requests by name, those of `params` under that name."""
+        settings: dict[str, Any] = {}
+        for name in REQUEST_SETTINGS:
+            own = getattr(node, name)
+            settings[name] = getattr(self, name) if own is None else own
+        params = {**(self.params or {}), **(node.params or {})}
+        settings["params"] = {name: value for name, value in params.items() if value is not None}
+        return settings
 
     def attempts_of(self, node: BaseNode) -> int:
         """Return how many attempts a node has in total."""

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from sleipnir.graphs.document.document import Document, KeyPath, Located, name_place, wrong_value
-from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.finding import Finding, Report
 from sleipnir.graphs.document.shape import shape
 from sleipnir.graphs.expressions.errors import BadExpression
 from sleipnir.graphs.expressions.parser import parse
 from sleipnir.graphs.schema import Route, Switch
-
-Report = Callable[[Finding], object]
 
 # Stand in for what is broken, so that it causes no further findings.
 _ANY_CONDITION = "true"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from sleipnir.records import dataclass
 
@@ -51,6 +51,9 @@ class Finding:
             "line": self.line,
             "column": self.column,
         }
+
+
+Report: TypeAlias = Callable[[Finding], object]
 
 
 def folded(findings: Iterable[Finding]) -> list[Finding]:

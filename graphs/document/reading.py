@@ -9,6 +9,7 @@ from typing import Any, TypeVar, get_args
 from sleipnir.graphs.document.conditions import read_next, read_values
 from sleipnir.graphs.document.document import Document, KeyPath, wrong_value
 from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.params import read_params
 from sleipnir.graphs.document.shape import near, shape
 from sleipnir.graphs.normal_agent import WITHOUT_EFFECT, NormalAgent
 from sleipnir.graphs.schema import (
@@ -16,6 +17,7 @@ from sleipnir.graphs.schema import (
     BaseNode,
     Graph,
     GraphSettings,
+    LlmNode,
     RagNode,
     ReducerName,
     Section,
@@ -46,6 +48,7 @@ class Reading:
             **self._settings(),
             **self._variables(),
             **self._nodes(),
+            **read_params(self._document, ("params",), self.findings.append),
         }
         unknown_reducers = self._unknown_reducers()
         if unknown_reducers:
@@ -182,6 +185,8 @@ class Reading:
         ready = {"id": key, **read_next(self._document, (*path, "next"), self.findings.append)}
         if section is SetNode:
             ready |= read_values(self._document, (*path, "values"), self.findings.append)
+        if section is LlmNode:
+            ready |= read_params(self._document, (*path, "params"), self.findings.append)
         if section is RagNode:
             return self._rag_node(key, ready)
         return self._shape(section, path, ready=ready)

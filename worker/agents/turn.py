@@ -204,14 +204,11 @@ def _model_calls(visit: Visit[TurnNode]) -> ModelCalls:
     config, limits = visit.node.config, visit.limits
     inherits = config.model is None
     model = config.model or visit.context.model or visit.services.models.default or ""
-    return ModelCalls(
-        visit,
-        model,
-        temperature=limits.temperature
-        if inherits and config.temperature is None
-        else config.temperature,
-        top_p=limits.top_p if inherits and config.top_p is None else config.top_p,
-    )
+    temperature, top_p = config.temperature, config.top_p
+    if inherits:
+        temperature = limits.temperature if temperature is None else temperature
+        top_p = limits.top_p if top_p is None else top_p
+    return ModelCalls(visit, model, {"temperature": temperature, "top_p": top_p})
 
 
 def _spawn_rules(visit: Visit[TurnNode]) -> SpawnRules:

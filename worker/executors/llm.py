@@ -55,10 +55,7 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
     calls = ModelCalls(
         visit,
         node.model or graph.model or visit.services.models.default or "",
-        temperature=graph.temperature if node.temperature is None else node.temperature,
-        top_p=graph.top_p if node.top_p is None else node.top_p,
-        reasoning_effort=node.reasoning_effort or graph.reasoning_effort,
-        max_tokens=graph.max_tokens if node.max_tokens is None else node.max_tokens,
+        graph.request_settings(node),
         accepts_cut=node.output_schema is None and (node.on_cut or graph.on_cut) == "accept",
         cut_remedy="raise max_tokens",
         timeout_s=node.limit_s,

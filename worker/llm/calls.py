@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from time import monotonic
 from typing import Any
@@ -38,10 +38,7 @@ class ModelCalls:
 
     visit: Visit[Any]
     model: str
-    temperature: float | None = None
-    top_p: float | None = None
-    reasoning_effort: str | None = None
-    max_tokens: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of each request, by its fields
     # Whether a text that was cut off is an answer; one that is asked for as a whole never is.
     accepts_cut: bool = True
     # What to do if a reply that is needed whole was cut off.
@@ -76,7 +73,7 @@ class ModelCalls:
         Args:
             model: None for the visit's own.
             streamed: whether those who follow the run are to see it.
-            whole: whether a text that was cut off is a failure in any case.
+            whole: whether a text that was cut off is a failure in any case; `stop` cuts none.
 
         Raises:
             ModelCallFailed: also if there is no model, or no time left to ask.
@@ -85,15 +82,8 @@ class ModelCalls:
                 told.
             MustWait: a limit delays the call.
         """
-        request = ModelRequest(
-            model or self.model,
-            messages,
-            tools,
-            self.temperature,
-            self.top_p,
-            self.reasoning_effort,
-            self.max_tokens,
-        )
+        settings = {**self.settings, "stop": None} if whole else self.settings
+        request = ModelRequest(model or self.model, messages, tools, **settings)
         reply = self._recorded_or_new(request, streamed=streamed)
         require_answer(reply)
         if reply.is_cut and reply.calls:
@@ -135,7 +125,10 @@ class ModelCalls:
             ModelCallFailed, MustWait: as `ask`.
         """
         self._require_time()
-        request = ModelRequest(model or self.model, messages, (), self.temperature, self.top_p)
+        sampling: dict[str, Any] = {
+            name: self.settings.get(name) for name in ("temperature", "top_p")
+        }
+        request = ModelRequest(model or self.model, messages, **sampling)
         return self._reply_to(request, self._caller(key, streamed=False))
 
     def _time_since(self, began: float) -> CallTime:

@@ -44,14 +44,19 @@ class ModelRequest:
     top_p: float | None = None
     reasoning_effort: str | None = None
     max_tokens: int | None = None
+    seed: int | None = None
+    stop: str | Sequence[str] | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)  # further fields of the request
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings that are given."""
+        """Return the settings that are given, without `params`."""
         settings = {
             "temperature": self.temperature,
             "top_p": self.top_p,
             "reasoning_effort": self.reasoning_effort,
             "max_tokens": self.max_tokens,
+            "seed": self.seed,
+            "stop": self.stop or None,
         }
         return {name: value for name, value in settings.items() if value is not None}
 

@@ -17,6 +17,7 @@ from sleipnir.graphs.bundles.parsed import PARSED
 from sleipnir.graphs.chains import chain_of
 from sleipnir.graphs.knowledge.plan import PLAN_FILE
 from sleipnir.graphs.schema import (
+    REQUEST_SETTINGS,
     AgentNode,
     BaseNode,
     Graph,
@@ -39,7 +40,7 @@ _OF_NO_NODE = {
 }
 # Fields that only nodes with models depend on; all nodes depend on the others.
 _OF_MODELS = {
-    *("model", "temperature", "top_p", "reasoning_effort", "max_tokens", "on_cut", "cache"),
+    *("model", *REQUEST_SETTINGS, "params", "on_cut", "cache"),
     *("global_tools", "mcp_servers", "mcp_tools"),
     *("can_spawn_agents", "max_concurrent_agents", "spawnable_agents"),
     *SkillFields.fields_in_files(),

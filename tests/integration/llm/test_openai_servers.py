@@ -53,6 +53,9 @@ REQUEST = ModelRequest(
     temperature=0.5,
     top_p=0.9,
     max_tokens=99,
+    seed=7,
+    stop=["END", "\n\n"],
+    params={"top_k": 5, "user": "a", "logit_bias": {"50": -100}},
 )
 # Of the others litellm tells no address, but uses one.
 ADDRESSED = SERVERS.keys() - {"openai", OPENAI_COMPATIBLE, "openrouter"}

@@ -17,6 +17,8 @@ x-owner: me
 version: 1.0
 description:
 temperature: 0.5
+stop: END
+params: {user: a}
 variables: [{name: a, description: d, default: 5, x-note: n}]
 settings: {max_concurrency: 2, timeout: null, x-why: slow}
 initial_state: {l: [1, {k: null}]}
@@ -28,7 +30,8 @@ nodes:
   a: {type: approval, question: q, options: [], routes: {}, on_other: i, next: null}
   i: {type: input, question: q, validation: len(input) > 1, next: [g, l]}
   g: {type: agent, agent: x, prompt: p, output_schema: {type: object}, next: e}
-  l: {type: llm, prompt: p, tools: [], fallback: e, enabled_skills: [s], next: k, x-pos: 1}
+  l: {type: llm, prompt: p, tools: [], seed: 1, stop: [a, b], params: {user: null, k: 5},
+      fallback: e, enabled_skills: [s], next: k, x-pos: 1}
   k: {type: rag, documents: [a.md], top_k: 3, next: v, state_updates: {c: "{{output}}"}}
   v: {type: set, values: {n: visit, l: [1]}, next: [{when: n < 3, to: [g, l], max: 2}, {to: w}]}
   w: {type: set, next: {switch: n, cases: {"1": e, "2": [g, l]}, default: e}}
@@ -117,6 +120,9 @@ def test_both_require_the_same(validator: Draft202012Validator, tmp_path: Path, 
         ("n", {"type": "llm"}),
         ("n", {"type": "rag", "documents": []}),
         ("n", {"type": "llm", "prompt": "p", "max_attempts": 0}),
+        ("n", {"type": "llm", "prompt": "p", "seed": 0.5}),
+        ("n", {"type": "llm", "prompt": "p", "stop": list("abcde")}),
+        ("n", {"type": "llm", "prompt": "p", "params": {"stop": "a"}}),
         ("n", None),
     ],
 )

@@ -49,6 +49,7 @@ os.environ.setdefault("REPEATED_STREAMING_CHUNK_LIMIT", str(sys.maxsize))
 import httpx
 import litellm
 import openai.resources  # noqa: F401 (most providers' first call would import it, in 0.7 s)
+from litellm.types.utils import is_litellm_owned_kwarg
 
 # litellm logs a line or two for every call, and for failures the traceback of an exception that it
 # raises anyway.
@@ -62,6 +63,13 @@ litellm.disable_hf_tokenizer_download = True
 litellm.sync_transport = shared_transport()
 litellm.client_session = httpx.Client(transport=litellm.sync_transport, follow_redirects=True)
 
+# Arguments of litellm's that its own list of them lacks.
+_NOT_SENT = frozenset(
+    {
+        *("timeout", "base_url", "deployment_id", "extra_headers", "extra_body", "organization"),
+        *("drop_params", "stream_options", "litellm_params", "functions", "function_call"),
+    }
+)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -145,6 +153,7 @@ def _arguments(
     if request.tools:
         settings["tools"] = [dict(tool) for tool in request.tools]
     return {
+        **_further(request.params, endpoint),
         **_place(endpoint),
         # A copy, as litellm adapts the messages to the provider and the conversation goes on.
         "messages": json.loads(json.dumps(messages)),
@@ -153,6 +162,23 @@ def _arguments(
         "allowed_openai_params": list(settings),
         **settings,
     }
+
+
+def _further(params: Mapping[str, Any], endpoint: Endpoint) -> dict[str, Any]:
+    """Return the arguments by which litellm adds fields to a request.
+
+    Raises:
+        ValueError: a field would tell litellm where or with which key to ask.
+    """
+    if not params:
+        return {}
+    if not endpoint.model.startswith("anthropic/"):
+        return {"extra_body": dict(params)}
+    # To this provider litellm sends arguments that it does not know.
+    for name in params:
+        if (is_litellm_owned_kwarg(name) and name != "metadata") or name in _NOT_SENT:
+            raise ValueError(f"params: '{name}' cannot be sent to anthropic")
+    return dict(params)
 
 
 def _place(endpoint: Endpoint) -> dict[str, Any]:

@@ -105,6 +105,7 @@ def _client() -> httpx.Client:
 def _body(request: ModelRequest, address: ModelAddress, without: frozenset[str]) -> dict[str, Any]:
     settings = _settings(request, address)
     body: dict[str, Any] = {
+        **request.params,
         "model": address.model,
         "messages": messages_for(request, reasoning="reasoning" not in without),
         **{name: value for name, value in settings.items() if name not in without},

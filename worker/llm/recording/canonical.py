@@ -21,7 +21,7 @@ def canonical(request: ModelRequest) -> dict[str, Any]:
         "model": request.model,
         "messages": [dict(message) for message in request.messages],
         "tools": [dict(tool) for tool in request.tools],
-        "settings": request.settings(),
+        "settings": {**request.params, **request.settings()},
     }
 
 

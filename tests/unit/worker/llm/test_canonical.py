@@ -44,6 +44,9 @@ def test_the_order_of_fields_makes_no_difference() -> None:
         {"temperature": None},
         {"top_p": 0.5},
         {"reasoning_effort": "high"},
+        {"seed": 7},
+        {"stop": "END"},
+        {"params": {"top_k": 5}},
     ],
 )
 def test_everything_else_does(change: dict[str, Any]) -> None:
