@@ -18,6 +18,7 @@ class UsageSum:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
+    cache_written_tokens: int = 0
     nano_usd: int = 0
     unpriced: int = 0  # runs whose cost is not known
 
@@ -26,6 +27,7 @@ class UsageSum:
         self.prompt_tokens += by * usage.prompt_tokens
         self.completion_tokens += by * usage.completion_tokens
         self.cached_tokens += by * usage.cached_tokens
+        self.cache_written_tokens += by * usage.cache_written_tokens
         self.nano_usd += by * round((usage.cost_usd or 0.0) * 1e9)
         self.unpriced += by * (usage.cost_usd is None)
 
@@ -40,6 +42,7 @@ class UsageSum:
             self.completion_tokens,
             None if self.unpriced else self.known_usd,
             self.cached_tokens,
+            self.cache_written_tokens,
         )
 
 

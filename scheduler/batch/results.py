@@ -54,6 +54,7 @@ def _usage(document: Mapping[str, Any]) -> Usage:
         document["completion_tokens"],
         document["cost_usd"],
         document.get("cached_tokens", 0),
+        document.get("cache_written_tokens", 0),
     )
 
 

@@ -45,7 +45,10 @@ class Price(_Section):
 
     prompt: value_types.Dollars
     completion: value_types.Dollars
-    cached: value_types.Dollars | None = None  # cached prompt tokens; None: the same as others
+    # Prompt tokens that the provider had cached, and those it writes to its cache; None: the same
+    # as others.
+    cached: value_types.Dollars | None = None
+    cache_write: value_types.Dollars | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

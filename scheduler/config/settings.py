@@ -132,6 +132,9 @@ class Settings:
     retention_s: float = forms.decimal(
         7 * 86400.0, gt=0, description="how long finished runs are kept"
     )
+    spend_retention_s: float = forms.decimal(
+        400 * 86400.0, gt=0, description="how long is kept what was spent on a day"
+    )
 
     state_limit_bytes: int = forms.whole(16 * MIB, ge=1, description="largest state of a run")
     value_limit_bytes: int = forms.whole(

@@ -21,7 +21,8 @@ class UsageDocument(TypedDict):
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
-    cached_tokens: int
+    cached_tokens: Annotated[int, about("part of the prompt that the provider had cached")]
+    cache_written_tokens: Annotated[int, about("part of the prompt that it charged for caching")]
     cost_usd: Annotated[float | None, about("null: a price is not known")]
 
 

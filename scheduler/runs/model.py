@@ -64,6 +64,7 @@ class Usage:
     completion_tokens: int = 0
     cost_usd: float | None = 0.0
     cached_tokens: int = 0  # prompt tokens that the provider had cached
+    cache_written_tokens: int = 0  # prompt tokens that it charged for caching them
     call: ModelCall | None = field(default=None, compare=False)  # None for a sum of several
 
     @classmethod
@@ -73,17 +74,20 @@ class Usage:
         completion_tokens: object,
         cost_usd: object = None,
         cached_tokens: object = 0,
+        cache_written_tokens: object = 0,
     ) -> Usage:
         """Return usage reported from outside, with every value clamped to its valid range.
 
         What is not a number counts as 0; such a cost is unknown.
         """
         prompt = int(_within(prompt_tokens, _MOST_TOKENS) or 0)
+        cached = int(_within(cached_tokens, prompt) or 0)
         return cls(
             prompt,
             int(_within(completion_tokens, _MOST_TOKENS) or 0),
             _within(cost_usd, _MOST_USD),
-            int(_within(cached_tokens, prompt) or 0),
+            cached,
+            int(_within(cache_written_tokens, prompt - cached) or 0),
         )
 
     def __add__(self, other: Usage) -> Usage:
@@ -93,6 +97,7 @@ class Usage:
             self.completion_tokens + other.completion_tokens,
             (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
             self.cached_tokens + other.cached_tokens,
+            self.cache_written_tokens + other.cache_written_tokens,
         )
 
     def beyond(self, part: Usage) -> Usage:
@@ -103,6 +108,7 @@ class Usage:
             self.completion_tokens - part.completion_tokens,
             (self.cost_usd or 0.0) - (part.cost_usd or 0.0) if known else None,
             self.cached_tokens - part.cached_tokens,
+            self.cache_written_tokens - part.cache_written_tokens,
         )
 
     def __bool__(self) -> bool:
@@ -114,29 +120,40 @@ class Usage:
             "completion_tokens": self.completion_tokens,
             "total_tokens": self.prompt_tokens + self.completion_tokens,
             "cached_tokens": self.cached_tokens,
+            "cache_written_tokens": self.cache_written_tokens,
             "cost_usd": self.cost_usd,
         }
 
     def to_list(self) -> list[float | None]:
         """Return a list for checkpoints and transitions; `Usage(*list)` reads it back."""
-        return [self.prompt_tokens, self.completion_tokens, self.cost_usd, self.cached_tokens]
+        return [
+            self.prompt_tokens,
+            self.completion_tokens,
+            self.cost_usd,
+            self.cached_tokens,
+            self.cache_written_tokens,
+        ]
 
     def to_text(self) -> str:
-        """Return the text for transitions: `prompt completion cost cached`, cost `-` if unknown.
+        """Return the text for transitions: `prompt completion cost cached written`.
 
+        The cost is `-` if unknown.
         For a single call, its time, node and model follow.
         """
         cost = "-" if self.cost_usd is None else f"{self.cost_usd:.10f}"
-        text = f"{self.prompt_tokens} {self.completion_tokens} {cost} {self.cached_tokens}"
+        text = (
+            f"{self.prompt_tokens} {self.completion_tokens} {cost} {self.cached_tokens} "
+            f"{self.cache_written_tokens}"
+        )
         made = self.call
         return text if made is None else f"{text} {made.ms} {made.node} {made.model}"
 
     @classmethod
     def from_text(cls, text: str) -> Usage:
         """Parse the text of `to_text` for a sum."""
-        prompt, completion, cost, cached = text.split()
+        prompt, completion, cost, cached, written = text.split()
         known = None if cost == "-" else float(cost)
-        return cls(int(prompt), int(completion), known, int(cached))
+        return cls(int(prompt), int(completion), known, int(cached), int(written))
 
 
 NO_USAGE = Usage()

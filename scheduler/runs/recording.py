@@ -266,4 +266,5 @@ def _usage(value: Any) -> Usage:
         value.get("completion_tokens"),
         value.get("cost_usd", 0.0),
         value.get("cached_tokens"),
+        value.get("cache_written_tokens"),
     )

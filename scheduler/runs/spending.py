@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sleipnir.records import dataclass
@@ -26,6 +26,7 @@ class Spent:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
+    cache_written_tokens: int = 0
     cost_units: int = 0  # of the calls whose price is known
     unpriced: int = 0  # number of the others
 
@@ -34,6 +35,10 @@ class Spent:
         """Parse a sum as it is stored."""
         return cls(*map(int, text.split()))
 
+    def to_text(self) -> str:
+        """Return the sum as it is stored."""
+        return " ".join(str(getattr(self, name)) for name in self.__slots__)
+
     def __add__(self, other: Spent) -> Spent:
         return Spent(
             self.calls + other.calls,
@@ -41,6 +46,7 @@ class Spent:
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
             self.cached_tokens + other.cached_tokens,
+            self.cache_written_tokens + other.cache_written_tokens,
             self.cost_units + other.cost_units,
             self.unpriced + other.unpriced,
         )
@@ -54,13 +60,36 @@ class Spent:
     def usage(self) -> Usage:
         """Its cost is None if the price of any call is unknown."""
         cost_usd = None if self.unpriced else self.known_usd
-        return Usage(self.prompt_tokens, self.completion_tokens, cost_usd, self.cached_tokens)
+        return Usage(
+            self.prompt_tokens,
+            self.completion_tokens,
+            cost_usd,
+            self.cached_tokens,
+            self.cache_written_tokens,
+        )
 
     def to_json(self) -> CallSumDocument:
         return {"calls": self.calls, "seconds": self.ms / 1000, "usage": self.usage.to_json()}
 
 
 NOTHING_SPENT = Spent()
+
+# What a day's sums are by: agent and node of the root run, its batch, "" if it has none, the model.
+NAMES = ("agent", "node", "batch", "model")
+# The most sums of a day; beyond these, what is spent is counted together, for others.
+MOST_COMBINATIONS = 10_000
+OTHERS = ("other",) * len(NAMES)
+
+
+def spent_field(names: Sequence[str]) -> str:
+    """Return the field of a day's sums; `names_spent_for` reads it back."""
+    return "\n".join(names)
+
+
+def names_spent_for(field: str) -> tuple[str, ...]:
+    """Return what a sum of a day is by: agent, node, batch and model."""
+    agent, node, batch, model = field.split("\n", len(NAMES) - 1)
+    return agent, node, batch, model
 
 
 def sum_of(parts: Iterable[Spent]) -> Spent:

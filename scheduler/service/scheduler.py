@@ -19,6 +19,7 @@ from sleipnir.scheduler.service.clock_monitor import ClockMonitor
 from sleipnir.scheduler.service.sweeps import SWEEPS, Tick
 from sleipnir.scheduler.service.sweeps.bundles import BundleSweep
 from sleipnir.scheduler.service.sweeps.knowledge import KnowledgeSweep
+from sleipnir.scheduler.service.sweeps.spending import SpendingSweep
 from sleipnir.scheduler.service.sweeps.stranded import StrandedSweep
 from sleipnir.scheduler.service.sweeps.workers import LostWorkersSweep
 from sleipnir.scheduler.store.connection import is_transient
@@ -60,6 +61,7 @@ class Scheduler:
         self._knowledge = KnowledgeSweep(store)
         self._stranded = StrandedSweep(store, monotonic)
         self._lost_workers = LostWorkersSweep(store, monotonic)
+        self._spending = SpendingSweep(store, monotonic)
 
     def start(self) -> None:
         """Start sweeping in the background."""
@@ -93,6 +95,7 @@ class Scheduler:
             self._knowledge.run_if_due()
             self._stranded.run_if_due(list(due))
             self._lost_workers.run_if_due()
+            self._spending.run_if_due()
         return any(len(members) == _BATCH for members in due.values())
 
     def _sweep(self) -> dict[str, list[str]]:

@@ -13,6 +13,7 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.runs.failures import KEPT_FAILURES
 from sleipnir.scheduler.runs.ids import partition_of
+from sleipnir.scheduler.runs.spending import MOST_COMBINATIONS, OTHERS, spent_field
 from sleipnir.scheduler.store.clock import RedisClock
 from sleipnir.scheduler.store.connection import OwnConnection
 from sleipnir.scheduler.store.dispatch import Dispatcher
@@ -90,6 +91,9 @@ class Transitions(Scripts):
             "envelope": dispatcher.envelope,
             "republish_ms": REPUBLISH_MS,
             "retention_ms": int(settings.retention_s * 1000),
+            "spend_retention_ms": int(settings.spend_retention_s * 1000),
+            "most_spent_for": MOST_COMBINATIONS - 1,
+            "spent_for_others": spent_field(OTHERS),
             "narration_limit": settings.narration_limit,
             "history_limit": settings.history_limit_bytes,
             "kept_failures": KEPT_FAILURES,

@@ -162,6 +162,7 @@ def test_json_holds_everything_about_the_run(sleipnir: Sleipnir) -> None:
             "completion_tokens": 0,
             "total_tokens": 0,
             "cached_tokens": 0,
+            "cache_written_tokens": 0,
             "cost_usd": 0.0,
         },
         "elapsed_s": document["elapsed_s"],

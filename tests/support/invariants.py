@@ -27,4 +27,5 @@ def assert_spending_adds_up(client: redis.Redis) -> None:
         assert spent.prompt_tokens == int(record.get("prompt_tokens", 0)), key
         assert spent.completion_tokens == int(record.get("completion_tokens", 0)), key
         assert spent.cached_tokens == int(record.get("cached_tokens", 0)), key
+        assert spent.cache_written_tokens == int(record.get("cache_written_tokens", 0)), key
         assert abs(spent.known_usd - float(record.get("cost", 0))) < 1e-9, key

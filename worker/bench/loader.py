@@ -54,7 +54,7 @@ class _Ended:
             "output": "x" if self.status == "succeeded" else "",
             "error": "" if self.status == "succeeded" else _FAILURE,
             **{"prompt_tokens": 100, "completion_tokens": 10, "cost": "0.0005"},
-            **{"sums": 1, "spent:s openai:m": "1 1000 100 10 0 5000000 0"},
+            **{"sums": 1, "spent:s openai:m": "1 1000 100 10 0 0 5000000 0"},
         }
         if self.batch:
             fields |= {"batch": self.batch, "item": self.run_id, "of_batch": "1"}

@@ -21,7 +21,14 @@ from sleipnir.scheduler.store.queries.reads import Reads
 # Fewer digits do not determine a partition.
 _SHORTEST_PREFIX = 2
 _AT_ONCE = 1000  # entries of an index that are searched in one round trip
-_USAGE_FIELDS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost", "unpriced")
+_USAGE_FIELDS = (
+    "prompt_tokens",
+    "completion_tokens",
+    "cached_tokens",
+    "cache_written_tokens",
+    "cost",
+    "unpriced",
+)
 _SUMMARY_FIELDS = ("status", "agent", "digest", "try", "failed_nodes", *_USAGE_FIELDS)
 # All fields but the large ones: output, value, error, context.
 _ROW_FIELDS = (
@@ -333,6 +340,7 @@ def _usage(fields: Mapping[str, str]) -> Usage:
         int(fields.get("completion_tokens", 0)),
         None if "unpriced" in fields else float(fields.get("cost", 0)),
         int(fields.get("cached_tokens", 0)),
+        int(fields.get("cache_written_tokens", 0)),
     )
 
 

@@ -398,4 +398,4 @@ def test_usage_of_invocations_is_the_run_s_and_kept_for_the_map(engine: Engine) 
     fields = engine.store.parking.read_map(RUN, "1/s")
 
     assert engine.run(RUN).usage == Usage(11, 22, None)
-    assert (fields["usage:0"], fields["usage:1"]) == ("1 2 0.2500000000 0", "10 20 - 0")
+    assert (fields["usage:0"], fields["usage:1"]) == ("1 2 0.2500000000 0 0", "10 20 - 0 0")

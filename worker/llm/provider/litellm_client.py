@@ -248,4 +248,5 @@ def _usage(response: Any, cost_usd: float | None) -> Usage:
         getattr(counted, "completion_tokens", 0),
         cost_usd,
         getattr(details, "cached_tokens", 0),
+        getattr(details, "cache_creation_tokens", 0),
     )

@@ -40,11 +40,14 @@ class ModelFacts:
 
 
 def at_price(usage: Usage, price: Price) -> float:
-    """Return the cost of a usage at a price; prompt tokens include the cached ones."""
+    """Return the cost of a usage at a price; prompt tokens include what the cache gave and got."""
     cached = price.prompt if price.cached is None else price.cached
+    cache_write = price.prompt if price.cache_write is None else price.cache_write
+    written, read = usage.cache_written_tokens, usage.cached_tokens
     return (
-        (usage.prompt_tokens - usage.cached_tokens) * price.prompt
-        + usage.cached_tokens * cached
+        (usage.prompt_tokens - read - written) * price.prompt
+        + read * cached
+        + written * cache_write
         + usage.completion_tokens * price.completion
     ) / _PER_MILLION
 
@@ -95,10 +98,12 @@ def _price(entry: Mapping[str, Any], suffix: str, before: Price | None) -> Price
     prompt = per_million("input_cost_per_token")
     completion = per_million("output_cost_per_token")
     cached = per_million("cache_read_input_token_cost")
+    cache_write = per_million("cache_creation_input_token_cost")
     if before is not None:
         prompt = before.prompt if prompt is None else prompt
         completion = before.completion if completion is None else completion
         cached = before.cached if cached is None else cached
+        cache_write = before.cache_write if cache_write is None else cache_write
     if prompt is None or completion is None:
         return None
-    return Price(prompt=prompt, completion=completion, cached=cached)
+    return Price(prompt=prompt, completion=completion, cached=cached, cache_write=cache_write)

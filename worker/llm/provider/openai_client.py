@@ -217,14 +217,17 @@ def _usage(counted: Any, address: ModelAddress) -> Usage:
     """Return the usage that the server reports; without one, its cost is unknown."""
     if not isinstance(counted, dict) or not counted:
         return Usage(cost_usd=None)
-    details = counted.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    given = counted.get("prompt_tokens_details")
+    details = given if isinstance(given, dict) else {}
+    cached, written = details.get("cached_tokens"), details.get("cache_write_tokens")
     usage = Usage.reported(
         counted.get("prompt_tokens"),
         counted.get("completion_tokens"),
         counted.get("cost") if address.asks_cost else None,
         # DeepSeek's name for it
         counted.get("prompt_cache_hit_tokens") if cached is None else cached,
+        # Anthropic's name for it, which gateways pass on
+        counted.get("cache_creation_input_tokens") if written is None else written,
     )
     if usage.cost_usd is not None:
         return usage

@@ -1,42 +1,52 @@
 -- Adds up what model calls use, as they happen: in the run and the runs above it, by node and model,
--- and in the day's sums by agent.
+-- and in the day's sums.
 --
--- A call's usage is a text: `prompt_tokens completion_tokens cost cached_tokens ms node model`, cost
--- `-` if unknown. The last three may be missing; then it is counted under no node and no model.
--- A sum is a text too: `calls ms prompt_tokens completion_tokens cached_tokens cost unpriced`, cost
--- in units of 1e-10 dollars, as whole numbers add up exactly; unpriced: calls of unknown cost.
+-- A call's usage is a text: `prompt_tokens completion_tokens cost cached_tokens written_tokens ms
+-- node model`, cost `-` if unknown. The last three may be missing; then it is counted under no node
+-- and no model. Of the prompt's tokens, the provider had cached some, and has written some to its
+-- cache.
+-- A sum is a text too: `calls ms prompt_tokens completion_tokens cached_tokens written_tokens cost
+-- unpriced`, cost in units of 1e-10 dollars, as whole numbers add up exactly; unpriced: calls of
+-- unknown cost.
 --   spent:<node> <model>       field of a run's record; calls of child runs count for the node that
 --                              started them
---   {pNN}:spent:<day since 1970>  a hash: agent of the root run -> sum
+--   {pNN}:spent:<day since 1970>  a hash: agent and node of the root run, its batch and the model,
+--                              a line each -> sum; once there are too many, others are counted
+--                              together. {pNN}:spentdays is the set of these days
 -- LAZY
 
 local DAY_MS = 86400000
-local KEPT_DAYS = 35
 -- The most sums of one run; further nodes and models are counted together, under no name.
 local MOST_SUMS = 1000
 
 -- Return a sum, given as a text or false for none, with a call added.
 local function sum_with(before, call)
-  local calls, ms, prompt, completion, cached, cost, unpriced =
-    string.match(before or '0 0 0 0 0 0 0', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
-  return string.format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f', calls + call.calls, ms + call.ms,
-    prompt + call.prompt, completion + call.completion, cached + call.cached,
-    cost + call.cost_units, unpriced + call.unpriced)
+  local calls, ms, prompt, completion, cached, written, cost, unpriced = string.match(
+    before or '0 0 0 0 0 0 0 0', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  return string.format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', calls + call.calls,
+    ms + call.ms, prompt + call.prompt, completion + call.completion, cached + call.cached,
+    written + call.written, cost + call.cost_units, unpriced + call.unpriced)
 end
 
--- Count a call in a run that has not ended. Return whether it was counted, its parent and agent.
+-- Count a call in a run that has not ended. Return whether it was counted; the run's parent, agent
+-- and batch.
 local function count_in_run(run_id, node, call)
   local run, name = key('run', run_id), 'spent:' .. node .. ' ' .. call.model
-  local status, parent, agent, prompt, completion, cached, cost, unpriced, sums, before =
-    unpack(redis.call('HMGET', run, 'status', 'parent', 'agent', 'prompt_tokens',
-      'completion_tokens', 'cached_tokens', 'cost', 'unpriced', 'sums', name))
-  if is_over(status) then return false, parent, agent end
+  local status, parent, agent, batch, prompt, completion, cached, written, cost, unpriced, sums,
+    before = unpack(redis.call('HMGET', run, 'status', 'parent', 'agent', 'batch',
+      'prompt_tokens', 'completion_tokens', 'cached_tokens', 'cache_written_tokens', 'cost',
+      'unpriced', 'sums', name))
+  if is_over(status) then return false, parent, agent, batch end
   local fields = {
     {'prompt_tokens', prompt, string.format('%.0f', (prompt or 0) + call.prompt)},
     {'completion_tokens', completion, string.format('%.0f', (completion or 0) + call.completion)},
   }
   if call.cached ~= '0' then
     fields[3] = {'cached_tokens', cached, string.format('%.0f', (cached or 0) + call.cached)}
+  end
+  if call.written ~= '0' then
+    fields[#fields + 1] = {'cache_written_tokens', written,
+      string.format('%.0f', (written or 0) + call.written)}
   end
   if call.unpriced == 1 then
     fields[#fields + 1] = {'unpriced', unpriced, '1'}
@@ -53,17 +63,31 @@ local function count_in_run(run_id, node, call)
     local undone_by = cost and {'HSET', run, 'cost', cost} or {'HDEL', run, 'cost'}
     write_undone_by(undone_by, 'HINCRBYFLOAT', run, 'cost', call.cost)
   end
-  return true, parent, agent
+  return true, parent, agent, batch
 end
 
-local function count_by_day(agent, call)
-  local target = partition .. ':spent:' .. math.floor(now_ms / DAY_MS)
-  local before = redis.call('HGET', target, agent)
-  local undone_by = before and {'HSET', target, agent, before} or {'HDEL', target, agent}
-  write_undone_by(undone_by, 'HSET', target, agent, sum_with(before, call))
-  if not before then
-    write('PEXPIRE', target, KEPT_DAYS * DAY_MS)
+-- Make room for another sum in a day's: return the name to count it by.
+local function enter_sum(target, day, name)
+  local sums = redis.call('HLEN', target)
+  if sums == 0 then
+    local days = partition .. ':spentdays'
+    write_undone_by({'SREM', days, day}, 'SADD', days, day)
+    write('PEXPIRE', days, spend_retention_ms)
   end
+  return sums < most_spent_for and name or spent_for_others
+end
+
+local function count_by_day(name, call)
+  local day = string.format('%.0f', math.floor(now_ms / DAY_MS))
+  local target = partition .. ':spent:' .. day
+  local before = redis.call('HGET', target, name)
+  if before then
+    write_undone_by({'HSET', target, name, before}, 'HSET', target, name, sum_with(before, call))
+    return
+  end
+  name = enter_sum(target, day, name)
+  write('HSET', target, name, sum_with(redis.call('HGET', target, name), call))
+  write('PEXPIRE', target, spend_retention_ms)
 end
 
 -- The node whose visit a child run was started by; of an item of a map, the map's branch.
@@ -75,25 +99,24 @@ end
 
 -- Count a call in its run and the runs above it, up to one that has ended, and in the day's sums.
 local function count_call(run_id, usage)
-  local prompt, completion, cost, cached, ms, node, model =
-    string.match(usage, '^(%d+) (%d+) (%S+) (%d+) ?(%d*) ?(%S*) ?(.*)$')
+  local prompt, completion, cost, cached, written, ms, node, model =
+    string.match(usage, '^(%d+) (%d+) (%S+) (%d+) (%d+) ?(%d*) ?(%S*) ?(.*)$')
   local call = {
-    prompt = prompt, completion = completion, cached = cached, cost = cost, model = model,
-    cost_units = cost == '-' and 0 or math.floor(cost * 1e10 + 0.5),
+    prompt = prompt, completion = completion, cached = cached, written = written, cost = cost,
+    cost_units = cost == '-' and 0 or math.floor(cost * 1e10 + 0.5), model = model,
     unpriced = cost == '-' and 1 or 0, ms = tonumber(ms) or 0, calls = node == '' and 0 or 1,
   }
-  local counts, root_agent = true, ''
-  while run_id do
-    local parent, agent
+  local counts, agent, batch, parent = true, nil, nil, nil
+  while true do
     if counts then
-      counts, parent, agent = count_in_run(run_id, node, call)
+      counts, parent, agent, batch = count_in_run(run_id, node, call)
     else
-      parent, agent = unpack(redis.call('HMGET', key('run', run_id), 'parent', 'agent'))
+      parent, agent, batch = unpack(redis.call('HMGET', key('run', run_id), 'parent', 'agent',
+        'batch'))
     end
-    root_agent = agent or root_agent
     local above, visit = string.match(parent or '', '^(%S+) (%S+)$')
-    node = counts and above and starter_of(above, visit)
-    run_id = above
+    if not above then break end
+    node, run_id = starter_of(above, visit), above
   end
-  count_by_day(root_agent, call)
+  count_by_day(table.concat({agent or '', node, batch or '', model}, '\n'), call)
 end

@@ -36,11 +36,11 @@ end
 
 -- A run's usage as a text, without what its parent's nodes were told in earlier tries.
 local function unreported_usage(run_id)
-  local prompt, completion, cost, unpriced, cached, told = unpack(redis.call('HMGET',
+  local prompt, completion, cost, unpriced, cached, written, told = unpack(redis.call('HMGET',
     key('run', run_id), 'prompt_tokens', 'completion_tokens', 'cost', 'unpriced', 'cached_tokens',
-    'told'))
-  local usage = table.concat(
-    {prompt or '0', completion or '0', unpriced and '-' or cost or '0', cached or '0'}, ' ')
+    'cache_written_tokens', 'told'))
+  local usage = table.concat({prompt or '0', completion or '0', unpriced and '-' or cost or '0',
+    cached or '0', written or '0'}, ' ')
   return told and add_usages(usage, told, -1) or usage
 end
 

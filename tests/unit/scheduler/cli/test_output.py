@@ -105,6 +105,7 @@ def test_a_row_says_where_a_run_is() -> None:
             "completion_tokens": 5,
             "total_tokens": 15,
             "cached_tokens": 0,
+            "cache_written_tokens": 0,
             "cost_usd": 0.25,
         },
         "failed_nodes": 0,

@@ -13,7 +13,7 @@ FIELDS = {
     "total": "4",
     "result:0": '{"value":{"error":"is a key here"}}',
     "ms:0": "12",
-    "usage:0": "10 5 0.001 0",
+    "usage:0": "10 5 0.001 0 0",
     "result:1": '{"error":"out of order","code":"R011","item":7}',
     "ms:1": "3",
     "result:2": '{"discarded":true,"value":null}',
@@ -47,7 +47,7 @@ def test_of_ten_thousand_items_little_is_kept() -> None:
     for index in range(10_000):
         fields[f"result:{index}"] = json.dumps({"error": "x" * 10_000, "item": index})
         fields[f"ms:{index}"] = str(chance.randrange(100_000))
-        fields[f"usage:{index}"] = f"{chance.randrange(5000)} {chance.randrange(900)} 0.0012 0"
+        fields[f"usage:{index}"] = f"{chance.randrange(5000)} {chance.randrange(900)} 0.0012 0 0"
 
     text = packed(items_of(fields))
 
