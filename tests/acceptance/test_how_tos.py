@@ -81,7 +81,7 @@ def test_a_shipped_agent_is_changed_as_written(sleipnir: Sleipnir) -> None:
     done = sleipnir.type_in(as_script(page[:at_terminal]), sleipnir.project)
 
     assert done.returncode == 0, done.stdout
-    assert "\nreflexion_gate -> research_each_question\n" in done.stdout.replace("▸ ", "")
+    assert "\nreflexion_gate -> research_each_question (revise)\n" in done.stdout.replace("▸ ", "")
     assert "\n3 passed in " in done.stdout
     assert "weak" in (sleipnir.project / "after.svg").read_text()
 

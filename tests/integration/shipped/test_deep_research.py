@@ -92,11 +92,12 @@ def research(
 def test_a_topic_becomes_a_report_that_is_accepted(research: Research) -> None:
     play(research.server)
 
-    run = research.finish(approve=["accept"])
+    run = research.finish(f"  {TOPIC}\n", approve=["accept"])
 
     assert (run.status, run.output) == ("succeeded", REPORT)
     assert research.route(run.run_id) == [*BEFORE, *PASSED, *AFTER, "end_accepted"]
     state = research.engine.state(run.run_id)
+    assert state["topic"] == TOPIC
     assert state["questions"] == [question.text for question in QUESTIONS]
     assert state["findings"] == "\n\n".join(
         f"## {question.text}\n\n{question.source.finding}" for question in QUESTIONS

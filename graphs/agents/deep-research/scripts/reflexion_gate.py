@@ -1,4 +1,4 @@
-"""Send weak findings back to the research, as long as there is budget for it."""
+"""Say whether weak findings are researched again: as long as there is budget for it."""
 
 import re
 from typing import Any
@@ -17,18 +17,20 @@ VERDICT = re.compile(r"VERDICT[\s*_`~]*:[\s*_`~]*([A-Za-z]+)", re.IGNORECASE)
 
 
 def main() -> None:
-    """Print where to go on, and what the next pass must know."""
+    """Print whether there is another pass, and what it must know."""
     state = read_state()
     critique = text_of(state, "critique")
     attempts = _count(state.get("research_attempts"))
-    if _verdict(critique) == "REVISE" and attempts < MAX_REFLEXION_REVISIONS:
+    if _verdict(critique) != "REVISE":
+        write(outcome="pass")
+    elif attempts >= MAX_REFLEXION_REVISIONS:
+        write(outcome="spent")
+    else:
         write(
-            _next="research_each_question",
+            outcome="revise",
             research_attempts=attempts + 1,
             research_feedback=f"{INTRO}\n\n{critique}",
         )
-    else:
-        write(_next="synthesize")
 
 
 def _verdict(critique: str) -> str:

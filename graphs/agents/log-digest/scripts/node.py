@@ -15,7 +15,7 @@ def read_state() -> dict[str, Any]:
 
 
 def emit(**writes: Any) -> None:
-    """Hand keys to the run's state; `_next` chooses the next node instead."""
+    """Hand keys to the run's state."""
     # ASCII escapes survive any locale, and keep lone surrogates out of the output stream.
     print(json.dumps(writes))
 

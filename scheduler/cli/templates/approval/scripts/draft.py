@@ -16,5 +16,5 @@ state = read_state()
 text = f"Announcement: {state['initial_prompt'] or 'nothing new'}"
 if state["remark"]:
     text += f" ({state['remark']})"
-# `_next` names the node to go to; every other key is written to the state.
-print(json.dumps({"draft": text, "_next": "review"}))
+# Every key is written to the state.
+print(json.dumps({"draft": text}))

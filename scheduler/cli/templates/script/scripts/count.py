@@ -16,5 +16,5 @@ def read_state():
 words = read_state()["initial_prompt"].split()
 if not words:
     sys.exit("there is no text")
-# Every key is written to the state; `_next` would name a node to go to.
+# Every key is written to the state.
 print(json.dumps({"words": len(words), "longest": max(words, key=len)}))
