@@ -33,6 +33,7 @@ def test_the_tutorial_works_as_written(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
     assert "Thank you! I love the new kettle." in done.stdout
     assert "A complaint: The kettle came broken." in done.stdout
+    assert "A complaint about order 4711: The kettle of" in done.stdout
     assert "2 passed" in done.stdout
     rows = map(json.loads, (sleipnir.project / "answers.jsonl").read_text().splitlines())
     answers = [draft["answer"] for draft in DRAFTS.values()]
