@@ -34,7 +34,7 @@ _MOST_OF_VALUE = 1_000
 _MOST_STEPS = 1_000
 
 # The results of a node; its duration does not count as a difference.
-_MADE = ("writes", "output", "error")
+_MADE = ("writes", "output", "error", "route")
 
 
 def comparison_document(
@@ -122,6 +122,7 @@ def _cut_made(node: MadeDocument) -> MadeDocument:
         "writes": _cut_pair(node["writes"]),
         "output": _cut_pair(node["output"]),
         "error": _cut_pair(node["error"]),
+        "route": _cut_pair(node["route"]),
     }
 
 
@@ -171,6 +172,7 @@ def _first(found: Difference) -> types.PartingDocument | None:
                 "writes": node.fields["writes"].to_json(),
                 "output": node.fields["output"].to_json(),
                 "error": node.fields["error"].to_json(),
+                "route": node.fields["route"].to_json(),
             }
             for node in nodes
             if what_differs(node)

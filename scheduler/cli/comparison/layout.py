@@ -43,6 +43,11 @@ def lines_of(found: Difference, names: tuple[str, str], width: int | None) -> It
     yield from _route(found, width)
     yield from _nodes(found.nodes)
     for node in found.nodes:
+        if _goes_another_way(node):
+            route = node.fields["route"]
+            yield from _change(
+                f"route of {node.node}", Pair(_label(route.a), _label(route.b)), width
+            )
         if node.fields["error"].differs:
             yield from _change(f"failure of {node.node}", node.fields["error"], width)
     if found.totals["error"].differs:
@@ -67,6 +72,16 @@ def _route(found: Difference, width: int | None) -> Iterator[str]:
         yield f"the same route: {_steps(found.common)}"
 
 
+def _goes_another_way(node: NodeDifference) -> bool:
+    """Return whether both runs visited the node, and its conditions chose differently."""
+    step = node.fields["step"]
+    return step.a is not None and step.b is not None and node.fields["route"].differs
+
+
+def _label(route: Mapping[str, Any] | None) -> str:
+    return "none" if route is None else route["label"]
+
+
 def _steps(steps: Sequence[tuple[str, ...]]) -> str:
     return " -> ".join(", ".join(step) for step in steps) or "nothing"
 
@@ -87,7 +102,7 @@ def _what_differs(node: NodeDifference) -> str:
     step = node.fields["step"]
     if step.a is None or step.b is None:
         return "only in A" if step.b is None else "only in B"
-    named = [name for name in ("output", "writes", "error") if node.fields[name].differs]
+    named = [name for name in ("output", "writes", "error", "route") if node.fields[name].differs]
     usage = node.fields["usage"]
     # Steps copied by a fork have no usage.
     if usage.differs and usage.a is not None and usage.b is not None:

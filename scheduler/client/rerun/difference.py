@@ -62,7 +62,7 @@ class NodeDifference:
     """A node that one or both runs visited at the same place of their routes."""
 
     node: str
-    fields: Mapping[str, Pair]  # step, output, writes of its step, error, elapsed_s, usage
+    fields: Mapping[str, Pair]  # step, route, output, writes of its step, error, elapsed_s, usage
 
     def to_json(self) -> ComparedNodeDocument:
         return {
@@ -71,6 +71,7 @@ class NodeDifference:
             "output": self.fields["output"].to_json(),
             "writes": self.fields["writes"].to_json(),
             "error": self.fields["error"].to_json(),
+            "route": self.fields["route"].to_json(),
             "elapsed_s": self.fields["elapsed_s"].to_json(),
             "usage": self.fields["usage"].to_json(),
         }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from typing_extensions import TypedDict
+
+from sleipnir.scheduler.runs.documents import about
 
 
 class PairDocument(TypedDict):
@@ -25,6 +27,9 @@ class MadeDocument(TypedDict):
     output: PairDocument
     writes: PairDocument
     error: PairDocument
+    route: Annotated[
+        PairDocument, about("`index` and `label` of what its conditions chose, or null")
+    ]
 
 
 class ComparedNodeDocument(MadeDocument):

@@ -53,6 +53,30 @@ def test_two_runs_are_compared(engine: Engine, site: ServedSite) -> None:
     assert 'name="b"' in site.ask(f"/compare?a={a}").text
 
 
+def test_runs_part_where_conditions_chose_differently(engine: Engine, site: ServedSite) -> None:
+    graph = """
+start: gate
+nodes:
+  gate: {type: set, next: [{when: initial_prompt == "one", to: first}, {to: last}]}
+  first: {type: set, next: last}
+  last: {type: end}
+"""
+    a, b = (engine.finish(graph, prompt=prompt).run_id for prompt in ("one", "two"))
+
+    document = site.ask(f"/api/v1/compare?a={a}&b={b}").json
+    page = site.ask(f"/compare?a={a}&b={b}").text
+
+    route = {
+        "a": {"index": 1, "label": 'initial_prompt == "one"'},
+        "b": {"index": 2, "label": "else"},
+    }
+    assert document["nodes"][0]["route"] == route
+    (node,) = document["first"]["nodes"]
+    assert (node["id"], node["differs"], node["route"]) == ("gate", ["route"], route)
+    assert "They differ from step 1 | 1 on, at <b>gate</b> (route)" in page
+    assert "initial_prompt ==" in page
+
+
 def test_what_two_versions_of_an_agent_made_differently(engine: Engine, site: ServedSite) -> None:
     answers = {"review": ["no"]}
     a = engine.finish(GRAPH, FILES, answers=answers).run_id

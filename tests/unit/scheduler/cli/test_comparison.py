@@ -56,6 +56,7 @@ def test_nodes_and_values_below_each_other() -> None:
         "output": Pair(None, None),
         "writes": Pair({"x": 1}, {"x": 2}),
         "error": Pair(None, "broken"),
+        "route": Pair({"index": 1, "label": "x < 2"}, {"index": 2, "label": "else"}),
         "elapsed_s": Pair(1.0, 2.0),
         "usage": Pair(usage(10, 0.5), None),
     }
@@ -69,12 +70,15 @@ def test_nodes_and_values_below_each_other() -> None:
 
     lines = list(lines_of(found, NAMES, None))
 
-    assert lines[:13] == [
+    assert lines[:16] == [
         "routes diverge after step 2:",
         "- d",
         "+ nothing",
-        "NODE  STEP   DIFFERS        TIME         TOKENS  COST",
-        "b     2 | 2  writes, error  1.0s | 2.0s  10 | -  $0.5000 | -",
+        "NODE  STEP   DIFFERS               TIME         TOKENS  COST",
+        "b     2 | 2  writes, error, route  1.0s | 2.0s  10 | -  $0.5000 | -",
+        "route of b:",
+        "- x < 2",
+        "+ else",
         "failure of b:",
         "- null",
         "+ broken",
