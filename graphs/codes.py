@@ -429,8 +429,8 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "letters, digits, `_`",
         ),
         "E407": Code(
-            "`next` of a branch's node is a list",
-            "name one node: an item goes one way",
+            "`next` of a branch's node names several nodes at once",
+            "name one: an item goes one way",
         ),
         "W034": Code(
             "a node of a branch writes a key that the branch neither reads nor returns",

@@ -70,7 +70,8 @@ def _holds(node_id: str, index: int, when: str, names: Mapping[str, Any], value_
 
 
 def _switched(node_id: str, switch: Switch, names: Mapping[str, Any], value_bytes: int) -> Decision:
-    where = f"next of node '{node_id}', switch ({_cut(switch.switch, _EXPRESSION_SHOWN)})"
+    shown = _cut(switch.switch, _EXPRESSION_SHOWN)
+    where = f"next of node '{node_id}', switch ({shown})"
     try:
         value = parse(switch.switch).evaluate(names, value_bytes=value_bytes)
     except ExpressionFailed as failure:
@@ -82,7 +83,7 @@ def _switched(node_id: str, switch: Switch, names: Mapping[str, Any], value_byte
         is_default = way.field == ("next", "default")
         if is_default or (value is not None and way.label == text):
             return Decision(distinct(way.to), index, way.label)
-    raise NodeFailed("R002", f"no route applies: switch ({switch.switch}) is {_shown(value)}")
+    raise NodeFailed("R002", f"no route applies: switch ({shown}) is {_shown(value)}")
 
 
 def _conditions(routes: list[Route], names: Mapping[str, Any], visit: int) -> str:

@@ -525,7 +525,7 @@ class MapNode(BaseNode):
     item_name: field_types.Identifier
     """The state key under which the branch sees its item."""
     branch: str
-    """The first node to run for each item: llm, agent, rag or script. `next` leads to more."""
+    """The first node to run for each item: llm, agent, rag, script or set. `next` leads to more."""
     collect_into: field_types.Identifier
     """The state key that receives the list of results, in item order."""
     output_key: field_types.Identifier = "output"

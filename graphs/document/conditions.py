@@ -85,12 +85,15 @@ def _switch(document: Document, path: KeyPath, report: Report) -> Switch | None:
 def _expression(document: Document, path: KeyPath, instead: str, report: Report) -> dict[str, Any]:
     """Return the field at `path` if it is wrong, with what stands in for it; else nothing."""
     part = document.at(*path)
-    if part is None or part.value is None:
+    is_absent = part is None or (part.value is None and not part.refused and path[-1] == "when")
+    if part is None or is_absent:
         return {}
-    if not isinstance(part.value, str):
-        report(_wrong(document, path, "an expression", part, "quote it"))
-    elif _is_expression(document, path, part.value, report):
-        return {}
+    if isinstance(part.value, str):
+        if _is_expression(document, path, part.value, report):
+            return {}
+    elif not part.refused:
+        hint = None if part.value is None else "quote it"
+        report(_wrong(document, path, "an expression", part, hint))
     return {str(path[-1]): instead}
 
 

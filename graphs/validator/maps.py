@@ -20,8 +20,9 @@ def branches_fit(context: Context) -> Iterator[Finding]:
     for map_id, node in context.graph.nodes_of(MapNode):
         branch = context.graph.nodes.get(node.branch)
         if branch is not None and not branch.MAY_BE_BRANCH:
+            article = "an" if branch.type[0] in "aeiou" else "a"
             message = (
-                f"map '{map_id}': branch '{node.branch}' is a {branch.type} node;"
+                f"map '{map_id}': branch '{node.branch}' is {article} {branch.type} node;"
                 " only llm, agent, rag, script, set"
             )
             yield context.finding("E401", message, "nodes", map_id, "branch")

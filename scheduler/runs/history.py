@@ -220,12 +220,22 @@ class RouteTaken:
     to: tuple[str, ...]
 
 
-def decisions_of(history: Iterable[Checkpoint]) -> list[RouteTaken]:
-    """Return the last decisions of a run, oldest first."""
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """What the conditions of a run have decided."""
+
+    last: tuple[RouteTaken, ...] = ()  # oldest first
+    earlier: int = 0  # how many there are before these
+
+
+def decisions_of(history: Iterable[Checkpoint]) -> Decisions:
+    """Return the last decisions of a run; none of a map's items, which have no steps."""
+    count = 0
     found: deque[RouteTaken] = deque(maxlen=MOST_DECISIONS)
     for checkpoint in history:
         for node, timing in checkpoint.nodes.items():
             if (taken := timing.get("route")) is not None:
+                count += 1
                 found.append(
                     RouteTaken(
                         node,
@@ -236,4 +246,4 @@ def decisions_of(history: Iterable[Checkpoint]) -> list[RouteTaken]:
                         tuple(taken["to"]),
                     )
                 )
-    return list(found)
+    return Decisions(tuple(found), count - len(found))

@@ -53,7 +53,7 @@ def _document(client: Client, run: Run) -> ShownRunDocument:
         timeline.times_of_nodes(client, run),
         run_page.node_types(client, run),
         run_page.children_of(client, run, _MOST_CHILDREN_IN_JSON),
-        history.decisions_of(client.queries.checkpoints(run.run_id)),
+        history.decisions_of(client.queries.checkpoints(run.run_id)).last,
     )
 
 

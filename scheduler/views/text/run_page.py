@@ -10,7 +10,7 @@ from sleipnir.graphs.errors import BundleError
 from sleipnir.scheduler.runs.answers import how_to_answer
 from sleipnir.scheduler.runs.events import RunEnded, VisitDelayed
 from sleipnir.scheduler.runs.failures import NodeFailure
-from sleipnir.scheduler.runs.history import MOST_DECISIONS, NodeTimes, RouteTaken, decisions_of
+from sleipnir.scheduler.runs.history import MOST_DECISIONS, Decisions, NodeTimes, decisions_of
 from sleipnir.scheduler.runs.model import Failure, Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views.documents import directory_of, elapsed_s, left_out, origin, place_of
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _MOST_COUNTED = 5_000
 # How many decisions are listed.
 _MOST_DECISIONS = 100
+_NONE_DECIDED = Decisions()
 _ITEMS = ("INDEX", "STATE", "NODE", "TOOK", "TOKENS", "COST", "REASON")
 _NODES = ("NODE", "TYPE", "VISITS", "TOTAL", "AVG", "MAX", "WAITED", "PARKED", "TOKENS", "COST")
 
@@ -70,7 +71,7 @@ def page(
     children: ChildRows,
     questions: Sequence[Question],
     *,
-    decisions: Sequence[RouteTaken] = (),
+    decisions: Decisions = _NONE_DECIDED,
     failures: Sequence[NodeFailure],
     waits: str | None,
     now_ms: int,
@@ -108,18 +109,18 @@ def page(
         yield printable(run.output.removesuffix("\n"))
 
 
-def _decisions(decisions: Sequence[RouteTaken]) -> Iterator[str]:
+def _decisions(decisions: Decisions) -> Iterator[str]:
     """Yield the routes that conditions chose; of many the last ones."""
-    if not decisions:
+    if not decisions.last:
         return
     yield ""
     rows = [
         (str(each.step), each.node, ", ".join(each.to), first_line(each.label))
-        for each in decisions[-_MOST_DECISIONS:]
+        for each in decisions.last[-_MOST_DECISIONS:]
     ]
     yield from columns(("STEP", "NODE", "WENT TO", "ROUTE"), rows)
-    if len(decisions) > _MOST_DECISIONS:
-        before = len(decisions) - _MOST_DECISIONS
+    before = decisions.earlier + len(decisions.last) - _MOST_DECISIONS
+    if before > 0:
         yield f"and {before:,} before: --json lists the last {MOST_DECISIONS:,}"
 
 

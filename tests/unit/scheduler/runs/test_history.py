@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sleipnir.graphs.state import encode
-from sleipnir.scheduler.runs.history import folded, node_times, state_after
+from sleipnir.scheduler.runs.history import decisions_of, folded, node_times, state_after
 from sleipnir.scheduler.runs.model import Checkpoint, Usage
 
 
@@ -45,6 +45,15 @@ def test_the_state_after_a_step_is_the_sum_of_all_writes(step: int, state: dict[
 def test_a_step_that_was_not_committed_is_refused(step: int) -> None:
     with pytest.raises(IndexError, match=f"step {step} does not exist; the last one is 2"):
         state_after(HISTORY, step)
+
+
+def test_the_last_decisions_are_kept_and_the_others_counted() -> None:
+    def route(visit: int) -> dict[str, Any]:
+        return {"route": {"visit": visit, "index": 1, "label": "x < 2", "to": ["a"]}}
+
+    found = decisions_of(checkpoint(step, {}, {"gate": route(step)}) for step in range(1, 1_004))
+
+    assert ([each.visit for each in found.last], found.earlier) == ([*range(4, 1_004)], 3)
 
 
 def test_times_are_summed_by_node_slowest_first() -> None:
