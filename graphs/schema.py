@@ -28,6 +28,7 @@ Routes: TypeAlias = dict[str, str]
 Targets: TypeAlias = str | list[str]
 Templates: TypeAlias = dict[str, str]
 OnCut: TypeAlias = Literal["accept", "fail"]
+Structured: TypeAlias = Literal["auto", "native", "prompt"]
 # Settings of requests that a node and its graph may have; the node's own replace the graph's.
 REQUEST_SETTINGS = (
     "temperature",
@@ -362,6 +363,8 @@ class LlmNode(Timed, WritingNode, SkillFields):
     """MCP server or alias to patterns of the only tools that the model may call."""
     output_schema: JsonObject | None = None
     """JSON Schema of the answer; the keys of an object are written to the state."""
+    structured: Structured | None = None
+    """How the model is told `output_schema`. Default: the graph's."""
     fallback: str | None = None
     """The node to go to when this one fails."""
 
@@ -653,6 +656,8 @@ class Graph(SkillFields, ReservedFields):
     """Further fields of all requests of llm nodes, sent as they are."""
     on_cut: OnCut = "accept"
     """Default of llm nodes."""
+    structured: Structured = "auto"
+    """Default of llm nodes: whether a schema is a field of the request or part of the prompt."""
     cache: field_types.Keeping | None = None
     """Default of llm nodes. Default: nothing is kept."""
     global_tools: list[str] = field(default_factory=list)

@@ -35,12 +35,20 @@ def entry_key(provider: str, name: str) -> tuple[str, str]:
 
 def lacks_reasoning(settings: ModelSettings, model: str) -> bool:
     """Return whether all models behind a name are known to take no `reasoning_effort`."""
-    return _all_within(_lacking().reasoning, settings, model)
+    return _all_within(_known().lack_reasoning, settings, model)
 
 
 def lacks_functions(settings: ModelSettings, model: str) -> bool:
     """Return whether all models behind a name are known not to call functions."""
-    return _all_within(_lacking().functions, settings, model)
+    return _all_within(_known().lack_functions, settings, model)
+
+
+def takes_schemas(settings: ModelSettings, model: str) -> bool:
+    """Return whether a model is known to take the schema of its reply in a field of the request."""
+    own = settings.providers.get(model.partition(":")[0])
+    if own is not None and own.structured is not None:
+        return own.structured
+    return _is_within(_known().schemas, settings, model)
 
 
 def is_priced(settings: ModelSettings, model: str) -> bool:
@@ -84,11 +92,12 @@ def _embedding_inputs() -> Mapping[tuple[str, str], int]:
     }
 
 
-class _Lacking(NamedTuple):
-    """What models are known not to support, by provider and name."""
+class _Known(NamedTuple):
+    """Which models are known to lack or to support something, by provider and name."""
 
-    reasoning: frozenset[tuple[str, str]]
-    functions: frozenset[tuple[str, str]]
+    lack_reasoning: frozenset[tuple[str, str]]
+    lack_functions: frozenset[tuple[str, str]]
+    schemas: frozenset[tuple[str, str]]
 
 
 def _all_within(known: frozenset[tuple[str, str]], settings: ModelSettings, model: str) -> bool:
@@ -104,8 +113,8 @@ def _is_within(known: frozenset[tuple[str, str]], settings: ModelSettings, model
 
 
 @cache
-def _lacking() -> _Lacking:
-    reasoning, functions = set(), set()
+def _known() -> _Known:
+    reasoning, functions, schemas = set(), set(), set()
     for name, entry in read_entries().items():
         provider = entry.get("litellm_provider")
         if not provider:
@@ -114,4 +123,6 @@ def _lacking() -> _Lacking:
             reasoning.add(entry_key(provider, name))
         if entry.get("supports_function_calling") is False:
             functions.add(entry_key(provider, name))
-    return _Lacking(frozenset(reasoning), frozenset(functions))
+        if entry.get("supports_response_schema") is True:
+            schemas.add(entry_key(provider, name))
+    return _Known(frozenset(reasoning), frozenset(functions), frozenset(schemas))

@@ -37,6 +37,9 @@ class ProviderSettings(RateLimits):
     api_base: value_types.HttpUrl | None = None
     # The name of a secret or environment variable, or the value of a `{{NAME}}`.
     api_key: pydantic.SecretStr | None = None
+    # Whether its models take the schema of a reply as a field of the request; None: as litellm's
+    # table says, which knows nothing of a server at another address.
+    structured: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

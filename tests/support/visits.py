@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any, Never, TypeVar
@@ -47,7 +47,9 @@ class DirectModels:
         return None
 
     def ask(self, request: ModelRequest, _caller: Caller, timeout_s: float | None) -> Reply:
-        return self.ask_model(request, timeout_s)
+        # It knows of no model whether it takes schemas.
+        schema = request.schema if request.schema and request.schema.required else None
+        return self.ask_model(replace(request, schema=schema), timeout_s)
 
 
 @dataclass

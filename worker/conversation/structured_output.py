@@ -11,10 +11,12 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sleipnir.graphs.schema import Graph, LlmNode
 from sleipnir.graphs.state import decode
 from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S, pool
 from sleipnir.scheduler.schema_checks.checking import SchemaInvalid, Unchecked
-from sleipnir.worker.llm.client import Message, ModelCallFailed
+from sleipnir.worker.llm.client import Message, ModelCallFailed, ReplySchema
+from sleipnir.worker.llm.response_format import response_format
 from sleipnir.worker.llm.thoughts import separated
 
 Ask = Callable[[Sequence[Message]], str]
@@ -46,6 +48,16 @@ class Unfit(Exception):
 
 class ExtractionFailed(Exception):
     """No value that conforms to the schema could be obtained."""
+
+
+def reply_schema(node_id: str, node: LlmNode, graph: Graph) -> ReplySchema | None:
+    """Return the schema of a node's replies if it may be a field of requests; None: a hint only."""
+    form = node.structured or graph.structured
+    schema = node.output_schema
+    if schema is None or form == "prompt" or (form == "auto" and schema.get("type") != "object"):
+        return None
+    field = response_format(node_id, schema)
+    return ReplySchema(field, schema_hint(schema), required=form == "native")
 
 
 def schema_hint(schema: dict[str, Any]) -> str:

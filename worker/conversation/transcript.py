@@ -7,7 +7,8 @@ over asks the same questions in the same order, and is answered from the record 
 Entries of a visit, oldest first:
     {"reply": message, "usage": […], "time": […]}
                                                  of the model, or of the extractor; with `finish`
-                                                 and `tokens` if it ended before the model was done;
+                                                 and `tokens` if it ended before the model was done,
+                                                 `native` if the request had the schema as a field;
                                                  `time` is a `CallTime`
     {"turn": n, "call": id, "result": value}     of a call in the n-th reply, from 1; turn 0 is
                                                  for what comes before the first reply; with `usage`
@@ -127,6 +128,8 @@ class Transcript:
             }
             if reply.finish is not None:
                 entry |= {"finish": reply.finish, "tokens": reply.tokens}
+            if reply.native:
+                entry["native"] = True
             self._append(entry, usage=reply.usage)
             self._unrecorded = None
 
@@ -233,7 +236,14 @@ class Transcript:
             self._answers.clear()
         elif "reply" in entry:
             finish, tokens = entry.get("finish"), entry.get("tokens", 0)
-            reply = Reply(entry["reply"], Usage(*entry["usage"]), "model", finish, tokens)
+            native = entry.get("native", False)
+            reply = Reply(
+                entry["reply"],
+                Usage(*entry["usage"]),
+                finish=finish,
+                replayed_tokens=tokens,
+                native=native,
+            )
             self._replies.append(reply)
             self._times.append(CallTime(*entry["time"]) if "time" in entry else None)
         elif "result" in entry:

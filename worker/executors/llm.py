@@ -17,7 +17,12 @@ from sleipnir.scheduler.runs.conversation.loop_check import bounds_at
 from sleipnir.worker.agents.skills import Skills
 from sleipnir.worker.agents.texts import skill_section
 from sleipnir.worker.conversation.loop import IterationsExhausted, Parked, converse
-from sleipnir.worker.conversation.structured_output import ExtractionFailed, extract, schema_hint
+from sleipnir.worker.conversation.structured_output import (
+    ExtractionFailed,
+    extract,
+    reply_schema,
+    schema_hint,
+)
 from sleipnir.worker.conversation.tool_set import NO_TOOLS, Toolset
 from sleipnir.worker.executors.updates import merged_reply, update_state
 from sleipnir.worker.llm.caller import MustWait
@@ -58,6 +63,7 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
         graph.request_settings(node),
         accepts_cut=node.output_schema is None and (node.on_cut or graph.on_cut) == "accept",
         cut_remedy="raise max_tokens",
+        schema=reply_schema(visit.node_id, node, graph),
         timeout_s=node.limit_s,
     )
     toolset = visit.services.tools.resolve(visit) if graph.listed_tools(node) else NO_TOOLS

@@ -26,6 +26,7 @@ from sleipnir.worker.llm.client import (
     ModelRequest,
     Reply,
     ReplyRefused,
+    ReplySchema,
 )
 from sleipnir.worker.llm.recording.cache import kept_for_s
 from sleipnir.worker.visit.context import Visit
@@ -43,6 +44,8 @@ class ModelCalls:
     accepts_cut: bool = True
     # What to do if a reply that is needed whole was cut off.
     cut_remedy: str = NO_LONGER_REPLIES
+    # Of the answers in the conversation, if the model may be told it otherwise than in the prompt.
+    schema: ReplySchema | None = None
     # The node's own timeout, over all its tries; the run's applies as well.
     timeout_s: float | None = None
     transcript: Transcript = field(init=False)
@@ -73,7 +76,8 @@ class ModelCalls:
         Args:
             model: None for the visit's own.
             streamed: whether those who follow the run are to see it.
-            whole: whether a text that was cut off is a failure in any case; `stop` cuts none.
+            whole: whether a text that was cut off is a failure in any case; the reply is not part
+                of the conversation then, so `stop` and the schema do not concern it.
 
         Raises:
             ModelCallFailed: also if there is no model, or no time left to ask.
@@ -83,7 +87,8 @@ class ModelCalls:
             MustWait: a limit delays the call.
         """
         settings = {**self.settings, "stop": None} if whole else self.settings
-        request = ModelRequest(model or self.model, messages, tools, **settings)
+        schema = None if whole else self._schema(tools)
+        request = ModelRequest(model or self.model, messages, tools, **settings, schema=schema)
         reply = self._recorded_or_new(request, streamed=streamed)
         require_answer(reply)
         if reply.is_cut and reply.calls:
@@ -94,11 +99,19 @@ class ModelCalls:
             raise CutOff(reply, self.cut_remedy)
         return reply
 
+    def _schema(self, tools: Sequence[Declaration]) -> ReplySchema | None:
+        """Return the schema for a request; where functions are offered too, it has to be asked for.
+
+        Not every provider takes both.
+        """
+        schema = self.schema
+        return schema if schema is not None and (schema.required or not tools) else None
+
     def _recorded_or_new(self, request: ModelRequest, *, streamed: bool) -> Reply:
         self._asked += 1
         replied = self.transcript.next_reply()
         if replied is not None:
-            self.visit.services.exchanges.add(request, replied, self.transcript.time_of_reply)
+            self._exchanged(request, replied, self.transcript.time_of_reply)
             return replied
         self._require_time()
         self.transcript.require_recorded()
@@ -131,6 +144,9 @@ class ModelCalls:
         request = ModelRequest(model or self.model, messages, **sampling)
         return self._reply_to(request, self._caller(key, streamed=False))
 
+    def _exchanged(self, request: ModelRequest, reply: Reply, when: CallTime | None) -> None:
+        self.visit.services.exchanges.add(request.answered_by(reply), reply, when)
+
     def _time_since(self, began: float) -> CallTime:
         return CallTime(monotonic() - began, self.visit.elapsed_s())
 
@@ -154,7 +170,7 @@ class ModelCalls:
             if isinstance(failure, BudgetRefused):
                 raise NodeFailed(BUDGET_REFUSES, failure.message, self.usage) from failure
             raise
-        visit.services.exchanges.add(request, reply, self._time_since(began))
+        self._exchanged(request, reply, self._time_since(began))
         if reply.text:
             visit.services.run_log.keep("llm", visit.mask(reply.text))
         if reply.usage:

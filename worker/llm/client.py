@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
 from sleipnir.graphs.models import missing_keys, standard_model
@@ -34,6 +34,15 @@ Declaration: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class ReplySchema:
+    """The schema that a reply is to conform to, in the two forms in which models can be told."""
+
+    response_format: Mapping[str, Any]  # native: a field of the request
+    hint: str  # a part of one of the messages
+    required: bool = False  # native, whatever is known of the model and whatever its server says
+
+
+@dataclass(frozen=True, slots=True)
 class ModelRequest:
     """What a model is asked. For a setting that is None, the provider chooses."""
 
@@ -47,6 +56,20 @@ class ModelRequest:
     seed: int | None = None
     stop: str | Sequence[str] | None = None
     params: Mapping[str, Any] = field(default_factory=dict)  # further fields of the request
+    # The messages have its hint. Whoever knows the model chooses the form, see `native`.
+    schema: ReplySchema | None = None
+    response_format: Mapping[str, Any] | None = None
+
+    def native(self) -> ModelRequest:
+        """Return the request with its schema, if it has one, as a field instead of a hint."""
+        if self.schema is None:
+            return self
+        messages = _without(self.messages, self.schema.hint)
+        return replace(self, messages=messages, response_format=self.schema.response_format)
+
+    def answered_by(self, reply: Reply) -> ModelRequest:
+        """Return the request in the form in which it got this reply."""
+        return self.native() if reply.native else self
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that are given, without `params`."""
@@ -59,6 +82,17 @@ class ModelRequest:
             "stop": self.stop or None,
         }
         return {name: value for name, value in settings.items() if value is not None}
+
+
+def _without(messages: Sequence[Message], hint: str) -> list[Message]:
+    """Return the messages without the first occurrence of a hint."""
+    found = list(messages)
+    for index, message in enumerate(found):
+        content = message.get("content")
+        if isinstance(content, str) and hint in content:
+            found[index] = {**message, "content": content.replace(hint, "", 1)}
+            break
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +134,7 @@ class Reply:
     finish: Finish | None = None  # why it ended; None: the model was done
     replayed_tokens: int = 0  # its length, if it cost nothing now
     without: frozenset[str] = frozenset()  # fields of the request that the server refuses
+    native: bool = False  # whether the request had the schema as a field
 
     @property
     def is_cut(self) -> bool:

@@ -10,7 +10,7 @@ from threading import Thread
 from sleipnir.graphs.models import standard_model
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.model_keys import ModelKeys
-from sleipnir.scheduler.config.model_table import lacks_functions
+from sleipnir.scheduler.config.model_table import lacks_functions, takes_schemas
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.scheduler.store.cached_replies import CachedReplies
 from sleipnir.scheduler.store.recordings import Recordings
@@ -34,6 +34,7 @@ from sleipnir.worker.llm.client import (
 from sleipnir.worker.llm.limits.estimate import prompt_tokens
 from sleipnir.worker.llm.limits.gate import Gate, Permit
 from sleipnir.worker.llm.provider.endpoints import Endpoints
+from sleipnir.worker.llm.provider.openai_servers import is_elsewhere
 from sleipnir.worker.llm.recording import rerankings
 from sleipnir.worker.llm.recording.cache import ReplyCache
 from sleipnir.worker.llm.recording.recorder import Recorder
@@ -172,8 +173,26 @@ class Models:
         return self._gate.reserve(ModelRequest(model, messages), caller)
 
     def _resolved(self, request: ModelRequest) -> ModelRequest:
-        """Replace aliases by the models themselves, as an alias may mean others tomorrow."""
-        return replace(request, model=",".join(self._chain(request.model)))
+        """Replace aliases by the models themselves, as an alias may mean others tomorrow.
+
+        So it is with the form of its schema, which also depends on what servers refuse today.
+        """
+        chain = self._chain(request.model)
+        if any(self._is_native(request, model) for model in chain):
+            request = request.native()
+        return replace(request, model=",".join(chain))
+
+    def _is_native(self, request: ModelRequest, model: str) -> bool:
+        """Return whether a model is told the schema of its reply, if any, in a field."""
+        schema = request.schema
+        return schema is not None and (schema.required or self._takes_schemas(model))
+
+    def _takes_schemas(self, model: str) -> bool:
+        provider = model.partition(":")[0]
+        configured = self._settings.providers.get(provider)
+        if is_elsewhere(provider) and (configured is None or configured.structured is None):
+            return False
+        return takes_schemas(self._settings, model)
 
     def _ask_one(
         self,
@@ -184,6 +203,8 @@ class Models:
         timeout_s: float | None,
     ) -> Reply:
         request = replace(request, model=model)
+        if not self._is_native(request, model):
+            request = replace(request, schema=None)
         endpoint = self._endpoints.of(model)
         permit = self._gate.reserve(request, caller, next_model=next_model)
         if (tokens := permit.grant.reply_tokens) is not None:

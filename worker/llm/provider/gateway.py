@@ -34,7 +34,11 @@ from sleipnir.worker.llm.provider.history import marked, provider_of
 from sleipnir.worker.llm.provider.model_catalog import at_price
 from sleipnir.worker.llm.provider.network import CANCELLATION
 from sleipnir.worker.llm.provider.openai_servers import address_of
-from sleipnir.worker.llm.provider.refused_fields import RefusedFields, refused_field
+from sleipnir.worker.llm.provider.refused_fields import (
+    RESPONSE_FORMAT,
+    RefusedFields,
+    refused_field,
+)
 from sleipnir.worker.llm.provider.routing import is_asked_directly
 from sleipnir.worker.llm.provider.transport import (
     DEADLINE,
@@ -81,7 +85,8 @@ def call(
             answer, without = _asked(client, request, endpoint, listener, limit_bytes)
         message = marked(answer.message, provider_of(request))
         usage = _with_cost(answer.usage, endpoint)
-        return Reply(message, usage, finish=answer.finish, without=without)
+        native = request.schema is not None and RESPONSE_FORMAT not in without
+        return Reply(message, usage, finish=answer.finish, without=without, native=native)
     except Exception as error:
         if cancellation is not None and cancellation.is_set():
             raise ModelCallFailed("cancelled: the run no longer needs this reply") from error
@@ -99,19 +104,20 @@ def _asked(
     limit_bytes: int,
 ) -> tuple[Answer, frozenset[str]]:
     """Return the answer, and the fields that were left out as the server refuses them."""
-    known = without = _refused.of(endpoint)
+    known = without = _refused.of(endpoint, request.schema)
     streamed = listener is not None
     while True:
+        sent = request if RESPONSE_FORMAT in without else request.native()
         try:
-            answer = client.ask(request, endpoint, listener, limit_bytes, without)
+            answer = client.ask(sent, endpoint, listener, limit_bytes, without)
         except Exception as error:
-            field = refused_field(error, request, without, streamed=streamed)
+            field = refused_field(error, sent, without, streamed=streamed)
             if field is None:
                 raise
             without |= {field}
         else:
             if without != known:
-                _refused.remember(endpoint, without)
+                _refused.remember(endpoint, without, request.schema)
             return answer, without
 
 

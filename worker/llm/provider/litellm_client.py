@@ -152,6 +152,12 @@ def _arguments(
         settings["max_completion_tokens"] = settings.pop("max_tokens")
     if request.tools:
         settings["tools"] = [dict(tool) for tool in request.tools]
+    allowed = list(settings)
+    if request.response_format is not None:
+        settings["response_format"] = request.response_format
+        # litellm gives it the provider's form; what is allowed would also be sent as it is.
+        if "response_format" not in (litellm.get_supported_openai_params(endpoint.model) or ()):
+            allowed.append("response_format")
     return {
         **_further(request.params, endpoint),
         **_place(endpoint),
@@ -159,7 +165,7 @@ def _arguments(
         "messages": json.loads(json.dumps(messages)),
         "max_retries": 0,
         # Whether a model takes a setting is up to the provider, not litellm's tables.
-        "allowed_openai_params": list(settings),
+        "allowed_openai_params": allowed,
         **settings,
     }
 

@@ -111,6 +111,8 @@ def _body(request: ModelRequest, address: ModelAddress, without: frozenset[str])
         **{name: value for name, value in settings.items() if name not in without},
         **address.asks_cost,
     }
+    if request.response_format is not None:
+        body["response_format"] = request.response_format
     if request.tools:
         body["tools"] = [dict(tool) for tool in request.tools]
     return body

@@ -107,6 +107,12 @@ def address_of(endpoint: Endpoint) -> ModelAddress | None:
     return ModelAddress(provider, model, base, headers, server.asks_cost)
 
 
+def is_elsewhere(provider: str) -> bool:
+    """Return whether the environment has a provider's models called at another address."""
+    server = SERVERS.get(provider)
+    return server is not None and _base(server) != server.base
+
+
 def key_variables(provider: str) -> Sequence[str]:
     """Return the environment variables that may hold a provider's key."""
     own = SERVERS[provider].key_variable

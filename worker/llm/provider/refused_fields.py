@@ -3,20 +3,24 @@
 Reasoning models take no `temperature`, older servers know no `stream_options`, and some refuse the
 reasoning that they have sent themselves. No table says so reliably: the server does, when it
 refuses the request. It is then sent once more without the field, and if that succeeds, this process
-leaves the field out from then on.
+leaves the field out from then on. So it is with the schema of a reply, but for an hour only, as
+servers learn to take it, and for each schema, as they may not take all: its hint goes into the
+prompt then.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from threading import Lock
+from time import monotonic
 from typing import Final
 
 import httpx
 
-from sleipnir.worker.llm.client import Endpoint, ModelRequest
+from sleipnir.worker.llm.client import Endpoint, ModelRequest, ReplySchema
 from sleipnir.worker.llm.provider.answer import NoStream
 from sleipnir.worker.llm.provider.history import sends_reasoning
 from sleipnir.worker.llm.provider.openai_servers import address_of
@@ -37,22 +41,36 @@ _OF_SERVER: Final = {
 }
 
 
+RESPONSE_FORMAT: Final = "response_format"
+_OF_SCHEMA: Final = "response_format|schema"
+_SCHEMA_S = 3600.0
+
+
 class RefusedFields:
     """What the servers called by this process have refused; thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_s: Callable[[], float] = monotonic) -> None:
+        self._now_s = now_s
         self._lock = Lock()
         self._known: dict[tuple[str, ...], frozenset[str]] = {}
+        self._schemas: dict[tuple[str, ...], float] = {}  # until when they are left out
 
-    def of(self, endpoint: Endpoint) -> frozenset[str]:
+    def of(self, endpoint: Endpoint, schema: ReplySchema | None = None) -> frozenset[str]:
         """Return the fields to leave out."""
-        if not self._known:
-            return frozenset()
-        nothing: frozenset[str] = frozenset()
-        return nothing.union(*(self._known.get(name, nothing) for name in _names(endpoint)))
+        fields: frozenset[str] = frozenset()
+        if self._known:
+            fields = fields.union(*(self._known.get(name, fields) for name in _names(endpoint)))
+        if schema is None or schema.required or not self._schemas:
+            return fields
+        until_s = self._schemas.get(_name_of(schema, endpoint), 0.0)
+        return fields | {RESPONSE_FORMAT} if self._now_s() < until_s else fields
 
-    def remember(self, endpoint: Endpoint, fields: frozenset[str]) -> None:
+    def remember(
+        self, endpoint: Endpoint, fields: frozenset[str], schema: ReplySchema | None = None
+    ) -> None:
         """Leave fields out from now on: without them, a call has succeeded."""
+        if schema is not None and RESPONSE_FORMAT in fields:
+            self._remember_schema(endpoint, schema)
         server, model = _names(endpoint)
         with self._lock:
             for name, kind in ((server, _OF_SERVER), (model, _OF_MODEL)):
@@ -60,6 +78,19 @@ class RefusedFields:
                     self._known = {**self._known, name: self._known.get(name, added) | added}
                     listed = ", ".join(sorted(added))
                     logger.warning("%s refuses %s: left out from now on", endpoint.model, listed)
+
+    def _remember_schema(self, endpoint: Endpoint, schema: ReplySchema) -> None:
+        name, now_s = _name_of(schema, endpoint), self._now_s()
+        with self._lock:
+            known = {name: until for name, until in self._schemas.items() if now_s < until}
+            if name not in known:
+                self._schemas = {**known, name: now_s + _SCHEMA_S}
+                logger.warning(
+                    "%s refuses response_format for the schema of '%s': for an hour, the schema "
+                    "goes into the prompt",
+                    endpoint.model,
+                    schema.response_format["json_schema"]["name"],
+                )
 
 
 def refused_field(
@@ -80,6 +111,13 @@ def refused_field(
     text = _refusal(error)
     if text is None:
         return None
+    if (
+        request.schema is not None
+        and request.response_format is not None
+        and not request.schema.required
+        and re.search(_OF_SCHEMA, text, re.IGNORECASE)
+    ):
+        return RESPONSE_FORMAT
     for field in _sent(request, streamed=streamed):
         words = _OF_MODEL.get(field) or _OF_SERVER[field]
         if field not in without and re.search(rf"\b(?:{words})\b", text, re.IGNORECASE):
@@ -88,7 +126,7 @@ def refused_field(
 
 
 def _sent(request: ModelRequest, *, streamed: bool) -> Iterator[str]:
-    """Yield the fields of a request that may be left out."""
+    """Yield the other fields of a request that may be left out."""
     yield from (field for field in _OF_MODEL if getattr(request, field) is not None)
     if streamed:
         yield from ("stream_options", "stream")
@@ -104,6 +142,12 @@ def _refusal(error: BaseException | None) -> str | None:
             return error.response.text[:_SEARCHED] if refused else None
         error = error.__cause__ or error.__context__
     return None
+
+
+def _name_of(schema: ReplySchema, endpoint: Endpoint) -> tuple[str, ...]:
+    """Return what a schema is remembered by; nodes that share one have a name each."""
+    _, model = _names(endpoint)
+    return (*model, json.dumps(schema.response_format["json_schema"]["schema"], sort_keys=True))
 
 
 def _names(endpoint: Endpoint) -> tuple[tuple[str, ...], tuple[str, ...]]:

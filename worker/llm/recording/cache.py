@@ -38,7 +38,10 @@ class ReplyCache:
         if caller.cache_s is None or caller.attempt > 1:
             return None
         message = self._replies.find(_digest(request))
-        return None if message is None else Reply(json.loads(message), NO_USAGE, "cached")
+        if message is None:
+            return None
+        is_native = request.response_format is not None
+        return Reply(json.loads(message), NO_USAGE, "cached", native=is_native)
 
     def keep(self, request: ModelRequest, caller: Caller, reply: Reply) -> None:
         """Cache a reply, unless it is blank or ended before the model was done."""

@@ -17,12 +17,15 @@ from sleipnir.worker.llm.client import ModelRequest
 
 def canonical(request: ModelRequest) -> dict[str, Any]:
     """Return a request as canonical JSON; settings left to the provider are omitted."""
-    return {
+    found = {
         "model": request.model,
         "messages": [dict(message) for message in request.messages],
         "tools": [dict(tool) for tool in request.tools],
         "settings": {**request.params, **request.settings()},
     }
+    if request.response_format is not None:
+        found["response_format"] = request.response_format
+    return found
 
 
 def digest_of(canonical_request: Mapping[str, Any]) -> str:

@@ -16,15 +16,21 @@ _LINE_SHOWN = 160
 _Request = Mapping[str, Any]
 
 
-def nearest(asked: _Request, recorded: Sequence[_Request]) -> _Request | None:
-    """Return the recorded request that has most lines in common with the given one."""
-    lines = Counter(_lines(asked))
+def nearest(
+    forms: Sequence[_Request], recorded: Sequence[_Request]
+) -> tuple[_Request, _Request] | None:
+    """Return the recorded request and the form of the given one that are most alike."""
+    lines = [Counter(_lines(form)) for form in forms]
 
-    def distance(request: _Request) -> int:
-        others = Counter(_lines(request))
-        return ((lines - others) + (others - lines)).total()
+    def distance(pair: tuple[_Request, int]) -> int:
+        others, own = Counter(_lines(pair[0])), lines[pair[1]]
+        return ((own - others) + (others - own)).total()
 
-    return min(recorded, key=distance, default=None)
+    pairs = [(request, index) for request in recorded for index in range(len(forms))]
+    if not pairs:
+        return None
+    request, index = min(pairs, key=distance)
+    return request, forms[index]
 
 
 def difference(recorded: _Request, asked: _Request) -> str:
@@ -46,6 +52,8 @@ def _lines(request: _Request) -> Iterator[str]:
     yield f"model: {request.get('model')}"
     for name, value in sorted((request.get("settings") or {}).items()):
         yield f"{name}: {encode(value)}"
+    if "response_format" in request:
+        yield f"response_format: {encode(request['response_format'])}"
     for tool in request.get("tools") or ():
         yield f"tool: {encode(tool)}"
     for message in request.get("messages") or ():

@@ -25,7 +25,9 @@ class Recorder:
         if caller.recorded:
             message = redacted(dict(reply.message), caller.secrets)
             self._add(
-                request, caller, RecordedCall(message, usage=reply.usage, finish=reply.finish)
+                request.answered_by(reply),
+                caller,
+                RecordedCall(message, usage=reply.usage, finish=reply.finish),
             )
 
     def failed(self, request: ModelRequest, caller: Caller, failure: ModelCallFailed) -> None:

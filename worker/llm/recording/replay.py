@@ -35,9 +35,15 @@ class Recording:
         for call in calls:
             self._groups[_group_of(call)].append(call)
 
-    def find(self, request: dict[str, Any], node: str) -> tuple[str, Sequence[RecordedCall]] | None:
-        """Return the calls that may reply to a node's request, and the name of their group."""
-        for group in (digest_of(request), _of_node(node), _ANY):
+    def find(
+        self, forms: Sequence[dict[str, Any]], node: str
+    ) -> tuple[str, Sequence[RecordedCall]] | None:
+        """Return the calls that may reply to a node's request, and the name of their group.
+
+        Args:
+            forms: of the request; the first one that is recorded counts.
+        """
+        for group in (*map(digest_of, forms), _of_node(node), _ANY):
             if group in self._groups:
                 return group, self._groups[group]
         return None
@@ -63,13 +69,15 @@ class Replay:
     def reply_to(self, request: ModelRequest, caller: Caller, digest: str) -> Reply:
         """Return the reply to a request from the recording with that digest.
 
-        The n-th of a run's equal requests gets the n-th reply to it; after that, the last one.
+        The n-th of a run's equal requests gets the n-th reply to it; after that, the last one. A
+        schema may have been a field of the request or in its prompt: both are looked up.
 
         Raises:
             NotRecorded: there is none.
             ModelCallFailed: as recorded.
         """
-        asked = redacted(canonical(request), caller.secrets)
+        forms = [request] if request.schema is None else [request.native(), request]
+        asked = [redacted(canonical(form), caller.secrets) for form in forms]
         try:
             call = self._find(asked, caller, digest)
         except NotRecorded as miss:
@@ -77,8 +85,14 @@ class Replay:
             raise
         if call.reply is None:
             raise ModelCallFailed(call.error)
-        tokens = call.usage.completion_tokens
-        return Reply(call.reply, NO_USAGE, "replayed", call.finish, tokens)
+        return Reply(
+            call.reply,
+            NO_USAGE,
+            "replayed",
+            call.finish,
+            call.usage.completion_tokens,
+            native=call.request is not None and "response_format" in call.request,
+        )
 
     def exactly(
         self, asked: dict[str, Any], caller: Caller, digest: str, what: str
@@ -100,11 +114,11 @@ class Replay:
             raise
         return call.reply or {}
 
-    def _find(self, asked: dict[str, Any], caller: Caller, digest: str) -> RecordedCall:
+    def _find(self, forms: Sequence[dict[str, Any]], caller: Caller, digest: str) -> RecordedCall:
         recording = self._load(digest)
-        found = recording.find(asked, caller.node)
+        found = recording.find(forms, caller.node)
         if found is None:
-            raise NotRecorded(_not_there(asked, recording))
+            raise NotRecorded(_not_there(forms, recording))
         group, calls = found
         if len(calls) == 1 and group != _ANY:
             return calls[0]
@@ -130,9 +144,9 @@ def _of_node(node: str) -> str:
     return f"node {node}"
 
 
-def _not_there(asked: dict[str, Any], recording: Recording) -> str:
-    close = nearest(asked, recording.requests())
+def _not_there(forms: Sequence[dict[str, Any]], recording: Recording) -> str:
+    close = nearest(forms, recording.requests())
     if close is None:
         return "no reply matches this request or a similar one"
-    differs = difference(close, asked)
+    differs = difference(*close)
     return f"this request is not in the recording; the nearest one differs:\n{differs}"

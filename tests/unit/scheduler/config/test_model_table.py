@@ -8,6 +8,7 @@ from sleipnir.scheduler.config.model_table import (
     embedding_input_tokens,
     lacks_functions,
     lacks_reasoning,
+    takes_schemas,
 )
 from sleipnir.scheduler.config.models import ModelSettings, ProviderSettings
 
@@ -45,6 +46,33 @@ def test_models_lack_reasoning_only_where_the_table_knows_it(model: str, lacks: 
 )
 def test_models_lack_functions_only_where_the_table_says_so(model: str, lacks: bool) -> None:
     assert lacks_functions(SETTINGS, model) is lacks
+
+
+@pytest.mark.parametrize(
+    ("model", "takes"),
+    [
+        ("openai:gpt-4o-mini", True),
+        ("openai:gpt-4", False),
+        ("openai:not-in-the-table", False),
+        ("anthropic:claude-haiku-4-5", True),
+        ("here:gpt-4o-mini", False),
+        ("told:anything", True),
+        ("groq:anything", True),
+        ("mistral:mistral-large-latest", False),
+    ],
+)
+def test_models_that_take_schemas(model: str, takes: bool) -> None:
+    base = "http://127.0.0.1:8000/v1"
+    settings = ModelSettings(
+        providers={
+            "here": ProviderSettings(api_base=base),
+            "told": ProviderSettings(api_base=base, structured=True),
+            "groq": ProviderSettings(structured=True),
+            "mistral": ProviderSettings(structured=False),
+        }
+    )
+
+    assert takes_schemas(settings, model) is takes
 
 
 def test_a_server_of_ones_own_may_call_any_model_so() -> None:

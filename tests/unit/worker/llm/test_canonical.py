@@ -80,8 +80,10 @@ def asked(text: str, **fields: Any) -> dict[str, Any]:
 def test_the_nearest_request_has_most_lines_in_common() -> None:
     requests = [asked("a\nb\nc"), asked("a\nx\nc"), asked("z")]
 
-    assert nearest(asked("a\ny\nc\nx"), requests) == requests[1]
-    assert nearest(asked("a"), []) is None
+    forms = [asked("y"), asked("a\ny\nc\nx")]
+
+    assert nearest(forms, requests) == (requests[1], forms[1])
+    assert nearest(forms, []) is None
 
 
 def test_a_difference_is_short() -> None:
