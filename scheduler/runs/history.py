@@ -193,11 +193,17 @@ def node_times(history: Iterable[Checkpoint]) -> list[NodeTimes]:
             ms, failed = timing.get("ms", 0), timing.get("failed", 0)
             waited, parked, cut = (timing.get(name, 0) for name in ("wait", "parked", "cut"))
             add(NodeTimes(node, 1, ms, ms, _usage(timing), failed, waited, parked, cut))
-            for row in chain_rows(timing):
-                visits, total_ms, max_ms = row["visits"], row["ms"], row["max_ms"]
-                failed, cut = row.get("failed", 0), row.get("cut", 0)
-                add(NodeTimes(row["id"], visits, total_ms, max_ms, _usage(row), failed, cut=cut))
+            for took in times_of_chain(timing):
+                add(took)
     return sorted(rows.values(), key=lambda row: (-row.total_ms, row.node))
+
+
+def times_of_chain(timing: Mapping[str, Any]) -> Iterator[NodeTimes]:
+    """Yield the rows of the nodes that a map ran for its items, from the map's timing."""
+    for row in chain_rows(timing):
+        visits, total_ms, max_ms = row["visits"], row["ms"], row["max_ms"]
+        failed, cut = row.get("failed", 0), row.get("cut", 0)
+        yield NodeTimes(row["id"], visits, total_ms, max_ms, _usage(row), failed, cut=cut)
 
 
 def _usage(timing: Any) -> Usage:

@@ -88,6 +88,28 @@ def chain_sums(fields: Mapping[str, str]) -> dict[str, NodeSums]:
     return dict(sums)
 
 
+def sum_fields(total: int) -> list[str]:
+    """Return the fields of a map's hash from which `sums_so_far` takes what its items took."""
+    return [f"{kind}:{index}" for kind in ("way", "ms") for index in range(total)]
+
+
+def sums_so_far(fields: Mapping[str, str]) -> dict[str, NodeSums]:
+    """Return the sums of each node of the chain of a map that has not ended; without usage.
+
+    Args:
+        fields: `branch`, `total`, `next` and `sum_fields` of its hash.
+    """
+    sums = chain_sums(fields)
+    # Where they are is noted once they have gone on.
+    first = sum(
+        f"way:{index}" not in fields and f"ms:{index}" not in fields
+        for index in range(int(fields["next"]))
+    )
+    if first:
+        sums[fields["branch"]] = sums.get(fields["branch"], NodeSums()).plus(NodeSums(first))
+    return sums
+
+
 def tolerated_inside(fields: Mapping[str, str], step: int) -> StepFailures:
     """Return the failures of nodes of a chain after which their items went on."""
     found = NO_FAILURES

@@ -94,6 +94,9 @@ def graph_document(
     if step is None:
         for times in unfinished_times(client, run):
             tallies.setdefault(times.node, _Tally()).add_times(times)
+            # Nodes that a map runs for its items are in no frontier.
+            so_far = "tolerated" if times.failed else "done"
+            states.setdefault(times.node, so_far if run.is_final else "running")
     if step is None and not unattributed(run):
         _spend(tallies, run)
     outline = including(outline, sorted(chosen))

@@ -13,7 +13,13 @@ from sleipnir.scheduler.runs.events import (
     StepCommitted,
     VisitDelayed,
 )
-from sleipnir.scheduler.runs.history import NodeTimes, chain_rows, items_done, node_times
+from sleipnir.scheduler.runs.history import (
+    NodeTimes,
+    chain_rows,
+    items_done,
+    node_times,
+    times_of_chain,
+)
 from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run
 from sleipnir.scheduler.runs.spending import NOTHING_SPENT, spent_by_node, unattributed
 from sleipnir.scheduler.runs.step import StepVisit
@@ -22,6 +28,7 @@ from sleipnir.scheduler.views.inside_visits import read_inside
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.store.queries.histories import LastStep
     from sleipnir.scheduler.views.types import run as types
 
 # In how many of the newest events of a run its last step is looked for.
@@ -97,7 +104,10 @@ def _took(timing: Mapping[str, Any]) -> int:
 
 def last_step_rows(client: Client, run: Run) -> Iterator[types.VisitRowDocument]:
     """Yield the visits of the step that is under way, or was when the run ended, as rows."""
-    step = client.queries.last_step(run)
+    yield from _rows_of_last(client, run, client.queries.last_step(run))
+
+
+def _rows_of_last(client: Client, run: Run, step: LastStep) -> Iterator[types.VisitRowDocument]:
     pauses = _pauses(client.queries.latest(run.run_id, None, _EVENTS), run.step)
     for visit in step.visits:
         if visit.state == "untouched":
@@ -178,11 +188,15 @@ def times_of_nodes(client: Client, run: Run) -> list[NodeTimes]:
 
 
 def unfinished_times(client: Client, run: Run) -> Iterator[NodeTimes]:
-    """Yield the visits of the step under way, or of the one that the run ended in; no usage."""
+    """Yield the visits of the step under way, or of the one that the run ended in; no usage.
+
+    Nodes of a chain are among them, with what their map has stored so far.
+    """
     if run.started_at is None or client.queries.steps(run.run_id) >= run.step:
         return
     end_ms = run.ended_at or client.queries.now_ms()
-    for row in last_step_rows(client, run):
+    step = client.queries.last_step(run)
+    for row in _rows_of_last(client, run, step):
         if row["state"] in _NOT_BEGUN:
             continue
         ms = end_ms - row["began_ms"] if row["took_ms"] is None else row["took_ms"]
@@ -191,6 +205,12 @@ def unfinished_times(client: Client, run: Run) -> Iterator[NodeTimes]:
             parked_ms += end_ms - row["parked_since_ms"]
         failed = int(row["state"] in ("failed", "timed_out"))
         yield NodeTimes(row["node"], 1, ms, ms, NO_USAGE, failed, row["waited_ms"], parked_ms)
+    for timing in step.timings.values():
+        for took in times_of_chain(timing):
+            yield replace(took, usage=NO_USAGE)
+    under_way = [visit.node for visit in step.visits if visit.node not in step.timings]
+    for node, sums in client.queries.sums_of_maps(run, under_way).items():
+        yield NodeTimes(node, sums.visits, sums.ms, sums.max_ms, NO_USAGE, sums.failed)
 
 
 def find_unfinished(

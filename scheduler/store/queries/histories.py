@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.history import Moment, moment_after
 from sleipnir.scheduler.runs.ids import VisitId
-from sleipnir.scheduler.runs.map_items import MapItem, items_of, unpacked
+from sleipnir.scheduler.runs.item_ways import NodeSums
+from sleipnir.scheduler.runs.map_items import MapItem, items_of, sum_fields, sums_so_far, unpacked
 from sleipnir.scheduler.runs.model import Checkpoint, Run
 from sleipnir.scheduler.runs.step import StepVisit, StoredVisit, step_visit
 from sleipnir.scheduler.store.keys import run_key
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 # Checkpoints per read; each may hold several megabytes.
 _AT_ONCE = 50
+# Of a map that has begun.
+_HEAD = ("branch", "total", "next")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +163,38 @@ class HistoryQueries(Queries):
             if branch is not None:
                 return unpacked(branch["items"], branch["id"])
         raise KeyError(node)
+
+    def sums_of_maps(self, run: Run, nodes: Sequence[str]) -> dict[str, NodeSums]:
+        """Return what the nodes of chains took so far, of those maps that have not ended.
+
+        Neither items nor results are read, which may be large.
+
+        Args:
+            nodes: of the run's current step.
+        """
+        keys = [run_key("map", f"{run.run_id} {VisitId.of(run.step, node)}") for node in nodes]
+        heads = self._of_maps(keys, [_HEAD] * len(keys))
+        live = [(key, head) for key, head in zip(keys, heads, strict=True) if len(head) == 3]
+        wanted = [sum_fields(int(head["total"])) for _, head in live]
+        took = self._of_maps([key for key, _ in live], wanted)
+        sums: defaultdict[str, NodeSums] = defaultdict(NodeSums)
+        for (_, head), fields in zip(live, took, strict=True):
+            for node, each in sums_so_far(head | fields).items():
+                sums[node] = sums[node].plus(each)
+        return dict(sums)
+
+    def _of_maps(
+        self, keys: Sequence[str], wanted: Sequence[Sequence[str]]
+    ) -> list[dict[str, str]]:
+        """Return the fields that each hash has, of those that are wanted of it."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for key, names in zip(keys, wanted, strict=True):
+                pipe.hmget(key, names)
+            answers = pipe.execute()
+        return [
+            {name: text for name, text in zip(names, texts, strict=True) if text is not None}
+            for names, texts in zip(wanted, answers, strict=True)
+        ]
 
     def maps(self, run: Run) -> dict[str, str]:
         """Return the map nodes that have begun, each with the node of its items."""

@@ -11,6 +11,8 @@ from sleipnir.scheduler.runs.events import ItemWentOn
 from sleipnir.scheduler.runs.history import node_times
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.runs.narration import render
+from sleipnir.scheduler.views.graph import graph_document
+from sleipnir.scheduler.views.timeline import times_of_nodes
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
 
@@ -219,6 +221,33 @@ def test_what_each_node_took_has_a_row(engine: Engine) -> None:
     assert (rows["b"].failed, rows["c"].failed) == (2, 0)
     items = engine.queries.map_items(run, "m")
     assert [(item.node, item.nodes) for item in items] == [(None, ("b", "c"))] * 2
+
+
+def test_nodes_of_a_running_chain_have_rows(engine: Engine) -> None:
+    graph = with_map(max_concurrency=2)
+    run_id = engine.submit(graph, {"b.sh": FAILS, "c.sh": NOTHING}, state={"items": [1, 2, 3]})
+
+    def rows() -> dict[str, tuple[int, int]]:
+        times = times_of_nodes(engine.client, engine.run(run_id))
+        return {row.node: (row.visits, row.failed) for row in times}
+
+    engine.work_once()
+    assert rows() == {"m": (1, 0), "b": (2, 0)}
+    engine.work_once()
+    engine.work_once()
+    assert rows() == {"m": (1, 0), "b": (2, 2), "c": (2, 0)}
+    run = engine.run(run_id)
+    _, outline = engine.client.outline_of(run)
+    drawn = graph_document(engine.client, run, outline)
+    nodes = {each["id"]: (each["visits"], each["state"]) for each in drawn["nodes"]}
+    assert nodes == {
+        "m": (1, "waiting"),
+        "b": (2, "running"),
+        "c": (2, "running"),
+        "z": (0, "untouched"),
+    }
+    engine.drive()
+    assert rows() == {"m": (1, 0), "b": (3, 3), "c": (3, 0), "z": (1, 0)}
 
 
 def test_a_killed_worker_repeats_the_node_it_had_under_the_same_key(engine: Engine) -> None:
