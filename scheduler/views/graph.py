@@ -92,13 +92,7 @@ def graph_document(
     states = _states(client, run, tallies, last, is_past=step is not None)
     items = {} if step is not None else _items(client, run, outline)
     if step is None:
-        for times in unfinished_times(client, run):
-            tallies.setdefault(times.node, _Tally()).add_times(times)
-            # Nodes that a map runs for its items are in no frontier.
-            so_far = "tolerated" if times.failed else "done"
-            states.setdefault(times.node, so_far if run.is_final else "running")
-    if step is None and not unattributed(run):
-        _spend(tallies, run)
+        _add_unfinished(client, run, tallies, states)
     outline = including(outline, sorted(chosen))
     return {
         "step": step,
@@ -160,6 +154,19 @@ def _count(tallies: dict[str, _Tally], checkpoint: Checkpoint) -> None:
         tallies.setdefault(node, _Tally()).add(1, timing)
         for row in chain_rows(timing):
             tallies.setdefault(row["id"], _Tally()).add(row["visits"], row)
+
+
+def _add_unfinished(
+    client: Client, run: Run, tallies: dict[str, _Tally], states: dict[str, str]
+) -> None:
+    """Add what is not committed yet; all that the run has spent is known in another place."""
+    for times in unfinished_times(client, run):
+        tallies.setdefault(times.node, _Tally()).add_times(times)
+        # Nodes that a map runs for its items are in no frontier.
+        so_far = "tolerated" if times.failed else "done"
+        states.setdefault(times.node, so_far if run.is_final else "running")
+    if not unattributed(run):
+        _spend(tallies, run)
 
 
 def _spend(tallies: dict[str, _Tally], run: Run) -> None:

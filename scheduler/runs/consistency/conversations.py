@@ -1,4 +1,4 @@
-"""Invariants of normal agents' runs: of conversations, children, tasks and inboxes.
+"""Invariants of conversations: their children, tasks and inboxes, and what `llm` nodes start.
 
 The run's memory is read from its history, as its turns have committed it.
 """
@@ -89,6 +89,23 @@ def children_are_known(run: RunSnapshot) -> Iterator[str]:
         visit = VisitId(child.parent.partition(" ")[2])
         if child.run_id not in known and visit.step < run.step:
             yield f"child {child.run_id} is {child.status}, and its model knows nothing of it"
+
+
+def node_children_have_visits(run: RunSnapshot) -> Iterator[str]:
+    """Check that children which models of `llm` nodes started belong to visits that go on.
+
+    They do not outlive the attempt of their node, unless its run or its map is about to fail.
+    """
+    for run_id in sorted(run.spawned - {child.run_id for child in run.children}):
+        yield f"it counts {run_id} as alive, which is not a child of it"
+    if run.is_failing or _converses(run):
+        return
+    under_way = {trace.visit for trace in run.traces if trace.open is not None or trace.kept}
+    halted = {trace.visit for trace in run.traces if trace.map is not None and trace.map.halted}
+    for child in run.children:
+        visit = VisitId(child.parent.partition(" ")[2])
+        if child.run_id in run.spawned and visit not in under_way and visit.map_visit not in halted:
+            yield f"child {child.run_id} is {child.status}, and visit {visit} is over"
 
 
 def waits_are_told(run: RunSnapshot) -> Iterator[str]:

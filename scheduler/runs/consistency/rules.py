@@ -78,6 +78,7 @@ OF_OPEN = (
     Rule("parent", open_runs.parent_waits, repair="cancel"),
     Rule("parent", open_runs.parent_lists_it),
     Rule("roster", conversations.children_are_known),
+    Rule("roster", conversations.node_children_have_visits),
     Rule("waits", conversations.waits_are_told),
     Rule("deadline", open_runs.deadline_is_watched, repair="set_timers"),
     Rule("deadline", open_runs.deadline_is_set),

@@ -14,7 +14,7 @@ from sleipnir.scheduler.store.keys import run_key
 from tests.support.conversations import converses
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, Reply, Request, calls, says
-from tests.support.supervising import agents_in, collects_all
+from tests.support.supervising import agents_in, collects_all, spawns
 
 # After its first step it does everything at once.
 GRAPH = """
@@ -274,3 +274,41 @@ def test_a_child_that_its_model_has_forgotten_is_found(engine: Engine, led: str)
     rewrite(engine, led, 1, lambda writes: writes["agents"].update(members=[]))
 
     assert "roster" in rules_broken(engine)
+
+
+NODE = """
+model: openai:m
+can_spawn_agents: true
+start: lead
+nodes:
+  lead: {type: llm, prompt: Lead., next: z}
+  z: {type: end, output: done}
+"""
+
+
+@pytest.mark.parametrize(
+    "breakage",
+    [
+        "HSET {p}:run:{child}|parent|{run} 1/gone",
+        "HSET {p}:spawned:{run}|ffffffff|{p0}ffffffffffffff",
+    ],
+)
+def test_what_the_child_of_a_node_cannot_be_is_found(
+    engine: Engine, server: ModelServer, breakage: str
+) -> None:
+    converses(server, "Lead.", spawns("Dig."), collects_all, says("Done."))
+    converses(server, "Dig.", says("A hole."))
+    engine.write_normal("worker", "instructions: You work.\n")
+    run_id = engine.submit(NODE)
+    engine.work_once()
+    (child,) = engine.queries.children(run_id)
+    assert rules_broken(engine) == set()
+    names = {"p": partition_of(run_id), "p0": run_id[:2], "run": run_id, "child": child.run_id}
+    command, _, arguments = breakage.partition(" ")
+
+    engine.redis.execute_command(
+        command, *(argument.format(**names) for argument in arguments.split("|"))
+    )
+
+    assert "roster" in rules_broken(engine)
+    engine.redis.flushall()
