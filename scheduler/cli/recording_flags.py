@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,8 +61,13 @@ class GivenRecording:
         return client.recordings.put(self.text, str(self.file))
 
 
-def given_recording(client: Client, agent: str, file: Path | None) -> GivenRecording | None:
+def given_recording(
+    client: Client, agent: str, file: Path | None, tools: str | None
+) -> GivenRecording | None:
     """Read the recording that `--replay` names; None without it.
+
+    Args:
+        tools: the option `--tools`.
 
     Raises:
         click.FileError: the file cannot be read.
@@ -78,7 +84,12 @@ def given_recording(client: Client, agent: str, file: Path | None) -> GivenRecor
     except (OSError, UnicodeDecodeError) as error:
         raise click.FileError(str(file), reason(error)) from error
     entries = recording.read(text, str(file))
-    return GivenRecording(file, text, recording.made_with(entries))
+    made_with = recording.made_with(entries)
+    has_tools = any(isinstance(entry, recording.RecordedToolCall) for entry in entries)
+    if made_with is not None and (tools == "live" or not has_tools):
+        # Tools will be called, and the recording may come from anybody: the filter here counts.
+        made_with = replace(made_with, mcp_tools=None)
+    return GivenRecording(file, text, made_with)
 
 
 def _only_recording(directory: Path) -> Path:

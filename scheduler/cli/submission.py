@@ -193,7 +193,7 @@ class Submission:
 
     def recording(self, client: Client) -> GivenRecording | None:
         """Return the recording to replay; raises as `given_recording`."""
-        return given_recording(client, self.agent, self.replay)
+        return given_recording(client, self.agent, self.replay, self.tools)
 
     def prepare(self, client: Client, recording: GivenRecording | None) -> PreparedAgent:
         """Prepare the agent, as it was when the recording was made; raises as `Client.prepare`."""

@@ -19,6 +19,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from sleipnir.graphs.mcp.filters import MAX_PATTERN_CHARS, MAX_PATTERNS, ToolFilter
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SubmissionRefused
@@ -90,6 +91,7 @@ class MadeWith:
     rag_embedding_model: str | None = None
     mcp_server_support: bool | None = None
     skills_enabled: bool | None = None
+    mcp_tools: ToolFilter | None = None
     prompt: str | None = None  # of the only run
 
     def to_json(self) -> dict[str, Any]:
@@ -109,6 +111,7 @@ SETTINGS_OF_CALLS: Final = (
     "rag_embedding_model",
     "mcp_server_support",
     "skills_enabled",
+    "mcp_tools",
 )
 _MADE_WITH: Final[Mapping[str, tuple[type, ...]]] = {
     "model": (str,),
@@ -117,6 +120,7 @@ _MADE_WITH: Final[Mapping[str, tuple[type, ...]]] = {
     "rag_embedding_model": (str,),
     "mcp_server_support": (bool,),
     "skills_enabled": (bool,),
+    "mcp_tools": (dict,),
     "prompt": (str,),
 }
 
@@ -176,7 +180,17 @@ def _made_with(value: Any) -> MadeWith:
             raise ValueError(f"'made_with' has the unknown field '{name}'")
         if not isinstance(given, types) or (isinstance(given, bool) and bool not in types):
             raise ValueError(f"'{name}' of 'made_with' has the wrong type")
+    if not all(map(_are_patterns, value.get("mcp_tools", {}).values())):
+        raise ValueError("'mcp_tools' of 'made_with' has the wrong type")
     return MadeWith(**value)
+
+
+def _are_patterns(given: Any) -> bool:
+    return (
+        isinstance(given, list)
+        and len(given) <= MAX_PATTERNS
+        and all(isinstance(each, str) and len(each) <= MAX_PATTERN_CHARS for each in given)
+    )
 
 
 def _tool_call(value: dict[str, Any]) -> RecordedToolCall:

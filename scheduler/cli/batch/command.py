@@ -114,7 +114,7 @@ def run_batch(client: Client, options: Options, call: BatchCall, processes: int)
     client.store.client.set_retry(RETRY_OUTAGE)
     with _room_for_files(), Ledger() as ledger:
         choose = None if call.source == STDIN else questions_here(client.store.settings)
-        replayed = given_recording(client, call.agent, call.replay)
+        replayed = given_recording(client, call.agent, call.replay, call.tools)
         made_with = None if replayed is None else replayed.made_with
         prepared = client.prepare(call.agent, call.workdir, choose, made_with)
         try:

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from sleipnir.scheduler.cli.recording_flags import given_recording
 from sleipnir.scheduler.runs.events import StepCommitted
+from sleipnir.scheduler.runs.recording import MadeWith, RecordedToolCall, written
 from tests.support.engine import Engine
 from tests.support.mcp import PROGRAM
 from tests.support.model_server import ModelServer, calls, says
@@ -133,6 +135,24 @@ def test_the_bundle_holds_only_the_agent_s_servers(configured: Engine) -> None:
 
     bundled = json.loads((root / "functions" / "mcp.json").read_text())
     assert sorted(bundled["mcpServers"]) == ["absent", "tested"]
+
+
+@pytest.mark.parametrize("tools", ["recorded", "live"])
+def test_a_replay_without_tools_has_the_filter_of_the_recording(
+    configured: Engine, tmp_path: Path, tools: str
+) -> None:
+    configured.configure(mcp_tools={"tested": ["where"]})
+    agent, file = str(configured.write("a", GRAPH % "[]")), tmp_path / "calls.jsonl"
+    made = MadeWith(mcp_tools={"tested": ["add", "*e*"]})
+    file.write_text(written([made, RecordedToolCall("add", {}, 3)]))
+
+    given = given_recording(configured.client, agent, file, tools)
+    assert given is not None
+    prepared = configured.client.prepare(agent, made_with=given.made_with)
+
+    root = configured.services.agents.get(prepared.digest).root
+    kept = json.loads((root / "functions" / "mcp.json").read_text())["mcp_tools"]
+    assert kept == {"tested": ["add", "*e*"] if tools == "recorded" else ["where"]}
 
 
 def test_filters_of_all_layers_narrow_what_a_node_may_call_and_stay_with_the_run(

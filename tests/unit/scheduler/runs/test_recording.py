@@ -65,6 +65,7 @@ def test_it_says_what_it_was_made_with() -> None:
         ("[]", "'made_with' is not an object"),
         ('{"api_key": "x"}', "'made_with' has the unknown field 'api_key'"),
         ('{"temperature": true}', "'temperature' of 'made_with' has the wrong type"),
+        ('{"mcp_tools": {"s": "*"}}', "'mcp_tools' of 'made_with' has the wrong type"),
         ('{"model": null}', "'model' of 'made_with' has the wrong type"),
     ],
 )
