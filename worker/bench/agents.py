@@ -24,6 +24,8 @@ ASKING = "openai:asks-"
 ASKER, ASKING_TURN = "asker", 3
 # Scripts that engine_worker does not run; it pauses instead.
 PAUSES_MS = {PAUSE: PAUSE_MS, LONG_PAUSE: LONG_PAUSE_MS}
+# One that it does run: it decides where a run goes.
+DECIDES = "decides.sh"
 
 
 def nothing(number: int, **more: Any) -> dict[str, Any]:
@@ -93,6 +95,21 @@ def asking() -> dict[str, Any]:
     """Return a graph whose run parks on a person at once."""
     question = {"type": "input", "question": "What now?", "next": "done"}
     return _graph("asking", {"ask": question, "done": {"type": "end"}})
+
+
+def gates() -> list[dict[str, Any]]:
+    """Return graphs of one node that leads to an end: without, and with a choice of ways."""
+    first = {"type": "set", "values": {"score": "0.9"}}
+    threshold = [{"when": "score >= 0.8", "to": "done"}, {"to": "other"}]
+    return [
+        _gate("plain", {**first, "next": "done"}),
+        _gate("threshold", {**first, "next": threshold}),
+        _gate("script", {"type": "script", "script": DECIDES}),
+    ]
+
+
+def _gate(name: str, node: dict[str, Any]) -> dict[str, Any]:
+    return _graph(f"gate-{name}", {"gate": node, "done": {"type": "end"}, "other": {"type": "end"}})
 
 
 def pausing() -> dict[str, Any]:
@@ -174,3 +191,4 @@ def write_agents(directory: Path, *graphs: dict[str, Any]) -> None:
         (agent / "graph.yaml").write_text(yaml.safe_dump(graph, sort_keys=False))
         for script in ("nothing.sh", *PAUSES_MS):
             (agent / script).write_text("echo '{}'\n")
+        (agent / DECIDES).write_text("""echo '{"score": 0.9, "_next": "done"}'\n""")

@@ -53,6 +53,7 @@ class Arena:
     redis_url: str
     home: Path
     publisher: Any  # the baseline's app
+    server: subprocess.Popen[bytes]  # Redis
     threads: int = THREADS  # per worker process
     backlog: int = BACKLOG
     stored: int = STORED
@@ -81,6 +82,22 @@ class Arena:
         before, began = _cpu_seconds(processes), perf_counter()
         act()
         return Sample(perf_counter() - began, _cpu_seconds(processes) - before)
+
+    def run_many(self, agent: PreparedAgent, count: int, batch: str) -> Sample:
+        """Measure so many runs, submitted as a batch, from the first submission to the last end."""
+        act = partial(self.submit_many, agent, count, batch)
+        return self.measured(act, self.ours)
+
+    def submit_many(self, agent: PreparedAgent, count: int, batch: str) -> None:
+        """Submit so many runs as a batch, and wait for their ends."""
+        with self.client.queries.completions(batch) as completions:
+            for _ in range(count):
+                self.client.submit(agent, Request(batch=batch))
+            ended, ends_at = 0, perf_counter() + 60
+            while ended < count:
+                ended += len(completions.wait(1))
+                if perf_counter() > ends_at:
+                    raise RuntimeError(f"only {ended} of {count:,} runs ended within a minute")
 
     def start_worker(self) -> None:
         """Start one more worker process of ours."""
@@ -160,20 +177,7 @@ def open_arena(threads: int = THREADS) -> Iterator[Arena]:
             )
         try:
             private.await_ready(server)
-            agents.write_agents(
-                home / "agents",
-                *map(agents.linear, (LENGTH, 4, MANY_NODES)),
-                agents.ending(),
-                agents.fan_out(WIDTH),
-                *map(agents.mapped, (ITEMS, MANY_ITEMS)),
-                agents.mapped(ITEMS, CHAIN),
-                agents.asking(),
-                *agents.asking_models(),
-                agents.pausing(),
-                agents.pausing_steps(STEPS),
-                agents.waiting(1, 0),
-                agents.waiting(CALLERS, CALL_MS),
-            )
+            agents.write_agents(home / "agents", *_graphs())
             settings = load_settings({"redis_url": private.url}).values
             client = Client.connect(settings, AgentSearch((home / "agents",)))
             publisher = make_baseline(private.broker_url, private.url, THREADS, results=False)
@@ -184,6 +188,7 @@ def open_arena(threads: int = THREADS) -> Iterator[Arena]:
                 private.url,
                 home,
                 publisher,
+                server,
                 threads,
             )
             try:
@@ -197,11 +202,32 @@ def open_arena(threads: int = THREADS) -> Iterator[Arena]:
             shutil.rmtree(sockets, ignore_errors=True)
 
 
+def _graphs() -> list[dict[str, Any]]:
+    """Return the graphs of all cases."""
+    return [
+        *map(agents.linear, (LENGTH, 4, MANY_NODES)),
+        agents.ending(),
+        agents.fan_out(WIDTH),
+        *map(agents.mapped, (ITEMS, MANY_ITEMS)),
+        agents.mapped(ITEMS, CHAIN),
+        agents.asking(),
+        *agents.asking_models(),
+        *agents.gates(),
+        agents.pausing(),
+        agents.pausing_steps(STEPS),
+        agents.waiting(1, 0),
+        agents.waiting(CALLERS, CALL_MS),
+    ]
+
+
 def _cpu_seconds(processes: Sequence[subprocess.Popen[bytes]]) -> float:
-    """Return the CPU time of running processes, from /proc; 0 where there is none."""
+    """Return the CPU time of running processes and of the children that they have waited for.
+
+    From /proc; 0 where there is none.
+    """
     total = 0
     for process in processes:
         with contextlib.suppress(OSError):
             fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-            total += int(fields[11]) + int(fields[12])
+            total += sum(map(int, fields[11:15]))
     return total / TICKS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import count
 from time import perf_counter
 
 from sleipnir.scheduler.client.preparation import PreparedAgent
@@ -21,6 +22,7 @@ from sleipnir.worker.bench.rows import Row, Sample, interleaved, row
 from sleipnir.worker.bench.start import start
 
 RUNS = 1_000  # small runs, all submitted at once
+GATES = 200  # runs with one choice
 SUBMISSIONS = 20
 
 
@@ -128,27 +130,32 @@ def runs(arena: Arena, rounds: int) -> Iterator[Row]:
             arena.run(small)
         turns = [f"{processes}-{turn}" for turn in range(max(1, rounds // 5))]
         workers = f"{processes} worker process{'es' if processes > 1 else ''}"
-        samples = [many_runs(arena, small, turn) for turn in turns]
+        samples = [arena.run_many(small, RUNS, turn) for turn in turns]
         yield row(f"{RUNS:,} runs of 5 nodes, {workers}", "run", RUNS, samples, None)
-        samples = [many_runs(arena, slow, f"slow-{turn}") for turn in turns]
+        samples = [arena.run_many(slow, RUNS, f"slow-{turn}") for turn in turns]
         one = one or samples
         yield row(f"{RUNS:,} runs of {PAUSE_MS} ms, {workers}", "run", RUNS, samples, one)
 
 
-def many_runs(arena: Arena, agent: PreparedAgent, batch: str) -> Sample:
-    """Measure all runs of a batch, from the first submission to the last end."""
+def routes(arena: Arena, rounds: int) -> Iterator[Row]:
+    """CPU of workers and Redis for runs of two nodes: by how the first says what comes next."""
+    turns = count()
 
-    def act() -> None:
-        with arena.client.queries.completions(batch) as completions:
-            for _ in range(RUNS):
-                arena.client.submit(agent, Request(batch=batch))
-            ended, ends_at = 0, perf_counter() + 60
-            while ended < RUNS:
-                ended += len(completions.wait(1))
-                if perf_counter() > ends_at:
-                    raise RuntimeError(f"only {ended} of {RUNS:,} runs ended within a minute")
+    def cpu_of(agent: PreparedAgent, runs: int) -> Sample:
+        act = partial(arena.submit_many, agent, runs, f"{agent.name}-{next(turns)}")
+        cpu_s = arena.measured(act, [*arena.ours, arena.server]).cpu_seconds / runs
+        return Sample(cpu_s, cpu_s)
 
-    return arena.measured(act, arena.ours)
+    # So many runs that the clock, which counts hundredths of a second, is precise enough.
+    runs = {"plain": GATES, "threshold": GATES, "script": GATES // 5}
+    agents = {name: arena.prepare(f"gate-{name}") for name in runs}
+    samples = interleaved(
+        rounds, {name: partial(cpu_of, agents[name], runs[name]) for name in runs}
+    )
+    plain = samples["plain"]
+    yield row("set node with a plain next, then an end", "run", 1, plain, plain)
+    yield row("the same with a threshold in next", "run", 1, samples["threshold"], plain)
+    yield row("a script that decides, then an end", "run", 1, samples["script"], plain)
 
 
 def submit(arena: Arena, rounds: int) -> Iterator[Row]:
@@ -192,6 +199,7 @@ CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
     "agents": agent_turns,
     "fan": fan,
     "map": mapping,
+    "routes": routes,
     "runs": runs,
     "fair": fair,
     "submit": submit,

@@ -10,8 +10,17 @@ from typing import Any
 from sleipnir.graphs.schema import ScriptNode
 from sleipnir.scheduler.process.periodic import pause
 from sleipnir.scheduler.runs.model import NO_USAGE
-from sleipnir.worker.bench.agents import ASKING, AT_ONCE, FOLLOWER, LEADER, PAUSES_MS, TALKER
+from sleipnir.worker.bench.agents import (
+    ASKING,
+    AT_ONCE,
+    DECIDES,
+    FOLLOWER,
+    LEADER,
+    PAUSES_MS,
+    TALKER,
+)
 from sleipnir.worker.executors import EXECUTORS
+from sleipnir.worker.executors.script import run_script
 from sleipnir.worker.llm import models
 from sleipnir.worker.llm.caller import Caller
 from sleipnir.worker.llm.client import Message, ModelRequest, Reply
@@ -21,7 +30,9 @@ from sleipnir.worker.visit.outcome import Outcome, Wrote
 
 
 def run_nothing(visit: Visit[ScriptNode]) -> Outcome:
-    """Write one small value and go on."""
+    """Write one small value and go on; only the script that decides is run."""
+    if visit.node.script == DECIDES:
+        return run_script(visit)
     if pause_ms := PAUSES_MS.get(visit.node.script):
         pause(pause_ms / 1000)
     return Wrote({"output": visit.item_index})

@@ -15,7 +15,7 @@ from time import perf_counter, process_time
 from typing import Any, TypedDict
 
 from sleipnir.worker.bench.arena import LENGTH, THREADS, Arena
-from sleipnir.worker.bench.cases import RUNS, many_runs
+from sleipnir.worker.bench.cases import RUNS
 from sleipnir.worker.bench.rows import Row, Sample, interleaved, row
 
 REMEDY = "LangGraph is not installed beside Sleipnir: pip install 'sleipnir[peers]'"
@@ -41,7 +41,7 @@ def peers(arena: Arena, rounds: int) -> Iterator[Row]:
     yield row("LangGraph on SQLite, the same", "node", LENGTH + 1, samples["peer"], ours)
 
     turns = range(max(1, rounds // 5))
-    ours = [many_runs(arena, small, f"peers-{turn}") for turn in turns]
+    ours = [arena.run_many(small, RUNS, f"peers-{turn}") for turn in turns]
     theirs = [_measure(arena, RUNS, 5) for _ in turns]
     yield row(f"{RUNS:,} runs of 5 nodes, one process", "run", RUNS, ours, ours)
     yield row("LangGraph on SQLite, the same", "run", RUNS, theirs, ours)
