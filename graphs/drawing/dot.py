@@ -65,6 +65,8 @@ def _node(box: Box, by_progress: bool) -> str:
 
 def _edge(arrow: Arrow) -> str:
     label = f'label="{_label(arrow.label)}", ' if arrow.label else ""
+    if arrow.title:
+        label += f'labeltooltip="{_label(arrow.title)}", '
     return f"    {_quoted(arrow.source)} -> {_quoted(arrow.target)} [{label}{LINES[arrow.kind]}];"
 
 

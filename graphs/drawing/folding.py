@@ -73,7 +73,7 @@ def _row_box(first: Box, nodes: Sequence[str]) -> Box:
 
 def _between(arrow: Arrow, of_node: Mapping[str, str]) -> Arrow:
     source, target = (of_node.get(node, node) for node in (arrow.source, arrow.target))
-    return Arrow(source, target, arrow.kind, arrow.label)
+    return replace(arrow, source=source, target=target)
 
 
 def _is_within(arrow: Arrow, of_node: Mapping[str, str]) -> bool:

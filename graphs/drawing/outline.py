@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 from sleipnir.graphs.chains import chain_of
-from sleipnir.graphs.drawing.text import shortened
+from sleipnir.graphs.drawing.text import in_one_line, shortened
 from sleipnir.graphs.edges import loops
-from sleipnir.graphs.schema import Graph, MapNode, Node, WayOn
+from sleipnir.graphs.schema import Graph, MapNode, Node
 from sleipnir.records import dataclass
 
 Progress: TypeAlias = Literal[
@@ -156,10 +156,12 @@ def _arrows(key: str, node: Node) -> Iterator[Arrow]:
     for way in node.exits():
         match way.field:
             case ("routes", str(answer)):
-                yield Arrow(key, way.target, "usual", answer)
+                yield _arrow(key, way.target, "usual", answer)
             case ("next", *_) if way.way is not None:
                 several = isinstance(way.way.to, list) and len(set(way.way.to)) > 1
-                yield Arrow(key, way.target, "parallel" if several else "usual", _label(way.way))
+                kind: Kind = "parallel" if several else "usual"
+                limit = "" if way.way.most is None else f", max {way.way.most}"
+                yield _arrow(key, way.target, kind, way.way.label, limit)
             case ("branch",):
                 yield Arrow(key, way.target, "each", "each")
             case ("on_other",):
@@ -168,8 +170,10 @@ def _arrows(key: str, node: Node) -> Iterator[Arrow]:
                 yield Arrow(key, way.target, "otherwise", str(name))
 
 
-def _label(way: WayOn) -> str:
-    return way.label if way.most is None else f"{way.label}, max {way.most}"
+def _arrow(source: str, target: str, kind: Kind, label: str, more: str = "") -> Arrow:
+    """Return an arrow whose label is shortened, except for `more` of it."""
+    short, whole = shortened(label, LABEL_LENGTH) + more, in_one_line(label) + more
+    return Arrow(source, target, kind, short, "" if short == whole else whole)
 
 
 def _leading_back(graph: Graph, arrows: Sequence[Arrow]) -> set[Arrow]:
@@ -196,12 +200,16 @@ def _leading_back(graph: Graph, arrows: Sequence[Arrow]) -> set[Arrow]:
 
 
 def _merged(arrows: Iterator[Arrow]) -> tuple[Arrow, ...]:
-    labels: dict[tuple[str, str, Kind], list[str]] = {}
+    groups: dict[tuple[str, str, Kind], list[Arrow]] = {}
     for arrow in arrows:
-        labels.setdefault((arrow.source, arrow.target, arrow.kind), []).append(arrow.label)
-    return tuple(_labelled(*ends, " / ".join(texts)) for ends, texts in labels.items())
+        groups.setdefault((arrow.source, arrow.target, arrow.kind), []).append(arrow)
+    return tuple(map(_joined, groups.values()))
 
 
-def _labelled(source: str, target: str, kind: Kind, label: str) -> Arrow:
-    short = shortened(label, LABEL_LENGTH)
-    return Arrow(source, target, kind, short, "" if short == label else label)
+def _joined(arrows: Sequence[Arrow]) -> Arrow:
+    """Return one arrow for several between the same nodes."""
+    first, *others = arrows
+    if not others:
+        return first
+    label = " / ".join(each.title or each.label for each in arrows)
+    return _arrow(first.source, first.target, first.kind, label)

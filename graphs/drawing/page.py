@@ -26,7 +26,7 @@ from sleipnir.graphs.drawing.layout import (
 )
 from sleipnir.graphs.drawing.native import Native
 from sleipnir.graphs.drawing.outline import TIMES, Outline
-from sleipnir.graphs.drawing.svg import MARGIN, bent_path, px, shape_of, size_of
+from sleipnir.graphs.drawing.svg import MARGIN, bent_path, px, shape_of, size_of, title_of
 from sleipnir.graphs.drawing.text import BODY, LABEL, SMALL, shortened, width_of
 from sleipnir.records import dataclass
 
@@ -162,10 +162,6 @@ def _ring(placed: Placed, mark: NodeMark) -> str:
     )
 
 
-def _title(route: PlacedArrow) -> str:
-    return f"<title>{escape(route.title)}</title>" if route.title != route.label else ""
-
-
 def _label(route: PlacedArrow, taken: Mapping[tuple[str, str], int]) -> str:
     """Return a label; drawn above all lines, so that none crosses a word."""
     count = 0 if route.kind == "each" else taken.get((route.source, route.target), 0)
@@ -177,7 +173,7 @@ def _label(route: PlacedArrow, taken: Mapping[tuple[str, str], int]) -> str:
         f'<rect class="ground" x="{px(at.x - width / 2)}" y="{px(at.y - 8)}" '
         f'width="{px(width)}" height="16" rx="3"/>'
         f'<text class="label" x="{px(at.x)}" y="{px(at.y + 4)}" text-anchor="middle" '
-        f'font-size="{LABEL.size:g}">{_title(route)}{escape(text)}</text>'
+        f'font-size="{LABEL.size:g}">{title_of(route)}{escape(text)}</text>'
     )
 
 

@@ -54,7 +54,7 @@ def svg_of(picture: Picture, outline: Outline) -> str:
         *map(_start, picture.dots),
         *(_node(placed, outline.has_progress) for placed in picture.boxes),
         # Above all lines, so that none crosses a word.
-        *(_label(route.label, route.anchor) for route in picture.routes if route.anchor),
+        *(_label(route, route.anchor) for route in picture.routes if route.anchor),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
@@ -89,13 +89,18 @@ def _towards(bend: Point, other: Point) -> Point:
     return Point(bend.x + (other.x - bend.x) * share, bend.y + (other.y - bend.y) * share)
 
 
-def _label(text: str, anchor: Point) -> str:
-    width = width_of(text, LABEL) + 4
+def title_of(route: PlacedArrow) -> str:
+    """Return the tooltip of a label that is shortened."""
+    return f"<title>{escape(route.title)}</title>" if route.title != route.label else ""
+
+
+def _label(route: PlacedArrow, anchor: Point) -> str:
+    width = width_of(route.label, LABEL) + 4
     return (
         f'<rect x="{px(anchor.x - width / 2)}" y="{px(anchor.y - 8)}" width="{px(width)}" '
         'height="16" rx="3" fill="#ffffff" fill-opacity="0.92"/>'
         f'<text x="{px(anchor.x)}" y="{px(anchor.y + 4)}" text-anchor="middle" '
-        f'font-size="{LABEL.size:g}" fill="{INK}">{escape(text)}</text>'
+        f'font-size="{LABEL.size:g}" fill="{INK}">{title_of(route)}{escape(route.label)}</text>'
     )
 
 

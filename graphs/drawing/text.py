@@ -40,10 +40,15 @@ def _share(char: str) -> float:
     return 0.70 if char.isupper() else 0.62
 
 
+def in_one_line(text: str) -> str:
+    """Return the text in one line, without control characters."""
+    # XML allows no control characters, not even escaped.
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+
+
 def shortened(text: str, limit: int) -> str:
     """Return at most `limit` characters in one line, cut in the middle, no control characters."""
-    # XML allows no control characters, not even escaped.
-    flat = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    flat = in_one_line(text)
     if len(flat) <= limit:
         return flat
     return f"{flat[: limit // 2]}…{flat[-(limit - limit // 2 - 1) :]}"

@@ -12,7 +12,7 @@ from sleipnir.graphs import drawing
 from sleipnir.graphs.drawing import NoFonts, Outline, Progress, native, outline_of, with_progress
 from sleipnir.graphs.drawing.layout import Framed, Placed, place
 from sleipnir.graphs.drawing.outline import TIMES
-from sleipnir.graphs.schema import Graph
+from sleipnir.graphs.schema import Graph, Route, Switch
 from tests.support.graphs import make_graph
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -146,6 +146,55 @@ def test_routes_that_scripts_choose_are_dashed_and_loops_are_counted() -> None:
     assert "    n1 --> n2" in counted
     assert '"b" -> "a" [label="_next", style=dashed];' in drawing.to_dot(outline)
     assert f"_next {TIMES}3" in drawing.to_svg(with_progress(outline, {}, taken), native)
+
+
+LONG = "size(output) > 280 && !output.contains(order_id)"
+CHOOSING = graph(
+    {
+        "work": script(next="gate"),
+        "gate": {
+            "type": "set",
+            "next": [
+                Route(when="score < 0.8", to="work", max=3),
+                Route(when=LONG, to=["left", "right"], max=2),
+                Route(when="n == 2", to="sort"),
+                Route(to="sort"),
+            ],
+        },
+        "left": {"type": "set", "next": "sort"},
+        "right": {"type": "set", "next": "gate"},
+        "sort": {
+            "type": "set",
+            "next": Switch(switch="label", cases={"billing": "z", "": "left"}, default="z"),
+        },
+        "z": {"type": "end"},
+    },
+    "work",
+)
+SHORT = "size(output) > 280 &….contains(order_id), max 2"
+
+
+def test_conditions_and_cases_are_labels_and_loops_are_dashed() -> None:
+    lines = [line.strip() for line in to_mermaid(CHOOSING).splitlines()]
+    dot = to_dot(CHOOSING)
+
+    assert "n0 --> n1" in lines
+    assert 'n1 -.->|"score #60; 0.8, max 3"| n0' in lines
+    assert 'n1 -->|"n == 2 / else"| n4' in lines
+    assert 'n4 -->|"billing / else"| n5' in lines
+    assert "n3 -.-> n1" in lines
+    assert '"gate" -> "work" [label="score < 0.8, max 3", style=dashed];' in dot
+    assert '"sort" -> "left" [style=dashed];' in dot
+
+
+def test_a_long_condition_is_cut_but_its_title_is_not_nor_its_limit() -> None:
+    dot = to_dot(CHOOSING).replace("&amp;", "&")
+    svg = ElementTree.fromstring(to_svg(CHOOSING))
+
+    labelled = f'label="{SHORT}", labeltooltip="{LONG}, max 2"'
+    assert f'"gate" -> "left" [{labelled}, style=solid, penwidth=2.2];' in dot
+    labels = [text for text in svg.iter(f"{SVG}text") if SHORT in "".join(text.itertext())]
+    assert [text.findtext(f"{SVG}title") for text in labels] == [f"{LONG}, max 2"] * 2
 
 
 def test_no_class_of_mermaid_is_called_end() -> None:
