@@ -26,6 +26,10 @@ Identifier: TypeAlias = Annotated[str, Field(json_schema_extra={"pattern": "^[A-
 SomeText: TypeAlias = Annotated[str, Field(json_schema_extra={"minLength": 1})]
 SomeTexts: TypeAlias = Annotated[list[str], Field(json_schema_extra={"minItems": 1})]
 
+# Nodes that a run goes to; the validator refuses a list of none (E106).
+SomeTargets: TypeAlias = str | SomeTexts
+Cases: TypeAlias = Annotated[dict[str, SomeTargets], Field(json_schema_extra={"minProperties": 1})]
+
 # Texts at which a reply ends.
 Stop: TypeAlias = str | Annotated[list[str], Field(max_length=4)]
 # What has its own place is refused by name; editors can already mark it.

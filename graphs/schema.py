@@ -176,7 +176,7 @@ class Exit:
 class Route(Section):
     """One of the ways on from a node: taken if it is open, its condition holds, and none before."""
 
-    to: Targets
+    to: field_types.SomeTargets
     """The node to go to, or a list of nodes that run side by side."""
     when: str | None = None
     """An expression; only the last route may lack it."""
@@ -195,9 +195,9 @@ class Switch(Section):
 
     switch: str
     """An expression; its value, as text, is looked up in `cases`."""
-    cases: dict[str, Targets]
+    cases: field_types.Cases
     """Value to the node to go to, or to a list of nodes that run side by side."""
-    default: Targets | None = None
+    default: field_types.SomeTargets | None = None
     """For other values, and null."""
 
     def ways(self) -> Iterator[WayOn]:

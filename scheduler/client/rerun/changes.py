@@ -111,7 +111,7 @@ def changes_between(old: AgentForm, new: AgentForm) -> Changes:
     before, after = old.graph.initial_state, new.graph.initial_state
     return Changes(
         frozenset(nodes),
-        {key: value for key, value in after.items() if before.get(key) != value},
+        {key: value for key, value in after.items() if _differs(before, after, key)},
         old.graph.start != new.graph.start
         or old.graph.variables != new.graph.variables
         or bool(before.keys() - after.keys()),
@@ -174,8 +174,14 @@ def _changed_kinds(old: AgentForm, new: AgentForm) -> Iterator[type[BaseNode]]:
             yield from (ScriptNode, LlmNode)
 
 
-def _text(node: BaseNode) -> Any:
-    return replace(node, description=None)
+def _differs(before: Mapping[str, Any], after: Mapping[str, Any], key: str) -> bool:
+    # As texts: to Python, 1 is True.
+    return key not in before or repr(before[key]) != repr(after[key])
+
+
+def _text(node: BaseNode) -> str:
+    """Return all that makes a node act; so the order of its fields' entries, and 1 beside true."""
+    return repr(replace(node, description=None))
 
 
 def step_before(

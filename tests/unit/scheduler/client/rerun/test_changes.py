@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from sleipnir.graphs.schema import Route, Switch
 from sleipnir.scheduler.client.rerun.changes import (
     AgentForm,
     Changes,
@@ -80,6 +81,37 @@ def test_a_node_is_changed_by_what_it_reads(
     changes: Callable[[], Changes], nodes: set[str]
 ) -> None:
     assert changes().nodes == nodes
+
+
+def deciding(**fields: Any) -> AgentForm:
+    """An agent whose first node decides where the run goes."""
+    routes = [Route(when="x > 1", to="a", max=2), Route(to="z")]
+    first = {"type": "set", "values": {"x": "n + 1", "y": "x"}, "next": routes, **fields}
+    nodes = {"gate": first, "a": {"type": "end"}, "z": {"type": "end"}}
+    return form({"name": "tested", "start": "gate", "nodes": nodes})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"next": [Route(when="x > 2", to="a", max=2), Route(to="z")]},
+        {"next": [Route(when="x > 1", to="a", max=3), Route(to="z")]},
+        {"next": [Route(when="x > 1", to="z", max=2), Route(to="z")]},
+        {"next": Switch(switch="x", cases={"1": "a"}, default="z")},
+        {"values": {"y": "x", "x": "n + 1"}},
+        {"values": {"x": "n + 1", "y": "x + 1"}},
+    ],
+)
+def test_what_a_node_decides_by_is_part_of_it(fields: dict[str, Any]) -> None:
+    assert changes_between(deciding(), deciding(**fields)).nodes == {"gate"}
+
+
+def test_one_and_true_are_different_values() -> None:
+    values = changes_between(deciding(values={"x": 1}), deciding(values={"x": True}))
+    state = changed({**OLD, "initial_state": {"n": True, "items": [1], "none": None}})
+
+    assert values.nodes == {"gate"}
+    assert state.state == {"n": True, "none": None}
 
 
 def test_other_values_to_begin_with_are_told_apart_from_other_beginnings() -> None:
