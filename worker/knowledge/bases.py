@@ -12,6 +12,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.knowledge.address import address_of
 from sleipnir.graphs.knowledge.bases import DescribedBase
 from sleipnir.graphs.knowledge.build_order import BuildOrder
@@ -20,6 +21,7 @@ from sleipnir.graphs.knowledge.sources import is_absolute
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import ArtifactStoreFailed
+from sleipnir.scheduler.runs.failures import BUDGET_REFUSES
 from sleipnir.scheduler.runs.ids import new_child_id
 from sleipnir.scheduler.store.connection import is_private
 from sleipnir.scheduler.store.knowledge.build_claims import BuildClaims
@@ -257,13 +259,17 @@ def _built_for(visit: Visit[Any], plan: KnowledgePlan) -> tuple[str | None, tupl
 
     Raises:
         BuildFailed: the build did not succeed.
+        NodeFailed: R025, a budget did not allow one of its calls.
     """
     child = visit.resumed_with
     if child is None or "status" not in child:
         return None, ()
     if child["status"] != "succeeded":
-        failure = json.loads(child["error"])["message"] if child["error"] else ""
-        raise BuildFailed(failure or f"its build was {child['status']} (run {child['run_id']})")
+        failure = json.loads(child["error"]) if child["error"] else {}
+        if failure.get("code") == BUDGET_REFUSES:
+            raise NodeFailed(BUDGET_REFUSES, failure["message"])
+        text = failure.get("message") or f"its build was {child['status']} (run {child['run_id']})"
+        raise BuildFailed(text)
     built = json.loads(child["output"])
     warnings = list(built["warnings"])
     if plan.address is not None:

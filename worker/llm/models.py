@@ -170,7 +170,8 @@ class Models:
 
     def _reserve(self, model: str, texts: Sequence[str], caller: Caller) -> Permit:
         messages = [{"role": "user", "content": text} for text in texts]
-        return self._gate.reserve(ModelRequest(model, messages), caller)
+        # Numbers come back, not a text: providers charge what they are given.
+        return self._gate.reserve(ModelRequest(model, messages, max_tokens=0), caller)
 
     def _resolved(self, request: ModelRequest) -> ModelRequest:
         """Replace aliases by the models themselves, as an alias may mean others tomorrow.

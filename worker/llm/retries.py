@@ -20,6 +20,9 @@ TRANSIENT = (
     "temporarily unavailable",
 )
 
+# Phrases of failures that are none, whatever else they quote or count: a parent has only the text.
+_FINAL = ("the model refused: ", "the reply was cut off")
+
 # The status that a server answered with, of each model if several were asked; also where the
 # failure of a child run is quoted. Statuses: too slow, in conflict, too early, too many requests,
 # faults of the server or of a gateway before it.
@@ -31,6 +34,8 @@ _TRANSIENT_STATUSES = frozenset(
 
 def is_transient(reason: str) -> bool:
     """Return whether the text of a failure says that it is transient."""
+    if any(words in reason for words in _FINAL):
+        return False
     if not _TRANSIENT_STATUSES.isdisjoint(_STATUS.findall(reason)):
         return True
     reason = reason.lower()

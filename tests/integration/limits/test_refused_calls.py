@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from sleipnir.scheduler.runs.submit import Request
 from tests.support.engine import Engine
+from tests.support.knowledge import BY_MEANING, LETTERS, embedding
 from tests.support.model_server import ModelServer, fails, says
 
 ASK = """
@@ -111,3 +113,23 @@ def test_a_call_that_a_budget_refused_is_all_that_is_made_again(
     assert (refused.code, refused.node) == ("R025", "ask")  # it was the extractor's call
     assert engine.run(run_id).output == "5"
     assert [request.prompt.startswith("How many?") for request in server.requests] == [True, False]
+
+
+def test_a_build_that_a_budget_refuses_is_no_fault_of_the_knowledge_base(
+    engine: Engine, server: ModelServer
+) -> None:
+    engine.configure(models={"budgets": {"run": {"tokens": 1}}})
+    engine.write("asks", BY_MEANING, LETTERS)
+    parent = engine.finish(PARENT.replace("next:", "fallback: z, next:"))
+    alone = engine.client.submit(engine.client.prepare("asks"), Request(prompt="a"))
+    engine.drive()
+    refused = engine.failure(alone)
+    engine.configure(models={"budgets": {"run": {"tokens": 100}}})  # embeddings have no reply
+    embedding(server)
+
+    engine.client.retry(alone)
+    engine.drive()
+
+    assert "R025: budget 'run:" in engine.failure(parent.run_id).message
+    assert (refused.code, refused.node) == ("R025", "look_up")
+    assert engine.run(alone).output == '["./docs/a.md"]'

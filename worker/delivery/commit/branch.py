@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sleipnir.graphs.normal_agent import is_normal
-from sleipnir.graphs.schema import LlmNode, MapNode
+from sleipnir.graphs.normal_agent import TurnNode, is_normal
+from sleipnir.graphs.schema import AgentNode, LlmNode, MapNode
 from sleipnir.graphs.state import Snapshot, encode, same_json
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.runs.failures import (
@@ -79,7 +79,7 @@ def kept_as_of(visit: Visit[Any], failed: Failed) -> KeptAs:
     """
     if failed.code == "R019":
         return "misanswered"
-    if failed.code == BUDGET_REFUSES:
+    if failed.code == BUDGET_REFUSES and isinstance(visit.node, LlmNode | TurnNode | AgentNode):
         return "broken"
     return "broken" if failed.undecided and isinstance(visit.node, LlmNode) else "failed"
 

@@ -34,6 +34,8 @@ def test_a_failure_that_may_pass_says_so(reason: str) -> None:
         "exit code 3: 502 rows",
         "hit max_iterations (10)",
         "agent 'kid' failed (run 1): R013: exit code 3: no such row",
+        "the model call failed: the model refused: I am temporarily unavailable.",
+        "the reply was cut off after 429 tokens; raise max_tokens",
     ],
 )
 def test_any_other_failure_is_final(reason: str) -> None:
