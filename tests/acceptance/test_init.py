@@ -19,6 +19,9 @@ def test_a_new_agent_is_valid_without_a_warning(template: str, tmp_path: Path) -
     made = sleipnir("init", "mine", "--template", template)
 
     assert (made.returncode, made.stdout) == (0, "agents/mine\n")
+    files = (sleipnir.project / "agents" / "mine").glob("*.yaml")
+    graph = "".join(file.read_text() for file in files)
+    assert ("type: llm" in graph) == ("llm_attempts: 3" in graph)
     assert sleipnir("validate", "mine", "--strict").returncode == 0
 
 

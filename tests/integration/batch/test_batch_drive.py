@@ -361,14 +361,11 @@ COST_USD = 0.02
 
 
 @pytest.fixture
-def paid(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[PreparedAgent]:
-    with ModelServer() as server:
-        server.when(lambda _request: True, says("fine"))
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-only-for-this-test")
-        engine.configure(models={"prices": PRICES})
-        engine.write("paid", PAID_CALL)
-        yield engine.client.prepare("paid")
+def paid(engine: Engine, server: ModelServer) -> PreparedAgent:
+    server.when(lambda _request: True, says("fine"))
+    engine.configure(models={"prices": PRICES})
+    engine.write("paid", PAID_CALL)
+    return engine.client.prepare("paid")
 
 
 def test_a_batch_spends_no_more_than_its_budget_and_goes_on_with_a_higher_one(
@@ -428,6 +425,42 @@ def test_a_line_that_the_budget_refused_fails_and_goes_on_with_a_higher_one(
     assert "batch --budget" in why.message
     assert list(second.results()) == [("a", "succeeded", "done")]
     assert engine.run(run_id_of("words", "a", 1)).tries == 2
+
+
+TWO_CALLS = """
+model: openai:gpt-4o-mini
+max_tokens: 10
+start: first
+nodes:
+  first: {type: llm, prompt: "{{initial_prompt}}", fallback: end, next: second}
+  second: {type: llm, prompt: "Again.", state_updates: {said: "{{output}}"}, next: end}
+  end: {type: end, output: "{{said}}"}
+"""
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(500, marks=pytest.mark.chaos)])
+def test_a_refusal_amid_a_batch_is_in_no_result_and_has_nothing_paid_for_twice(
+    engine: Engine, start: Start, server: ModelServer, count: int
+) -> None:
+    server.when(lambda _request: True, says("fine"))
+    # For a half of all calls and one more, so that a line is stopped between its two.
+    usd = (count + 1.5) * COST_USD
+    engine.configure(models={"prices": PRICES, "budgets": {"batch": {"usd": usd}}})
+    engine.write("twice", TWO_CALLS)
+    lines = [str(number) for number in range(count)]
+    first = {item: rest for item, *rest in start(engine.client.prepare("twice"), *lines).results()}
+    made = len(server.requests)
+
+    engine.configure(models={"prices": PRICES, "budgets": {"batch": {"usd": 4 * usd}}})
+    again = start(engine.client.prepare("twice"), *lines, retried=FAILED)
+    then = {item: rest for item, *rest in again.results()}
+
+    good = [end for end in first.values() if end[0] == "succeeded"]
+    assert good == [["succeeded", "fine"]] * (count // 2)
+    assert [end[0] for end in first.values() if end not in good] == ["failed"] * (count // 2)
+    assert made == count + 1
+    assert then == {line: ["succeeded", "fine"] for line in lines}
+    assert len(server.requests) == 2 * count
 
 
 def test_a_run_that_redis_lost_is_submitted_anew(

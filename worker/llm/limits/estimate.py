@@ -9,17 +9,20 @@ from threading import Lock
 from sleipnir.records import dataclass
 from sleipnir.worker.llm.client import ModelRequest
 
-# In English text with most tokenizers, which is exact enough for a rate limit.
+# In English text with most tokenizers, which is exact enough for a rate limit. Other scripts take
+# up to a token and more for a character: about two for each byte by which UTF-8 exceeds one.
 _CHARACTERS_PER_TOKEN = 4
+_CHARACTERS_PER_FURTHER_BYTE = 2
 # Weights roughly the last few dozen replies.
 _WEIGHT = 0.1
 
 
 def prompt_tokens(request: ModelRequest) -> int:
     """Estimate a prompt's tokens cheaply."""
-    parts = (*request.messages, *request.tools)
-    characters = sum(len(json.dumps(part, ensure_ascii=False)) for part in parts)
-    return characters // _CHARACTERS_PER_TOKEN + 1
+    texts = [json.dumps(part, ensure_ascii=False) for part in (*request.messages, *request.tools)]
+    characters = sum(map(len, texts))
+    further = sum(len(text.encode(errors="surrogatepass")) for text in texts) - characters
+    return (characters + further * _CHARACTERS_PER_FURTHER_BYTE) // _CHARACTERS_PER_TOKEN + 1
 
 
 @dataclass(slots=True)
