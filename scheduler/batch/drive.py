@@ -173,6 +173,7 @@ class Batch:
             batch=self._options.name,
             batch_budget_usd=self._options.budget_usd,
             item=item.item,
+            line=item.number,
         )
         try:
             self._client.submit(self._agent, request, keep=False)
@@ -216,6 +217,10 @@ class Batch:
             said = item.reported
             if summary is None and (said is None or self._is_wanted_again(said.outcome)):
                 self._ready.append(partial(self._submit, item, attempt))
+            elif item.redo and (summary is None or summary.status.is_final):
+                self._ready.append(partial(self._start_over, item, run_id, attempt))
+            elif summary is not None and summary.batch is None:  # the command died in between
+                self._ready.append(partial(self._submit, item, attempt + 1))
             elif summary is None:  # Redis has removed the run by now
                 self._lines.keep(item)
             elif not summary.status.is_final:
@@ -235,11 +240,15 @@ class Batch:
         return outcome in self._options.retried
 
     def _start_again(self, item: Item, run_id: str, attempt: int) -> None:
-        if not self._options.from_start:
+        if self._options.from_start:
+            self._ready.append(partial(self._start_over, item, run_id, attempt))
+        else:
             self._ready.append(partial(self._retry, item, run_id))
-            return
+
+    def _start_over(self, item: Item, run_id: str, attempt: int) -> None:
+        """Run a line from the start again, in place of its last run."""
         self._client.store.runs.leave_batch(self._options.name, run_id)
-        self._ready.append(partial(self._submit, item, attempt + 1))
+        self._submit(item, attempt + 1)
 
     # ---- following runs
 

@@ -34,7 +34,8 @@ CREATE TABLE lines (
     content TEXT NOT NULL,
     state   TEXT NOT NULL DEFAULT 'todo',
     run_id  TEXT,
-    reported TEXT
+    reported TEXT,
+    redo    INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX runs ON lines (run_id) WHERE run_id IS NOT NULL;
 CREATE TABLE repeats (digest TEXT PRIMARY KEY, count INTEGER NOT NULL);
@@ -58,6 +59,7 @@ class Item:
     state: State
     run_id: str | None  # of the run that is followed or was reported
     reported: Reported | None = None  # its result, as last reported
+    redo: bool = False  # run it from the start again, though it has finished
 
     @property
     def is_followed(self) -> bool:
@@ -187,6 +189,12 @@ class Ledger:
             "UPDATE lines SET state = ?, run_id = ? WHERE number = ?", (state, run_id, number)
         )
 
+    def mark_redo(self, numbers: Iterable[int]) -> None:
+        """Have finished lines run from the start again."""
+        self._db.executemany(
+            "UPDATE lines SET redo = 1 WHERE number = ?", ((number,) for number in numbers)
+        )
+
     def report(self, number: int, state: State, reported: Reported) -> None:
         """Set the state of a line, and its result."""
         self._db.execute(
@@ -196,7 +204,8 @@ class Ledger:
 
     def _items(self, condition: str, *values: str | int) -> list[Item]:
         rows = self._db.execute(
-            f"SELECT number, item, content, state, run_id, reported FROM lines WHERE {condition}",
+            "SELECT number, item, content, state, run_id, reported, redo "
+            f"FROM lines WHERE {condition}",
             values,
         )
         return [_item(row) for row in rows]
@@ -251,6 +260,15 @@ class Ledger:
         ):
             yield ResultPosition(*row)
 
+    def result(self, item: str) -> ResultPosition | None:
+        """Return where the results file has the newest result of a line."""
+        row = self._db.execute(
+            "SELECT start, size, results.number, lines.number "
+            "FROM results JOIN lines USING (item) WHERE item = ?",
+            (item,),
+        ).fetchone()
+        return None if row is None else ResultPosition(*row)
+
     def has_results(self) -> bool:
         """Return whether the results file had any."""
         return self._db.execute("SELECT 1 FROM results LIMIT 1").fetchone() is not None
@@ -265,7 +283,7 @@ class Ledger:
         return int(gone), int(moved)
 
 
-def _item(row: tuple[int, str, str, State, str | None, str | None]) -> Item:
-    number, item, content, state, run_id, reported = row
+def _item(row: tuple[int, str, str, State, str | None, str | None, int]) -> Item:
+    number, item, content, state, run_id, reported, redo = row
     said = None if reported is None else Reported.from_text(reported)
-    return Item(number, item, content, state, run_id, said)
+    return Item(number, item, content, state, run_id, said, bool(redo))

@@ -20,6 +20,8 @@ from sleipnir.scheduler.config.directories import config_dir, data_dir
 from sleipnir.scheduler.errors import SleipnirError
 
 with lazy_imports():
+    from sleipnir.graphs.expressions import errors as expression_errors
+    from sleipnir.graphs.expressions import parser as expressions
     from sleipnir.scheduler.cli import connect, options
     from sleipnir.scheduler.embedded import place
     from sleipnir.scheduler.store import connection, queries
@@ -29,6 +31,7 @@ with lazy_imports():
 if TYPE_CHECKING:
     from redis import Redis
 
+    from sleipnir.graphs.expressions.expression import Expression
     from sleipnir.scheduler.store.queries import RunQueries
 
 T = TypeVar("T")
@@ -178,6 +181,30 @@ class PositiveNumber(click.FloatRange):
         if not isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
         return number
+
+
+class ExpressionType(click.ParamType[Any]):
+    """An expression of the graph language.
+
+    Args:
+        all_is_true: whether `all` stands for `true`.
+    """
+
+    name = "expression"
+
+    def __init__(self, *, all_is_true: bool = False) -> None:
+        self._all_is_true = all_is_true
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Expression:
+        if self._all_is_true and value.strip() == "all":
+            value = "true"
+        try:
+            return expressions.parse(value)
+        except expression_errors.BadExpression as error:
+            hint = f" ({error.hint})" if error.hint else ""
+            self.fail(f"{error}{hint}", param, ctx)
 
 
 def piped_text() -> str:

@@ -272,6 +272,7 @@ class NewRun:
     parent: str | None = None  # "<run> <visit>"
     batch: str | None = None
     item: str | None = None  # of the batch
+    line: int | None = None  # of its input
     labels: Mapping[str, str] = field(default_factory=dict)
     forked_from: tuple[str, int] | None = None  # a run, and the step after which
     warnings: tuple[str, ...] = ()
@@ -459,6 +460,7 @@ class Run:
     earlier_ms: int = 0  # how long its earlier tries took
     capped: tuple[str, ...] = ()  # nodes of a step that the visit cap kept from beginning
     value: Any = None  # of an end node that has one: its result, a JSON value
+    line: int | None = None  # of the batch's input, as it was when the run was submitted
     # By node and model: what it has spent, over all tries and with its child runs.
     spent: Mapping[tuple[str, str], Spent] = field(default_factory=dict)
 

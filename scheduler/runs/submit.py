@@ -62,6 +62,7 @@ class Request:
     batch: str | None = None
     batch_budget_usd: float | None = None  # own budget of the batch
     item: str | None = None
+    line: int | None = None  # of the batch's input
     labels: Mapping[str, str] = field(default_factory=dict)  # names and values to find it by
     # For normal agents: the session to continue; None: the one named by the agent or the settings,
     # if any; `temp`: none. Runs of a batch have none.
@@ -129,8 +130,7 @@ def new_run(
     """
     request = _with_prompt(request)
     require_declared(agent, graph.variables, request.variables)
-    if is_normal(graph):
-        _require_no_seeds(agent, request.state)
+    _require_seedable(agent, graph, request.state)
     _require_asking(graph, request.answers)
     require_labels(request.labels)
     run_id = request.run_id or new_run_id_in(session)
@@ -147,6 +147,7 @@ def new_run(
         timeout_s=_lower(graph.settings.limit_s, request.timeout_s),
         batch=request.batch,
         item=request.item,
+        line=request.line,
         labels=dict(request.labels),
         warnings=warnings,
         session=None if session is None else (session.place, session.last_run or ""),
@@ -181,8 +182,8 @@ def _request_in(session: Session | None, run_id: str, request: Request) -> Reque
     return replace(request, variables=session.submitted_vars(request.variables))
 
 
-def _require_no_seeds(agent: str, state: Mapping[str, Any]) -> None:
-    if state:
+def _require_seedable(agent: str, graph: Graph, state: Mapping[str, Any]) -> None:
+    if state and is_normal(graph):
         raise SubmissionRefused(
             f"{listing([printable(key) for key in state])}: '{agent}' is a normal agent, which has "
             "no initial state (--set, columns); use the prompt, or a variable (--var)"

@@ -60,6 +60,7 @@ def record_fields(run: NewRun) -> list[str]:
         "batch": run.batch,
         "of_batch": None if run.context.batch is None else "1",
         "item": run.item,
+        "line": None if run.line is None else str(run.line),
         "labels": encode(dict(run.labels)) if run.labels else None,
         "session": run.session and run.session[0],
         "continues": None if run.session is None else run.continues,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from sleipnir.scheduler.runs.model import Failure, Run, RunRow, Status
+from sleipnir.scheduler.runs.model import Failure, RunRow, Status
 from sleipnir.scheduler.runs.reasons import cause_of, fixed_part
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.batches import BatchQueries, BatchRow
 from sleipnir.scheduler.store.queries.filters import RunFilter
-from sleipnir.scheduler.views.documents import ended_document, failure_documents
+from sleipnir.scheduler.views.documents import failure_documents
 from sleipnir.scheduler.views.grouping import OneFailure, grouped
 from sleipnir.scheduler.views.limits import limits_document
 from sleipnir.scheduler.views.pages import page_fields, searched_fields
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.runs.documents import NodeFailureDocument
     from sleipnir.scheduler.store.queries import RunQueries
     from sleipnir.scheduler.views.types import batches as types
-    from sleipnir.scheduler.views.types.run import BatchResultDocument, FailureGroupDocument
+    from sleipnir.scheduler.views.types.run import FailureGroupDocument
 
 # Failed runs whose reasons are read at most.
 _MOST_FAILED = 500
@@ -29,7 +29,6 @@ _FEWEST_TIMED = 10
 # Batches of a page of which that is told.
 _MOST_MOVING = 10
 _MINUTE_MS = 60_000
-_RESULTS = 100  # that are read at once
 # The counts of a batch's runs; `open` are queued or running.
 STATUSES: Final = ("succeeded", "open", "waiting", "failed", "cancelled", "timed_out")
 
@@ -107,16 +106,6 @@ def _rate(ends: Sequence[int], now_ms: int) -> float:
     if len(counted) < 2:
         return sum(_MINUTE_MS / max(_MINUTE_MS, now_ms - at) for at in counted)
     return (len(counted) - 1) * _MINUTE_MS / max(1, now_ms - counted[-1])
-
-
-def result_documents(client: Client, name: str) -> Iterator[tuple[Run, BatchResultDocument]]:
-    """Yield the ended runs of a batch, newest first, each with its result without `line`."""
-    queries = client.queries
-    for run_ids in queries.batch_pages(name, _RESULTS):
-        for run in queries.runs(run_ids):
-            if run is not None and run.is_final:
-                ended = ended_document(run, queries.failures(run), run.ended_at or 0)
-                yield run, {"id": run.item, **ended}
 
 
 def batch_report(client: Client, name: str) -> types.BatchReportDocument | None:

@@ -204,14 +204,20 @@ def test_a_changed_agent_is_noticed(sleipnir: Sleipnir, tmp_path: Path) -> None:
     refused = sleipnir(*command)
     kept = results.read_text()
     mixed = sleipnir(*command, "--mixed")
+    after = lines_of(results.read_text())
+    redone = sleipnir(*command, "--redo", f"agent_version == '{after[0]['agent_version']}'")
 
     (before,) = lines_of(kept)
-    after = lines_of(results.read_text())
     assert refused.returncode == 2
     assert f"1 of 2 lines were run with version {before['agent_version']}" in refused.stderr
     assert (mixed.returncode, [line["output"] for line in after]) == (0, ["ONE!", "TWO?"])
     assert len({line["agent_version"] for line in after}) == 2
     assert {line["redone"] for line in after} == {0}
+    assert "1 of 2 finished lines run from the start again" in redone.stderr
+    assert {line["output"]: line["redone"] for line in lines_of(results.read_text())} == {
+        "ONE?": 1,
+        "TWO?": 0,
+    }
 
 
 def test_a_budget_needs_the_price_of_every_model(sleipnir: Sleipnir, tmp_path: Path) -> None:
@@ -323,6 +329,30 @@ def test_a_detached_batch_can_be_looked_at(sleipnir: Sleipnir, tmp_path: Path) -
     wait_until(lambda: status().get("succeeded") == 2, "both runs are done", 30)
     assert status()["runs"] == 2
     assert sleipnir.json("batch", "shout", file, "--detach") == {"batch": name}
+
+
+def test_results_of_a_batch_are_searched_and_counted(sleipnir: Sleipnir, tmp_path: Path) -> None:
+    file = write(tmp_path, "in.txt", "one", "fail", "three")
+    sleipnir("batch", "shout", file, "--name", "searched")
+    status = ("batch", "--status", "searched")
+
+    found = sleipnir(
+        *status, "--where", "error == null && size(state.loud) > 2", "--with-state", "loud"
+    )
+    counted = sleipnir(*status, "--count", "error == null ? status : error.code")
+    refused = sleipnir(*status, "--where", "size(output) > 2")
+    misspelt = sleipnir(*status, "--where", "size(output > 2")
+
+    assert [(line["line"], line["state"]["loud"]) for line in lines_of(found.stdout)] == [
+        (1, "ONE!"),
+        (3, "THREE!"),
+    ]
+    assert counted.stdout == "2 succeeded\n1 R013\n"
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--where 'size(output) > 2' fails for 1 line" in refused.stderr
+    assert "line 2: size: null" in refused.stderr
+    assert misspelt.returncode == 2
+    assert "at character 5 of 'size(output > 2' (quote the whole expression)" in misspelt.stderr
 
 
 def test_results_go_past_a_progress_bar(sleipnir: Sleipnir, tmp_path: Path) -> None:

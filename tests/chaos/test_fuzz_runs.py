@@ -24,7 +24,7 @@ from sleipnir.scheduler.batch.intake import load_input
 from sleipnir.scheduler.batch.ledger import Ledger
 from sleipnir.scheduler.batch.lines import Format
 from sleipnir.scheduler.batch.options import BatchOptions
-from sleipnir.scheduler.batch.results import result_line
+from sleipnir.scheduler.batch.results.file import result_line
 from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.runs.model import FINAL

@@ -10,8 +10,8 @@ from sleipnir.scheduler.cli.terminal import is_terminal
 from sleipnir.scheduler.errors import SubmissionRefused
 
 _CHOICES = (
-    "--mixed runs only the unfinished lines, with the new version; --name NEW runs all lines, in a "
-    "new batch"
+    "--mixed runs only the unfinished lines, with the new version; --redo EXPR also the finished "
+    "lines that fulfil it, --redo all every line; --name NEW runs all lines, in a new batch"
 )
 
 

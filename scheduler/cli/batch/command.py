@@ -11,23 +11,26 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import click
 
+from sleipnir.graphs.expressions.expression import Expression
 from sleipnir.graphs.files import reason
 from sleipnir.records import dataclass
 from sleipnir.scheduler.batch.drive import Batch
 from sleipnir.scheduler.batch.edited import FinishedVersions
 from sleipnir.scheduler.batch.finished import FinishedLine, UnseenKeys
-from sleipnir.scheduler.batch.identity import attempt_of, name_of_file, name_of_stream
+from sleipnir.scheduler.batch.identity import name_of_file, name_of_stream
 from sleipnir.scheduler.batch.intake import Intake
 from sleipnir.scheduler.batch.ledger import Ledger
-from sleipnir.scheduler.batch.lines import Format, input_of
+from sleipnir.scheduler.batch.lines import Format
 from sleipnir.scheduler.batch.options import BatchOptions, Progress
+from sleipnir.scheduler.batch.redo import Redo
 from sleipnir.scheduler.batch.reported import Outcome
-from sleipnir.scheduler.batch.results import ResultsFile, result_document, result_line
-from sleipnir.scheduler.batch.table import lines_of, write_table
+from sleipnir.scheduler.batch.results.conditions import LineExpression
+from sleipnir.scheduler.batch.results.csv_table import lines_of, write_table
+from sleipnir.scheduler.batch.results.file import ResultsFile
+from sleipnir.scheduler.batch.results.lines import ResultLines, result_document, result_line
 from sleipnir.scheduler.batch.versions import AgentVersions
 from sleipnir.scheduler.cli.arguments import json_or_text
 from sleipnir.scheduler.cli.asking.knowledge import questions_here
@@ -53,8 +56,6 @@ from sleipnir.scheduler.runs.reasons import reasons_of
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.connection import RETRY_OUTAGE
 from sleipnir.scheduler.store.machines import Machines
-from sleipnir.scheduler.views.batches import STATUSES, batch_page
-from sleipnir.scheduler.views.text.formatting import amount, usd
 from sleipnir.scheduler.views.text.terminal_output import printable
 
 # Enough that no worker runs idle; runs waiting in the queue cost nothing.
@@ -78,6 +79,7 @@ class BatchCall:
     retry_failed: bool
     retry_incomplete: bool
     mixed: bool
+    redo: Expression | None
     from_start: bool
     max_in_flight: int | None
     budget: float | None
@@ -120,8 +122,8 @@ def run_batch(client: Client, options: Options, call: BatchCall, processes: int)
         try:
             if call.budget is not None and call.replay is None:
                 require_prices(prepared, client)
-            versions = AgentVersions(client.store.bundles)
-            return _Start(options, call, client, prepared, ledger, processes, versions, replayed)()
+            lines = ResultLines(client, with_input=call.with_input, with_state=call.with_state)
+            return _Start(options, call, client, prepared, ledger, processes, lines, replayed)()
         finally:
             client.pending_pointers.write()
 
@@ -149,7 +151,7 @@ class _Start:
     agent: PreparedAgent
     ledger: Ledger
     processes: int
-    versions: AgentVersions
+    lines: ResultLines
     replayed: GivenRecording | None
 
     def __call__(self) -> int:
@@ -161,11 +163,11 @@ class _Start:
         )
         batch_options = self._batch_options(self._name(intake), defaults)
         if self.call.detach:
-            self._require_same_agent(batch_options.name)
+            self._check_finished(batch_options.name, None)
             return self._submit_all(batch_options)
         with ExitStack() as stack:
             results = self._results_file(batch_options, stack)
-            self._require_same_agent(batch_options.name)
+            self._check_finished(batch_options.name, results)
             display = stack.enter_context(Display(self.options, batch_options.name))
             return self._drive(batch_options, results, display)
 
@@ -273,7 +275,7 @@ class _Start:
         )
         unseen = UnseenKeys(self.call.with_state)
         try:
-            for finished in map(self._with_more, batch.results()):
+            for finished in map(self.lines.completed, batch.results()):
                 self._note_reasons(finished)
                 unseen.note(finished)
                 _write_result(finished, results, display)
@@ -301,9 +303,16 @@ class _Start:
             return ExitCode.FAILED  # even if the runs succeeded
         return _exit_code(batch.progress)
 
-    def _require_same_agent(self, name: str) -> None:
-        if not (self.call.mixed or self.call.retried):
-            finished = FinishedVersions(self.client.queries, self.versions, name, self.agent)
+    def _check_finished(self, name: str, results: ResultsFile | None) -> None:
+        """Choose the finished lines to run again, or check that the agent is still the same."""
+        queries, call = self.client.queries, self.call
+        if call.redo is not None:
+            redo = Redo(queries, self.lines, name, self.agent.name, results)
+            chosen, of = redo.mark(self.ledger, LineExpression("--redo", call.redo))
+            self.options.say(f"redo: {chosen:,} of {of:,} finished lines run from the start again")
+        elif not (call.mixed or call.retried):
+            versions = AgentVersions(self.client.store.bundles)
+            finished = FinishedVersions(queries, versions, name, self.agent)
             require_same_agent(finished, self.ledger, self.options)
 
     def _say_removed(self) -> None:
@@ -322,20 +331,6 @@ class _Start:
             count = "1 run" if len(missed) == 1 else f"{len(missed):,} runs"
             self.options.say(f"no recorded reply in {count}, such as: {printable(missed[0][0])}")
         return len(missed)
-
-    def _with_more(self, finished: FinishedLine) -> FinishedLine:
-        """Return the line with the additional fields requested for its result."""
-        run, item = finished.run, finished.item.item
-        attempt = attempt_of(run.run_id, run.batch or "", item) or 1
-        more: dict[str, Any] = {
-            "agent_version": self.versions.of(run.digest, run.context.agents),
-            "redone": attempt - 1,
-        }
-        if self.call.with_input:
-            more["input"] = input_of(finished.item.content)
-        if self.call.with_state:
-            more["state"] = self.client.queries.state_values(run.run_id, self.call.with_state)
-        return finished._replace(more=more)
 
     def _note_reasons(self, finished: FinishedLine) -> None:
         item, result = finished.item, result_document(finished)
@@ -374,27 +369,4 @@ def _exit_code(progress: Progress) -> ExitCode:
     unfinished = progress.left or progress.in_flight or progress.waiting
     if progress.failed or progress.incomplete or unfinished:
         return ExitCode.FAILED
-    return ExitCode.SUCCEEDED
-
-
-def print_status(client: Client, options: Options, name: str) -> int:
-    """Print the counts of a batch's runs."""
-    document = batch_page(client.queries, name)
-    if document is None:
-        raise click.UsageError(f"no batch '{name}'; `sleipnir batches` lists batches")
-    if options.json:
-        print_json(document)
-        return ExitCode.SUCCEEDED
-    counts = {status: document[status] for status in STATUSES if document[status]}
-    parts = [f"{count:,} {status}" for status, count in counts.items()]
-    lines = document["lines"]
-    of = "" if lines is None or lines == document["runs"] else f" of {lines:,} lines"
-    if document["removed"]:
-        parts.append(f"{document['removed']:,} removed")
-    used = document["usage"]
-    spent = f"; {amount(used['total_tokens'])} tokens, {usd(used['cost_usd'])}"
-    click.echo(
-        f"{name}: {document['runs']:,} runs{of}: {', '.join(parts)}"
-        + (spent if used["total_tokens"] else "")
-    )
     return ExitCode.SUCCEEDED

@@ -27,6 +27,11 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("One run per line; repeat it to resume", "batch review lines.jsonl -o results.jsonl"),
         ("A table in, a table out", "batch review people.csv --with-input -o results.csv"),
         ("Continue failed lines where they stopped", "batch review lines.jsonl --retry-failed"),
+        (
+            "Run some finished lines again",
+            "batch review lines.jsonl --redo 'status != \"succeeded\"'",
+        ),
+        ("How many lines ended how", "batch --status review-lines-1a2b3c4d --count status"),
     ),
     "batches": (
         ("Batches with their progress", "batches"),

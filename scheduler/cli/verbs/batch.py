@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.arguments import PositiveNumber, complete_agents, complete_batches
+from sleipnir.scheduler.cli.arguments import (
+    ExpressionType,
+    PositiveNumber,
+    complete_agents,
+    complete_batches,
+)
 from sleipnir.scheduler.cli.connect import open_client, settings_of
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.recording_flags import require_place
@@ -19,6 +24,10 @@ from sleipnir.scheduler.cli.submission import REQUEST_OPTIONS
 with lazy_imports():
     from sleipnir.scheduler.batch import reading
     from sleipnir.scheduler.cli.batch import command as batch_command
+    from sleipnir.scheduler.cli.batch import status as batch_status
+
+if TYPE_CHECKING:
+    from sleipnir.graphs.expressions.expression import Expression
 
 
 def _encoding(_context: click.Context, _parameter: click.Parameter, name: str | None) -> str | None:
@@ -82,6 +91,12 @@ _PARAMETERS = (
         help="Run unfinished lines although the agent has changed since others were run.",
     ),
     click.option(
+        "--redo",
+        type=ExpressionType(all_is_true=True),
+        metavar="EXPR",
+        help="Run finished lines whose result fulfils EXPR from the start again; `all` for all.",
+    ),
+    click.option(
         "--from-start",
         is_flag=True,
         help="With --retry-failed or --retry-incomplete: run these lines from the beginning.",
@@ -125,8 +140,26 @@ def _parameters(function: Callable[..., Any]) -> Callable[..., Any]:
     shell_complete=complete_batches,
     help="Show the progress of a batch; takes no arguments.",
 )
+@click.option(
+    "--where",
+    type=ExpressionType(),
+    metavar="EXPR",
+    help="With --status: print the results that fulfil EXPR, one JSON document a line.",
+)
+@click.option(
+    "--count",
+    type=ExpressionType(),
+    metavar="EXPR",
+    help="With --status: print how many results have each value of EXPR.",
+)
 @common_options(json=True)
-def batch(options: Options, status: str | None, **parameters: Any) -> int:
+def batch(
+    options: Options,
+    status: str | None,
+    where: Expression | None,
+    count: Expression | None,
+    **parameters: Any,
+) -> int:
     """Run AGENT once per line of INPUT: JSON lines, CSV or plain text, `-` for stdin.
 
     A JSON line is a prompt, or an object with any of "id", "prompt", "state", "vars", "answers"
@@ -135,8 +168,11 @@ def batch(options: Options, status: str | None, **parameters: Any) -> int:
     Run the same command again to resume: finished lines are skipped, running ones are picked up.
     """
     if status is not None:
+        wanted = batch_status.WantedResults(status, where, count, parameters["with_state"])
         with open_client(options, workers=False) as client:
-            return batch_command.print_status(client, options, status)
+            return batch_status.print_status(client, options, wanted)
+    if where is not None or count is not None:
+        raise click.UsageError("--where and --count need --status BATCH")
     _require(parameters)
     require_place(parameters["record"], parameters["detach"], parameters["replay"])
     processes = settings_of(options).workers or os.cpu_count() or 1

@@ -29,7 +29,7 @@ _USAGE_FIELDS = (
     "cost",
     "unpriced",
 )
-_SUMMARY_FIELDS = ("status", "agent", "digest", "try", "failed_nodes", *_USAGE_FIELDS)
+_SUMMARY_FIELDS = ("status", "agent", "digest", "try", "failed_nodes", "batch", *_USAGE_FIELDS)
 # All fields but the large ones: output, value, error, context.
 _ROW_FIELDS = (
     *("status", "agent", "frontier", "created", "started", "ended", "machine", "parent", "root"),
@@ -49,6 +49,7 @@ class RunSummary:
     digest: str  # of the agent's bundle
     tries: int
     failed_nodes: int
+    batch: str | None  # None also of a run that another attempt has replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +268,7 @@ def _run(run_id: str, fields: Mapping[str, str]) -> Run:
         parent=_parent(fields),
         batch=fields.get("batch"),
         item=fields.get("item"),
+        line=int(fields["line"]) if "line" in fields else None,
         visits={
             name.removeprefix("n:"): int(count)
             for name, count in sorted(fields.items())
@@ -298,6 +300,7 @@ def _summary(fields: Mapping[str, str]) -> RunSummary:
         fields["digest"],
         int(fields.get("try", "1")),
         int(fields.get("failed_nodes", "0")),
+        fields.get("batch"),
     )
 
 

@@ -56,6 +56,13 @@ class EndedRunDocument(Tried):
 
 class BatchResultDocument(EndedRunDocument):
     id: str | None
+    line: Annotated[
+        int | None, about("of the input, when the run was submitted; null: not by `sleipnir batch`")
+    ]
+    agent_version: Annotated[
+        str | None, about("digest of what makes the agent act; null: it is no longer stored")
+    ]
+    redone: Annotated[int, about("how often the line was run from the start again")]
 
 
 class RunResultDocument(EndedRunDocument):

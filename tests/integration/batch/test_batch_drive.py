@@ -7,17 +7,23 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sleipnir.graphs.expressions.parser import parse
 from sleipnir.scheduler.batch.drive import Batch
 from sleipnir.scheduler.batch.edited import FinishedVersions
 from sleipnir.scheduler.batch.identity import run_id_of
 from sleipnir.scheduler.batch.intake import load_input
 from sleipnir.scheduler.batch.ledger import Ledger
 from sleipnir.scheduler.batch.options import BatchOptions, Progress
+from sleipnir.scheduler.batch.redo import Redo
 from sleipnir.scheduler.batch.reported import Reported
+from sleipnir.scheduler.batch.results.conditions import LineExpression
+from sleipnir.scheduler.batch.results.file import ResultsFile
+from sleipnir.scheduler.batch.results.lines import ResultLines
 from sleipnir.scheduler.batch.versions import AgentVersions
 from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.errors import SubmissionRefused
@@ -279,6 +285,93 @@ def test_a_line_with_a_failed_node_is_not_good_and_goes_on_there(
     assert (again.progress.good, again.progress.incomplete) == (2, 0)
     run = engine.run(run_id_of("words", "fail", 1))
     assert (run.tries, run.failed_nodes) == (2, 0)
+
+
+def redo(
+    started: Started, condition: str, *, results: ResultsFile | None = None, **more: Any
+) -> tuple[int, int]:
+    engine = started.engine
+    lines = ResultLines(engine.client, **more)
+    chosen = Redo(engine.queries, lines, "words", "shout", results)
+    return chosen.mark(started.ledger, LineExpression("--redo", parse(condition)))
+
+
+def test_lines_whose_results_fulfil_a_condition_run_again(
+    engine: Engine, start: Start, shout: PreparedAgent
+) -> None:
+    list(start(shout, "one", "longer", "fail").results())
+    again = start(shout, "one", "longer", "fail", "new")
+
+    chosen = redo(again, 'status == "failed" || size(state.loud) > 3', with_state=["loud"])
+    results = sorted(again.results())
+
+    lines = ResultLines(engine.client).of_batch("words")
+    assert chosen == (2, 3)
+    assert [status for _, status, _ in results] == ["failed", "succeeded", "succeeded", "succeeded"]
+    assert {line["id"]: (line["line"], line["redone"]) for _, line in lines} == {
+        "one": (1, 0),
+        "longer": (2, 1),
+        "fail": (3, 1),
+        "new": (4, 0),
+    }
+    assert (again.progress.finished, again.progress.earlier) == (4, 1)
+    assert engine.queries.batch_rows(["words"])[0].runs == 4
+
+
+def test_a_condition_that_fails_for_a_line_redoes_none(
+    engine: Engine, start: Start, shout: PreparedAgent
+) -> None:
+    list(start(shout, "one", "fail").results())
+    again = start(shout, "one", "fail")
+
+    with pytest.raises(SubmissionRefused, match="line 2: size: null"):
+        redo(again, "size(output) > 0")
+    list(again.results())
+
+    assert again.progress.earlier == 2
+
+
+def test_a_redo_that_was_stopped_goes_on(
+    engine: Engine, start: Start, shout: PreparedAgent
+) -> None:
+    list(start(shout, "one", "two").results())
+    # The command dies before it submits the next run.
+    engine.store.runs.leave_batch("words", run_id_of("words", "one", 1))
+    list(start(shout, "one", "two").results())
+    again = start(shout, "one", "two")
+
+    chosen = redo(again, "redone == 0")
+    list(again.results())
+
+    assert chosen == (1, 2)
+    redone = {
+        line["id"]: line["redone"] for _, line in ResultLines(engine.client).of_batch("words")
+    }
+    assert redone == {"one": 1, "two": 1}
+
+
+def test_results_of_removed_runs_count_too(
+    engine: Engine, start: Start, shout: PreparedAgent, tmp_path: Path
+) -> None:
+    def write(started: Started, condition: str | None = None) -> list[dict[str, Any]]:
+        lines = ResultLines(engine.client)
+        file = tmp_path / "results.jsonl"
+        with ResultsFile(file, started.ledger, "words", ordered=True) as results:
+            if condition is not None:
+                redo(started, condition, results=results)
+            for finished in map(lines.completed, started.batch.results()):
+                results.append(finished)
+        return [json.loads(line) for line in file.read_text().splitlines()]
+
+    write(start(shout, "one", "two", ordered=True))
+    engine.redis.flushall()
+    shout = engine.client.prepare("shout")
+
+    found = write(start(shout, "one", "two", ordered=True), 'output == "TWO"')
+    again = write(start(shout, "one", "two", ordered=True), "redone == 1")
+
+    assert [(line["id"], line["redone"]) for line in found] == [("one", 0), ("two", 1)]
+    assert [(line["id"], line["redone"]) for line in again] == [("one", 0), ("two", 2)]
 
 
 def test_a_retried_line_that_fails_alike_is_counted(

@@ -162,6 +162,8 @@ def test_results_of_a_batch_are_downloaded(engine: Engine, site: ServedSite) -> 
     assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
     assert set(lines) == {"a", "b"}
     assert (lines["a"]["status"], lines["b"]["error"]["node"]) == ("succeeded", "print")
+    assert len(lines["a"]["agent_version"]) == 12
+    assert (lines["a"]["redone"], lines["a"]["line"]) == (0, None)
     assert site.ask("/api/v1/batches/night/results").text == answer.text
     assert site.ask("/api/v1/batches/none/results").status == 404
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from tornado.iostream import StreamClosedError
 
+from sleipnir.scheduler.batch.results.lines import ResultLines
 from sleipnir.scheduler.views import agents, batches, engine
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.text.tables import batches as batch_table
@@ -118,7 +119,7 @@ class BatchResults(MonitorHandler):
                 await self.flush()  # waits for slow readers: lines must not pile up
 
     def _lines(self, name: str) -> Iterator[str]:
-        for run, document in batches.result_documents(self.site.client, name):
+        for run, document in ResultLines(self.site.client).of_batch(name):
             yield json.dumps(self.site.masks.masked(document, run), ensure_ascii=False) + "\n"
 
 

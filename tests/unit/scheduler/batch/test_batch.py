@@ -32,8 +32,8 @@ from sleipnir.scheduler.batch.lines import (
 )
 from sleipnir.scheduler.batch.reading import decoded_stream, read_lines
 from sleipnir.scheduler.batch.reported import Reported
-from sleipnir.scheduler.batch.results import ResultsFile
-from sleipnir.scheduler.batch.table import lines_of, write_table
+from sleipnir.scheduler.batch.results.csv_table import lines_of, write_table
+from sleipnir.scheduler.batch.results.file import ResultsFile
 from sleipnir.scheduler.errors import SleipnirError, SubmissionRefused
 from sleipnir.scheduler.runs.model import Failure, Run, RunContext, Status, Usage
 from sleipnir.scheduler.runs.reasons import Reason, reasons_of

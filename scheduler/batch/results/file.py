@@ -1,4 +1,4 @@
-"""The results of a batch: one JSON line each, and the file that collects them."""
+"""The file that collects the results of a batch, one JSON line each."""
 
 from __future__ import annotations
 
@@ -16,31 +16,15 @@ from sleipnir.graphs.files import is_plain_or_new, open_output, reason
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.batch.finished import FinishedLine
 from sleipnir.scheduler.batch.identity import attempt_of
-from sleipnir.scheduler.batch.ledger import Ledger
+from sleipnir.scheduler.batch.ledger import Item, Ledger
 from sleipnir.scheduler.batch.reported import Reported, outcome_of
+from sleipnir.scheduler.batch.results.lines import result_line
 from sleipnir.scheduler.errors import SleipnirError, SubmissionRefused
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.scheduler.runs.reasons import reasons_of
-from sleipnir.scheduler.views.documents import ended_document
 
 # The beginning of every line that is written here.
 _BEGINNING = b'{"id":'
-
-
-def result_document(finished: FinishedLine) -> dict[str, Any]:
-    """Return the result of a finished run; a line without an id gets one from its content."""
-    item, run, failures, more = finished
-    return {
-        "id": item.item,
-        "line": item.number,
-        **ended_document(run, failures, run.ended_at or 0),
-        **more,
-    }
-
-
-def result_line(finished: FinishedLine) -> str:
-    """Return `result_document` as one line, without the line end."""
-    return encode(result_document(finished))
 
 
 def _may_be_torn(text: bytes) -> bool:
@@ -137,6 +121,14 @@ class ResultsFile:
         with suppress(KeyError, TypeError, AttributeError):  # written by another version
             self._ledger.note_reasons(item, line, reasons_of(result))
         self._untidy |= self._ledger.note_result(item, start, len(text), line)
+
+    def document(self, item: Item) -> dict[str, Any]:
+        """Return the newest result that the file has of a reported line."""
+        found = self._ledger.result(item.item)
+        assert found is not None
+        self._file.seek(found.start)
+        document: dict[str, Any] = json.loads(self._file.read(found.size))
+        return {**document, "line": item.number}
 
     def append(self, finished: FinishedLine) -> None:
         """Append a result; it is in the file when this returns."""
