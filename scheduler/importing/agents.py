@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from sleipnir.graphs.document.finding import Finding, folded, listing
+from sleipnir.graphs.document.finding import Finding, folded, listing, printable
 from sleipnir.graphs.document.loader import Agent, load_agent
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.graphs.schema import Graph, LlmNode, ScriptNode
@@ -38,7 +39,8 @@ def check_agent(
 def described(findings: Sequence[Finding], directory: Path) -> Iterator[str]:
     """Yield findings with paths relative to a directory."""
     for finding in folded(findings):
-        yield str(finding).replace(f"{directory}/", "")
+        file = printable(finding.file.removeprefix(f"{directory}/"))
+        yield str(replace(finding, file=file)).replace(f"{directory}/", "")
 
 
 def _check(findings: Iterable[Finding]) -> Readiness:

@@ -135,17 +135,21 @@ class Importer:
 
     def _servers(self) -> tuple[Sequence[Imported], McpConfig]:
         """Return the MCP servers, and all those there will be."""
-        theirs, unusable = read_mcp_config(self.source)
-        ours, findings = read_mcp_config(self.target)
-        for finding in findings:
+        files = {file: read_mcp_files([file])[1] for file in mcp_files(self.source)}
+        theirs, _ = read_mcp_files(file for file, findings in files.items() if not findings)
+        ours, wrong = read_mcp_config(self.target)
+        for finding in wrong:
             raise ImportRefused(str(finding))
-        if unusable:
-            return (_unusable(_MCP_FILE.name, unusable),), ours
+        unusable = [
+            _unusable(str(file.relative_to(self.source)), findings)
+            for file, findings in files.items()
+            if findings
+        ]
         place = next(iter(mcp_files(self.target)), self.target / _MCP_FILE)
         added_to, _ = read_mcp_files([place] if place.exists() else [])
         parts, text = servers_from(theirs, ours, added_to, self.settings.secrets)
         self._rewrite(place, text)
-        return parts, ours.before(theirs)
+        return [*unusable, *parts], ours.before(theirs)
 
     def _secrets(self, keys: Mapping[str, str]) -> Sequence[Imported]:
         """Return the keys of their `.env`, and these of model servers."""

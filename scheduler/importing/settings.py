@@ -71,7 +71,7 @@ def config_from(document: Document, text: str, now: Settings) -> NewConfig:
     # First: a model may be one of their servers.
     if isinstance(clients := theirs.get(CLIENTS), list):
         for index, entry in enumerate(clients_from(clients, ours, now)):
-            entries.append(entry.at(f"{CONFIG}:{document.position(CLIENTS, index)[0]}"))
+            entries.append(entry.at(_place(document, CLIENTS, index)))
     servers = with_settings(now, ours, _added(entries))
     entries += _settings(document, theirs, ours, servers)
     added = _added(entries)
@@ -92,18 +92,20 @@ def _settings(
 ) -> Iterator[NewEntry]:
     """Yield their settings, except clients; `now` has the model servers that are added."""
     for name, value in theirs.items():
-        place = f"{CONFIG}:{document.position(name)[0]}"
         if value is None or (name == CLIENTS and isinstance(value, list)):
             continue
         if name == LOADERS and isinstance(value, dict):
-            for entry in _loaders(value, ours.get(LOADERS) or {}, now.secrets):
-                yield entry.at(place)
+            yield from _loaders(document, value, ours.get(LOADERS) or {}, now.secrets)
             continue
         why = _why_not(name, value, ours, now)
         is_new = why is None and ours.get(name) != value
         fate = Fate.KEPT if why else Fate.COPIED if is_new else Fate.UNCHANGED
         part = Imported("setting", name, fate, (why,) if why else ())
-        yield NewEntry(part, {name: value} if is_new else {}).at(place)
+        yield NewEntry(part, {name: value} if is_new else {}).at(_place(document, name))
+
+
+def _place(document: Document, *path: str | int) -> str:
+    return f"{CONFIG}:{document.position(*path)[0]}"
 
 
 def _why_not(name: str, value: Any, ours: Mapping[str, Any], now: Settings) -> str | None:
@@ -132,13 +134,14 @@ def _is_callable(setting: str, model: str, models: ModelSettings) -> bool:
 
 
 def _loaders(
-    theirs: Mapping[str, Any], ours: Mapping[str, Any], secrets: Secrets
+    document: Document, theirs: Mapping[str, Any], ours: Mapping[str, Any], secrets: Secrets
 ) -> Iterator[NewEntry]:
     """Yield the commands that convert documents, one by one."""
     for name, command in theirs.items():
         fate, notes = _loader(str(name), command, ours, secrets)
         part = Imported("document loader", str(name), fate, notes)
-        yield NewEntry(part, {LOADERS: {name: command}} if fate is Fate.COPIED else {})
+        added = {LOADERS: {name: command}} if fate is Fate.COPIED else {}
+        yield NewEntry(part, added).at(_place(document, LOADERS, name))
 
 
 def _loader(

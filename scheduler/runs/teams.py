@@ -11,9 +11,11 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from pathlib import PurePath
 from typing import NamedTuple, TypeGuard
 
 from sleipnir.graphs.chains import chain_of
+from sleipnir.graphs.document.references import AGENT_FILES
 from sleipnir.graphs.schema import AgentNode, BaseNode, Graph, MapNode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.ids import VisitId
@@ -99,7 +101,9 @@ class Team(ABC):
         return zlib.crc32(f"{self.graph.name} {self.origin}".encode())
 
     def _id(self, agent: str, place: int) -> str:
-        return f"{_PREFIX}{agent}_{(self._first + place * _SPREAD) % _NUMBERS:0{_DIGITS}x}"
+        path = PurePath(agent)  # a reference may be one, to a directory or to the file in it
+        name = path.parent.name if path.name in AGENT_FILES else path.name
+        return f"{_PREFIX}{name}_{(self._first + place * _SPREAD) % _NUMBERS:0{_DIGITS}x}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,9 @@ def test_a_broken_file_of_theirs_is_named_and_the_rest_is_taken_over(
     servers = {"b": {"wat": 1}, "good": {"command": "g", "allowedTools": ["read_*"]}}
     file = theirs / "functions" / "mcp.json"
     file.write_text('{"mcpServers": {')
+    (theirs / "mcp.json").write_text('{"mcpServers": {"other": {"command": "o"}}}')
     unreadable = imported(sleipnir, theirs, "--dry-run")
+    (theirs / "mcp.json").unlink()
     file.write_text(json.dumps({"mcpServers": servers}))
     (theirs / "config.yaml").write_text("model: [")
     (theirs / ".env").unlink(missing_ok=True)
@@ -180,7 +182,8 @@ def test_a_broken_file_of_theirs_is_named_and_the_rest_is_taken_over(
     parts = imported(sleipnir, theirs)
 
     broken = {name: parts[name] for name in ("b", "config.yaml", ".env")}
-    broken["mcp.json"] = unreadable["mcp.json"]
+    broken["mcp.json"] = unreadable["functions/mcp.json"]
+    assert unreadable["other"]["fate"] == "copied"
     assert {part["fate"] for part in broken.values()} == {"not taken over"}
     assert "mcp.json:1:17: E608 cannot read mcp.json" in broken["mcp.json"]["notes"][0]
     assert "mcp.json:1:23: E608 server 'b'" in broken["b"]["notes"][0]
@@ -204,6 +207,16 @@ def test_a_broken_file_of_ours_is_said_before_anything_is_written(
     assert "mcp.json:1:" in refused.stderr
     assert "nothing was written" in refused.stderr
     assert list(ours.iterdir()) == [ours / "mcp.json"]
+
+
+def test_names_in_the_report_are_short_lines(sleipnir: Sleipnir, theirs: Path) -> None:
+    (theirs / "agents" / "new\nline").mkdir()
+    (theirs / "config.yaml").write_text(f"{'long' * 100}: 1\n")
+
+    report = sleipnir("import", str(theirs), "--dry-run").stdout
+
+    assert "\nagent new\\nline: not taken over\n" in report
+    assert f"\nsetting {'long' * 30}…: not taken over\n" in report
 
 
 def test_what_is_no_file_is_left_out(sleipnir: Sleipnir, theirs: Path) -> None:

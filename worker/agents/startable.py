@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -12,6 +13,7 @@ from sleipnir.graphs.state import encode
 from sleipnir.graphs.variables import defaults_of
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.child_agents import digests_for, meaning, names_in
+from sleipnir.worker.conversation.declaring import Param
 from sleipnir.worker.conversation.function_kinds import call_error, refusal
 from sleipnir.worker.visit.context import Visit
 
@@ -49,6 +51,10 @@ class StartableAgents:
         unknown = self._unknown(agent)
         if unknown is not None:
             raise call_error(unknown)
+
+    def checking(self, parameters: Mapping[str, Param]) -> Mapping[str, Param]:
+        """Return parameters of which `agent` takes only agents that may be started."""
+        return {**parameters, "agent": replace(parameters["agent"], check=self.require_permitted)}
 
     def require_permitted(self, agent: str) -> None:
         """Check that an agent may be started.

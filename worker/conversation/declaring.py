@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from sleipnir.graphs.state import decode
@@ -26,6 +26,8 @@ class Param:
     required: bool = True
     numbers: bool = False  # whole numbers are accepted too, where texts are declared
     encoded: bool = False  # a list may be given as a string that contains it as JSON
+    # Refuses values before anything else of the call is looked at; raises `CallRefused`.
+    check: Callable[[Any], None] | None = None
 
     def schema(self) -> dict[str, Any]:
         """Return the parameter's JSON Schema."""
@@ -47,6 +49,8 @@ class Param:
                 raise ValueError("must be an array of strings")
         elif self.kind == "string" and not self._is_text(value):
             raise ValueError("must be a string")
+        if self.check is not None:
+            self.check(value)
         return value
 
     def _is_text(self, value: Any) -> bool:
@@ -75,6 +79,7 @@ class Declared:
 
         Raises:
             ValueError: what is wrong with them.
+            CallRefused: the check of a parameter refuses the call.
         """
         found, problems = dict[str, Any](), []
         for key, parameter in self.parameters.items():

@@ -18,10 +18,16 @@ from sleipnir.scheduler.config.directories import config_dir
 from sleipnir.scheduler.views.text.terminal_output import printable
 
 with lazy_imports():
+    from sleipnir.graphs.document import finding
     from sleipnir.scheduler.importing import imported, importer
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.importing.imported import Imported
+
+
+# Of names and notes; names are those of files, and keys of their files.
+_LONGEST_NAME = 120
+_LONGEST_LINE = 2_000
 
 
 @click.command("import")
@@ -70,9 +76,13 @@ def import_(options: Options, directory: Path, dry_run: bool) -> ExitCode:
 def _lines(parts: Sequence[Imported]) -> Iterator[str]:
     """Yield one line per part, followed by its notes."""
     for part in parts:
-        yield f"{part.kind} {part.name}: {part.fate.value}"
+        yield f"{part.kind} {_cut(finding.printable(part.name), _LONGEST_NAME)}: {part.fate.value}"
         for note in part.notes:
-            yield from (f"  {line}" for line in note.splitlines())
+            yield from (f"  {_cut(line, _LONGEST_LINE)}" for line in note.splitlines())
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[:length]}…"
 
 
 def _checked(parts: Sequence[Imported]) -> dict[str, int]:

@@ -37,14 +37,14 @@ def spawned_in(request: Request) -> str:
 
 
 def queues(agent: str) -> Reply:
-    task = {"subject": "S", "agent": agent, "prompt": "Dig."}
-    return calls(("agent__task_create", task), ("agent__task_list", {}))
+    return calls(("agent__task_create", {"agent": agent}), ("agent__task_list", {}))
 
 
 def test_an_agent_that_is_not_permitted_is_refused_and_not_packed(
     engine: Engine, server: ModelServer
 ) -> None:
-    asks = calls(*(("agent__spawn", {"agent": name, "prompt": "Dig."}) for name in ("other", "no")))
+    # Whether the name is permitted is looked at before anything else.
+    asks = calls(*(("agent__spawn", {"agent": name}) for name in ("other", "no")))
     converses(server, "Lead.", asks, queues("other"), spawns("Dig."), collects_all, says("Done."))
     converses(server, "Dig.", says("A hole."))
 

@@ -89,6 +89,7 @@ def agent_tools(calls: ModelCalls, starter: Starter) -> Iterator[EngineFunction]
 def spawn_tools(calls: ModelCalls, starter: Starter, spawn: Declared) -> Iterator[EngineFunction]:
     """Yield the functions to start agents, and for those that were started."""
     acts = _Acts(calls, starter)
+    spawn = replace(spawn, parameters=starter.startable.checking(spawn.parameters))
     yield TransitionFunction(spawn, acts.spawn, acts.spawned)
     yield TransitionFunction(_CHECK, acts.check, _checked)
     yield WaitingFunction(_COLLECT, acts.collect, acts.collected, _taken)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -50,8 +50,8 @@ _Plan: TypeAlias = Callable[[TaskQueue, Arguments], tuple[TaskQueue, _Result]]
 
 def task_tools(starter: Starter) -> Iterator[EngineFunction]:
     """Yield the functions for one turn."""
-    create = partial(_create, starter)
-    yield _planning(starter, create, CREATE, "Add a task to the queue. Returns its id.", _NEW_TASK)
+    create, new_task = partial(_create, starter), starter.startable.checking(_NEW_TASK)
+    yield _planning(starter, create, CREATE, "Add a task to the queue. Returns its id.", new_task)
     yield PureFunction(
         Declared(
             "agent__task_list", "List all tasks with their status, owner and dependencies.", {}
@@ -75,7 +75,7 @@ def task_tools(starter: Starter) -> Iterator[EngineFunction]:
 
 
 def _planning(
-    starter: Starter, plan: _Plan, name: str, description: str, parameters: dict[str, Param]
+    starter: Starter, plan: _Plan, name: str, description: str, parameters: Mapping[str, Param]
 ) -> TransitionFunction:
     """Return a function that changes the queue and starts the agents of tasks that become due."""
 
@@ -104,7 +104,6 @@ def _create(starter: Starter, tasks: TaskQueue, given: Arguments) -> tuple[TaskQ
         raise call_error(f"{CREATE}: 'agent' needs a 'prompt'")
     variables = None
     if agent is not None:
-        starter.startable.require_permitted(agent)
         variables = starter.startable.variables_for(agent, given.get("variables")) or None
     number = len(tasks.tasks) + 1
     task = Task(

@@ -146,7 +146,7 @@ def test_document_loaders_are_taken_one_by_one(theirs: Path, ours: Path) -> None
     parts = take(theirs, ours)
 
     assert fates(parts) == {"pdf": Fate.KEPT, "jina": Fate.COPIED, "odd": Fate.KEPT}
-    assert parts["jina"].notes == ("config.yaml:2: add to secrets.yaml: JINA_TOKEN",)
+    assert parts["jina"].notes == ("config.yaml:4: add to secrets.yaml: JINA_TOKEN",)
     assert "  pdf: mine $1  # keep\n" in (ours / "config.yaml").read_text()
     assert load_settings().values.document_loaders.keys() == {"pdf", "jina"}
 

@@ -51,6 +51,16 @@ def test_flagged_nodes_of_a_step_are_a_team() -> None:
     assert team.at(VisitId("3/b")) == members[1]
 
 
+@pytest.mark.parametrize("reference", ["../rev", "./agents/rev/", "./rev/graph.yaml"])
+def test_an_agent_at_a_path_gives_its_name_to_the_id(reference: str) -> None:
+    nodes = graph(a=agent(reference), b=agent("kid"))
+
+    team = team_of(nodes, RUN, VisitId("3/b"), ("a", "b"), 0)
+
+    assert team is not None
+    assert next(team.members()).id.startswith("graph_agent_rev_")
+
+
 @pytest.mark.parametrize("frontier", [("a",), ("a", "c"), ("b", "d")])
 def test_one_alone_is_no_team(frontier: tuple[str, ...]) -> None:
     assert team_of(NODES, RUN, VisitId("3/a"), frontier, 0) is None
