@@ -7,7 +7,8 @@
     {"node": "sort", "tool": "fs_cat", "arguments": {…}, "result": …}
 
 The first line says what the run was given and which settings determined its calls; a replay uses
-them too. `request` is what the model was asked (model, messages, tools, settings), `reply` the
+them too. `request` is what the model was asked (model, messages, tools, settings, and
+`response_format` if the schema of the reply was a field and not in the messages), `reply` the
 assistant's message, `finish` why it ended before the model was done, `error` why there was none.
 Hand-written calls have no `request`: they reply to whatever their node asks next or, without a
 `node`, to whatever is asked next.
@@ -37,6 +38,8 @@ FINISH_NOTES: Mapping[str, str] = {
     "length": "cut off",
     "content_filter": "stopped by a content filter",
 }
+# And on one whose schema was a field of the request.
+NATIVE_NOTE: Final = "schema in response_format"
 
 
 @dataclass(frozen=True, slots=True)

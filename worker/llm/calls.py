@@ -166,7 +166,9 @@ class ModelCalls:
                 left = visit.seconds_left(self.timeout_s)
                 reply = visit.services.models.ask(request, caller, left)
         except ModelCallFailed as failure:
-            visit.services.exchanges.add_failed(request, failure, self._time_since(began))
+            is_native = request.schema is not None and request.schema.required
+            asked = request.native() if is_native else request
+            visit.services.exchanges.add_failed(asked, failure, self._time_since(began))
             if isinstance(failure, BudgetRefused):
                 raise NodeFailed(BUDGET_REFUSES, failure.message, self.usage) from failure
             raise

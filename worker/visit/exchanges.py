@@ -50,6 +50,7 @@ class _Exchange:
             **({} if self.time is None else {"ago_s": round(age_s - self.time.age_s, 3)}),
             "source": "model" if reply is None else reply.source,
             **({} if reply is None or reply.finish is None else {"finish": reply.finish}),
+            **({} if reply is None or not reply.native else {"native": True}),
         }
 
 

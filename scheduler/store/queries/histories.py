@@ -228,8 +228,9 @@ class HistoryQueries(Queries):
         Each has `at` (ms), `try` of the run, `step`, `node`, `index`, `attempt`, `failed`, and
         `exchanges`: `model`, `messages` (only the new ones; `earlier` counts the others), `reply`
         (null if the call failed), `error` (null if not), `usage`, `seconds` (null for a reply that
-        an earlier version recorded), `source`, and `ago_s`: how long before `at` it ended, in
-        seconds; absent in entries of earlier versions.
+        an earlier version recorded), `source`, `native` (true, if the schema of the reply was a
+        field of the request; else absent), and `ago_s`: how long before `at` it ended, in seconds;
+        absent in entries of earlier versions.
 
         A visit taken over by another worker may occur twice: the later entry counts.
         """

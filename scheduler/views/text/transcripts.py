@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sleipnir.scheduler.runs.model import Usage
-from sleipnir.scheduler.runs.recording import FINISH_NOTES
+from sleipnir.scheduler.runs.recording import FINISH_NOTES, NATIVE_NOTE
 from sleipnir.scheduler.views.text.formatting import cost, tokens
 from sleipnir.scheduler.views.text.terminal_output import printable, style
 
@@ -56,4 +56,5 @@ def _about(exchange: Mapping[str, Any]) -> str:
     usage = Usage(*exchange["usage"])
     source = "" if exchange["source"] == "model" else f", {exchange['source']}"
     ended = f", {FINISH_NOTES[exchange['finish']]}" if "finish" in exchange else ""
-    return f"{exchange['model']}: {tokens(usage)} tokens, {cost(usage)}{took}{source}{ended}"
+    form = f", {NATIVE_NOTE}" if "native" in exchange else ""
+    return f"{exchange['model']}: {tokens(usage)} tokens, {cost(usage)}{took}{source}{form}{ended}"

@@ -16,6 +16,7 @@ from sleipnir.worker.llm.client import (
     Endpoint,
     ModelCallFailed,
     ModelRequest,
+    ReplySchema,
     complete,
 )
 from sleipnir.worker.llm.provider import gateway, model_catalog
@@ -57,6 +58,25 @@ REQUEST = ModelRequest(
     stop=["END", "\n\n"],
     params={"top_k": 5, "user": "a", "logit_bias": {"50": -100}},
 )
+SCHEMA = ReplySchema(
+    {
+        "type": "json_schema",
+        "json_schema": {
+            "name": "sort",
+            "schema": {
+                "type": "object",
+                "properties": {"label": {"enum": ["a", "b"]}},
+                "required": ["label"],
+                "additionalProperties": False,
+            },
+            "strict": True,
+        },
+    },
+    " As JSON.",
+)
+SORT = ModelRequest(
+    "openai:m", [{"role": "user", "content": "Sort. As JSON."}], schema=SCHEMA, temperature=0.5
+)
 # Of the others litellm tells no address, but uses one.
 ADDRESSED = SERVERS.keys() - {"openai", OPENAI_COMPATIBLE, "openrouter"}
 
@@ -76,15 +96,17 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
-def sent(server: ModelServer, provider: str, *, streamed: bool) -> Any:
+def sent(
+    server: ModelServer, model: str, request: ModelRequest = REQUEST, *, streamed: bool
+) -> Any:
     """The request that reaches the server, without what is about the connection."""
     server.script.add(says("hi"))
-    endpoint = Endpoint(f"{provider}/m", server.base_url, "sk-0123456789ab")
+    endpoint = Endpoint(model, server.base_url, "sk-0123456789ab")
     # litellm misses in the reply what only some servers say.
     with suppress(ModelCallFailed):
-        complete(REQUEST, 60, endpoint, Silent() if streamed else None)
-    request = server.requests[-1]
-    return request.path, request.headers["authorization"], request.body
+        complete(request, 60, endpoint, Silent() if streamed else None)
+    received = server.requests[-1]
+    return received.path, received.headers["authorization"], received.body
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
@@ -93,11 +115,37 @@ def test_a_provider_gets_the_request_that_litellm_sends(
     monkeypatch: pytest.MonkeyPatch, provider: str, streamed: bool
 ) -> None:
     with ModelServer() as server:
-        directly = sent(server, provider, streamed=streamed)
+        directly = sent(server, f"{provider}/m", streamed=streamed)
         monkeypatch.setattr(gateway, "is_asked_directly", lambda *_: False)
-        by_litellm = sent(server, provider, streamed=streamed)
+        by_litellm = sent(server, f"{provider}/m", streamed=streamed)
 
     assert directly == by_litellm
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        "openai/gpt-4o-mini",
+        "deepseek/deepseek-chat",
+        "groq/openai/gpt-oss-20b",
+        "sambanova/Meta-Llama-3.3-70B-Instruct",
+        "together_ai/openai/gpt-oss-120b",
+    ],
+)
+def test_a_provider_gets_schemas_as_litellm_sends_them(
+    monkeypatch: pytest.MonkeyPatch, model: str, streamed: bool
+) -> None:
+    with ModelServer() as server:
+        directly = sent(server, model, SORT, streamed=streamed)
+        monkeypatch.setattr(gateway, "is_asked_directly", lambda *_: False)
+        by_litellm = sent(server, model, SORT, streamed=streamed)
+
+    if not by_litellm[2].get("stream"):
+        by_litellm[2].pop("stream_options", None)  # it forgets them where it does not stream
+    assert directly == by_litellm
+    assert directly[2]["response_format"] == SCHEMA.response_format
+    assert directly[2]["messages"] == [{"role": "user", "content": "Sort."}]
 
 
 @pytest.mark.parametrize("provider", sorted(ADDRESSED))

@@ -90,6 +90,22 @@ def test_sums_are_of_all_calls_also_of_those_no_longer_stored(
     assert nodes["tag"]["usage"] == tag
 
 
+def test_a_call_says_how_the_model_was_told_the_schema(
+    engine: Engine, site: ServedSite, server: ModelServer
+) -> None:
+    server.script.add(says('{"n": 1}'))
+    asks = ASK.replace("max_attempts: 1", "structured: native, output_schema: {type: object}")
+
+    run = engine.finish(asks, prompt="it")
+    (visit,) = model_calls(site, run.run_id)["visits"]
+    page = site.ask(f"/runs/{run.run_id}/model").text
+
+    (exchange,) = visit["exchanges"]
+    assert exchange["native"] is True
+    assert [each["content"] for each in exchange["messages"]] == ["Be brief.", "Do it."]
+    assert "schema in response_format" in page
+
+
 def test_what_a_refused_call_was_sent_is_kept(
     engine: Engine, site: ServedSite, server: ModelServer, redis_server: RedisServer
 ) -> None:

@@ -28,7 +28,6 @@ nodes:
     next: done
   done: {type: end, output: "{{label}}"}
 """
-AGENT = {"label": "billing", "sure": True}
 
 
 def conforming(schema: dict[str, Any]) -> Any:
@@ -157,6 +156,112 @@ def test_a_server_that_refuses_the_field_is_asked_once_more_and_then_without_it(
     assert {run.output for run in runs} == {"billing"}
     assert len(server.requests) == 21
     assert len([each for each in caplog.records if "response_format" in each.message]) == 1
+
+
+def test_functions_and_schemas_go_together_only_if_the_author_says_so(
+    home: Engine, server: ModelServer
+) -> None:
+    server.script.when(lambda _: True, says('{"label": "other", "sure": true}'))
+    tools = {"tools.sh": "#!/usr/bin/env bash\n# @cmd Look.\nlook() { :; }\n"}
+    graph = GRAPH.replace("type: llm\n", "type: llm\n    tools: [look]\n")
+
+    home.finish(graph, tools)
+    home.finish(f"structured: native{graph}", tools)
+
+    first, second = server.requests
+    assert ("response_format" in first.body, HINT in first.text) == (False, True)
+    assert ("response_format" in second.body, HINT in second.text) == (True, False)
+    assert first.body["tools"] == second.body["tools"] != []
+
+
+def test_each_model_of_a_chain_is_told_in_its_own_form(engine: Engine, server: ModelServer) -> None:
+    server.when(lambda request: request.body["model"] == "a", fails(401, "no key"))
+    server.script.when(lambda _: True, enforces)
+    known, unknown = ({"api_base": server.base_url, "structured": it} for it in (True, False))
+    engine.configure(
+        models={
+            "aliases": {"both": ["unknown:a", "known:b"]},
+            "providers": {"known": known, "unknown": unknown},
+        }
+    )
+
+    assert engine.finish(GRAPH.replace("home:m", "both")).output == "billing"
+
+    first, second = server.requests
+    assert ("response_format" in first.body, HINT in first.text) == (False, True)
+    assert ("response_format" in second.body, HINT in second.text) == (True, False)
+
+
+def test_what_does_not_conform_is_extracted_without_the_field(
+    home: Engine, server: ModelServer
+) -> None:
+    server.script.add(says('{"label": "billing"}'), says('{"label": "other", "sure": false}'))
+
+    assert home.finish(GRAPH).output == "other"
+
+    assert ["response_format" in request.body for request in server.requests] == [True, False]
+    assert "You extract data from text" in server.requests[1].text
+
+
+def test_equal_requests_are_cached_in_whatever_form_they_were_answered(
+    home: Engine, server: ModelServer
+) -> None:
+    server.script.when(lambda _: True, refuses)
+    graph = f"cache: true{GRAPH}"
+
+    outputs = [home.finish(graph).output for _ in range(2)]
+
+    assert outputs == ["billing", "billing"]
+    assert len(server.requests) == 2  # the one that is refused, and the one in the other form
+
+
+ITEMS = """
+model: home:m
+start: each
+initial_state: {facts: []}
+nodes:
+  each: {type: map, over: "{{words}}", as: word, branch: look, collect_into: facts, next: done}
+  look:
+    type: llm
+    prompt: "About {{word}}."
+    output_schema:
+      type: object
+      required: [label, about]
+      properties:
+        label: {enum: [billing, other]}
+        about: {type: array, minItems: 1, items: {type: object, required: [n],
+          properties: {n: {type: integer, minimum: 0}}}}
+  done: {type: end, output: "{{facts[0].about[0].n}}", value: "{{facts}}"}
+"""
+
+
+def test_a_map_collects_objects(home: Engine, server: ModelServer) -> None:
+    server.script.when(lambda _: True, enforces)
+
+    run = home.finish(ITEMS, state={"words": [f"word {number}" for number in range(200)]})
+
+    assert run.output == "1"
+    assert home.state(run.run_id)["facts"] == [{"label": "billing", "about": [{"n": 1}]}] * 200
+    assert len(server.requests) == 200
+    assert {"look", "label", "about"}.isdisjoint(home.state(run.run_id))
+
+
+def test_an_item_whose_answer_does_not_conform_has_failed(
+    home: Engine, server: ModelServer
+) -> None:
+    server.script.when(lambda request: "word 1" in request.text, says("no"))
+    server.script.when(lambda _: True, enforces)
+    graph = ITEMS.replace("next: done}\n  look", "on_error: collect, next: done}\n  look")
+
+    run = home.finish(graph, state={"words": ["word 0", "word 1", "word 2"]})
+
+    facts = home.state(run.run_id)["facts"]
+    assert [sorted(fact) for fact in facts] == [
+        ["about", "label"],
+        ["error", "item"],
+        ["about", "label"],
+    ]
+    assert "structured output: not valid JSON" in facts[1]["error"]
 
 
 @pytest.mark.parametrize("recorded", ["native", "prompt"])

@@ -52,7 +52,7 @@ def ask(
     body = _body(request, address, without)
     if listener is None:
         return _answer(_whole(_send(address, address.url, body)), address)
-    if "stream" not in without:
+    if "stream" not in without and (address.streams_schemas or request.response_format is None):
         body["stream"] = True
         if "stream_options" not in without:
             body["stream_options"] = {"include_usage": True}

@@ -28,6 +28,7 @@ class Server:
     asks_cost: Mapping[str, Any] = field(default_factory=dict)
     # Settings that the provider knows under other names.
     translated: frozenset[str] = frozenset()
+    streams_schemas: bool = True  # whether replies that conform to a schema can be streamed
 
 
 _OPENAI: Final = Server("https://api.openai.com/v1", "OPENAI_BASE_URL")
@@ -39,7 +40,7 @@ SERVERS: Final[Mapping[str, Server]] = {
         "DEEPSEEK_API_BASE",
         translated=frozenset({"reasoning_effort"}),
     ),
-    "groq": Server("https://api.groq.com/openai/v1", "GROQ_API_BASE"),
+    "groq": Server("https://api.groq.com/openai/v1", "GROQ_API_BASE", streams_schemas=False),
     "hosted_vllm": Server(None, "HOSTED_VLLM_API_BASE", "HOSTED_VLLM_API_KEY"),
     "litellm_proxy": Server(None, "LITELLM_PROXY_API_BASE", "LITELLM_PROXY_API_KEY"),
     "lm_studio": Server(None, "LM_STUDIO_API_BASE", "LM_STUDIO_API_KEY"),
@@ -69,6 +70,7 @@ class ModelAddress:
     base: str
     headers: Mapping[str, str] = field(repr=False)
     asks_cost: Mapping[str, Any]
+    streams_schemas: bool
 
     @property
     def url(self) -> str:
@@ -104,7 +106,7 @@ def address_of(endpoint: Endpoint) -> ModelAddress | None:
             for variable, header in _ACCOUNT_HEADERS.items()
             if (value := os.environ.get(variable))
         }
-    return ModelAddress(provider, model, base, headers, server.asks_cost)
+    return ModelAddress(provider, model, base, headers, server.asks_cost, server.streams_schemas)
 
 
 def is_elsewhere(provider: str) -> bool:

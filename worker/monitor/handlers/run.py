@@ -17,7 +17,7 @@ from sleipnir.scheduler.client.rerun.words import word_diff
 from sleipnir.scheduler.client.steer import ANY_MACHINE
 from sleipnir.scheduler.process.drawing.processes import DrawingTooLarge
 from sleipnir.scheduler.runs.model import Run
-from sleipnir.scheduler.runs.recording import FINISH_NOTES
+from sleipnir.scheduler.runs.recording import FINISH_NOTES, NATIVE_NOTE
 from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.testing.replies import reply_of
 from sleipnir.scheduler.views import failures, graph, visits, why
@@ -189,7 +189,12 @@ class RunPage(RunHandler):
                 model = await self.model(of)
                 under_way = await self.under_way(of)
                 shown = {"model": model, "under_way": under_way}
-                return {**shown, "reply_line": _reply_line, "finish_notes": FINISH_NOTES}
+                return {
+                    **shown,
+                    "reply_line": _reply_line,
+                    "finish_notes": FINISH_NOTES,
+                    "native_note": NATIVE_NOTE,
+                }
             case "timeline":
                 document = await self.timeline(of)
                 runs = f"{self.site.prefix}/runs"

@@ -44,6 +44,15 @@ def test_each_line_says_where_it_is_from() -> None:
     ]
 
 
+def test_a_schema_that_was_a_field_of_the_request_is_named() -> None:
+    entry = {"step": 3, "node": "ask", "index": None, "attempt": 1, "failed": False}
+    asked = exchange({"role": "user", "content": "Look"}, content="{}")
+
+    lines = list(transcript_lines({**entry, "exchanges": [{**asked, "native": True}]}))
+
+    assert click.unstyle(lines[-1]).endswith("1.3 s, cached, schema in response_format")
+
+
 def test_items_and_attempts_are_told_apart() -> None:
     assert shown(7, 2, failed=True)[0] == "3 ask[7] attempt 2, failed"
 
