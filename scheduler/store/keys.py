@@ -41,6 +41,8 @@ Of a run, removed at its end at the latest (`waits`, `map`, `turns` stay for `ke
     map       hash    (`:<run> <visit>`) items, results and window of a map; of items under
                       way, where they are and what they have written
     turns     list    (`:<run> <visit>`) a conversation: the model's replies, results of calls
+    dropped   string  (`:<run> <visit> <token> <entry>`) the usage of a reply that came too late is
+                      counted; expires in an hour
     recalled  string  (`:<run> <visit>`) when a visit was woken before it had parked, ms;
                       expires in seconds
 Of a root run that was removed, for the retention time:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sleipnir.scheduler.errors import RunClosed, StaleVisit
 from sleipnir.scheduler.runs.ids import new_run_id
 from sleipnir.scheduler.runs.model import ModelCall, Usage
 from sleipnir.scheduler.runs.spending import MOST_COMBINATIONS, OTHERS, spent_field, sum_of
@@ -11,7 +12,7 @@ from sleipnir.scheduler.service.sweeps.spending import SpendingSweep
 from sleipnir.scheduler.store.daily_spending import DAY_MS, DailySpending
 from sleipnir.scheduler.store.keys import spent_key
 from tests.support.engine import Clock, Engine
-from tests.support.runs import a_run, begin, submit
+from tests.support.runs import RUN, a_run, begin, submit
 
 _DAY_S = DAY_MS / 1000
 _NAMES = ("agent", "node", "batch", "model")
@@ -123,3 +124,29 @@ def test_sums_expire_after_their_own_retention_time(engine: Engine, clock: Clock
 
     assert 2 * DAY_MS < kept <= 3 * DAY_MS
     assert 2 * DAY_MS < engine.redis.pttl(over) <= 3 * DAY_MS
+
+
+def test_a_reply_that_comes_too_late_counts_once_whoever_asks_again(
+    engine: Engine, clock: Clock
+) -> None:
+    submit(engine, RUN)
+    late, lease = begin(engine, "1/s"), None
+    usage = Usage(100, 0, 1e-4, call=ModelCall("s", "openai:m", 1))
+    record = engine.store.visits.record_turn
+    record(late, 0, '"first"', event=None, usage=usage)
+    clock.move(60)
+    engine.tick()  # its lease has ended
+    lease = begin(engine, "1/s", "t2")
+    record(lease, 1, '"second"', event=None, usage=usage)
+
+    for position, turn in ((0, '"first"'), (1, '"late"'), (1, '"late"')):
+        with pytest.raises(StaleVisit):
+            record(late, position, turn, event=None, usage=usage)
+    before = engine.run(RUN).usage
+    engine.client.cancel(RUN)
+    with pytest.raises(RunClosed):
+        record(lease, 2, '"third"', event=None, usage=usage)
+
+    day = clock.ms // DAY_MS
+    assert DailySpending(engine.redis).by([day], ("node",))[day][("s",)].prompt_tokens == 400
+    assert (before.prompt_tokens, engine.run(RUN).usage.prompt_tokens) == (300, 300)

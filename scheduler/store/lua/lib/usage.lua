@@ -16,6 +16,8 @@
 -- LAZY
 
 local DAY_MS = 86400000
+-- Longer than a worker keeps retrying for an answer.
+local ANSWER_KEPT_MS = 3600000
 -- The most sums of one run; further nodes and models are counted together, under no name.
 local MOST_SUMS = 1000
 
@@ -119,4 +121,16 @@ local function count_call(run_id, usage)
     node, run_id = starter_of(above, visit), above
   end
   count_by_day(table.concat({agent or '', node, batch or '', model}, '\n'), call)
+end
+
+-- Count a call whose reply comes too late for its run or visit, once: a worker that gets no answer
+-- asks again, so the entry may have been recorded before the visit was lost.
+local function count_dropped(run_id, visit, token, position, turn, usage)
+  local dropped = key('dropped', run_id .. ' ' .. visit .. ' ' .. token .. ' ' .. position)
+  if usage == '' or redis.call('EXISTS', dropped) == 1
+    or redis.call('LINDEX', key('turns', run_id .. ' ' .. visit), position) == turn then
+    return
+  end
+  write_undone_by({'DEL', dropped}, 'SET', dropped, '', 'PX', ANSWER_KEPT_MS)
+  count_call(run_id, usage)
 end
