@@ -27,6 +27,7 @@ from sleipnir.scheduler.cli.exit_codes import MEANINGS
 from sleipnir.scheduler.cli.help.examples import EXAMPLES, lines_of
 from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.config.settings import FIELDS, PREFIX, Settings
+from sleipnir.scheduler.runs import documents
 from sleipnir.scheduler.testing.cases import CaseFields, Expected, OutputFields
 from sleipnir.scheduler.testing.replies import ReplyFields, ToolCallFields
 from sleipnir.scheduler.views.types import batches, questions, records, run
@@ -325,7 +326,7 @@ def _document(names: str) -> Iterator[str]:
 
 
 def _document_schema(name: str) -> Mapping[str, Any]:
-    modules = (records, run, batches, questions)
+    modules = (records, run, batches, questions, documents)
     kind = next(vars(module)[name] for module in modules if name in vars(module))
     return TypeAdapter(kind).json_schema(ref_template="{model}")
 

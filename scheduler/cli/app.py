@@ -48,6 +48,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "sleipnir.scheduler.cli.verbs.batches:batches",
         "List batches with their progress.",
     ),
+    "spend": (
+        "sleipnir.scheduler.cli.verbs.spend:spend",
+        "Show what model calls have cost.",
+    ),
     "dev": (
         "sleipnir.scheduler.cli.verbs.dev:dev",
         "Run an agent again whenever its files are saved.",
@@ -143,7 +147,10 @@ GROUPS: Mapping[str, Sequence[str]] = {
         *("dev", "validate", "test", "draw", "agents"),
         *("kb", "tools", "init", "import", "schema"),
     ),
-    "Operate": ("up", "worker", "scheduler", "limits", "monitor", "prune", "doctor", "bench"),
+    "Operate": (
+        *("up", "worker", "scheduler", "limits", "spend"),
+        *("monitor", "prune", "doctor", "bench"),
+    ),
     "Get help": ("help", "completion"),
 }
 _HELP_FLAGS = ("-h", "--help")

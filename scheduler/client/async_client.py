@@ -245,8 +245,9 @@ class AsyncClient:
             return False
         return True
 
-    # ---- reruns
+    # ---- reruns and costs
 
     fork = _in_thread(Client.fork)
     retry = _in_thread(Client.retry)
     diff = _in_thread(Client.diff)
+    spend = _in_thread(Client.spend)

@@ -37,6 +37,7 @@ with lazy_imports():
     from sleipnir.graphs.bundles import archive, packed
     from sleipnir.graphs.drawing import outline as outlines
     from sleipnir.graphs.validator import scripts
+    from sleipnir.scheduler.client import spending
     from sleipnir.scheduler.client.limits import budget_check
     from sleipnir.scheduler.config import settings as configuration
     from sleipnir.scheduler.embedded import attach as embedded
@@ -44,6 +45,7 @@ with lazy_imports():
     from sleipnir.scheduler.store.clients import translating as clients
 
 if TYPE_CHECKING:
+    from datetime import date
     from pathlib import Path
 
     from sleipnir.graphs.document.references import AgentSearch
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from sleipnir.graphs.schema import Graph
     from sleipnir.scheduler.client.limits.budget_check import BudgetCheck
     from sleipnir.scheduler.client.preparation import PreparedAgent
+    from sleipnir.scheduler.client.spending import By, Spending
     from sleipnir.scheduler.runs.submit import Request
 
 
@@ -224,6 +227,25 @@ class Client(Preparing, Following, Steering, Sessions, Reruns):
                 f"{runs} may be lost: {error}; free some space, then check with `sleipnir ps`"
             ) from error
         self.acceptances.tidy(self.queries.left_ms, now_ms)
+
+    def spend(
+        self,
+        by: Sequence[By] = ("day",),
+        *,
+        since: date | None = None,
+        until: date | None = None,
+        agent: str | None = None,
+        batch: str | None = None,
+    ) -> Spending:
+        """Return what model calls have cost, a row for each combination of the names in `by`.
+
+        Args:
+            since, until: whole days in UTC, both included; None: all that is kept.
+            agent: only of root runs of this agent, child runs included.
+            batch: only of the runs of this batch.
+        """
+        wanted = spending.SpendFilter(since, until, agent, batch)
+        return spending.spending(self.store, by, wanted)
 
     def graph_of(self, run: Run) -> Graph:
         """Return the graph of a run, as it was submitted.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -65,3 +65,30 @@ class CallSumDocument(TypedDict):
     calls: Annotated[int | None, about("those to a provider; null: not known")]
     seconds: Annotated[float | None, about("time of all calls; null: not known")]
     usage: UsageDocument
+
+
+class SpendFiguresDocument(TypedDict):
+    calls: Annotated[int, about("that were answered")]
+    tokens_in: Annotated[int, about("of prompts")]
+    cached: Annotated[int, about("part of these that providers had cached")]
+    tokens_out: int
+    cost_usd: Annotated[float, about("of the calls whose price is known")]
+    economy_usd: Annotated[float, about("part of it that was spent in batches of providers")]
+    unknown_price_calls: int
+
+
+class SpendRowDocument(SpendFiguresDocument):
+    """What was spent for the names that were asked for; the others are not there."""
+
+    day: NotRequired[Annotated[str, about("UTC, such as `2026-11-27`")]]
+    agent: NotRequired[Annotated[str | None, about("of root runs, with their child runs")]]
+    batch: NotRequired[Annotated[str | None, about("null: runs of no batch")]]
+    node: NotRequired[Annotated[str | None, about("of that agent")]]
+    model: NotRequired[str | None]
+
+
+class SpendDocument(TypedDict):
+    """What `spend` prints."""
+
+    rows: Annotated[list[SpendRowDocument], about("in order of days, the dearest first")]
+    total: SpendFiguresDocument

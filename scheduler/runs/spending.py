@@ -35,10 +35,6 @@ class Spent:
         """Parse a sum as it is stored."""
         return cls(*map(int, text.split()))
 
-    def to_text(self) -> str:
-        """Return the sum as it is stored."""
-        return " ".join(str(getattr(self, name)) for name in self.__slots__)
-
     def __add__(self, other: Spent) -> Spent:
         return Spent(
             self.calls + other.calls,

@@ -1,9 +1,9 @@
-"""Parses the time bounds of lists: `15m`, `4h`, `7d`, or RFC 3339 instants."""
+"""Parses time bounds: `15m`, `4h`, `7d`, or RFC 3339 instants; and days."""
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from sleipnir.records import dataclass
 
@@ -50,3 +50,20 @@ def parse_time_bound(text: str) -> TimeBound:
             "nor an instant such as 2026-03-02T08:30:00Z"
         ) from None
     return TimeBound(max(0, since_epoch // timedelta(milliseconds=1)), is_age=False)
+
+
+def parse_day(text: str, now_ms: int) -> date:
+    """Parse a day in UTC: `2026-11-27`, or `7d` for the day that was seven days ago.
+
+    Raises:
+        ValueError: it is invalid; says what is valid.
+    """
+    try:
+        if age := _AGE.fullmatch(text):
+            at_ms = now_ms - int(age[1]) * _UNITS_MS[age[2]]
+            return (_EPOCH + timedelta(milliseconds=max(0, at_ms))).date()
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"{text!a} is neither a day such as 2026-03-02 nor an age such as 7d"
+        ) from None

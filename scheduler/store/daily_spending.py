@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from operator import add
 from typing import Any, TypeAlias
 
 import redis
@@ -17,10 +18,10 @@ from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.runs.spending import (
     MOST_COMBINATIONS,
     NAMES,
-    NOTHING_SPENT,
     OTHERS,
     Spent,
     names_spent_for,
+    spent_field,
 )
 from sleipnir.scheduler.store.keys import day_spent_key, spent_days_key, spent_key
 
@@ -28,8 +29,8 @@ DAY_MS = 86_400_000
 # After midnight, a transition may still count for the day before, if the clock was set back.
 _SETTLED_MS = 3_600_000
 
-# What was spent by some of `NAMES`.
-Sums: TypeAlias = dict[tuple[str, ...], Spent]
+# Names, a line each, and the numbers of a `Spent`: of a year, there may be very many.
+Sums: TypeAlias = dict[str, list[int]]
 
 
 class DailySpending:
@@ -45,16 +46,24 @@ class DailySpending:
         pairs = [(day, partition) for day, partition in self._counting() if day in days]
         with self._redis.pipeline() as pipe:  # atomic, as a day may be added up meanwhile
             for day in days:
-                pipe.hget(day_spent_key(day), _field(stored))
+                pipe.hget(day_spent_key(day), ",".join(stored))
             for day, partition in pairs:
                 pipe.hgetall(spent_key(partition, day))
             answers = pipe.execute()
-        over = dict(zip(days, answers, strict=False))
-        found: dict[int, Sums] = {day: _read(text) for day, text in over.items() if text}
-        counted = _added_up(pairs, answers[len(days) :])
-        for day, sums in counted.items():
-            _add(found.setdefault(day, {}), _grouped(_bounded(sums), NAMES, stored))
-        return {day: _grouped(sums, stored, names) for day, sums in sorted(found.items())}
+        over = zip(days, answers, strict=False)
+        found: dict[int, Sums] = {day: json.loads(text) for day, text in over if text}
+        for day, sums in _added_up(pairs, answers[len(days) :]).items():
+            _add(found.setdefault(day, {}), _grouped(_bounded(sums), stored))
+        if stored == tuple(names):
+            return dict(sorted(found.items()))
+        return {day: _grouped(sums, names) for day, sums in sorted(found.items())}
+
+    def total(self, days: Sequence[int], names: Sequence[str] = ()) -> dict[str, Spent]:
+        """Return what was spent on these days together, by one of `NAMES`, or under ""."""
+        found: Sums = {}
+        for sums in self.by(days, names).values():
+            _add(found, sums)
+        return {name: Spent(*numbers) for name, numbers in found.items()}
 
     def fold(self, now_ms: int, kept_ms: int) -> int:
         """Add up the days that are over; return how many.
@@ -69,12 +78,15 @@ class DailySpending:
     def _fold(self, day: int, kept_ms: int) -> bool:
         """Add up one day; return False if another process is doing so."""
         key, keys = day_spent_key(day), [spent_key(each, day) for each in ALL_PARTITIONS]
-        with self._redis.pipeline() as pipe:
+        with self._redis.pipeline() as pipe, self._redis.pipeline(transaction=False) as reads:
             pipe.watch(key, *keys)
-            before = pipe.hget(key, _field(NAMES))
-            sums = _read(before) if before else {}
+            reads.hget(key, ",".join(NAMES))
             for each in keys:
-                _add(sums, _parsed(pipe.hgetall(each)))
+                reads.hgetall(each)
+            before, *hashes = reads.execute()
+            sums: Sums = json.loads(before) if before else {}
+            for fields in hashes:
+                _add(sums, _parsed(fields))
             pipe.multi()
             pipe.hset(key, mapping=_texts(_bounded(sums)))
             pipe.pexpire(key, max(kept_ms, 1))
@@ -86,6 +98,28 @@ class DailySpending:
             except WatchError:
                 return False
         return True
+
+    def unlisted(self) -> list[str]:
+        """Return the keys of sums that would never be added up, as their day is not listed."""
+        keys = list(self._redis.scan_iter(spent_key("{p*}", "*"), count=1000))
+        with self._redis.pipeline() as pipe:  # atomic, as transitions count meanwhile
+            for key in keys:
+                partition, _, day = key.rsplit(":", 2)
+                pipe.exists(key)
+                pipe.sismember(spent_days_key(partition), day)
+            answers = pipe.execute()
+        states = zip(keys, answers[::2], answers[1::2], strict=True)
+        return [key for key, exists, is_listed in states if exists and not is_listed]
+
+    def unbalanced(self) -> list[str]:
+        """Return the keys of days that are over whose sums differ from their total."""
+        found = []
+        for key in self._redis.scan_iter(day_spent_key("*"), count=1000):
+            texts = self._redis.hmget(key, "", *NAMES, ",".join(NAMES))
+            totals = [_grouped_in(text) for text in texts if text]
+            if any(total != totals[0] for total in totals[1:]):
+                found.append(key)
+        return found
 
     def _counting(self) -> list[tuple[int, str]]:
         """Return the days, each with a partition, whose sums are not added up yet."""
@@ -110,23 +144,30 @@ def _added_up(
 
 
 def _parsed(fields: Mapping[str, str]) -> Sums:
-    return {names_spent_for(name): Spent.from_text(text) for name, text in fields.items()}
+    return {name: list(map(int, text.split())) for name, text in fields.items()}
 
 
 def _add(sums: Sums, others: Sums) -> None:
-    for names, spent in others.items():
-        sums[names] = sums.get(names, NOTHING_SPENT) + spent
+    for name, numbers in others.items():
+        before = sums.get(name)
+        sums[name] = numbers if before is None else list(map(add, before, numbers))
 
 
-def _grouped(sums: Sums, names: Sequence[str], wanted: Sequence[str]) -> Sums:
-    """Return sums by some of their names."""
-    if tuple(names) == tuple(wanted):
-        return sums
-    positions = [names.index(name) for name in wanted]
+def _grouped(sums: Sums, wanted: Sequence[str]) -> Sums:
+    """Return sums by all names by some of them."""
+    positions = [NAMES.index(name) for name in wanted]
     found: Sums = {}
-    for given, spent in sums.items():
-        key = tuple(given[position] for position in positions)
-        found[key] = found.get(key, NOTHING_SPENT) + spent
+    for name, numbers in sums.items():
+        given = names_spent_for(name)
+        _add(found, {spent_field([given[position] for position in positions]): numbers})
+    return found
+
+
+def _grouped_in(text: str) -> Sums:
+    """Return the total of stored sums."""
+    found: Sums = {}
+    for numbers in json.loads(text).values():
+        _add(found, {"": numbers})
     return found
 
 
@@ -134,26 +175,20 @@ def _bounded(sums: Sums) -> Sums:
     """Return a day's sums; what is beyond the most, beginning with the least cost, is added up."""
     if len(sums) <= MOST_COMBINATIONS:
         return sums
-    dearest = sorted(sums, key=lambda names: (-sums[names].cost_units, -sums[names].calls, names))
-    kept = dict.fromkeys(dearest[: MOST_COMBINATIONS - 1])
-    found: Sums = {names: sums[names] for names in kept}
-    _add(found, {OTHERS: sum((sums[each] for each in sums if each not in kept), NOTHING_SPENT)})
+
+    def order(name: str) -> tuple[int, int, str]:
+        spent = Spent(*sums[name])
+        return -spent.cost_units, -spent.calls, name
+
+    dearest = sorted(sums, key=order)
+    found: Sums = {name: sums[name] for name in dearest[: MOST_COMBINATIONS - 1]}
+    for name in dearest[MOST_COMBINATIONS - 1 :]:
+        _add(found, {spent_field(OTHERS): sums[name]})
     return found
-
-
-def _field(names: Sequence[str]) -> str:
-    return ",".join(names)
 
 
 def _texts(sums: Sums) -> dict[str, str]:
     """Return a day's sums by all names, by each of them, and in total, as they are stored."""
-    kinds = [(), *((name,) for name in NAMES), NAMES]
-    return {_field(kind): _text(_grouped(sums, NAMES, kind)) for kind in kinds}
-
-
-def _text(sums: Sums) -> str:
-    return json.dumps([[*names, spent.to_text()] for names, spent in sums.items()])
-
-
-def _read(text: str) -> Sums:
-    return {tuple(names): Spent.from_text(spent) for *names, spent in json.loads(text)}
+    kinds: list[tuple[str, ...]] = [(), *((name,) for name in NAMES)]
+    texts = {",".join(kind): json.dumps(_grouped(sums, kind)) for kind in kinds}
+    return {**texts, ",".join(NAMES): json.dumps(sums)}

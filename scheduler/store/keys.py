@@ -175,7 +175,7 @@ def bundle_key(digest: str) -> str:
     return f"sleipnir:bundle:{digest}"
 
 
-def spent_key(partition: str, day: int) -> str:
+def spent_key(partition: str, day: int | str) -> str:
     """Return the sums of a day, given since 1970, in a partition."""
     return f"{partition}:spent:{day}"
 
@@ -185,7 +185,7 @@ def spent_days_key(partition: str) -> str:
     return f"{partition}:spentdays"
 
 
-def day_spent_key(day: int) -> str:
+def day_spent_key(day: int | str) -> str:
     """Return the sums of a day that is over, of all partitions."""
     return f"sleipnir:spent:{day}"
 

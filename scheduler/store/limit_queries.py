@@ -69,8 +69,7 @@ class LimitQueries:
     def spent_today(self) -> Spent:
         """Return what all runs have spent since midnight UTC, with or without a budget."""
         today = self._clock.now_ms() // DAY_MS
-        sums = DailySpending(self._redis).by([today]).get(today, {})
-        return sum_of(sums.values())
+        return sum_of(DailySpending(self._redis).total([today]).values())
 
     def budget_names(self) -> list[str]:
         """Return budgets that calls wait for, even if none of it was used, then budgets in use."""

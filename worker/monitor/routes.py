@@ -60,6 +60,7 @@ from sleipnir.worker.monitor.handlers.limits import LimitsApi, LimitsHandler
 from sleipnir.worker.monitor.handlers.run import RunApi, RunPage
 from sleipnir.worker.monitor.handlers.runs import RunsPage
 from sleipnir.worker.monitor.handlers.signing_in import SignInHandler, SignOutHandler
+from sleipnir.worker.monitor.handlers.spending import SpendApi
 from sleipnir.worker.monitor.handlers.stream import StreamHandler
 from sleipnir.worker.monitor.site import Site
 
@@ -132,6 +133,7 @@ ROUTES = (
     SiteRoute("/api/v1/batches/{name}", BatchApi),
     SiteRoute("/api/v1/batches/{name}/results", BatchResults),
     SiteRoute("/api/v1/agents", AgentsApi),
+    SiteRoute("/api/v1/spend", SpendApi),
     SiteRoute("/api/v1/agents/{name}", AgentApi),
     SiteRoute("/api/v1/limits", LimitsApi, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute("/api/v1/fleet", FleetApi),

@@ -37,6 +37,11 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Batches with their progress", "batches"),
         ("For a program", "batches --limit 100 --json"),
     ),
+    "spend": (
+        ("What each day has cost", "spend"),
+        ("The dearest nodes of an agent this month", "spend --by node --agent review --since 30d"),
+        ("For a spreadsheet", "spend --by day --by model --csv"),
+    ),
     "dev": (
         ("Run an agent, then again after each save", "dev ./my-agent 'the report'"),
         ("Continue from its last run", "dev ./my-agent"),

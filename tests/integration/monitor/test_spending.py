@@ -116,6 +116,20 @@ def test_child_runs_and_failed_attempts_count_for_the_agent_of_the_root_run(
     assert spent(site) == [("boss", 7, 7e-6)]
 
 
+def test_the_api_adds_up_by_what_it_is_asked_for(
+    engine: Engine, site: ServedSite, server: ModelServer
+) -> None:
+    spend(engine, server, "writer", 40)
+
+    asked = site.ask("/api/v1/spend?by=model&by=agent&since=0d&agent=writer").json
+
+    assert asked["rows"] == [{"agent": "writer", "model": "openai:m", **asked["total"]}]
+    assert (asked["total"]["calls"], asked["total"]["tokens_in"]) == (1, 40)
+    assert site.ask("/api/v1/spend?until=1d").json["rows"] == []
+    assert site.ask("/api/v1/spend?by=hour").status == 400
+    assert "neither a day" in site.ask("/api/v1/spend?since=soon").text
+
+
 def test_calls_without_a_price_are_counted_apart(
     engine: Engine, site: ServedSite, server: ModelServer
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 from sleipnir.scheduler.errors import RunClosed, StaleVisit
 from sleipnir.scheduler.runs.ids import new_run_id
 from sleipnir.scheduler.runs.model import ModelCall, Usage
-from sleipnir.scheduler.runs.spending import MOST_COMBINATIONS, OTHERS, spent_field, sum_of
+from sleipnir.scheduler.runs.spending import MOST_COMBINATIONS, OTHERS, Spent, spent_field, sum_of
 from sleipnir.scheduler.service.sweeps.spending import SpendingSweep
 from sleipnir.scheduler.store.daily_spending import DAY_MS, DailySpending
 from sleipnir.scheduler.store.keys import spent_key
@@ -33,6 +33,11 @@ def book(engine: Engine, node: str, tokens: int, batch: str | None = None) -> No
     engine.store.visits.record_turn(lease, 0, "{}", event=None, usage=usage)
 
 
+def by(engine: Engine, day: int, *names: str) -> dict[tuple[str, ...], Spent]:
+    sums = DailySpending(engine.redis).by([day], names).get(day, {})
+    return {tuple(field.split("\n")): Spent(*numbers) for field, numbers in sums.items()}
+
+
 def fold(engine: Engine) -> int:
     return SpendingSweep(engine.store, lambda: 0.0).run_once()
 
@@ -50,20 +55,16 @@ def test_days_that_are_over_are_added_up_and_keep_their_sums(engine: Engine, clo
 
     assert folded == [1, 0]
     assert [spending.by(days, names) for names in ((), ("node",), _NAMES)] == before
-    assert {
-        day: {names: each.prompt_tokens for names, each in sums.items()}
-        for day, sums in before[2].items()
-    } == {
-        days[0]: {("tested", "a", "", "openai:m"): 40, ("tested", "b", "", "openai:m"): 20},
-        days[1]: {("tested", "a", "batch", "openai:m"): 40},
-    }
-    (first,) = before[0][days[0]].values()
-    assert (first.calls, first.ms, first.cached_tokens, first.cache_written_tokens) == (
-        3,
-        30,
-        12,
-        6,
-    )
+    assert [
+        {names: each.prompt_tokens for names, each in by(engine, day, *_NAMES).items()}
+        for day in days
+    ] == [
+        {("tested", "a", "", "openai:m"): 40, ("tested", "b", "", "openai:m"): 20},
+        {("tested", "a", "batch", "openai:m"): 40},
+    ]
+    (first,) = by(engine, days[0]).values()
+    assert (first.calls, first.ms) == (3, 30)
+    assert (first.cached_tokens, first.cache_written_tokens) == (12, 6)
     assert first.known_usd == pytest.approx(60e-6)
     assert not list(engine.redis.scan_iter(f"{{p*:spent:{days[0]}"))
 
@@ -78,12 +79,12 @@ def test_what_is_counted_for_a_day_after_it_was_added_up_is_added_to_it(
     clock.move(-_DAY_S)
     book(engine, "a", 5)
 
-    late = DailySpending(engine.redis).by([day])[day][()]
+    (late,) = by(engine, day).values()
     clock.move(_DAY_S)
     fold(engine)
 
     assert late.prompt_tokens == 15
-    assert DailySpending(engine.redis).by([day]) == {day: {(): late}}
+    assert [*by(engine, day).values()] == [late]
 
 
 def test_beyond_the_most_combinations_of_a_day_the_rest_is_counted_for_others(
@@ -101,10 +102,10 @@ def test_beyond_the_most_combinations_of_a_day_the_rest_is_counted_for_others(
     for turn in range(2):
         usage = Usage(100, 0, 1e-9, call=ModelCall("a", "openai:m", 1))
         engine.store.visits.record_turn(lease, turn, "{}", event=None, usage=usage)
-    before = DailySpending(engine.redis).by([day], _NAMES)[day]
+    before = by(engine, day, *_NAMES)
     clock.move(_DAY_S)
     fold(engine)
-    after = DailySpending(engine.redis).by([day], _NAMES)[day]
+    after = by(engine, day, *_NAMES)
 
     assert engine.redis.exists(spent_key(partition, day)) == 0
     assert after == before
@@ -130,7 +131,7 @@ def test_a_reply_that_comes_too_late_counts_once_whoever_asks_again(
     engine: Engine, clock: Clock
 ) -> None:
     submit(engine, RUN)
-    late, lease = begin(engine, "1/s"), None
+    late = begin(engine, "1/s")
     usage = Usage(100, 0, 1e-4, call=ModelCall("s", "openai:m", 1))
     record = engine.store.visits.record_turn
     record(late, 0, '"first"', event=None, usage=usage)
@@ -148,5 +149,5 @@ def test_a_reply_that_comes_too_late_counts_once_whoever_asks_again(
         record(lease, 2, '"third"', event=None, usage=usage)
 
     day = clock.ms // DAY_MS
-    assert DailySpending(engine.redis).by([day], ("node",))[day][("s",)].prompt_tokens == 400
+    assert by(engine, day, "node")["s",].prompt_tokens == 400
     assert (before.prompt_tokens, engine.run(RUN).usage.prompt_tokens) == (300, 300)

@@ -78,6 +78,8 @@ BREAKAGES = {
     "HINCRBY {p}:tally|failed inf x|1": "tally",
     "HINCRBY {p}:batchtally:b|open|1": "tally",
     "ZADD {p}:batches|1|b": "batches",
+    "HSET {p}:spent:20000|a|1 1 1 1 1 1 1 1": "spent",
+    'HSET sleipnir:spent:20000||{{}}|agent|{{"a":[1]}}': "spent",
     "ZADD {p}:agent:other|1|{p0}ffffffffffffff": "orphan",
     "HSET {p}:ids:{p0}f|{p0}ffffffffffffff|": "orphan",
     "ZREM {p}:timers|deadline {run}": "deadline",

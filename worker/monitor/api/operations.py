@@ -10,6 +10,7 @@ from functools import cache
 from pydantic import BaseModel
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.runs import documents
 from sleipnir.scheduler.views.types import (
     agents,
     batches,
@@ -247,6 +248,20 @@ OPERATIONS = (
         "An agent, or one version of it as `NAME@VERSION`.",
         agents.AgentDocument,
         {"against": "a version to compare with, in `compared`"},
+    ),
+    Operation(
+        "GET",
+        "/api/v1/spend",
+        "What model calls have cost.",
+        documents.SpendDocument,
+        {
+            "by": "a row for each `day` (the default), `agent`, `batch`, `node` or `model`; "
+            "repeatable",
+            "since": "first day (UTC): `2026-11-01`, or `30d` for 30 days ago",
+            "until": "last day",
+            "agent": "only of root runs of this agent",
+            "batch": "only of runs of this batch",
+        },
     ),
     Operation("GET", "/api/v1/limits", "Limits, pauses and budgets.", engine.LimitsDocument),
     Operation(

@@ -1,0 +1,116 @@
+"""`sleipnir spend`: what model calls have cost."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.cli.arguments import complete_agents, complete_batches
+from sleipnir.scheduler.cli.connect import open_client
+from sleipnir.scheduler.cli.options import Options, common_options
+
+with lazy_imports():
+    from sleipnir.scheduler.cli import run_result
+    from sleipnir.scheduler.runs import time_bounds
+    from sleipnir.scheduler.views.text.tables import spending as spending_table
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.client.spending import By
+    from sleipnir.scheduler.runs.documents import SpendDocument
+
+_BY = ("day", "agent", "batch", "node", "model")
+_FIGURES = (
+    *("calls", "tokens_in", "cached", "tokens_out"),
+    *("cost_usd", "economy_usd", "unknown_price_calls"),
+)
+
+
+def _day(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
+    """Check an option's day or age."""
+    try:
+        if text is not None:
+            time_bounds.parse_day(text, 0)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from error
+    return text
+
+
+@click.command
+@click.option(
+    "--by",
+    multiple=True,
+    type=click.Choice(_BY),
+    default=("day",),
+    show_default=True,
+    help="One row for each; repeatable: for each combination.",
+)
+@click.option(
+    "--since",
+    callback=_day,
+    metavar="DAY",
+    help="From this day (UTC) on: 2026-11-01, or 30d for 30 days ago.",
+)
+@click.option("--until", callback=_day, metavar="DAY", help="Up to this day, which is included.")
+@click.option(
+    "--agent",
+    metavar="NAME",
+    shell_complete=complete_agents,
+    help="Only runs of this agent, with their child runs.",
+)
+@click.option(
+    "--batch", metavar="BATCH", shell_complete=complete_batches, help="Only runs of this batch."
+)
+@click.option("--csv", "as_csv", is_flag=True, help="Print a table for spreadsheets.")
+@common_options(json=True)
+def spend(
+    options: Options,
+    by: Sequence[By],
+    since: str | None,
+    until: str | None,
+    agent: str | None,
+    batch: str | None,
+    as_csv: bool,
+) -> None:
+    """Show what model calls have cost, by day, agent, batch, node or model.
+
+    Every answered call is counted on its day, also of runs that are no longer stored. A call of a
+    child run counts for the agent and the node that started the child. Rows are in order of days,
+    the dearest first.
+    """
+    by = tuple(dict.fromkeys(by))
+    with open_client(options, workers=False) as client:
+        now_ms = client.queries.now_ms()
+        found = client.spend(
+            by,
+            since=None if since is None else time_bounds.parse_day(since, now_ms),
+            until=None if until is None else time_bounds.parse_day(until, now_ms),
+            agent=agent,
+            batch=batch,
+        )
+    _print(options, found.to_json(), by, as_csv=as_csv)
+
+
+def _print(options: Options, document: SpendDocument, by: Sequence[str], *, as_csv: bool) -> None:
+    if options.json:
+        run_result.print_json(document)
+    elif as_csv:
+        _print_csv(document, by)
+    elif document["rows"]:
+        for line in spending_table.lines_of(document, by):
+            click.echo(line)
+        if unknown := document["total"]["unknown_price_calls"]:
+            calls = "1 call" if unknown == 1 else f"{unknown:,} calls"
+            options.say(f"the price of {calls} is not known; see models.prices of config.yaml")
+    else:
+        options.say("nothing was spent")
+
+
+def _print_csv(document: Mapping[str, Any], by: Sequence[str]) -> None:
+    writer = csv.DictWriter(sys.stdout, [*by, *_FIGURES], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(document["rows"])

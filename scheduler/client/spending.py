@@ -1,0 +1,118 @@
+"""What model calls have cost, by day, agent, batch, node or model; booked as they are answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
+from operator import add
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
+
+from sleipnir.records import dataclass
+from sleipnir.scheduler.runs.spending import NAMES, Spent, sum_of
+from sleipnir.scheduler.store.daily_spending import DAY_MS, DailySpending
+from sleipnir.scheduler.store.run_store import RunStore
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.documents import (
+        SpendDocument,
+        SpendFiguresDocument,
+        SpendRowDocument,
+    )
+
+By: TypeAlias = Literal["day", "agent", "batch", "node", "model"]
+BY: tuple[By, ...] = get_args(By)
+
+
+@dataclass(frozen=True, slots=True)
+class SpendFilter:
+    """What to count: whole days in UTC, the last one included; None: all that is kept."""
+
+    since: date | None = None
+    until: date | None = None
+    agent: str | None = None  # of root runs; their child runs are counted with them
+    batch: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpendRow:
+    """What was spent for one combination of the names that were asked for."""
+
+    # The day as `2026-11-27`; None: runs of no batch, or calls that are not told apart.
+    names: Mapping[By, str | None]
+    spent: Spent
+
+    def to_json(self) -> SpendRowDocument:
+        # The names differ from call to call, so they are no fields for the type checker.
+        return cast("SpendRowDocument", {**self.names, **_figures(self.spent)})
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What was spent: by day in order of time, else the dearest first."""
+
+    rows: Sequence[SpendRow]
+    total: Spent
+
+    def to_json(self) -> SpendDocument:
+        return {"rows": [row.to_json() for row in self.rows], "total": _figures(self.total)}
+
+
+def spending(store: RunStore, by: Sequence[By], wanted: SpendFilter) -> Spending:
+    """Return what was spent, one row for each combination of the names in `by`."""
+    days = _days(store, wanted)
+    filters = {"agent": wanted.agent, "batch": wanted.batch}
+    names = tuple(name for name in NAMES if name in by or filters.get(name) is not None)
+    columns = ("day", *names)
+    required = [(columns.index(name), filters[name]) for name in names if filters.get(name)]
+    shown = [columns.index(name) for name in by]
+    found: dict[tuple[str, ...], list[int]] = {}
+    for day, sums in DailySpending(store.client).by(days, names).items():
+        text = _text(day)
+        for given, numbers in sums.items():
+            values = (text, *given.split("\n", len(names) - 1))
+            if all(values[column] == value for column, value in required):
+                key = tuple([values[column] for column in shown])  # a list is made faster
+                before = found.get(key)
+                found[key] = numbers if before is None else list(map(add, before, numbers))
+    spent = {key: Spent(*numbers) for key, numbers in found.items()}
+    return Spending(tuple(_rows(by, spent)), sum_of(spent.values()))
+
+
+def _rows(by: Sequence[By], sums: Mapping[tuple[str, ...], Spent]) -> Iterator[SpendRow]:
+    def order(key: tuple[str, ...]) -> tuple[str, int, tuple[str, ...]]:
+        day = key[by.index("day")] if "day" in by else ""
+        return day, -sums[key].cost_units, key
+
+    for key in sorted(sums, key=order):
+        names = {name: value or None for name, value in zip(by, key, strict=True)}
+        yield SpendRow(names, sums[key])
+
+
+def _days(store: RunStore, wanted: SpendFilter) -> range:
+    """Return the days since 1970 of which sums may be kept."""
+    now_ms = store.clock.now_ms()
+    oldest = (now_ms - round(store.settings.spend_retention_s * 1000)) // DAY_MS - 1
+    first = oldest if wanted.since is None else max(oldest, _number(wanted.since))
+    today = now_ms // DAY_MS
+    last = today if wanted.until is None else min(today, _number(wanted.until))
+    return range(max(first, 0), last + 1)
+
+
+def _number(day: date) -> int:
+    return day.toordinal() - date(1970, 1, 1).toordinal()
+
+
+def _text(day: int) -> str:
+    return datetime.fromtimestamp(day * DAY_MS / 1000, tz=UTC).date().isoformat()
+
+
+def _figures(spent: Spent) -> SpendFiguresDocument:
+    return {
+        "calls": spent.calls,
+        "tokens_in": spent.prompt_tokens,
+        "cached": spent.cached_tokens,
+        "tokens_out": spent.completion_tokens,
+        "cost_usd": spent.known_usd,
+        "economy_usd": 0.0,
+        "unknown_price_calls": spent.unpriced,
+    }

@@ -1,0 +1,41 @@
+"""The table of what model calls have cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sleipnir.scheduler.limits import money
+from sleipnir.scheduler.views.text import formatting
+
+_FIGURES = ("CALLS", "IN", "CACHED", "OUT", "COST", "ECONOMY")
+
+
+def lines_of(document: Mapping[str, Any], by: Sequence[str], *, fit: bool = True) -> list[str]:
+    """Return the lines of the table, with the total last, from a `SpendDocument`."""
+    head = (*(name.upper() for name in by), *_FIGURES)
+    rows = [
+        (*(formatting.first_line(row[name] or "-") for name in by), *_figures(row))
+        for row in document["rows"]
+    ]
+    total = ("total", *("",) * (len(by) - 1), *_figures(document["total"]))
+    return formatting.columns(head, [*rows, total], fit=fit)
+
+
+def _figures(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        f"{row['calls']:,}",
+        f"{row['tokens_in']:,}",
+        formatting.amount(row["cached"]),
+        f"{row['tokens_out']:,}",
+        cost(row),
+        f"{row['economy_usd'] / row['cost_usd']:.0%}" if row["economy_usd"] else "-",
+    )
+
+
+def cost(row: Mapping[str, Any]) -> str:
+    """Return the cost of the calls of a row, as far as it is known."""
+    unknown = row["unknown_price_calls"]
+    if unknown and unknown == row["calls"]:
+        return "?"
+    return f"{'at least ' if unknown else ''}{money.dollars(row['cost_usd'])}"
