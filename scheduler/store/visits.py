@@ -30,11 +30,23 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.runs.plan import Branch, Plan
 
 
+class Taker(NamedTuple):
+    """A worker that could run the next visit at once."""
+
+    queues: str = ""  # whose next message it would take, separated by blanks; "": it could not
+    lease: Lease | None = None  # that it then has; None: it begins the visit itself
+    keys: Collection[str] | None = ()  # of the state, as `Visits.begin` takes them
+
+
+_NOBODY = Taker()
+
+
 class Advanced(NamedTuple):
     """What a commit has led to."""
 
     status: str  # of the run
     message: str | None  # of the queue, taken for the caller; None: there is none, or not for it
+    begun: Begun | None = None  # the visit of that message, if the taker has its lease
 
 
 class Visits:
@@ -54,8 +66,6 @@ class Visits:
         Raises:
             RunClosed, StaleVisit: there is nothing to do.
         """
-        if keys is not None and not keys:
-            keys = ("",)  # passing no key at all would mean every key
         begun = self._store.call(
             "begin_visit",
             lease.run_id,
@@ -63,30 +73,9 @@ class Visits:
             lease.token,
             int(self._store.settings.lease_s * 1000),
             bundle,
-            *(keys or ()),
+            *_keys(keys),
         )
-        context = RunContext.from_json(begun.context)
-        if (begun.machine or None) != context.machine:  # moved since it was submitted
-            context = replace(context, machine=begun.machine or None)
-        return Begun(
-            staged=begun.status == "staged",
-            tries=begun.tries,
-            width=begun.width,
-            visit_number=begun.visit_number,
-            attempt=begun.attempt,
-            turns=begun.turns,
-            age_s=begun.age_ms / 1000,
-            wait_ms=begun.wait_ms,
-            parked_ms=begun.parked_ms,
-            left_s=begun.left_ms / 1000 if begun.left_ms >= 0 else None,
-            results=dict(zip(begun.results[::2], begun.results[1::2], strict=True)),
-            context=context,
-            item=begun.item or None,
-            way=begun.way,
-            own=dict(zip(begun.own[::2], begun.own[1::2], strict=True)),
-            life=begun.life,
-            state=Snapshot(dict(zip(begun.state[::2], begun.state[1::2], strict=True))),
-        )
+        return _begun(begun)
 
     def renew(self, leases: Iterable[Lease]) -> list[Lease]:
         """Renew leases, one call per partition in one round trip; return those that were lost."""
@@ -126,17 +115,17 @@ class Visits:
         failures: StepFailures = NO_FAILURES,
         usage: Usage | None = None,
         first: Sequence[Queued] = (),
-        queues: str = "",
+        taker: Taker = _NOBODY,
     ) -> Advanced:
         """Commit a super-step and its consequences, at most once.
 
         Args:
             nodes: of the checkpoint, by id; `failures`: not fatal; `first`: to send in front.
-            queues: whose next message the worker could take at once.
 
         Raises:
             StateTooLarge; RunClosed, StaleVisit, StaleStep: something came first; drop the result.
         """
+        own, keys = _split(taker.keys, plan.writes)
         advanced = self._store.call_after(
             first,
             "advance_step",
@@ -152,25 +141,35 @@ class Visits:
             self._store.event(event),
             usage_text(usage),
             failures.to_text() if failures else "",
-            queues,
-            len(plan.writes),
-            *flat(plan.writes),
-            *plan.frontier,
+            taker.queues,
+            taker.lease.token if taker.lease else "",
+            int(self._store.settings.lease_s * 1000),
+            *(len(plan.writes), len(keys)),
+            *(*flat(plan.writes), *keys, *plan.frontier),
         )
         if advanced.long:
-            with contextlib.suppress(RedisError, TransitionBroken):  # the next step tries again
-                self._fold_history(lease.run_id)
-        return Advanced(str(advanced.status), advanced.message or None)
+            self._fold_history(lease.run_id)
+        begun = self._begun_with(advanced.begun, own) if advanced.begun else None
+        return Advanced(str(advanced.status), advanced.message or None, begun)
+
+    def _begun_with(self, values: Sequence[Any], own: Mapping[str, str]) -> Begun:
+        begin = self._store.transition("begin_visit")
+        begun = _begun(begin.result(["OK", [], *values]))
+        return replace(begun, state=begun.state.extended(own))
 
     def _fold_history(self, run_id: str) -> None:
-        """Shorten the history of a long run, as `sleipnir.scheduler.runs.history` says."""
-        folds = self._store.client.hget(run_key("run", run_id), "history_folds") or "0"
-        entries: Any = self._store.client.lrange(run_key("history", run_id), 0, -1)
-        limit_bytes = self._store.settings.history_limit_bytes
-        count, shorter = folded(entries, limit_bytes)
-        saved = size_of(entries[:count]) - size_of(shorter)
-        fold_at = max(limit_bytes, size_of(entries) - saved + limit_bytes // 2)
-        self._store.call("fold_history", run_id, str(folds), count, saved, fold_at, *shorter)
+        """Shorten the history of a long run, as `sleipnir.scheduler.runs.history` says.
+
+        A failure is ignored: the next step tries again.
+        """
+        with contextlib.suppress(RedisError, TransitionBroken):
+            folds = self._store.client.hget(run_key("run", run_id), "history_folds") or "0"
+            entries: Any = self._store.client.lrange(run_key("history", run_id), 0, -1)
+            limit_bytes = self._store.settings.history_limit_bytes
+            count, shorter = folded(entries, limit_bytes)
+            saved = size_of(entries[:count]) - size_of(shorter)
+            fold_at = max(limit_bytes, size_of(entries) - saved + limit_bytes // 2)
+            self._store.call("fold_history", run_id, str(folds), count, saved, fold_at, *shorter)
 
     def stage(
         self,
@@ -271,6 +270,49 @@ class Visits:
         self._store.client.zadd(
             timers, {member: self._store.clock.now_ms() + int(by_s * 1000)}, xx=True
         )
+
+
+def _keys(keys: Collection[str] | None) -> Collection[str]:
+    """Return keys of the state as scripts take them: none for all of them."""
+    return () if keys is None else keys or ("",)
+
+
+def _split(
+    keys: Collection[str] | None, writes: Mapping[str, str]
+) -> tuple[Mapping[str, str], Collection[str]]:
+    """Return the writes of a step that its next visit reads, and the keys to read besides.
+
+    A transition makes its writes of the state last: what it reads are the values before.
+    """
+    if keys is None:
+        return writes, ()
+    own = {key: writes[key] for key in keys if key in writes}
+    return own, _keys([key for key in keys if key not in own])
+
+
+def _begun(values: Any) -> Begun:
+    context = RunContext.from_json(values.context)
+    if (values.machine or None) != context.machine:  # moved since it was submitted
+        context = replace(context, machine=values.machine or None)
+    return Begun(
+        staged=values.status == "staged",
+        tries=values.tries,
+        width=values.width,
+        visit_number=values.visit_number,
+        attempt=values.attempt,
+        turns=values.turns,
+        age_s=values.age_ms / 1000,
+        wait_ms=values.wait_ms,
+        parked_ms=values.parked_ms,
+        left_s=values.left_ms / 1000 if values.left_ms >= 0 else None,
+        results=dict(zip(values.results[::2], values.results[1::2], strict=True)),
+        context=context,
+        item=values.item or None,
+        way=values.way,
+        own=dict(zip(values.own[::2], values.own[1::2], strict=True)),
+        life=values.life,
+        state=Snapshot(dict(zip(values.state[::2], values.state[1::2], strict=True))),
+    )
 
 
 def _end(plan: Plan) -> tuple[str, str, str, str, str]:

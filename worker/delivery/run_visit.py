@@ -1,7 +1,8 @@
 """One node visit, from its message to the next one: load, begin, admit, execute, commit.
 
 The transitions enqueue the next visits themselves (see scheduler/store/lua), so a linear visit
-takes two round trips: one begins, the other commits, advances and enqueues.
+takes two round trips: one begins, the other commits, advances and enqueues. A worker that has
+nothing else to do begins the next visit with the commit of the one before, in the same round trip.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from sleipnir.worker.delivery.admit import admit
 from sleipnir.worker.delivery.commit import commit
 from sleipnir.worker.delivery.delivery import DeliveryOver
 from sleipnir.worker.delivery.execute import execute
+from sleipnir.worker.delivery.handover import handover
 from sleipnir.worker.delivery.services import Services
 from sleipnir.worker.visit.loaded_agent import LoadedAgent
 
@@ -28,18 +30,27 @@ logger = logging.getLogger(__name__)
 
 def run_visit(services: Services, run_id: str, visit_id: str, digest: str) -> str | None:
     """Run one node visit and return the code of its failure. Safe to call twice for a message."""
-    return deliver(services, Lease(run_id, VisitId(visit_id), services.leases.new_token()), digest)
+    lease, begun = handover.take_begun(run_id, visit_id) or (
+        Lease(run_id, VisitId(visit_id), services.leases.new_token()),
+        None,
+    )
+    return deliver(services, lease, digest, begun)
 
 
-def deliver(services: Services, lease: Lease, digest: str) -> str | None:
+def deliver(
+    services: Services, lease: Lease, digest: str, begun: Begun | None = None
+) -> str | None:
     """Run the visit of a lease, which is not taken yet or was taken with the same token.
+
+    Args:
+        begun: what taking the lease has given, if it was taken.
 
     Returns:
         the code of the node's failure; None if it did not fail or has not ended.
     """
     try:
         agent = load(services, lease, digest)
-        begun = begin(services, lease, agent)
+        begun = begin(services, lease, agent, begun)
         with services.leases.holding(lease) as cancelled:
             delivery = admit(services, lease, agent, begun, cancelled)
             outcome = execute(delivery)
@@ -71,12 +82,14 @@ def load(services: Services, lease: Lease, digest: str) -> LoadedAgent:
         raise DeliveryOver("its run has failed") from error
 
 
-def begin(services: Services, lease: Lease, agent: LoadedAgent) -> Begun:
-    """Take the visit's lease and read the part of the state its node needs."""
+def begin(
+    services: Services, lease: Lease, agent: LoadedAgent, begun: Begun | None = None
+) -> Begun:
+    """Take the visit's lease, if it is not yet, and read the part of the state its node needs."""
     keys = agent.keys_for(lease.visit)
-    if keys is None and is_normal(agent.graph):
+    if begun is None and keys is None and is_normal(agent.graph):
         begun = _begin_turn(services, lease, agent)
-    else:
+    elif begun is None:
         begun = services.store.visits.begin(lease, keys, agent.digest)
     if services.leases.closed:
         services.store.visits.requeue(lease)

@@ -33,6 +33,7 @@ from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.store.scripts import compose, script_names
+from sleipnir.scheduler.store.visits import Taker
 from tests.support.engine import Engine
 from tests.support.keys import dump
 from tests.support.limits import reservation
@@ -397,6 +398,12 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
         started,
         lambda e: e.store.visits.advance(
             held("1/s"), 1, WIDE, cap=9, window=2, event=EVENT, usage=USAGE
+        ),
+    ),
+    "advance_step that begins the next visit": (
+        lambda e: (started(e), e.pop()),
+        lambda e: e.store.visits.advance(
+            held("1/s"), 1, go_to("a"), cap=9, window=2, taker=Taker(QUEUE, held("2/a"))
         ),
     ),
     "advance_step after a failure": (

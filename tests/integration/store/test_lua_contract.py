@@ -152,10 +152,10 @@ def test_a_wrong_number_of_arguments_never_reaches_redis(engine: Engine) -> None
 def test_an_answer_is_a_record_of_what_the_header_names(engine: Engine) -> None:
     transition = engine.store.transition("advance_step")
 
-    assert transition.result(["OK", [], "running", 1, ""]) == ("running", 1, "")
-    assert transition.result(["OK", [], "running", 1, ""]).status == "running"
-    with pytest.raises(TypeError, match=r"advance_step answers .*'long'.*, got 4 values"):
-        transition.result(["OK", [], "running", 1, "", 2])
+    assert transition.result(["OK", [], "running", 1, "", []]) == ("running", 1, "", [])
+    assert transition.result(["OK", [], "running", 1, "", []]).status == "running"
+    with pytest.raises(TypeError, match=r"advance_step answers .*'long'.*, got 5 values"):
+        transition.result(["OK", [], "running", 1, "", [], 2])
 
 
 @pytest.mark.parametrize("name", script_names())

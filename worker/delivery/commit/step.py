@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.scheduler.errors import StateTooLarge
 from sleipnir.scheduler.runs.events import Departure, StepCommitted
 from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures
-from sleipnir.scheduler.runs.model import NO_USAGE, Failure, Usage
+from sleipnir.scheduler.runs.ids import VisitId
+from sleipnir.scheduler.runs.model import NO_USAGE, Failure, Lease, Usage
 from sleipnir.scheduler.runs.plan import Branch, Plan, plan_step
+from sleipnir.scheduler.store.visits import Taker
 from sleipnir.worker.delivery.commit import kept
 from sleipnir.worker.delivery.commit.branch import branch_of, usage_of
 from sleipnir.worker.delivery.delivery import Delivery
@@ -72,7 +75,8 @@ def _too_large(plan: Plan, limit_bytes: int) -> Failure:
 def _write(delivery: Delivery, plan: Plan, branches: Mapping[str, Branch], usage: Usage) -> None:
     services, visit = delivery.services, delivery.visit
     settings = visit.graph.settings
-    status, handover.message = services.store.visits.advance(
+    taker = _taker(delivery, plan)
+    advanced = services.store.visits.advance(
         delivery.lease,
         visit.step,
         plan,
@@ -83,12 +87,25 @@ def _write(delivery: Delivery, plan: Plan, branches: Mapping[str, Branch], usage
         failures=_failures(plan, branches),
         usage=usage,
         first=kept.taken(delivery),
-        queues=handover.queues,
+        taker=taker,
     )
+    handover.message = advanced.message
+    if taker.lease and advanced.begun:
+        handover.begun = taker.lease, advanced.begun
     log_step(visit, branches, plan)
-    if status != "running":
-        log_end(visit, status, services.store)
+    if advanced.status != "running":
+        log_end(visit, advanced.status, services.store)
         forget_scratch(services.scratch, visit.run_id)
+
+
+def _taker(delivery: Delivery, plan: Plan) -> Taker:
+    """Return how this thread would go on: it begins the next visit if there is only one."""
+    visit, queues = delivery.visit, handover.queues
+    if not queues or len(plan.frontier) != 1 or is_normal(visit.graph):
+        return Taker(queues)
+    following = VisitId(f"{visit.step + 1}/{plan.frontier[0]}")
+    lease = Lease(visit.run_id, following, delivery.services.leases.new_token())
+    return Taker(queues, lease, visit.agent.keys_for(following))
 
 
 def _failures(plan: Plan, branches: Mapping[str, Branch]) -> StepFailures:

@@ -1,15 +1,18 @@
 -- Commit a super-step, at most once: its writes, checkpoint, and next frontier or the run's end.
 -- With a frontier of one this is also the visit's commit.
 -- KEYS partition
--- ARGV run_id step visit token status output value failure kept_as cap window state_limit history event usage failures queues write_count rest
+-- ARGV run_id step visit token status output value failure kept_as cap window state_limit history event usage failures queues next_token lease_ms write_count key_count rest
 -- failures: '' or JSON: for each of the record's failure counters, how many, and the texts of the
 -- first ones
 -- kept_as: what a retry does with a visit that failed, see lib/kept.lua
 -- queues: of a worker that could run the next visit at once, '' if it could not
--- REST write_count key, JSON text pairs; then the nodes of the next frontier, in id order
--- USES store usage listed indexes dispatch waiting waits kept finish
--- OK   status long message  the run's status after the step; 1 if its history should be folded; a
---      message of one of the queues, which that worker takes instead of asking for it
+-- next_token: of the lease under which it would, '' if it begins the visit itself
+-- REST write_count key, JSON text pairs; key_count keys of the state that the next visit reads
+--      besides, none for all of them; then the nodes of the next frontier, in id order
+-- USES store usage listed indexes dispatch waiting waits kept finish begin
+-- OK   status long message begun  the run's status after the step; 1 if its history should be folded;
+--      the next visit's message, which that worker takes instead of asking for it; and, if it has
+--      begun, the values of begin_visit
 -- ERR  run_closed       the run has ended, or its deadline has passed
 -- ERR  stale_visit      another delivery owns the visit now; drop this result
 -- ERR  stale_step       this step was advanced already
@@ -17,7 +20,8 @@
 local run = key('run', run_id)
 local wanted = {'status', 'step', 'deadline', 'agent', 'digest', 'bytes', 'width', 'machine',
   'busy', 'frontier', 'of_batch', 'history_bytes', 'history_fold_at', 'stepped', 'mail'}
-local first_node, recorded = 2 * write_count + 1, #wanted
+local first_key, recorded = 2 * write_count + 1, #wanted
+local first_node = first_key + key_count
 for i = first_node, #rest do
   wanted[#wanted + 1] = 'n:' .. rest[i]
 end
@@ -37,13 +41,13 @@ if status == 'failed' then
     interrupt_visit(run_id, visit, v, kept_as)
   end
   finish(run_id, 'failed', '', failure)
-  return reply('failed', 0, '')
+  return reply('failed', 0, '', {})
 end
 
 local state = key('state', run_id)
 local writes, bytes_before = {}, tonumber(bytes)
 bytes = bytes_before
-for i = 1, first_node - 1, 2 do
+for i = 1, first_key - 1, 2 do
   local name, value = rest[i], rest[i + 1]
   local old = redis.call('HSTRLEN', state, name)
   bytes = bytes + #value - old + (old == 0 and #name or 0)
@@ -113,7 +117,7 @@ narrate(run_id, event)
 if status == 'succeeded' then
   write_undone_by(replaced, 'HSET', run, 'bytes', bytes)
   finish(run_id, 'succeeded', output, '', nil, value ~= '' and value or nil)
-  return reply('succeeded', 0, '')
+  return reply('succeeded', 0, '', {})
 end
 if capped then
   write_undone_by(replaced, 'HSET', run, 'bytes', bytes)
@@ -121,7 +125,7 @@ if capped then
   finish(run_id, 'failed', '', cjson.encode({code = 'R004', node = capped.node,
     message = string.format("Node '%s' visited %d times (max_loop_iterations=%d)", capped.node,
       capped.visits, cap)}))
-  return reply('failed', 0, '')
+  return reply('failed', 0, '', {})
 end
 
 local count = #fields
@@ -144,4 +148,12 @@ elseif tonumber(width) > 1 then
 end
 admit(run_id, step + 1, nodes, tonumber(window), agent, digest)
 local long = told > (tonumber(fold_at or '') or history_limit) and 1 or 0
-return reply('running', long, queues == '' and '' or only_message(queues))
+local message, begun = queues == '' and '' or only_message(queues), {}
+if message ~= '' and next_token ~= '' then
+  local keys, _ = {}
+  for i = first_key, first_node - 1 do
+    keys[#keys + 1] = rest[i]
+  end
+  _, begun = begin(run_id, visit_of(step + 1, nodes[1]), next_token, lease_ms, digest, keys)
+end
+return reply('running', long, message, begun)
