@@ -145,13 +145,14 @@ def _fork(
 def _retold(checkpoints: list[Checkpoint], changes: Mapping[str, str]) -> Iterator[str]:
     """Yield the history of a fork without times and usage; the last checkpoint with `changes`."""
     for checkpoint in checkpoints:
-        nodes = {node: _failed(timing) or None for node, timing in checkpoint.nodes.items()}
+        nodes = {node: _outcome(timing) or None for node, timing in checkpoint.nodes.items()}
         yield retold(checkpoint, changes if checkpoint is checkpoints[-1] else {}, nodes=nodes)
 
 
-def _failed(timing: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a checkpoint has of a failed node; empty for other nodes."""
-    return {name: timing[name] for name in ("failure", "failed", "handled") if name in timing}
+def _outcome(timing: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how a node failed, and where its conditions led; empty if neither is the case."""
+    names = ("failure", "failed", "handled", "route")
+    return {name: timing[name] for name in names if name in timing}
 
 
 def _tolerated_failures(
