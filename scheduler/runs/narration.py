@@ -143,8 +143,9 @@ def _step(event: StepCommitted) -> Iterator[str]:
     if following and following[0][1] == _TURN:
         yield f"turn {event.step + 1}"
         return
-    if len(departures) == 1 and departures[0].failure is None and targets:
-        yield _departed(departures[0])
+    if len(departures) == 1 and targets:
+        if departures[0].failure is None or departures[0].route is not None:
+            yield _departed(departures[0])
     elif len(departures) > 1 and targets:
         yield from (_departed(each) for each in departures if each.route is not None)
         yield f"super-step done -> {targets}"

@@ -43,6 +43,17 @@ def test_a_route_and_the_node_entered() -> None:
     assert found == ["▸ a -> b", "▸ b (llm)"]
 
 
+def test_a_route_says_by_which_condition_also_after_a_failure() -> None:
+    went = Departure("a", ("b",), None, (1, "score < 0.8"))
+    failed = Departure("a", ("b",), "exit code 1: no", (2, "failed"))
+
+    assert render(StepCommitted(1, (went,), (("b", "end"),)))[0] == "▸ a -> b (score < 0.8)"
+    assert render(StepCommitted(1, (failed,), (("b", "end"),)))[:2] == [
+        "▸ a failed, going to b: exit code 1: no",
+        "▸ a -> b (failed)",
+    ]
+
+
 def test_a_fan_out_announces_its_super_step() -> None:
     departure = Departure("s", ("a", "b"), None)
     found = render(StepCommitted(1, (departure,), (("a", "llm"), ("b", "rag"))))
