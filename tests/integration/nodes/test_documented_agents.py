@@ -31,6 +31,8 @@ def body(name: str) -> str:
     [
         ("welcome", "Hello Ada. This was Sleipnir."),
         ("count-down", "Lift off."),
+        ("rounds", "round 3"),
+        ("improve", "1"),
         ("echo", "You said: Ada"),
     ],
 )
