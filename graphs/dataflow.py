@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import TypeAlias
 
 from sleipnir.graphs.chains import chain_of
-from sleipnir.graphs.schema import Graph, MapNode, Node, SetNode, Switch
+from sleipnir.graphs.schema import Graph, LlmNode, MapNode, Node, SetNode, Switch
 from sleipnir.graphs.template import references
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
@@ -18,6 +19,9 @@ with lazy_imports():
 FieldPath: TypeAlias = tuple[str | int, ...]
 
 STATE_UPDATES = "state_updates"
+CHECK = "check"
+# Names in the expressions of checks that are not those of the state.
+NAMES_OF_CHECKS = frozenset({"output", "round"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,11 @@ class Template:
     field: FieldPath  # ("prompt",), ("inputs", key) or ("state_updates", key)
     text: str
     strict: bool
+
+    @property
+    def sees_scoped(self) -> bool:
+        """Whether it may name the node's scoped variable."""
+        return self.field[0] in (STATE_UPDATES, CHECK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +49,14 @@ class Read:
 
 def expressions(node: Node) -> Iterator[tuple[FieldPath, str]]:
     """Yield a node's expressions in the order they may be evaluated."""
-    for key, value in (node.values if isinstance(node, SetNode) else {}).items():
-        if isinstance(value, str):
-            yield ("values", key), value
+    match node:
+        case SetNode():
+            for key, value in node.values.items():
+                if isinstance(value, str):
+                    yield ("values", key), value
+        case LlmNode():
+            for index, check in enumerate(node.check):
+                yield (CHECK, index, "when"), check.when
     yield from conditions(node)
 
 
@@ -62,6 +76,8 @@ def templates(node: Node) -> Iterator[Template]:
     yield from _fields(node, node.STRICT, strict=True)
     for field in node.STRICT_EACH:
         yield from _entries(node, field, strict=True)
+    if isinstance(node, LlmNode):
+        yield from _of_sections(node)
     yield from _fields(node, node.LENIENT, strict=False)
     yield from _entries(node, STATE_UPDATES, strict=False)
     yield from _fields(node, node.AFTER_UPDATES, strict=False)
@@ -78,9 +94,11 @@ def state_reads(node: Node) -> Iterator[Read]:
         if field[0] == "values":
             yield from _read_by(field, text, {"visit"} | written)
             written.add(str(field[1]))
+        elif field[0] == CHECK:
+            yield from _read_by(field, text, NAMES_OF_CHECKS)
     for template in templates(node):
         is_update = template.field[0] == STATE_UPDATES
-        hidden = own | written if is_update else written
+        hidden = own | written if template.sees_scoped else written
         for reference in references(template.text):
             if reference.root is not None and reference.root not in hidden:
                 yield Read(reference.root, template.field, template.strict)
@@ -90,7 +108,7 @@ def state_reads(node: Node) -> Iterator[Read]:
         yield from _read_by(field, text, {"failed", "visit"} | own | written)
 
 
-def _read_by(field: FieldPath, expression: str, hidden: set[str]) -> Iterator[Read]:
+def _read_by(field: FieldPath, expression: str, hidden: AbstractSet[str]) -> Iterator[Read]:
     for name in sorted(parser.parse(expression).names - hidden):
         yield Read(name, field, strict=False)
 
@@ -115,6 +133,14 @@ def chain_reads(graph: Graph, node: MapNode) -> Iterator[tuple[str, Read]]:
         for read in state_reads(graph.nodes[node_id]):
             if read.key not in own:
                 yield node_id, read
+
+
+def _of_sections(node: LlmNode) -> Iterator[Template]:
+    for index, example in enumerate(node.examples):
+        yield Template(("examples", index, "user"), example.user, strict=True)
+        yield Template(("examples", index, "assistant"), example.assistant, strict=True)
+    for index, check in enumerate(node.check):
+        yield Template((CHECK, index, "say"), check.say, strict=False)
 
 
 def _fields(node: Node, fields: Iterable[str], *, strict: bool) -> Iterator[Template]:

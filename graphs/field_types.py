@@ -67,5 +67,7 @@ if TYPE_CHECKING:
 else:
     Next = Annotated[str | list[str], WrapValidator(_next)]
 Node: TypeAlias = Annotated[schema.Node, _Made()]
+Example: TypeAlias = Annotated[schema.Example, _Made()]
+Complaint: TypeAlias = Annotated[schema.Complaint, _Made()]
 Variable: TypeAlias = Annotated[schema.Variable, _Made()]
 GraphSettings: TypeAlias = Annotated[schema.GraphSettings, _Made()]

@@ -13,6 +13,8 @@ from typing import Any
 
 from sleipnir.graphs.schema import (
     NODE_TYPES,
+    Complaint,
+    Example,
     Graph,
     GraphSettings,
     Route,
@@ -33,6 +35,8 @@ _PARTS: tuple[type[Section], ...] = (
     Variable,
     Route,
     Switch,
+    Example,
+    Complaint,
     *NODE_TYPES.values(),
 )
 
@@ -42,7 +46,10 @@ def json_schema() -> Schema:
     definitions = {part.__name__: _adapted(part) for part in _PARTS}
     for node_type, node in NODE_TYPES.items():
         definitions[node.__name__]["title"] = f"{node_type} node"
-        definitions[node.__name__]["properties"]["next"] |= {"anyOf": _next()}
+        properties = definitions[node.__name__]["properties"]
+        properties["next"] |= {"anyOf": _next()}
+        for field, part in node.SECTIONS.items():
+            properties[field]["items"] = {"$ref": f"#/$defs/{part.__name__}"}
     definitions["Node"] = _node()
     graph = _adapted(Graph)
     properties = graph["properties"]

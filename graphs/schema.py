@@ -79,6 +79,9 @@ class Section:
         return {**handler(source), "strict": False}
 
 
+Sections: TypeAlias = Mapping[str, type[Section]]
+
+
 class Timed:
     """A section whose `timeout` may be 0 for none."""
 
@@ -232,6 +235,7 @@ class BaseNode(Section):
     AFTER_UPDATES: ClassVar[tuple[str, ...]] = ()
     SCOPED: ClassVar[str | None] = None  # a variable that exists for `state_updates` only
     MODELS: ClassVar[tuple[str, ...]] = ()  # fields that name models
+    SECTIONS: ClassVar[Sections] = {}  # fields that are lists of sections
     WITHOUT_EFFECT: ClassVar[tuple[str, ...]] = ()  # fields of other dialects, accepted (W011)
     CAPTION: ClassVar[str | None] = None  # the field that drawings show beside its type
 
@@ -314,6 +318,26 @@ class WritingNode(BaseNode):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Example(Section):
+    """A question and its answer, which a model is shown before the prompt."""
+
+    user: str
+    """What it is asked; a template in which every reference must be set."""
+    assistant: str
+    """What it replies; a template in which every reference must be set."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Complaint(Section):
+    """What a model is told of a reply that is not right."""
+
+    when: str
+    """An expression that is true of such a reply: of `output`, `round`, and the state."""
+    say: str
+    """What the model is told; a template in which what is not set is empty."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class LlmNode(Timed, WritingNode, SkillFields):
     """One model call, optionally with a bounded tool loop."""
 
@@ -322,6 +346,7 @@ class LlmNode(Timed, WritingNode, SkillFields):
     STRICT = ("instructions", "prompt")
     SCOPED = "output"
     MODELS = ("model",)
+    SECTIONS: ClassVar[Sections] = {"examples": Example, "check": Complaint}
     type: Literal["llm"] = "llm"
     """One model call, optionally with a bounded tool loop."""
     prompt: str
@@ -365,6 +390,12 @@ class LlmNode(Timed, WritingNode, SkillFields):
     """JSON Schema of the answer; the keys of an object are written to the state."""
     structured: Structured | None = None
     """How the model is told `output_schema`. Default: the graph's."""
+    examples: list[field_types.Example] = field(default_factory=list)
+    """Questions with their answers, as if they had come before the prompt."""
+    check: list[field_types.Complaint] = field(default_factory=list)
+    """What must not hold of the answer; else the model is told, and asked again."""
+    max_checks: field_types.NotNegativeInt = 1
+    """Times that the model is asked again in one attempt, at most."""
     fallback: str | None = None
     """The node to go to when this one fails."""
 

@@ -82,7 +82,12 @@ def _node(given: Mapping[str, Any]) -> Any:
     section = _NODES[given["type"]]
     if section is TurnNode:
         return TurnNode(**{**given, "config": NormalAgent(**_with_variables(given["config"]))})
-    return section(**{**given, "next": _next(given.get("next"))})
+    parts = {
+        name: [part(**each) for each in given[name]]
+        for name, part in section.SECTIONS.items()
+        if name in given
+    }
+    return section(**{**given, **parts, "next": _next(given.get("next"))})
 
 
 def _next(given: Any) -> Any:

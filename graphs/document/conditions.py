@@ -41,6 +41,11 @@ def read_values(document: Document, path: KeyPath, report: Report) -> dict[str, 
     return {"values": kept}
 
 
+def read_condition(document: Document, path: KeyPath, report: Report) -> dict[str, Any]:
+    """Return what stands in for the `when` of the section at `path`, if that is wrong."""
+    return _expression(document, (*path, "when"), _ANY_CONDITION, report)
+
+
 def _routes(document: Document, path: KeyPath, part: Located, report: Report) -> list[Route]:
     routes = []
     for index in range(len(part.value)):
@@ -56,7 +61,7 @@ def _routes(document: Document, path: KeyPath, part: Located, report: Report) ->
 
 
 def _route(document: Document, path: KeyPath, report: Report) -> Route | None:
-    ready = _expression(document, (*path, "when"), _ANY_CONDITION, report)
+    ready = read_condition(document, path, report)
     route, findings = shape(Route, document, path, ready=ready)
     for finding in findings:
         report(finding)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, get_args
 from sleipnir.graphs.document.conditions import read_next, read_values
 from sleipnir.graphs.document.document import Document, KeyPath, wrong_value
 from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.llm_parts import read_llm_parts
 from sleipnir.graphs.document.params import read_params
 from sleipnir.graphs.document.shape import near, shape
 from sleipnir.graphs.normal_agent import WITHOUT_EFFECT, NormalAgent
@@ -186,7 +187,7 @@ class Reading:
         if section is SetNode:
             ready |= read_values(self._document, (*path, "values"), self.findings.append)
         if section is LlmNode:
-            ready |= read_params(self._document, (*path, "params"), self.findings.append)
+            ready |= read_llm_parts(self._document, path, self.findings.append)
         if section is RagNode:
             return self._rag_node(key, ready)
         return self._shape(section, path, ready=ready)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
+from sleipnir.graphs import dataflow
 from sleipnir.graphs.dataflow import FieldPath, conditions
 from sleipnir.graphs.document.document import name_place
 from sleipnir.graphs.document.finding import Finding, listing
@@ -83,7 +85,7 @@ def names_are_those_of_the_state(context: Context) -> Iterator[Finding]:
     """W025: a name that means something else in an expression than in the state."""
     for node_id, node in context.graph.nodes.items():
         for field, text, _ in _expressions(node):
-            hidden = {"visit"} if field[0] == "values" else _names_of_conditions(node)
+            hidden = _hidden_names(node, field)
             for name in sorted(parse(text).names & hidden & context.known_keys):
                 message = (
                     f"{_subject(node_id, field)}: '{name}' is not the state's key of that name"
@@ -124,12 +126,20 @@ def _expressions(node: Node) -> Iterator[tuple[FieldPath, str, frozenset[str]]]:
         if isinstance(value, str):
             yield ("values", key), value, written
         written |= {key}
-    for field, text in conditions(node):
-        yield field, text, node.written_keys()
+    for field, text in dataflow.expressions(node):
+        if field[0] != "values":
+            yield field, text, written if field[0] == dataflow.CHECK else node.written_keys()
 
 
-def _names_of_conditions(node: Node) -> set[str]:
-    return {"failed", "visit", *([node.SCOPED] if node.SCOPED else ())}
+def _hidden_names(node: Node, field: FieldPath) -> AbstractSet[str]:
+    """Return the names in an expression that are not those of the state."""
+    match field[0]:
+        case "values":
+            return {"visit"}
+        case dataflow.CHECK:
+            return dataflow.NAMES_OF_CHECKS
+        case _:
+            return {"failed", "visit", *([node.SCOPED] if node.SCOPED else ())}
 
 
 def _subject(node_id: str, field: FieldPath) -> str:

@@ -80,7 +80,7 @@ def _may_read(context: Context, map_id: str, key: str) -> bool:
             reference.root == key
             for template in templates(node)
             for reference in references(template.text)
-            if template.field[0] != STATE_UPDATES or key != node.SCOPED
+            if not template.sees_scoped or key != node.SCOPED
         ):
             return True
         if any(key in parse(text).names for _, text in expressions(node)):

@@ -95,7 +95,7 @@ def _literal(context: Context, node_id: str, template: Template, text: str) -> F
 def _readable_keys(context: Context, node_id: str, template: Template) -> frozenset[str]:
     """Return the keys that a template may name."""
     own = context.graph.nodes[node_id].SCOPED
-    scoped = {own} if own is not None and template.field[0] == STATE_UPDATES else set()
+    scoped = {own} if own is not None and template.sees_scoped else set()
     return context.known_keys | context.keys_of_item(node_id) | scoped
 
 

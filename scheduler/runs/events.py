@@ -117,6 +117,17 @@ class ReplyLimited:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplyChecked:
+    """A model is told what is not right about its reply."""
+
+    kind: ClassVar[str] = "check"
+    node: str
+    number: int  # from 1; of at most `most`
+    most: int
+    say: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolPrinted:
     """A running tool printed a line."""
 
@@ -317,6 +328,7 @@ Event: TypeAlias = (
     | ModelCalled
     | ReplyCut
     | ReplyLimited
+    | ReplyChecked
     | ToolPrinted
     | ToolCalled
     | RetryScheduled

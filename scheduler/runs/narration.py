@@ -17,6 +17,7 @@ from sleipnir.scheduler.runs.events import (
     Paused,
     QuestionAnswered,
     QuestionAsked,
+    ReplyChecked,
     ReplyCut,
     ReplyLimited,
     RetryScheduled,
@@ -65,10 +66,8 @@ def _lines(event: Event) -> Iterator[str]:  # noqa: C901 - one short case a kind
         case ModelCalled(_, model, tools, source):
             known = f" ({source})" if source else ""
             yield f"  llm call: model={model} tools={','.join(tools) or '<none>'}{known}"
-        case ReplyLimited(_, tokens, budget):
-            yield f"  reply limited to {tokens} tokens by budget {budget}"
-        case ReplyCut(_, tokens):
-            yield "  reply cut off" + (f" after {tokens} tokens" if tokens else "")
+        case ReplyLimited() | ReplyCut() | ReplyChecked():
+            yield f"  {_about_reply(event)}"
         case ToolPrinted():
             yield f"    {event.text}"
         case ToolCalled(_, tool, ms, failure):
@@ -100,6 +99,16 @@ def _lines(event: Event) -> Iterator[str]:  # noqa: C901 - one short case a kind
             pass
         case _:
             assert_never(event)
+
+
+def _about_reply(event: ReplyLimited | ReplyCut | ReplyChecked) -> str:
+    match event:
+        case ReplyLimited(_, tokens, budget):
+            return f"reply limited to {tokens} tokens by budget {budget}"
+        case ReplyCut(_, tokens):
+            return "reply cut off" + (f" after {tokens} tokens" if tokens else "")
+        case ReplyChecked(_, number, most, say):
+            return f"check {number}/{most}: {say}"
 
 
 def _submitted(event: RunSubmitted) -> Iterator[str]:

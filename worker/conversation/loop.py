@@ -7,7 +7,7 @@ another worker takes over, or that was parked on a question, continues where it 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import field, replace
@@ -74,6 +74,15 @@ class Additions(Protocol):
         """Return the messages for the next turn."""
 
 
+class OnStop(Protocol):
+    """Decides whether a conversation is over when its model stops calling functions."""
+
+    def __call__(
+        self, notebook: Notebook, reply: Reply, is_last_turn: bool, /
+    ) -> tuple[Notebook, str | None]:
+        """Return what the run remembers, and what the model is told; None: it is over."""
+
+
 class CarriedOut(NamedTuple):
     """A reply whose calls are carried out."""
 
@@ -94,13 +103,13 @@ def converse(
     max_iterations: int,
     additions: Additions,
     bounds: Bounds | None = None,
-    remind: Callable[[Notebook], tuple[Notebook, str | None]] | None = None,
+    on_stop: OnStop | None = None,
 ) -> list[str]:
     """Run turns until the model replies without a call; return the texts of all turns.
 
     Args:
         bounds: on equal calls in a row; None: unlimited.
-        remind: returns what the model is told if it must not stop yet, else None.
+        on_stop: is given such a reply; if the model must go on, it is told what this returns.
 
     Raises:
         ModelCallFailed, MustWait: as `ModelCalls.ask`.
@@ -114,11 +123,13 @@ def converse(
         reply = calls.ask(additions.told(messages, notebook), offered.declarations)
         texts.append(reply.text)
         if not reply.calls:
-            notebook, reminder = (notebook, None) if remind is None else remind(notebook)
-            if reminder is None:
+            told = None
+            if on_stop is not None:
+                notebook, told = on_stop(notebook, reply, turn == max_iterations)
+            if told is None:
                 return texts
             messages += [reply.message] if reply.text.strip() else []
-            messages.append({"role": "user", "content": reminder})
+            messages.append({"role": "user", "content": told})
         elif turn < max_iterations:
             refused = refused_calls(reply, messages, bounds)
             done = carry_out(calls, offered, reply, notebook, refused)

@@ -107,6 +107,11 @@ class Transcript:
         return self._replies[self._turn - 1]
 
     @property
+    def goes_on(self) -> bool:
+        """Whether there is a recorded reply after the last one."""
+        return self._turn < len(self._replies)
+
+    @property
     def time_of_reply(self) -> CallTime | None:
         """When the last reply was given; None if it is not recorded."""
         return self._times[self._turn - 1]

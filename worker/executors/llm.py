@@ -14,6 +14,7 @@ from sleipnir.graphs.template import render_strict
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.conversation.loop_check import bounds_at
+from sleipnir.scheduler.runs.conversation.notebook import Notebook
 from sleipnir.worker.agents.skills import Skills
 from sleipnir.worker.agents.texts import skill_section
 from sleipnir.worker.conversation.loop import IterationsExhausted, Parked, converse
@@ -27,14 +28,15 @@ from sleipnir.worker.conversation.tool_set import NO_TOOLS, Toolset
 from sleipnir.worker.executors.updates import merged_reply, update_state
 from sleipnir.worker.llm.caller import MustWait
 from sleipnir.worker.llm.calls import ModelCalls
-from sleipnir.worker.llm.client import Message, ModelCallFailed
+from sleipnir.worker.llm.client import Message, ModelCallFailed, Reply
 from sleipnir.worker.llm.retries import is_repeatable
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Deferred, Outcome, Postponed, Wrote
 
-# Models of few graphs start agents.
+# Models of few graphs start agents, and few nodes have checks.
 with lazy_imports():
     from sleipnir.worker.agents import node_children
+    from sleipnir.worker.conversation import checks
 
 
 @dataclass
@@ -111,12 +113,50 @@ def _output(
     ended = None if children is None else children.failure()
     if ended is not None:
         raise _LlmFailed(*decode(ended))
-    texts = _answer(visit, calls, toolset, skills, children)
-    text = "\n".join(texts)
-    if node.output_schema is None:
+    ending = _Ending(visit, calls, children)
+    texts = _texts(visit, calls, toolset, skills, ending)
+    return ending.output if node.check else _value(visit, calls, texts)
+
+
+@dataclass(slots=True)
+class _Ending:
+    """Lets a model stop that has collected its agents and whose output passes the node's checks."""
+
+    visit: Visit[LlmNode]
+    calls: ModelCalls
+    children: node_children.NodeChildren | None
+    output: Any = None  # that passed the checks
+    rounds: int = 0  # of the checks
+
+    def __call__(
+        self, notebook: Notebook, reply: Reply, is_last_turn: bool, /
+    ) -> tuple[Notebook, str | None]:
+        if self.children is not None:
+            notebook, reminder = self.children.remind(notebook)
+            if reminder is not None:
+                return notebook, reminder
+        if not self.visit.node.check:
+            return notebook, None
+        self.output, self.rounds = _value(self.visit, self.calls, [reply.text]), self.rounds + 1
+        try:
+            said = checks.complaints(self.visit, self.output, self.rounds, is_last_turn)
+        except checks.CheckFailed as failure:
+            raise _LlmFailed(str(failure)) from failure
+        if said and not self.calls.transcript.goes_on:
+            checks.narrate(self.visit, self.rounds, said)
+        return notebook, "\n".join(said) if said else None
+
+
+def _value(visit: Visit[LlmNode], calls: ModelCalls, texts: list[str]) -> Any:
+    """Return the output that is in the texts of replies."""
+    texts = [text for text in texts if text.strip()]
+    if not texts:
+        raise _LlmFailed("produced no output", repeatable=True)
+    text, schema = "\n".join(texts), visit.node.output_schema
+    if schema is None:
         return text
     try:
-        return extract(node.output_schema, text, calls.complete, texts[-1], visit.limits.check_s)
+        return extract(schema, text, calls.complete, texts[-1], visit.limits.check_s)
     except ExtractionFailed as error:
         raise _LlmFailed(str(error)) from error
 
@@ -126,6 +166,11 @@ def _messages(visit: Visit[LlmNode]) -> list[Message]:
     node, limit = visit.node, visit.limits.value_bytes
     try:
         instructions = render_strict(node.instructions or "", visit.state, limit=limit)
+        examples = [
+            {"role": role, "content": render_strict(text, visit.state, limit=limit)}
+            for example in node.examples
+            for role, text in (("user", example.user), ("assistant", example.assistant))
+        ]
         prompt = render_strict(node.prompt, visit.state, limit=limit)
     except MissingReference as error:
         raise _LlmFailed(str(error)) from error
@@ -139,30 +184,21 @@ def _messages(visit: Visit[LlmNode]) -> list[Message]:
         else:
             prompt += hint
     system = [{"role": "system", "content": instructions}] if instructions else []
-    return [*system, {"role": "user", "content": prompt}]
+    return [*system, *examples, {"role": "user", "content": prompt}]
 
 
-def _answer(
-    visit: Visit[LlmNode],
-    calls: ModelCalls,
-    toolset: Toolset,
-    skills: Skills,
-    children: node_children.NodeChildren | None,
+def _texts(
+    visit: Visit[LlmNode], calls: ModelCalls, toolset: Toolset, skills: Skills, ending: _Ending
 ) -> list[str]:
-    """Converse, and return the texts of all turns that have one."""
+    """Converse, and return the texts of all turns."""
     try:
         messages = _messages(visit)
         bounds = bounds_at(visit.context.depth) if visit.node.refuse_repeated_calls else None
-        most, remind = visit.node.max_iterations, None if children is None else children.remind
-        texts = converse(calls, messages, toolset, most, skills, bounds, remind)
+        return converse(calls, messages, toolset, visit.node.max_iterations, skills, bounds, ending)
     except ModelCallFailed as error:
         raise _LlmFailed(error.message, is_repeatable(error), error.retry_after_s) from error
     except IterationsExhausted as error:
         raise _LlmFailed(str(error)) from error
-    texts = [text for text in texts if text.strip()]
-    if not texts:
-        raise _LlmFailed("produced no output", repeatable=True)
-    return texts
 
 
 def _after_failure(visit: Visit[LlmNode], calls: ModelCalls, failure: _LlmFailed) -> Outcome:

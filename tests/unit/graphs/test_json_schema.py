@@ -31,7 +31,8 @@ nodes:
   i: {type: input, question: q, validation: len(input) > 1, next: [g, l]}
   g: {type: agent, agent: x, prompt: p, output_schema: {type: object}, next: e}
   l: {type: llm, prompt: p, tools: [], seed: 1, stop: [a, b], params: {user: null, k: 5},
-      fallback: e, enabled_skills: [s], next: k, x-pos: 1}
+      examples: [{user: a, assistant: b}], check: [{when: size(output) > 9, say: "No {{output}}."}],
+      max_checks: 0, fallback: e, enabled_skills: [s], next: k, x-pos: 1}
   k: {type: rag, documents: [a.md], top_k: 3, next: v, state_updates: {c: "{{output}}"}}
   v: {type: set, values: {n: visit, l: [1]}, next: [{when: n < 3, to: [g, l], max: 2}, {to: w}]}
   w: {type: set, next: {switch: n, cases: {"1": e, "2": [g, l]}, default: e}}
@@ -121,6 +122,8 @@ def test_both_require_the_same(validator: Draft202012Validator, tmp_path: Path, 
         ("n", {"type": "rag", "documents": []}),
         ("n", {"type": "llm", "prompt": "p", "max_attempts": 0}),
         ("n", {"type": "llm", "prompt": "p", "seed": 0.5}),
+        ("n", {"type": "llm", "prompt": "p", "examples": [{"user": "a"}]}),
+        ("n", {"type": "llm", "prompt": "p", "check": [{"when": "a", "say": "b", "c": "d"}]}),
         ("n", {"type": "llm", "prompt": "p", "stop": list("abcde")}),
         ("n", {"type": "llm", "prompt": "p", "params": {"stop": "a"}}),
         ("n", {"type": "set", "next": [{"when": "n > 1"}]}),
