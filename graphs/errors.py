@@ -104,11 +104,15 @@ class TextTooLong(GraphError):
 class NodeFailed(GraphError):
     """A visit failed for good; `code` is one of the run-time codes R001 to R023.
 
-    `usage` is what the visit had used by then, as an object of the engine's.
+    `usage` is what the visit had used by then, as an object of the engine's; `caused_by` are
+    failures before this one that the run knows nothing of, as JSON.
     """
 
-    def __init__(self, code: str, message: str, usage: Any = None) -> None:
+    def __init__(
+        self, code: str, message: str, usage: Any = None, caused_by: Sequence[Any] = ()
+    ) -> None:
         self.code = code
         self.message = message
         self.usage = usage
+        self.caused_by = caused_by
         super().__init__(f"{code}: {message}")

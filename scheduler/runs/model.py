@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
-from sleipnir.graphs.state import Snapshot
+from sleipnir.graphs.state import Snapshot, encode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.consent import GUARD, call_text, is_auto_confirming
 from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.runs.documents import (
         FailureDocument,
         GuardedCallDocument,
+        NodeFailureDocument,
         UsageDocument,
     )
     from sleipnir.scheduler.runs.spending import Spent
@@ -177,6 +178,13 @@ class Failure:
     code: str
     message: str
     node: str | None
+    # Failures before it that the run does not store: of an item of a map that has not completed.
+    caused_by: Sequence[NodeFailureDocument] = ()
+
+    def to_text(self) -> str:
+        """Return the failure as it is stored."""
+        before = {"caused_by": self.caused_by} if self.caused_by else {}
+        return encode({**self.to_json(), **before})
 
     def to_json(self) -> FailureDocument:
         message = self.message

@@ -47,7 +47,7 @@ class Branch:
             "targets": list(self.targets),
             "ended": self.ended,
             "output": self.output,
-            "failure": self.failure.to_json() if self.failure else None,
+            "failure": json.loads(self.failure.to_text()) if self.failure else None,
             "tolerated": self.tolerated,
             "discarded": self.discarded,
             "timing": self.timing,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redis.exceptions import RedisError
 
-from sleipnir.graphs.state import Snapshot, encode
+from sleipnir.graphs.state import Snapshot
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import TransitionBroken
 from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures
@@ -320,5 +320,5 @@ def _end(plan: Plan) -> tuple[str, str, str, str, str]:
 
     The last one is what a retry does with a visit that failed.
     """
-    failure = encode(plan.failure.to_json()) if plan.failure else ""
+    failure = plan.failure.to_text() if plan.failure else ""
     return plan.status, plan.output or "", plan.value, failure, plan.kept_as

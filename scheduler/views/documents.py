@@ -142,7 +142,8 @@ def error_document(
     if run.failure is None:
         return None
     earlier = failures if run.status == Status.FAILED else ()
-    return {**run.failure.to_json(), "caused_by": [each.to_json() for each in earlier]}
+    caused_by = [*(each.to_json() for each in earlier), *run.failure.caused_by]
+    return {**run.failure.to_json(), "caused_by": caused_by}
 
 
 def failure_documents(failures: Sequence[NodeFailure]) -> list[NodeFailureDocument]:

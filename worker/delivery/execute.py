@@ -53,7 +53,8 @@ def _outcome(visit: Visit[Any]) -> Outcome:
     try:
         outcome = EXECUTORS[node.type](visit)
     except NodeFailed as failure:
-        return Failed(failure.code, visit.mask(failure.message), failure.usage or NO_USAGE)
+        usage, before = failure.usage or NO_USAGE, failure.caused_by
+        return Failed(failure.code, visit.mask(failure.message), usage, caused_by=before)
     except TextTooLong as error:
         return Failed("R021", f"node '{visit.node_id}': {error} (value_limit_bytes)")
     except (TransitionRefused, RedisError):

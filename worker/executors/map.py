@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.reducers import json_type
 from sleipnir.graphs.schema import BuildNode, MapNode
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.failures import KEPT_FAILURES, is_of_budget
+from sleipnir.scheduler.runs.item_ways import Way
 from sleipnir.scheduler.runs.map_items import tolerated_inside
 from sleipnir.worker.executors.updates import require_value
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Mapped, Outcome, Wrote
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.documents import NodeFailureDocument
 
 _DIGITS = re.compile(r"[0-9]{1,18}")  # of a window; more items than that cannot exist
 _MOST_SHOWN = 100  # characters of a wrong one
@@ -93,7 +97,8 @@ def _collect(visit: Visit[MapNode], fields: dict[str, str]) -> Wrote:
             failed.append((index, result["error"]))
         # What a budget does not allow is no opinion of the map.
         if node.on_error == "fail" or is_of_budget(result["code"], result["error"]):
-            raise NodeFailed(result["code"], _first_failure(visit, index, result["error"]))
+            message, before = _first_failure(visit, index, result["error"]), _before(visit, index)
+            raise NodeFailed(result["code"], message, caused_by=before)
         if node.on_error == "collect":
             results.append({"error": result["error"], "item": result["item"]})
     warnings = (_failed_items(visit.node_id, count),) if count else ()
@@ -110,6 +115,13 @@ def _first_failure(visit: Visit[MapNode], index: int, error: str) -> str:
     if isinstance(visit.graph.nodes[visit.node.branch], BuildNode):
         return error  # whoever builds a knowledge base knows of no map
     return f"map '{visit.node_id}' item [{index}] failed: {error}"
+
+
+def _before(visit: Visit[MapNode], index: int) -> list[NodeFailureDocument]:
+    """Return the failures after which an item went on, before it failed."""
+    way = (visit.resumed_with or {}).get(f"way:{index}")
+    found = Way.from_json(way).failures_at(visit.step, index).kept if way else ()
+    return [each.to_json() for each in found]
 
 
 def _failed_items(node_id: str, count: int) -> str:

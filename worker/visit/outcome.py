@@ -7,8 +7,9 @@ are not exceptions: they are `Wrote` with `failure` set.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
@@ -22,6 +23,9 @@ from sleipnir.scheduler.runs.model import (
     NewRun,
     Usage,
 )
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.runs.documents import NodeFailureDocument
 
 # Named in annotations only.
 with lazy_imports():
@@ -169,6 +173,7 @@ class Failed:
     message: str
     usage: Usage = field(default=NO_USAGE)
     undecided: bool = False  # the node has done its work, but its conditions chose no way on
+    caused_by: Sequence[NodeFailureDocument] = ()  # earlier failures that the run does not store
 
 
 Outcome: TypeAlias = (

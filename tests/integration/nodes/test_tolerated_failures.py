@@ -102,6 +102,36 @@ def test_a_later_failure_says_what_failed_before(engine: Engine) -> None:
     assert run.failed_nodes == 1
 
 
+CHAIN = """
+start: m
+initial_state: {items: [1, 2]}
+nodes:
+  m: {type: map, over: "{{items}}", as: item, branch: a, max_concurrency: 1, collect_into: found,
+      next: z}
+  a: {type: script, script: fails.sh, fallback: b}
+  b: {type: script, script: fails.sh, next: c}
+  c: {type: script, script: fails.sh}
+  z: {type: end}
+"""
+FORK = """
+  f: {type: set, next: [m, x]}
+  x: {type: set, next: z}
+"""
+
+
+def test_a_failed_item_says_what_failed_before_it_in_its_chain(engine: Engine) -> None:
+    run = engine.finish(CHAIN, FILES)
+
+    assert run.failure is not None
+    assert (run.failure.code, run.failed_nodes) == ("R011", 0)
+    document = error_document(run, engine.queries.failures(run))
+    assert document is not None
+    found = [(e["node"], e["index"], e["code"], e["message"][:6]) for e in document["caused_by"]]
+    assert found == [("a", 0, "R013", "exit c"), ("b", 0, "R013", "exit c")]
+    parallel = engine.finish(CHAIN.replace("start: m", "start: f") + FORK, FILES)
+    assert [node for node, _ in caused_by(engine, parallel)] == ["a", "b"]
+
+
 @pytest.mark.parametrize("strict", ["graph", "command"])
 def test_a_strict_run_ends_at_the_node_that_fails(engine: Engine, strict: str) -> None:
     settings = "settings: {tolerate_failures: false}\n" if strict == "graph" else ""

@@ -39,7 +39,7 @@ def branch_of(delivery: Delivery, outcome: Wrote | Ended | Failed) -> Branch:
     blamed = None if is_normal(delivery.visit.graph) else delivery.visit.node_id
     timing = _timing(delivery, usage_of(outcome))
     if isinstance(outcome, Failed):
-        failure = Failure(outcome.code, outcome.message, blamed)
+        failure = Failure(outcome.code, outcome.message, blamed, outcome.caused_by)
         kept_as = kept_as_of(delivery.visit, outcome)
         return Branch({}, failure=failure, kept_as=kept_as, timing=timing)
     try:
