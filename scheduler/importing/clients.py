@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sleipnir.graphs.models import standard_provider
+from sleipnir.graphs.document.finding import listing
+from sleipnir.graphs.models import PROVIDERS, standard_provider
 from sleipnir.scheduler.config.model_keys import ModelKeys
 from sleipnir.scheduler.config.secrets import secrets_in
 from sleipnir.scheduler.config.settings import Settings, checked_setting, resolved
@@ -18,6 +19,12 @@ _OWN_SERVER = "openai-compatible"
 _TAKEN = ("type", "name", "api_base", "api_key")
 # They list what the server offers, which need not be known here.
 _NOT_NEEDED = ("models",)
+# Providers that take more than a key, or none: what litellm finds in the environment.
+_SIGN_IN: Mapping[str, Sequence[str]] = {
+    "azure": ("AZURE_API_KEY", "AZURE_API_BASE", "AZURE_API_VERSION"),
+    "bedrock": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION_NAME"),
+    "vertex_ai": ("GOOGLE_APPLICATION_CREDENTIALS", "VERTEXAI_PROJECT", "VERTEXAI_LOCATION"),
+}
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 _NOT_IN_VARIABLES = re.compile(r"[^A-Z0-9]")
 
@@ -95,7 +102,12 @@ def _listed(client: Mapping[str, Any], now: Settings) -> NewEntry:
     kind = str(client.get("type"))
     name = str(client.get("name") or kind)
     is_own = kind == _OWN_SERVER
-    names = ModelKeys(now.models, now.secrets).names(standard_provider(name if is_own else kind))
+    provider = standard_provider(name if is_own else kind)
+    if variables := _SIGN_IN.get(provider):
+        return _kept(name, f"set {listing(variables)} in the environment of workers")
+    if not is_own and provider not in PROVIDERS | now.models.own_providers:
+        return _kept(name, f"'{kind}' is not a provider known here")
+    names = ModelKeys(now.models, now.secrets).names(provider)
     note = f"its key is `{names[0]}`, in {now.secrets.file.name} or in the environment of workers"
     if is_own:
         note += f"; a server of your own needs `models.providers.{name}.api_base`"

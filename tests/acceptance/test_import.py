@@ -90,8 +90,7 @@ def test_settings_and_keys_are_taken_over_and_the_rest_is_listed(
         "stream": "config.yaml:9: it has no counterpart here",
         "workers": "config.yaml:10: Sleipnir has a setting of this name: "
         "set it in its config.yaml if you want it",
-        "x": "config.yaml:11: its key is `X_API_KEY`, in secrets.yaml or in the environment "
-        "of workers",
+        "x": "config.yaml:11: 'x' is not a provider known here",
         "THEME": ".env: set it where workers are started; for programs of agents also "
         "`tool_env: [THEME]` in config.yaml",
         "bin": "it has no counterpart here",

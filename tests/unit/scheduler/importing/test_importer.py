@@ -164,6 +164,8 @@ CLIENTS = """
       - {type: openai-compatible, name: loft, api_base: "http://b/v1", api_key: "{{LOFT}}"}
       - {type: openai-compatible, name: bare}
       - {type: openai-compatible, name: wrong, api_base: nowhere}
+      - {type: bedrock, access_key_id: x}
+      - {type: gpt4all}
 """
 
 
@@ -195,6 +197,11 @@ def test_clients_become_providers_before_models_are_looked_at(theirs: Path, ours
             "workers; a server of your own needs `models.providers.bare.api_base`",
         ),
         "wrong": notes["wrong"],
+        "bedrock": (
+            "config.yaml:14: set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION_NAME in the "
+            "environment of workers",
+        ),
+        "gpt4all": ("config.yaml:15: 'gpt4all' is not a provider known here",),
     }
     assert "models.providers.wrong.api_base" in notes["wrong"][0]
     assert "sk-shed-1234" not in str(parts)
