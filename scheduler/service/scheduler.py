@@ -16,7 +16,7 @@ from time import monotonic
 from sleipnir.scheduler.errors import TransitionBroken
 from sleipnir.scheduler.runs.model import Failure
 from sleipnir.scheduler.service.clock_monitor import ClockMonitor
-from sleipnir.scheduler.service.sweeps import SWEEPS, Tick
+from sleipnir.scheduler.service.sweeps import LEASES, SWEEPS, Tick
 from sleipnir.scheduler.service.sweeps.bundles import BundleSweep
 from sleipnir.scheduler.service.sweeps.knowledge import KnowledgeSweep
 from sleipnir.scheduler.service.sweeps.spending import SpendingSweep
@@ -53,6 +53,8 @@ class Scheduler:
     ) -> None:
         self._store = store
         self._time = ClockMonitor(store, monotonic)
+        self._monotonic = monotonic
+        self._renewed_at = monotonic()  # when live workers have renewed their leases
         self._tick_s = tick_s
         self._owner = secrets.token_hex(8)
         self._stopping = threading.Event()
@@ -90,7 +92,7 @@ class Scheduler:
             for member in members:
                 with self._time.calling():
                     _handle_timer(tick, member)
-        if due:
+        if due and self._has_renewals:
             self._bundles.run_if_due()
             self._knowledge.run_if_due()
             self._stranded.run_if_due(list(due))
@@ -102,15 +104,26 @@ class Scheduler:
         """Return the due timers by partition.
 
         After an outage, leases have expired that nobody could renew. Live workers get time to renew
-        them first, so that no visit is given up because of Redis.
+        them first, so that no visit is given up because of Redis; nothing else waits for that.
         """
         if self._time.look():
-            self._stopping.wait(_RENEWALS_S)
+            self._renewed_at = self._monotonic() + _RENEWALS_S
         with self._time.calling():
             due = self._store.partitions.sweep(
                 self._owner, _OWNERSHIP_S, _BATCH, self._time.seen_ms
             )
-        return {} if self._time.was_away else due
+        if self._time.was_away:
+            return {}
+        if self._has_renewals:
+            return due
+        return {
+            partition: [member for member in members if member.partition(" ")[0] != LEASES]
+            for partition, members in due.items()
+        }
+
+    @property
+    def _has_renewals(self) -> bool:
+        return self._monotonic() >= self._renewed_at
 
     def request_stop(self) -> None:
         """Make `run` return soon; safe in a signal handler."""

@@ -13,10 +13,11 @@ from sleipnir.scheduler.service.sweeps.tick import Tick
 from sleipnir.scheduler.service.sweeps.visits import redeliver_visit
 from sleipnir.scheduler.service.sweeps.waits import expire_wait
 
-__all__ = ["SWEEPS", "Tick"]
+__all__ = ["LEASES", "SWEEPS", "Tick"]
 
+LEASES = "visit"  # the kind of timers that judge whether a worker is alive
 SWEEPS: Mapping[str, Callable[..., None]] = {
-    "visit": redeliver_visit,  # lost messages, expired leases
+    LEASES: redeliver_visit,  # lost messages, expired leases
     "deadline": time_out_run,
     "wait": expire_wait,  # ended back-offs, late child runs and answers
     "expiry": forget_run,

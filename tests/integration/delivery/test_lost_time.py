@@ -195,7 +195,6 @@ def test_only_time_in_which_redis_was_away_for_long_does_not_count(
 ) -> None:
     due = deadline(engine, parked)
     clock.waits_s = [away_s]
-    engine.scheduler.request_stop()  # it need not wait for workers that there are none of
 
     engine.tick()
 
@@ -205,7 +204,6 @@ def test_only_time_in_which_redis_was_away_for_long_does_not_count(
 def test_a_sweep_that_had_to_wait_acts_on_nothing(
     engine: Engine, clock: SlowClock, parked: str
 ) -> None:
-    engine.scheduler.request_stop()
     clock.waits_s = [0, HOUR_S]  # the time is read, and then Redis goes away
 
     engine.tick()
@@ -215,26 +213,34 @@ def test_a_sweep_that_had_to_wait_acts_on_nothing(
 
 
 def test_workers_renew_their_leases_before_those_are_judged(
-    engine: Engine, clock: SlowClock, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, clock: SlowClock
 ) -> None:
     engine.store.runs.submit(a_run())
     engine.tick()
     lease = begin(engine, "1/s")
     messages(engine)
-    pauses_s: list[float] = []
-
-    def renew(pause_s: float) -> bool:
-        pauses_s.append(pause_s)
-        return bool(engine.store.visits.renew([lease]))
-
-    monkeypatch.setattr(engine.scheduler._stopping, "wait", renew)
     clock.waits_s = [20]  # the lease has lapsed, and nothing is moved for so little
 
     engine.tick()
+    clock.move(2.9)
+    engine.tick()
+    engine.store.visits.renew([lease])
+    clock.move(0.1)
     engine.tick()
 
-    assert pauses_s == [3]
     assert messages(engine) == []
+    clock.move(15)
+    engine.tick()
+    assert messages(engine) == ["1/s"]
+
+
+def test_no_other_timer_waits_for_renewals(engine: Engine, clock: SlowClock, parked: str) -> None:
+    engine.clock.move(58)
+    clock.waits_s = [2]
+
+    engine.tick()
+
+    assert engine.run(parked).status == "timed_out"
 
 
 def test_time_without_a_scheduler_counts(engine: Engine, parked: str) -> None:
