@@ -24,7 +24,7 @@ TESTED = {
     "explore": ".",
     "file-reviewer": ".",
     "jira-helper": ".",
-    "log-digest": "....",
+    "log-digest": ".....",
     "oracle": ".",
     "report-writer": ".",
     "sisyphus": ".",

@@ -19,7 +19,7 @@ from sleipnir.scheduler.errors import SleipnirError
 
 _TEMPLATES = Path(__file__).parents[1] / "templates"
 _ABOUT = {
-    "script": "a script that routes, without a model",
+    "script": "a script, without a model",
     "llm": "a model with a fallback",
     "approval": "a person who decides",
     "map": "a list, several items at a time",

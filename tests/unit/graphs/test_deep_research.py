@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,8 +11,12 @@ from typing import Any
 
 import pytest
 
-from sleipnir.graphs.document.references import SHIPPED_AGENTS
+from sleipnir.graphs.document.loader import load_agent
+from sleipnir.graphs.document.references import SHIPPED_AGENTS, AgentSearch
+from sleipnir.graphs.drawing import outline_of
 from sleipnir.graphs.tools.shipped import SHIPPED_LIBRARY
+from sleipnir.graphs.validator import Resources, validate
+from sleipnir.graphs.validator.scripts import routes_of_scripts
 from tests.support.web_server import Page, WebServer, redirect
 
 AGENT = SHIPPED_AGENTS / "deep-research"
@@ -39,6 +44,48 @@ def writes(name: str, state: Any, tmp_path: Path, **environment: str) -> dict[st
     assert process.returncode == 0, process.stderr
     result: dict[str, Any] = json.loads(process.stdout)
     return result
+
+
+# ---- the graph
+
+
+def test_every_way_that_a_run_may_take_is_drawn() -> None:
+    graph = load_agent(AGENT).graph
+    assert graph is not None
+    outline = outline_of(graph, routes_of_scripts(AGENT, graph))
+
+    assert [arrow for arrow in outline.arrows if arrow.kind == "chosen"] == []
+    leading_back = [(a.source, a.target, a.label) for a in outline.arrows if a.kind == "back"]
+    assert leading_back == [
+        ("reflexion_gate", "research_each_question", "revise"),
+        ("incorporate_feedback", "research_each_question", ""),
+    ]
+    lead_on = {arrow.source for arrow in outline.arrows}
+    assert set(graph.nodes) - lead_on == {"research_one_question", "end_accepted", "end_rejected"}
+
+
+@pytest.mark.parametrize(
+    ("written", "misspelt", "finds"),
+    [
+        ("to: ask_topic", "to: ask_topik", "E101 [parse_request]"),
+        ("{revise: research_each_question}", "{revise: research}", "E101 [reflexion_gate]"),
+        ("when: topic ==", "when: topik ==", "W016 [parse_request]"),
+        ("switch: outcome", "switch: outcom", "W016 [reflexion_gate]"),
+        ("decision.trim()", "decison.trim()", "W016 [incorporate_feedback]"),
+        ("      default: synthesize\n", "", "W022 [reflexion_gate]"),
+    ],
+)
+def test_what_is_misspelt_in_a_route_is_found(
+    tmp_path: Path, written: str, misspelt: str, finds: str
+) -> None:
+    directory = tmp_path / "deep-research"
+    shutil.copytree(AGENT, directory)
+    text = (AGENT / "graph.yaml").read_text(encoding="utf-8")
+    (directory / "graph.yaml").write_text(text.replace(written, misspelt, 1), encoding="utf-8")
+
+    found = validate(load_agent(directory), Resources(AgentSearch((SHIPPED_AGENTS,))))
+
+    assert any(finds in str(finding) for finding in found)
 
 
 # ---- the scripts
