@@ -61,7 +61,9 @@ def expressions(node: Node) -> Iterator[tuple[FieldPath, str]]:
 
 
 def conditions(node: Node) -> Iterator[tuple[FieldPath, str]]:
-    """Yield the expressions in a node's `next`."""
+    """Yield the expressions in a node's `next`, unless it ignores that."""
+    if node.IGNORES_NEXT:
+        return
     match node.conditional_next:
         case Switch() as switch:
             yield ("next", "switch"), switch.switch

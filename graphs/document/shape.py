@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from sleipnir.graphs.document.document import Document, KeyPath, Located, name_place, wrong_value
 from sleipnir.graphs.document.finding import Finding
-from sleipnir.graphs.schema import NODE_TYPES, Section
+from sleipnir.graphs.schema import NODE_TYPES, Route, Section
 from sleipnir.graphs.section_check import checked
 from sleipnir.records import dataclass
 
@@ -113,15 +113,18 @@ def _unknown_fields(
     for key in part.value:
         if key in known or key.startswith("x-"):
             continue
-        where, _ = name_place((*path, key), document.file.stem)
+        where, name = name_place((*path, key), document.file.stem)
+        inner = name.removesuffix(key).rstrip(".")
         hint = _hint_for_unknown(key, path, list(known), document.file.stem)
-        message = f"unknown field '{key}' in {where}"
+        message = f"unknown field '{key}' in {where}{'.' if inner else ''}{inner}"
         yield document.finding("E006", message, *path, key, hint=hint)
 
 
 def _hint_for_unknown(key: str, path: KeyPath, known: list[str], root: str) -> str | None:
     if not path and root == "graph" and key in _GRAPH_HINTS:
         return _GRAPH_HINTS[key]
+    if path[-1:] == ("next",) and key in Route.fields_in_files():
+        return "routes are a list: `next: [{when: …, to: …}, {to: …}]`"
     if path and path[0] == "nodes":
         owners = [name for name, node in NODE_TYPES.items() if key in node.fields_in_files()]
         if owners:
@@ -194,8 +197,8 @@ def expected_by(detail: ErrorDetails) -> str:
 
 
 def _required(document: Document, path: KeyPath, name: str) -> Finding:
-    where, _ = name_place((*path, name), document.file.stem)
-    return document.finding("E007", f"{where}: '{name}' is required", *path)
+    where, field = name_place((*path, name), document.file.stem)
+    return document.finding("E007", f"{where}: '{field}' is required", *path)
 
 
 def _finding(document: Document, path: KeyPath, misfit: _Misfit, got: Located) -> Finding:

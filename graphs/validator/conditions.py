@@ -13,7 +13,15 @@ from sleipnir.graphs.document.finding import Finding, listing
 from sleipnir.graphs.document.shape import near
 from sleipnir.graphs.edges import loops
 from sleipnir.graphs.expressions.parser import parse
-from sleipnir.graphs.schema import ApprovalNode, InputNode, Node, ScriptNode, SetNode, Switch
+from sleipnir.graphs.schema import (
+    ApprovalNode,
+    InputNode,
+    Node,
+    ScriptNode,
+    SetNode,
+    Switch,
+    distinct,
+)
 from sleipnir.graphs.state import encode
 from sleipnir.graphs.validator.context import Context
 
@@ -38,6 +46,8 @@ def some_route_applies(context: Context) -> Iterator[Finding]:
     """W022: a run may find no route; E111: a case that the value cannot have."""
     for node_id, node in context.graph.nodes.items():
         way_on, path = node.conditional_next, ("nodes", node_id, "next")
+        if node.IGNORES_NEXT:
+            continue
         if isinstance(way_on, Switch):
             yield from _cases_fit(context, node_id, way_on)
         elif way_on is not None and way_on[-1].when is not None:
@@ -58,7 +68,7 @@ def loops_end(context: Context) -> Iterator[Finding]:
         shown = listing(cycle, " -> ")
         if not _is_left(context, component):
             yield context.finding("E110", f"loop {shown} has no way out", *path)
-        elif not _may_change(members):
+        elif not _may_change(members, component):
             cap = context.graph.settings.max_loop_iterations
             message = (
                 f"loop {shown}: if its condition never changes, only the visit cap ({cap}) "
@@ -105,14 +115,16 @@ def _is_left(context: Context, component: set[str]) -> bool:
     )
 
 
-def _may_change(members: Sequence[Node]) -> bool:
+def _may_change(members: Sequence[Node], component: set[str]) -> bool:
     """Return whether something in a loop counts, or decides anew."""
     if any(isinstance(node, ApprovalNode | InputNode) for node in members):
         return True
-    counted = {"visit"}.union(*(node.values for node in members if isinstance(node, SetNode)))
+    writers = (node.written_keys() for node in members if isinstance(node, SetNode))
+    counted = {"visit"}.union(*writers)
     for node in members:
-        way_on = node.conditional_next
-        if isinstance(way_on, list) and any(route.max is not None for route in way_on):
+        # `max` of a route that leads out of the loop would close the way out.
+        limited = (way.to for way in node.ways_on() if way.most is not None)
+        if any(not component.isdisjoint(distinct(to)) for to in limited):
             return True
         if any(parse(text).names & counted for _, text in conditions(node)):
             return True

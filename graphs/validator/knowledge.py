@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from sleipnir.graphs.dataflow import conditions
 from sleipnir.graphs.document.finding import Finding, printable
 from sleipnir.graphs.document.loader import Agent
+from sleipnir.graphs.expressions.parser import parse
 from sleipnir.graphs.knowledge.bases import bases_of
 from sleipnir.graphs.knowledge.build_settings import (
     KEYWORDS_ONLY,
@@ -85,11 +87,12 @@ def knowledge_overwrites_no_agent_file(context: Context) -> Iterator[Finding]:
 
 
 def retrieved_text_is_kept(context: Context) -> Iterator[Finding]:
-    """W004: a rag node's result is lost without `state_updates`, except as that of an item."""
+    """W004: a rag node's result is lost if no `state_updates`, no condition and no map takes it."""
     for node_id, node in context.graph.nodes_of(RagNode):
         path = ("nodes", node_id, "state_updates")
-        is_result = node_id in context.branches and not node.targets
-        is_lost = not node.state_updates and not is_result
+        is_result = node_id in context.branches and not node.has_next
+        is_asked = any(RagNode.SCOPED in parse(text).names for _, text in conditions(node))
+        is_lost = not (node.state_updates or is_result or is_asked)
         if is_lost and (node.state_updates is not None or not context.is_written(*path)):
             message = f"rag node '{node_id}' has no state_updates: its result is lost"
             yield context.finding("W004", message, *path)

@@ -24,6 +24,8 @@ def next_lists_hold_targets(context: Context) -> Iterator[Finding]:
     for node_id, node in context.graph.nodes.items():
         for way in node.ways_on():
             path = ("nodes", node_id, *way.field)
+            if way.to == [] and context.is_written(*path, 0):
+                continue  # E008
             if way.to == []:
                 _, name = name_place(path, "graph")
                 yield context.finding("E106", f"node '{node_id}': '{name}' is an empty list", *path)
