@@ -95,18 +95,20 @@ end
 
 -- `fields`: {name, earlier value or false, value} each.
 local function set_known(target, fields)
-  local given, replaced, added = {}, {'HSET', target}, {'HDEL', target}
-  for _, field in ipairs(fields) do
-    local name, before, value = unpack(field)
-    given[#given + 1], given[#given + 2] = name, value
-    if before then
-      replaced[#replaced + 1], replaced[#replaced + 2] = name, before
-    else
-      added[#added + 1] = name
+  for first = 1, #fields, PIECE / 2 do
+    local given, replaced, added = {}, {'HSET', target}, {'HDEL', target}
+    for i = first, math.min(first + PIECE / 2 - 1, #fields) do
+      local name, before, value = unpack(fields[i])
+      given[#given + 1], given[#given + 2] = name, value
+      if before then
+        replaced[#replaced + 1], replaced[#replaced + 2] = name, before
+      else
+        added[#added + 1] = name
+      end
     end
+    undo[#undo + 1] = added[3] and added
+    write_undone_by(replaced[3] and replaced, 'HSET', target, unpack(given))
   end
-  undo[#undo + 1] = added[3] and added
-  write_undone_by(replaced[3] and replaced, 'HSET', target, unpack(given))
 end
 
 local function pop(target)

@@ -56,15 +56,14 @@ end
 -- A run that was too large before, under an earlier limit, may still end.
 if bytes > bytes_before and bytes > tonumber(state_limit) then return {'state_too_large'} end
 
+history = string.format('{"at":%.0f,', now_ms) .. history
+local bytes_told, count = (told or 0) + #history, #rest - first_node + 1
+local fields = {
+  {'step', step, step + 1}, {'stepped', stepped, now_ms}, {'width', width, count},
+  {'busy', busy, count}, {'bytes', bytes_before, bytes},
+  {'frontier', frontier, table.concat(rest, ' ', first_node)}, {'history_bytes', told, bytes_told},
+}
 local nodes, capped = {}, nil
-local fields, first_visits = {'step', step + 1, 'stepped', now_ms}, {'HDEL', run}
-local replaced = {'HSET', run, 'step', step, 'width', width, 'busy', busy, 'bytes', bytes_before,
-  'frontier', frontier, 'history_bytes', told or 0}
-if stepped then
-  replaced[#replaced + 1], replaced[#replaced + 2] = 'stepped', stepped
-else
-  first_visits[#first_visits + 1] = 'stepped'
-end
 for i = first_node, #rest do
   local position = i - first_node + 1
   local name, before = wanted[recorded + position], found[recorded + position]
@@ -72,12 +71,7 @@ for i = first_node, #rest do
   if visits > tonumber(cap) then
     capped = capped or {node = rest[i], visits = visits}
   end
-  nodes[position] = rest[i]
-  fields[#fields + 1] = name
-  fields[#fields + 1] = visits
-  local undone_by = before and replaced or first_visits
-  undone_by[#undone_by + 1] = name
-  undone_by[#undone_by + 1] = before or nil
+  nodes[position], fields[#fields + 1] = rest[i], {name, before, visits}
 end
 
 -- The first failures of each kind are kept.
@@ -93,7 +87,6 @@ local function keep_failures()
 end
 
 -- The first write is one that a full Redis refuses: after it, Redis accepts all of the script's.
-history = string.format('{"at":%.0f,', now_ms) .. history
 push('RPUSH', key('history', run_id), {history})
 if failures ~= '' then
   keep_failures()
@@ -115,12 +108,12 @@ add_usage(run_id, usage)
 narrate(run_id, event)
 
 if status == 'succeeded' then
-  write_undone_by(replaced, 'HSET', run, 'bytes', bytes)
+  set_known(run, {{'bytes', bytes_before, bytes}})
   finish(run_id, 'succeeded', output, '', nil, value ~= '' and value or nil)
   return reply('succeeded', 0, '', {})
 end
 if capped then
-  write_undone_by(replaced, 'HSET', run, 'bytes', bytes)
+  set_known(run, {{'bytes', bytes_before, bytes}})
   write('HSET', run, 'capped', table.concat(nodes, ' '))
   finish(run_id, 'failed', '', cjson.encode({code = 'R004', node = capped.node,
     message = string.format("Node '%s' visited %d times (max_loop_iterations=%d)", capped.node,
@@ -128,26 +121,14 @@ if capped then
   return reply('failed', 0, '', {})
 end
 
-local count = #fields
-fields[count + 1], fields[count + 2] = 'width', #nodes
-fields[count + 3], fields[count + 4] = 'busy', #nodes
-fields[count + 5], fields[count + 6] = 'bytes', bytes
-fields[count + 7], fields[count + 8] = 'frontier', table.concat(nodes, ' ')
-told = (told or 0) + #history
-fields[count + 9], fields[count + 10] = 'history_bytes', told
-undo[#undo + 1] = first_visits[3] and first_visits or nil
-if #nodes > 1000 then
-  in_pieces(write, 'HSET', run, fields)
-else
-  write_undone_by(replaced, 'HSET', run, unpack(fields))
-end
+set_known(run, fields)
 if #nodes > tonumber(window) then
   write('HSET', run, 'free', 0, 'window', window)
 elseif tonumber(width) > 1 then
   write('HDEL', run, 'free')
 end
 admit(run_id, step + 1, nodes, tonumber(window), agent, digest)
-local long = told > (tonumber(fold_at or '') or history_limit) and 1 or 0
+local long = bytes_told > (tonumber(fold_at or '') or history_limit) and 1 or 0
 local message, begun = queues == '' and '' or only_message(queues), {}
 if message ~= '' and next_token ~= '' then
   local keys, _ = {}
