@@ -253,9 +253,8 @@ class Batch:
     # ---- following runs
 
     def _poll(self) -> Iterator[FinishedLine]:
-        """Poll every followed run for its status and cost."""
+        """Poll every followed run for its status."""
         began_at = monotonic()
-        cost = 0.0
         for page in self._ledger.followed():
             summaries = self._client.queries.summaries([item.run_id or "" for item in page])
             over: list[Item] = []
@@ -266,9 +265,7 @@ class Batch:
                     over.append(item)
                 else:
                     self._lines.move(item, waits=summary.status == Status.WAITING)
-                    cost += summary.usage.cost_usd or 0.0
             yield from self._lines.finish(over)
-        self.progress.known_cost_usd = self.progress.spent.known_usd + cost
         self.progress.limit_wait = limit_wait(self._limits, self._ledger.of_run)
         took_s = monotonic() - began_at
         self._poll_at = monotonic() + max(_POLL_EVERY_S, took_s / _POLLING_SHARE)

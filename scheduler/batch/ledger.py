@@ -10,7 +10,6 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
-from types import TracebackType
 from typing import Literal, NamedTuple, TypeAlias
 
 from sleipnir.records import dataclass
@@ -61,11 +60,6 @@ class Item:
     reported: Reported | None = None  # its result, as last reported
     redo: bool = False  # run it from the start again, though it has finished
 
-    @property
-    def is_followed(self) -> bool:
-        """Whether its run has not ended, as far as is known."""
-        return self.state in ("open", "waiting")
-
 
 class ResultPosition(NamedTuple):
     """Where the results file has the newest result of a line."""
@@ -99,12 +93,7 @@ class Ledger:
     def __enter__(self) -> Ledger:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._db.close()
         self._directory.close()
 

@@ -71,7 +71,6 @@ class Progress:
     incomplete: int = 0  # succeeded although nodes failed
     failed: int = 0  # or cancelled, or timed out
     spent: UsageSum = field(default_factory=UsageSum)  # by the reported runs
-    known_cost_usd: float = 0.0  # including runs in flight
     over_budget: bool = False
     limit_wait: LimitWait | None = None  # what model calls of runs in flight wait for
     lacking: str | None = None  # the missing process without which no run goes on

@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import threading
-from types import TracebackType
 from typing import Self
 
 # A machine may be busy or swap; a process silent for this much longer than its limit hangs.
@@ -103,12 +102,7 @@ class HelperPool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def ask(self, question: bytes, limit_s: float) -> bytes:

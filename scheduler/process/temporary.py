@@ -11,7 +11,6 @@ import fcntl
 import os
 import tempfile
 from pathlib import Path
-from types import TracebackType
 
 from sleipnir.lazy import lazy_imports
 
@@ -46,12 +45,7 @@ class OwnDirectory:
     def __enter__(self) -> OwnDirectory:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -54,11 +54,6 @@ def moment_after(history: Iterable[Checkpoint], step: int) -> Moment:
     )
 
 
-def state_after(history: Iterable[Checkpoint], step: int) -> Mapping[str, Any]:
-    """Return the state after `step`, keys sorted; step 0: the seeds. Raises as `moment_after`."""
-    return moment_after(history, step).state
-
-
 Change = dict[str, Any]  # of a key: `after`, and `before` if it had a value
 
 

@@ -140,10 +140,6 @@ class McpPool:
         except CancelledError:
             raise McpFailed("the visit was cancelled") from None
 
-    def reap(self) -> int:
-        """Close connections that have been idle for too long; return how many."""
-        return self._thread.run(self._reap()) if self._thread.started else 0
-
     def close(self) -> None:
         """Close all connections, ending the servers' programs; takes a few seconds at most."""
         if self._thread.started:

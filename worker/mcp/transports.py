@@ -12,7 +12,6 @@ from contextvars import ContextVar
 from dataclasses import field
 from functools import partial
 from time import monotonic
-from types import TracebackType
 from typing import Any
 
 import anyio
@@ -268,10 +267,5 @@ class _Watched:
         await self._stream.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._stream.__aexit__(kind, error, trace)
+    async def __aexit__(self, *raised: Any) -> None:
+        await self._stream.__aexit__(*raised)

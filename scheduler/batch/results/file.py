@@ -9,7 +9,6 @@ import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from sleipnir.graphs.files import is_plain_or_new, open_output, reason
@@ -191,12 +190,7 @@ class ResultsFile:
     def __enter__(self) -> ResultsFile:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: object, __: object) -> None:
         if isinstance(error, SubmissionRefused):  # before anything was submitted
             self._file.close()
         else:

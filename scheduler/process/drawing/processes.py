@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, Self
 
 from sleipnir.errors import SleipnirError
@@ -29,12 +28,7 @@ class DrawingProcesses:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def lay_out(self, graph: Mapping[str, Any], options: Mapping[str, Any]) -> Any:

@@ -13,7 +13,7 @@ from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.scheduler.cli.app import cli
 from sleipnir.scheduler.client.rerun.retry import RetryRequest
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.runs.history import state_after
+from sleipnir.scheduler.runs.history import moment_after
 from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.audit.log import AuditLog
@@ -54,7 +54,7 @@ def test_a_fork_goes_on_with_state_counts_and_nodes_of_a_step(engine: Engine) ->
     assert fork.forked_from == (before.run_id, 1)
     assert (fork.visits, fork.usage) == ({"a": 1, "b": 1, "done": 1}, NO_USAGE)
     assert engine.state(fork.run_id)["z"] == [1]
-    assert state_after(engine.queries.history(fork.run_id), 1)["x"] == 9
+    assert moment_after(engine.queries.history(fork.run_id), 1).state["x"] == 9
     assert engine.run(before.run_id) == before
     assert_consistent(engine.redis, runs=2)
 

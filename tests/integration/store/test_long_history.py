@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from sleipnir.scheduler.cli.app import cli
-from sleipnir.scheduler.runs.history import node_times, state_after
+from sleipnir.scheduler.runs.history import moment_after, node_times
 from sleipnir.scheduler.runs.model import Lease
 from sleipnir.scheduler.runs.plan import Plan
 from tests.support.engine import Engine
@@ -48,8 +48,8 @@ def test_a_long_history_is_bounded_and_tells_every_step(long_run: Engine) -> Non
     assert history_bytes(long_run) < 2 * LIMIT
     assert [checkpoint.step for checkpoint in history] == list(range(STEPS + 1))
     assert long_run.queries.steps(RUN) == STEPS
-    assert state_after(history, STEPS) == long_run.state(RUN)
-    assert state_after(history, 2)["k"].startswith("2 x")
+    assert moment_after(history, STEPS).state == long_run.state(RUN)
+    assert moment_after(history, 2).state["k"].startswith("2 x")
     (row,) = node_times(history)
     assert row.visits == STEPS
     record = long_run.redis.hgetall(f"{{p01}}:run:{RUN}")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sleipnir.graphs.state import encode
-from sleipnir.scheduler.runs.history import decisions_of, folded, node_times, state_after
+from sleipnir.scheduler.runs.history import decisions_of, folded, moment_after, node_times
 from sleipnir.scheduler.runs.model import Checkpoint, Usage
 
 
@@ -35,7 +35,7 @@ HISTORY = [
     ],
 )
 def test_the_state_after_a_step_is_the_sum_of_all_writes(step: int, state: dict[str, Any]) -> None:
-    found = state_after(HISTORY, step)
+    found = moment_after(HISTORY, step).state
 
     assert found == state
     assert list(found) == sorted(found)
@@ -44,7 +44,7 @@ def test_the_state_after_a_step_is_the_sum_of_all_writes(step: int, state: dict[
 @pytest.mark.parametrize("step", [-1, 3])
 def test_a_step_that_was_not_committed_is_refused(step: int) -> None:
     with pytest.raises(IndexError, match=f"step {step} does not exist; the last one is 2"):
-        state_after(HISTORY, step)
+        moment_after(HISTORY, step)
 
 
 def test_the_last_decisions_are_kept_and_the_others_counted() -> None:
@@ -125,9 +125,9 @@ def test_a_long_history_is_folded_between_its_first_and_its_newest_steps() -> No
     ]
     whole = [checkpoint(f["step"], f["writes"]) for f in map(json.loads, entries)]
     for step in set(range(50)) - set(away):
-        assert state_after(history, step) == state_after(whole, step)
+        assert moment_after(history, step).state == moment_after(whole, step).state
     with pytest.raises(IndexError, match=f"the next stored step is {count - 1}$"):
-        state_after(history, away[0])
+        moment_after(history, away[0])
 
 
 def test_folding_again_folds_what_was_folded_too() -> None:
@@ -140,7 +140,7 @@ def test_folding_again_folds_what_was_folded_too() -> None:
 
     kept = [json.loads(text) for text in entries]
     history = [Checkpoint(f["step"], 0, f["writes"], ("n",), {}, "folded" in f) for f in kept]
-    assert state_after(history, 299)["k3"] == 297
+    assert moment_after(history, 299).state["k3"] == 297
     assert [f["step"] for f in kept] == list(range(300))
     assert sum(1 for f in kept if len(f["writes"]) > 2) == 1
 
