@@ -14,7 +14,7 @@ from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.delivery import run_visit
 from tests.support.engine import Engine
 
-_TRANSITIONS = ("advance", "stage", "stage_item", "open_map", "spawn", "park")
+_TRANSITIONS = ("advance", "stage", "stage_item", "advance_item", "open_map", "spawn", "park")
 IN_A_WORKER = (
     *("before.begin", "after.begin", "before.execute", "after.execute"),
     *(f"{when}.{name}" for name in _TRANSITIONS for when in ("before", "after")),

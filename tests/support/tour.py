@@ -1,7 +1,7 @@
 """An agent that uses all parts of a visit, and the expected result of its run.
 
-Twice: a script; then, in a step with a window, a map with a window of its own, a child run that
-asks a person, and a script; then a question; then a script that chooses the next node.
+Twice: a script; then, in a step with a window, a map over a chain with a window of its own, a child
+run that asks a person, and a script; then a question; then a script that chooses the next node.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ nodes:
           state_updates: {trail: "{{output}}"}}
   each: {type: map, over: "{{items}}", as: item, branch: one, collect_into: found,
          max_concurrency: 2, next: join}
-  one: {type: script, script: one.sh}
+  one: {type: script, script: one.sh, next: two}
+  two: {type: script, script: two.sh, state_updates: {output: "{{place}}"}}
   side: {type: script, script: side.sh, next: join, state_updates: {trail: side}}
   join: {type: input, question: "again?", next: turn, state_updates: {trail: "{{input}}"}}
   turn: {type: script, script: turn.sh}
@@ -37,7 +38,8 @@ nodes:
 _NOTE = 'echo "$SLEIPNIR_IDEMPOTENCY_KEY" >> effects\n'
 SCRIPTS = {
     "begin.sh": _NOTE + """echo '{"items": [1, 2, 3]}'""",
-    "one.sh": _NOTE + """echo "{\\"output\\": ${SLEIPNIR_IDEMPOTENCY_KEY##*/}}" """,
+    "one.sh": _NOTE + """echo "{\\"place\\": ${SLEIPNIR_IDEMPOTENCY_KEY##*/}}" """,
+    "two.sh": _NOTE + "echo '{}'",
     "side.sh": _NOTE + "echo '{}'",
     "turn.sh": _NOTE
     + """case "$GRAPH_STATE" in *again*again*) n=end;; *) n=begin;; esac
@@ -52,7 +54,7 @@ SCRIPT_VISITS = sorted(
     for step in (1, 5)
     for visit in (
         *(f"{step}/begin", f"{step + 1}/side", f"{step + 3}/turn"),
-        *(f"{step + 1}/each/{index}" for index in range(3)),
+        *(f"{step + 1}/each/{index}{at}" for index in range(3) for at in ("", "/two/1")),
     )
 )
 
