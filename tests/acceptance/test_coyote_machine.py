@@ -23,7 +23,7 @@ from tests.support.supervising import collects_all, does, spawns
 from tests.support.wait import wait_until
 
 MACHINE = Path(__file__).with_name("coyote_machine")
-WITH_WARNINGS = {"captain", "harbour-survey", "scribe"}
+WITH_WARNINGS = {"captain", "harbour-survey", "pilot-book", "scribe"}
 
 
 @pytest.fixture(scope="module")
@@ -227,6 +227,19 @@ def test_claims_are_read_as_many_at_once_as_a_variable_says(
     assert json.loads(refused.stdout)["error"]["code"] == "R026"
 
 
+def test_answers_are_found_in_documents_within_a_chain(
+    sleipnir: Sleipnir, office: ModelServer
+) -> None:
+    office.when(lambda request: request.path.endswith("/embeddings"), says(""))
+    converses(office, "white, each qqq seconds", says("White."))
+    converses(office, "4 metres at low water", says("4 metres."))
+
+    output = finish(sleipnir, "pilot-book", "zzz; qqq")
+
+    assert output.startswith('["4 metres.","White."] [')
+    assert finish(sleipnir, "pilot-book", "zzz").endswith('["./book/bar.md"]')
+
+
 def test_a_captain_starts_whom_it_may(sleipnir: Sleipnir, office: ModelServer) -> None:
     reader = {"agent": "hull-reader", "prompt": "Frame 1.", "variables": {"lamp": "bright"}}
     converses(
@@ -266,7 +279,8 @@ def test_a_captain_starts_whom_it_may(sleipnir: Sleipnir, office: ModelServer) -
     assert [message["from"] for message in inbox["messages"]] == [started["id"]]
     assert chosen == {"answer": "aye"}
     assert "▸ paused: The tide." in done.stderr
-    prompt = next(request for request in office.requests if "Frame 1." in request.prompt)
+    asked = (request for request in office.requests if request.messages)
+    prompt = next(request for request in asked if "Frame 1." in request.prompt)
     assert "by a bright lamp" in prompt.text
 
 
