@@ -11,10 +11,10 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test quick check chaos soak compat docs site lock clean
+.PHONY: help setup run test quick check chaos soak compat real-model docs site lock clean
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 $(READY): pyproject.toml requirements.lock scripts/setup
 	@scripts/setup $(VENV)
@@ -42,6 +42,9 @@ soak: $(READY) ## load and rolling restarts for SOAK_MINUTES (30)
 
 compat: $(READY) ## the tests of the store on every Redis and Valkey that can be had
 	@scripts/compat
+
+real-model: $(READY) ## a small real model classifies messages; needs no key
+	@scripts/real-model
 
 docs: $(READY) ## renew the generated parts of docs/ and of docstrings
 	@scripts/docs

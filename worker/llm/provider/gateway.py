@@ -114,10 +114,12 @@ def _asked(
             field = refused_field(error, sent, without, streamed=streamed)
             if field is None:
                 raise
+            if field == RESPONSE_FORMAT and request.schema is not None:
+                _refused.remember_schema(endpoint, request.schema)
             without |= {field}
         else:
             if without != known:
-                _refused.remember(endpoint, without, request.schema)
+                _refused.remember(endpoint, without)
             return answer, without
 
 

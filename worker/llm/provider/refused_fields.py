@@ -3,9 +3,10 @@
 Reasoning models take no `temperature`, older servers know no `stream_options`, and some refuse the
 reasoning that they have sent themselves. No table says so reliably: the server does, when it
 refuses the request. It is then sent once more without the field, and if that succeeds, this process
-leaves the field out from then on. So it is with the schema of a reply, but for an hour only, as
-servers learn to take it, and for each schema, as they may not take all: its hint goes into the
-prompt then.
+leaves the field out from then on.
+
+So it is with the schema of a reply, which then goes into the prompt: but for this schema only, as a
+server may take others, and for an hour, as servers learn.
 """
 
 from __future__ import annotations
@@ -65,12 +66,8 @@ class RefusedFields:
         until_s = self._schemas.get(_name_of(schema, endpoint), 0.0)
         return fields | {RESPONSE_FORMAT} if self._now_s() < until_s else fields
 
-    def remember(
-        self, endpoint: Endpoint, fields: frozenset[str], schema: ReplySchema | None = None
-    ) -> None:
+    def remember(self, endpoint: Endpoint, fields: frozenset[str]) -> None:
         """Leave fields out from now on: without them, a call has succeeded."""
-        if schema is not None and RESPONSE_FORMAT in fields:
-            self._remember_schema(endpoint, schema)
         server, model = _names(endpoint)
         with self._lock:
             for name, kind in ((server, _OF_SERVER), (model, _OF_MODEL)):
@@ -79,7 +76,11 @@ class RefusedFields:
                     listed = ", ".join(sorted(added))
                     logger.warning("%s refuses %s: left out from now on", endpoint.model, listed)
 
-    def _remember_schema(self, endpoint: Endpoint, schema: ReplySchema) -> None:
+    def remember_schema(self, endpoint: Endpoint, schema: ReplySchema) -> None:
+        """Leave a schema out from now on, as it is refused.
+
+        What follows may take long, so that other calls do not wait for its success.
+        """
         name, now_s = _name_of(schema, endpoint), self._now_s()
         with self._lock:
             known = {name: until for name, until in self._schemas.items() if now_s < until}
