@@ -14,7 +14,7 @@ from typing import Any
 
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
-from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Usage
+from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Usage, VisitCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class NodeTimes:
     failed: int = 0  # visits that failed without ending the run; for a map, items
     wait_ms: int = 0  # from the start of their steps to their begin
     parked_ms: int = 0  # part of the total in which they waited without a worker
-    cut: int = 0  # replies of models that were cut off at their greatest length
+    counts: VisitCounts = VisitCounts()
 
     @property
     def avg_ms(self) -> float:
@@ -159,7 +159,7 @@ class NodeTimes:
             self.failed + other.failed,
             self.wait_ms + other.wait_ms,
             self.parked_ms + other.parked_ms,
-            self.cut + other.cut,
+            self.counts.plus(other.counts),
         )
 
 
@@ -186,8 +186,9 @@ def node_times(history: Iterable[Checkpoint]) -> list[NodeTimes]:
     for checkpoint in history:
         for node, timing in checkpoint.nodes.items():
             ms, failed = timing.get("ms", 0), timing.get("failed", 0)
-            waited, parked, cut = (timing.get(name, 0) for name in ("wait", "parked", "cut"))
-            add(NodeTimes(node, 1, ms, ms, _usage(timing), failed, waited, parked, cut))
+            waited, parked = timing.get("wait", 0), timing.get("parked", 0)
+            counts = VisitCounts.from_json(timing)
+            add(NodeTimes(node, 1, ms, ms, _usage(timing), failed, waited, parked, counts))
             for took in times_of_chain(timing):
                 add(took)
     return sorted(rows.values(), key=lambda row: (-row.total_ms, row.node))
@@ -197,8 +198,8 @@ def times_of_chain(timing: Mapping[str, Any]) -> Iterator[NodeTimes]:
     """Yield the rows of the nodes that a map ran for its items, from the map's timing."""
     for row in chain_rows(timing):
         visits, total_ms, max_ms = row["visits"], row["ms"], row["max_ms"]
-        failed, cut = row.get("failed", 0), row.get("cut", 0)
-        yield NodeTimes(row["id"], visits, total_ms, max_ms, _usage(row), failed, cut=cut)
+        failed, counts = row.get("failed", 0), VisitCounts.from_json(row)
+        yield NodeTimes(row["id"], visits, total_ms, max_ms, _usage(row), failed, counts=counts)
 
 
 def _usage(timing: Any) -> Usage:

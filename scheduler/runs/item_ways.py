@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.failures import NodeFailure, StepFailures, shortened
-from sleipnir.scheduler.runs.model import NO_USAGE, Usage
+from sleipnir.scheduler.runs.model import NO_USAGE, Usage, VisitCounts
 
 MOST_NODES = 100  # of an item's way that are shown, the last ones
 _MOST_FAILURES = 10  # of an item that are told
@@ -23,7 +23,7 @@ class NodeSums(NamedTuple):
     ms: int = 0
     max_ms: int = 0
     failed: int = 0  # of these visits, tolerated
-    cut: int = 0  # replies of models that were cut off
+    counts: VisitCounts = VisitCounts()
     usage: Usage = NO_USAGE
 
     def plus(self, other: NodeSums) -> NodeSums:
@@ -32,7 +32,7 @@ class NodeSums(NamedTuple):
             self.ms + other.ms,
             max(self.max_ms, other.max_ms),
             self.failed + other.failed,
-            self.cut + other.cut,
+            self.counts.plus(other.counts),
             self.usage + other.usage,
         )
 
@@ -41,7 +41,8 @@ class NodeSums(NamedTuple):
 
     @classmethod
     def from_list(cls, values: Sequence[Any]) -> NodeSums:
-        return cls._make((*values[:-1], Usage(*values[-1])))
+        *numbers, counts, usage = values
+        return cls._make((*numbers, VisitCounts(*counts), Usage(*usage)))
 
 
 class Tolerated(NamedTuple):

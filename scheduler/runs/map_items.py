@@ -15,7 +15,7 @@ from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.failures import KEPT_FAILURES, NO_FAILURES, StepFailures
 from sleipnir.scheduler.runs.item_ways import NodeSums, Way
-from sleipnir.scheduler.runs.model import NO_USAGE, Usage
+from sleipnir.scheduler.runs.model import NO_USAGE, Usage, VisitCounts
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.documents import ItemDocument
@@ -28,8 +28,8 @@ _REASON_CHARACTERS = 500
 _STATES: Mapping[str, ItemState] = {"d": "done", "f": "failed", "o": "open", "-": "left_out"}
 _LETTERS = {state: letter for letter, state in _STATES.items()}
 
-# How the result of an item ends whose replies were cut off; results may be large: don't parse them.
-_CUT = re.compile(r',"cut":(\d{1,9})\}\Z')
+# How the result of an item ends with counts that are not 0; it may be large: don't parse it.
+_COUNTS = re.compile(r',"counts":(\{[^{}]{1,100}\})\}\Z')
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def chain_sums(fields: Mapping[str, str]) -> dict[str, NodeSums]:
     sums: defaultdict[str, NodeSums] = defaultdict(NodeSums)
     # Of items that were at one node only: most maps have no others, but many of these.
     took: list[int] = []
-    usage, cut = NO_USAGE, 0
+    usage, counts = NO_USAGE, VisitCounts()
     for index in range(int(fields["total"])):
         if way := fields.get(f"way:{index}"):
             for node, added in Way.from_json(way).sums.items():
@@ -80,10 +80,10 @@ def chain_sums(fields: Mapping[str, str]) -> dict[str, NodeSums]:
             took.append(int(ms))
             if spent := fields.get(f"usage:{index}"):
                 usage += Usage.from_text(spent)
-            if end := _CUT.search(fields.get(f"result:{index}", "")):
-                cut += int(end[1])
+            if end := _COUNTS.search(fields.get(f"result:{index}", "")):
+                counts = counts.plus(VisitCounts.from_json(json.loads(end[1])))
     if took:
-        only = NodeSums(len(took), sum(took), max(took), 0, cut, usage)
+        only = NodeSums(len(took), sum(took), max(took), 0, counts, usage)
         sums[fields["branch"]] = sums[fields["branch"]].plus(only)
     return dict(sums)
 

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal
+from operator import add
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from sleipnir.graphs.state import Snapshot, encode
 from sleipnir.records import dataclass
@@ -158,6 +159,27 @@ class Usage:
 
 
 NO_USAGE = Usage()
+
+
+class VisitCounts(NamedTuple):
+    """What is counted of a visit besides its time and usage; of several, added up."""
+
+    cut: int = 0  # replies of models that were cut off at their greatest length
+    retried: int = 0  # further attempts
+    extraction: int = 0  # calls of models that found a value in a reply, or repaired one
+    cached: int = 0  # questions to models that a cache answered
+
+    def plus(self, other: VisitCounts) -> VisitCounts:
+        return VisitCounts._make(map(add, self, other))
+
+    def to_json(self) -> dict[str, int]:
+        """Return those that are not 0."""
+        return {name: count for name, count in zip(self._fields, self, strict=True) if count}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> VisitCounts:
+        """Return the counts among other fields; those that are missing are 0."""
+        return cls(*(fields.get(name, 0) for name in cls._fields))
 
 
 def _within(value: object, most: float) -> float | None:

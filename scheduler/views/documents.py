@@ -217,6 +217,6 @@ def _node_document(row: NodeTimes, node_type: str | None) -> run_types.RunNodeDo
         "max_s": row.max_ms / 1000,
         "waited_s": row.wait_ms / 1000,
         "parked_s": row.parked_ms / 1000,
-        "cut": row.cut,
+        "cut": row.counts.cut,
         "usage": row.usage.to_json(),
     }

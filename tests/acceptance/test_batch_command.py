@@ -75,6 +75,7 @@ def test_results_are_json_lines_on_standard_output(sleipnir: Sleipnir, tmp_path:
     assert first["try"] == 1
     assert (second["id"], second["output"]) == ("b", "X?")
     assert "2 of 2 lines finished" in done.stderr
+    assert ["shout", "2"] in [line.split()[:2] for line in done.stderr.splitlines()]
 
 
 def test_a_failed_run_is_a_result_and_exit_code_1(sleipnir: Sleipnir, tmp_path: Path) -> None:
@@ -328,6 +329,10 @@ def test_a_detached_batch_can_be_looked_at(sleipnir: Sleipnir, tmp_path: Path) -
 
     wait_until(lambda: status().get("succeeded") == 2, "both runs are done", 30)
     assert status()["runs"] == 2
+    assert [(node["id"], node["visits"]) for node in status()["nodes"]] == [
+        ("shout", 2),
+        ("loud", 2),
+    ]
     assert sleipnir.json("batch", "shout", file, "--detach") == {"batch": name}
 
 

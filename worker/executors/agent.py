@@ -107,7 +107,7 @@ def _extracted(
         if value is not None:
             with suppress(Unfit):
                 return accept(value, schema, limit_s), calls.usage
-        output = extract(schema, text, calls.complete, limit_s=limit_s)
+        output = extract(schema, text, calls.ask_extractor, limit_s=limit_s)
     except ExtractionFailed as error:
         message = f"agent '{visit.node.agent}': {error}"
         raise NodeFailed("R018", message, calls.usage) from error

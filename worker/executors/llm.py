@@ -156,7 +156,7 @@ def _value(visit: Visit[LlmNode], calls: ModelCalls, texts: list[str]) -> Any:
     if schema is None:
         return text
     try:
-        return extract(schema, text, calls.complete, texts[-1], visit.limits.check_s)
+        return extract(schema, text, calls.ask_extractor, texts[-1], visit.limits.check_s)
     except ExtractionFailed as error:
         raise _LlmFailed(str(error)) from error
 

@@ -185,6 +185,15 @@ class ModelCalls:
         """Return the text of a whole reply of a model, None for the visit's own; see `ask`."""
         return self.ask(messages, model=model, streamed=streamed, whole=True).text
 
+    def ask_extractor(self, messages: Sequence[Message]) -> str:
+        """Return the text of a whole reply in which an extractor gives the value of another one."""
+        exchanges = self.visit.services.exchanges
+        before = exchanges.made
+        try:
+            return self.complete(messages)
+        finally:
+            exchanges.extraction += exchanges.made - before
+
     def node_seconds_left(self) -> float | None:
         """Return what remains of the node's own timeout; None without one."""
         if self.timeout_s is None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
-from sleipnir.scheduler.runs.model import NO_USAGE
+from sleipnir.scheduler.runs.model import NO_USAGE, VisitCounts
 from sleipnir.worker.visit.run_log import head_and_tail
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class Exchanges:
         self._all: list[_Exchange] = []
         self._seen: list[Message] = []  # what the latest model has seen, its reply included
         self._failed: bool | None = None  # None until the attempt is over
+        self.extraction = 0  # of the replies that a model gave: by an extractor
 
     def __bool__(self) -> bool:
         return self._failed is not None and bool(self._all)
@@ -89,9 +90,20 @@ class Exchanges:
         self._seen = [*messages, reply.message]
 
     @property
-    def cut(self) -> int:
-        """How many replies were cut off at their greatest length."""
-        return sum(each.reply.is_cut for each in self._all if each.reply is not None)
+    def made(self) -> int:
+        """How many of the replies a model gave."""
+        return sum(reply.source == "model" for reply in self._replies)
+
+    @property
+    def counts(self) -> VisitCounts:
+        """What is counted of the replies."""
+        cut = sum(reply.is_cut for reply in self._replies)
+        cached = sum(reply.source == "cached" for reply in self._replies)
+        return VisitCounts(cut, 0, self.extraction, cached)
+
+    @property
+    def _replies(self) -> Iterator[Reply]:
+        return (each.reply for each in self._all if each.reply is not None)
 
     def add_failed(self, request: ModelRequest, failure: ModelCallFailed, when: CallTime) -> None:
         """Add a request without a reply.

@@ -37,6 +37,7 @@ from sleipnir.scheduler.cli.asking.knowledge import questions_here
 from sleipnir.scheduler.cli.batch.agent_change import require_same_agent
 from sleipnir.scheduler.cli.batch.budget import require_prices
 from sleipnir.scheduler.cli.batch.input import STDIN, InputFile, load
+from sleipnir.scheduler.cli.batch.status import read_nodes
 from sleipnir.scheduler.cli.connect import report_still_running, settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options
@@ -56,6 +57,7 @@ from sleipnir.scheduler.runs.reasons import reasons_of
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.connection import RETRY_OUTAGE
 from sleipnir.scheduler.store.machines import Machines
+from sleipnir.scheduler.views.text.tables.batch_nodes import lines_of as lines_by_node
 from sleipnir.scheduler.views.text.terminal_output import printable
 
 # Enough that no worker runs idle; runs waiting in the queue cost nothing.
@@ -293,6 +295,7 @@ class _Start:
             # Including runs of earlier starts.
             runs = set(chain.from_iterable(self.client.queries.batch_pages(batch_options.name)))
             write_recording(self.client, sorted(runs), self.call.record, self.options)
+        self._say_nodes(batch_options.name)
         for line in final_lines(batch_options.name, batch.progress, self.ledger.reasons()):
             self.options.say(line)
         self._say_removed()
@@ -314,6 +317,12 @@ class _Start:
             versions = AgentVersions(self.client.store.bundles)
             finished = FinishedVersions(queries, versions, name, self.agent)
             require_same_agent(finished, self.ledger, self.options)
+
+    def _say_nodes(self, name: str) -> None:
+        if not self.options.quiet and len(self.ledger):
+            found = read_nodes(self.client, self.options, name)
+            for line in (*lines_by_node(found.nodes(), found.routes()), ""):
+                self.options.say(line)
 
     def _say_removed(self) -> None:
         gone, _ = self.ledger.count_results()

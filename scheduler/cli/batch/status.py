@@ -13,6 +13,7 @@ import click
 from sleipnir.graphs.expressions.expression import Expression
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
+from sleipnir.scheduler.batch.results.by_node import BatchNodes, batch_nodes
 from sleipnir.scheduler.batch.results.conditions import LineExpression, Result
 from sleipnir.scheduler.batch.results.lines import ResultLines
 from sleipnir.scheduler.cli.exit_codes import ExitCode
@@ -22,11 +23,12 @@ from sleipnir.scheduler.cli.run_result import print_json
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.views.batches import STATUSES, batch_page
 from sleipnir.scheduler.views.text.formatting import amount, usd
+from sleipnir.scheduler.views.text.tables import batch_nodes as batch_table
 from sleipnir.scheduler.views.text.terminal_output import printable
 from sleipnir.scheduler.views.types.batches import BatchDocument
 
 _READ_AT_ONCE = 100
-# Result lines between two displays of how many have been read.
+# Runs between two displays of how many have been read.
 _SHOWN_EVERY = 1_000
 
 
@@ -47,11 +49,25 @@ def print_status(client: Client, options: Options, wanted: WantedResults) -> int
         raise click.UsageError(f"no batch '{wanted.batch}'; `sleipnir batches` lists batches")
     if wanted.where is not None or wanted.count is not None:
         _Results(client, options, wanted).print()
-    elif options.json:
-        print_json(document)
     else:
-        click.echo(_in_words(document))
+        found = read_nodes(client, options, wanted.batch)
+        if options.json:
+            print_json({**document, "nodes": found.nodes(), "routes": found.routes()})
+        else:
+            lines = batch_table.lines_of(found.nodes(), found.routes())
+            click.echo("\n".join((_in_words(document), *lines)))
     return ExitCode.SUCCEEDED
+
+
+def read_nodes(client: Client, options: Options, batch: str) -> BatchNodes:
+    """Add up what the nodes of a batch's runs did, while saying how far that is."""
+    with StepDisplay(options, batch) as display:
+        return batch_nodes(client, batch, lambda read: _show_reading(display, "runs read", read))
+
+
+def _show_reading(display: StepDisplay, what: str, count: int) -> None:
+    if count % _SHOWN_EVERY == 0:
+        display.update(what, count)
 
 
 def _in_words(document: BatchDocument) -> str:
@@ -101,8 +117,7 @@ class _Results:
         batch = self._wanted.batch
         with StepDisplay(self._options, batch) as display:
             for number, (_, result) in enumerate(self._lines.of_batch(batch), 1):
-                if number % _SHOWN_EVERY == 0:
-                    display.update("results read", number)
+                _show_reading(display, "results read", number)
                 yield result
 
     def _print_counts(self, values: Iterator[Any]) -> None:

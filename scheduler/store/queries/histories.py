@@ -76,6 +76,17 @@ class HistoryQueries(Queries):
                 yield _checkpoint(json.loads(text))
             start += len(texts)
 
+    def histories(self, run_ids: Sequence[str]) -> list[list[Checkpoint]]:
+        """Return all checkpoints of several runs; in one round trip if none has many."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.lrange(run_key("history", run_id), 0, _AT_ONCE - 1)
+            firsts = [[_checkpoint(json.loads(text)) for text in texts] for texts in pipe.execute()]
+        return [
+            first if len(first) < _AT_ONCE else [*first, *self.checkpoints(run_id, len(first))]
+            for run_id, first in zip(run_ids, firsts, strict=True)
+        ]
+
     def superseded(self, run_id: str) -> list[Checkpoint]:
         """Return checkpoints replaced by retries from earlier steps: the newest ones that fit."""
         texts = self._redis.lrange(run_key("superseded", run_id), 0, -1)

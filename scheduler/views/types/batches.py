@@ -33,6 +33,36 @@ class BatchDocument(TypedDict):
     age_s: float | None
 
 
+class BatchNodeDocument(TypedDict):
+    """A node, over all stored runs of a batch."""
+
+    id: str
+    visits: int
+    failed: Annotated[int, about("visits that failed, tolerated or not; for a map, items")]
+    retried: Annotated[int, about("further attempts of its visits")]
+    calls: Annotated[int, about("answered calls of models, over all tries, child runs included")]
+    extraction_calls: Annotated[int, about("those that found or repaired a structured reply")]
+    cached: Annotated[int, about("questions that `cache` answered without a call")]
+    tokens: int
+    cost_usd: Annotated[float | None, about("null: a price is not known")]
+    share: Annotated[float | None, about("of the known cost of all nodes; null: nothing was paid")]
+
+
+class BatchRouteDocument(TypedDict):
+    node: str
+    index: Annotated[int, about("from 1 in file order; a switch's default is its last")]
+    label: Annotated[str, about("its condition, the case, or `else`")]
+    to: list[str]
+    lines: Annotated[int, about("that took it at least once")]
+
+
+class BatchStatusDocument(BatchDocument):
+    """What `batch --status` prints."""
+
+    nodes: list[BatchNodeDocument]
+    routes: list[BatchRouteDocument]
+
+
 class SearchedBatchesDocument(SearchedDocument):
     batches: int
 

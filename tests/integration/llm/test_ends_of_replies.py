@@ -44,7 +44,7 @@ def finish(engine: Engine, node: str = "", top: str = "", **request: Any) -> Run
 
 
 def cut(engine: Engine, run: Run) -> dict[str, int]:
-    return {row.node: row.cut for row in node_times(engine.queries.checkpoints(run.run_id))}
+    return {row.node: row.counts.cut for row in node_times(engine.queries.checkpoints(run.run_id))}
 
 
 def test_a_text_that_is_cut_off_is_kept_and_says_so(engine: Engine, server: ModelServer) -> None:

@@ -18,7 +18,7 @@ from sleipnir.scheduler.runs.failures import (
 )
 from sleipnir.scheduler.runs.item_ways import NodeSums
 from sleipnir.scheduler.runs.map_items import chain_sums, items_of, packed
-from sleipnir.scheduler.runs.model import Failure, Usage
+from sleipnir.scheduler.runs.model import Failure, Usage, VisitCounts
 from sleipnir.scheduler.runs.plan import Branch, KeptAs
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.context import Visit
@@ -116,6 +116,11 @@ def counted_usage(visit: Visit[Any]) -> Usage:
     return used
 
 
+def counts_of(visit: Visit[Any]) -> VisitCounts:
+    """Return what is counted of a visit that ends now."""
+    return visit.services.exchanges.counts._replace(retried=visit.attempt - 1)
+
+
 def _texts(visit: Visit[Any], outcome: Wrote | Ended, settings: Settings) -> dict[str, str]:
     """Return the writes as JSON texts, without those that leave their key unchanged."""
     texts = {}
@@ -163,8 +168,7 @@ def _timing(delivery: Delivery, usage: Usage) -> dict[str, Any]:
     usage += counted_usage(visit)
     if usage:
         timing["usage"] = usage.to_list()
-    if cut := visit.services.exchanges.cut:
-        timing["cut"] = cut
+    timing |= counts_of(visit).to_json()
     if isinstance(visit.node, MapNode) and visit.resumed_with is not None:
         timing["branch"] = _branch_timing(visit.node, visit.resumed_with)
     return timing
@@ -191,6 +195,6 @@ def _sums_timing(node_id: str, sums: NodeSums) -> dict[str, Any]:
         "ms": sums.ms,
         "max_ms": sums.max_ms,
         "usage": sums.usage.to_list(),
-        "cut": sums.cut,
+        **sums.counts.to_json(),
     }
     return timing | {"failed": sums.failed} if sums.failed else timing

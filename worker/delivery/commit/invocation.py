@@ -5,7 +5,7 @@ from __future__ import annotations
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.events import ItemCommitted, ItemWentOn
 from sleipnir.scheduler.runs.failures import is_of_budget
-from sleipnir.scheduler.runs.model import NO_USAGE
+from sleipnir.scheduler.runs.model import NO_USAGE, VisitCounts
 from sleipnir.worker.delivery.commit import kept
 from sleipnir.worker.delivery.commit.branch import kept_as_of, log_failure
 from sleipnir.worker.delivery.commit.item import Ends, GoesOn, ItemVisit, taken_by, what_follows
@@ -62,7 +62,7 @@ def _stage(delivery: Delivery, item: ItemVisit, end: Ends, outcome: Wrote | Fail
     event = ItemCommitted(item.map_id, item.number, failure=end.reason, warnings=end.warnings)
     delivery.services.store.parking.stage_item(
         delivery.lease,
-        _text(item, end, total.cut),
+        _text(item, end, total.counts),
         halt=_stops_map(item, end),
         kept_as=kept_as_of(item.visit, outcome) if isinstance(outcome, Failed) else "failed",
         elapsed_ms=total.ms,
@@ -81,9 +81,9 @@ def _stops_map(item: ItemVisit, end: Ends) -> bool:
     return item.map.on_error == "fail" or is_of_budget(end.code, end.reason)
 
 
-def _text(item: ItemVisit, end: Ends, cut: int) -> str:
+def _text(item: ItemVisit, end: Ends, counts: VisitCounts) -> str:
     """Return the result as the store keeps it, see scheduler/runs/map_items.py."""
-    last = f',"cut":{cut}' if cut else ""
+    last = f',"counts":{encode(counts.to_json())}' if any(counts) else ""
     if end.reason is None:
         return f'{{"value":{end.value}{last}}}'
     reason, code = encode(end.reason), encode(end.code)

@@ -10,7 +10,7 @@ from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.failures import is_of_budget
 from sleipnir.scheduler.runs.item_ways import NodeSums, Tolerated, Way
 from sleipnir.scheduler.runs.model import Usage
-from sleipnir.worker.delivery.commit.branch import counted_usage
+from sleipnir.worker.delivery.commit.branch import counted_usage, counts_of
 from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Failed, Nothing, Wrote
@@ -94,8 +94,8 @@ def what_follows(item: ItemVisit, outcome: Wrote | Failed) -> GoesOn | Ends:
 
 def taken_by(visit: Visit[Any], usage: Usage) -> NodeSums:
     """Return what a visit took, of which `usage` is not counted yet."""
-    ms, cut = round(visit.elapsed_s() * 1000), visit.services.exchanges.cut
-    return NodeSums(0, ms, ms, 0, cut, usage + counted_usage(visit))
+    ms = round(visit.elapsed_s() * 1000)
+    return NodeSums(0, ms, ms, 0, counts_of(visit), usage + counted_usage(visit))
 
 
 def _failed(item: ItemVisit, reason: str, code: str) -> Ends:
