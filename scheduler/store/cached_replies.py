@@ -1,30 +1,61 @@
-"""The cache of model replies, by request."""
+"""The cache of model replies, by request; equal calls share one that is under way."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple
 
 import redis
 
-from sleipnir.scheduler.store.keys import cache_key
+from sleipnir.scheduler.store.clock import RedisClock
+from sleipnir.scheduler.store.limit_queries import PARTITION
+from sleipnir.scheduler.store.transitions import Scripts
+
+# A worker renews its calls several times within this.
+LEASE_S = 15.0
+
+
+class FoundReply(NamedTuple):
+    """What a call is to do: take a reply, be made, or wait for an equal one."""
+
+    verdict: Literal["cached", "shared", "make", "wait"]
+    reply: str  # a message as JSON text
+    wait_s: float
 
 
 class CachedReplies:
-    """The reply cache shared by all workers of one Redis; each reply is a message as JSON text."""
+    """The reply cache shared by all workers of one Redis.
 
-    def __init__(self, client: redis.Redis) -> None:
+    Requests are named by their digests, and calls as limits name them.
+    """
+
+    def __init__(self, client: redis.Redis, clock: RedisClock) -> None:
         # redis-py types every answer as a union of its sync and async forms.
         self._redis: Any = client
+        self._scripts = Scripts(client, clock)
 
-    def find(self, digest: str) -> str | None:
-        """Return the cached reply to the request with this digest, or None."""
-        message = self._redis.get(cache_key(digest))
-        return None if message is None else str(message)
+    def find(self, digest: str, call: str) -> FoundReply:
+        """Return the kept reply to a request, or what to do without one."""
+        found = self._call("find_reply", digest, call, int(LEASE_S * 1000))
+        return FoundReply(found.verdict, found.reply, int(found.wait_ms) / 1000)
 
-    def keep(self, digest: str, message: str, keep_s: float) -> None:
-        """Cache a reply for `keep_s`.
+    def end(self, digest: str, call: str, reply: str = "", keep_s: float = 0.0) -> list[str]:
+        """End a call, keep its reply, and return the calls that wait for it, the first first.
 
         Raises:
             RedisError: Redis cannot store it.
         """
-        self._redis.set(cache_key(digest), message, px=round(keep_s * 1000))
+        return list(
+            self._call("end_shared_call", digest, call, reply, round(keep_s * 1000)).waiting
+        )
+
+    def renew(self, digests: Iterable[str]) -> None:
+        """Renew calls that are under way."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for digest in digests:
+                pipe.pexpire(f"{PARTITION}:made:{digest}", int(LEASE_S * 1000))
+            pipe.execute()
+
+    def _call(self, name: str, *arguments: str | int) -> Any:
+        clock = self._scripts.clock.argument()
+        return self._scripts.transition(name)(PARTITION, *arguments, clock=clock)

@@ -100,6 +100,8 @@ Of the limits of model calls, `{limits}:…`, all in one slot; all expire but `s
     budgets            zset    budgets → when last used, ms
     pauses             hash    model or connection → why it pauses, and until when
     people             hash    run that waits for a person to lift a limit → the limit's name
+    made:<request>     string  the call that is under way, which equal calls wait for; a lease
+    sharing:<request>  zset    these calls → since when each waits, ms
     released:<call>    string  the answer to a call's release, in case it is requested again
 Shared:
     sleipnir:bundle:<digest>   string  a packed agent directory; swept when unused

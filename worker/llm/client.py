@@ -130,7 +130,7 @@ class Reply:
 
     message: Message  # the assistant's message, as the provider expects it in the next request
     usage: Usage
-    source: Literal["model", "cached", "replayed"] = "model"
+    source: Literal["model", "cached", "shared", "replayed"] = "model"
     finish: Finish | None = None  # why it ended; None: the model was done
     replayed_tokens: int = 0  # its length, if it cost nothing now
     without: frozenset[str] = frozenset()  # fields of the request that the server refuses

@@ -58,7 +58,7 @@ class Models:
         self._endpoints = Endpoints(ModelKeys(settings.models, settings.secrets))
         self._recordings = recordings = Recordings(store.client, settings.retention_s)
         self._gate = gate
-        self._cache = ReplyCache(CachedReplies(store.client))
+        self._cache = ReplyCache(CachedReplies(store.client, store.clock), store.parking.wake)
         self._recorder = Recorder(recordings)
         self._replay = Replay(recordings)
 
@@ -88,10 +88,11 @@ class Models:
         return prompt_tokens(request) if counted is None else counted
 
     def known_reply(self, request: ModelRequest, caller: Caller) -> Reply | None:
-        """Return the reply if it is known without asking a model: replayed or cached.
+        """Return the reply if it is known without asking a model: replayed, cached or shared.
 
         Raises:
             ModelCallFailed: the run replays a recording, which has a failure or nothing.
+            MustWait: an equal call is under way, whose reply may serve for this one too.
         """
         if caller.replay is not None:
             return self._replay.reply_to(request, caller, caller.replay)
@@ -107,15 +108,16 @@ class Models:
             ModelCallFailed: for any failure, `timeout_s` included.
             MustWait: a limit delays the call.
         """
-        try:
-            ask = partial(self._ask_one, request, caller)
-            reply = first_reply(self._chain(request.model), ask, timeout_s)
-        except NotCalled:
-            raise  # not recorded: no model was asked
-        except ModelCallFailed as failure:
-            self._recorder.failed(request, caller, failure)
-            raise
-        self._cache.keep(self._resolved(request), caller, reply)
+        with self._cache.asking(self._resolved(request), caller) as keep:
+            try:
+                ask = partial(self._ask_one, request, caller)
+                reply = first_reply(self._chain(request.model), ask, timeout_s)
+            except NotCalled:
+                raise  # not recorded: no model was asked
+            except ModelCallFailed as failure:
+                self._recorder.failed(request, caller, failure)
+                raise
+            keep(reply)
         self._recorder.replied(request, caller, reply)
         return reply
 

@@ -11,6 +11,7 @@ import redis
 from sleipnir.scheduler.runs.events import ModelCalled
 from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.scheduler.store.cached_replies import CachedReplies
+from sleipnir.scheduler.store.clock import RedisClock
 from sleipnir.worker.llm.caller import Caller
 from sleipnir.worker.llm.client import ModelRequest, Reply
 from sleipnir.worker.llm.recording.cache import USUAL_S, ReplyCache, kept_for_s
@@ -152,10 +153,12 @@ def test_a_second_attempt_asks_anew_and_what_it_gets_is_kept(
 
 
 def test_only_a_first_attempt_is_given_what_is_kept(redis_client: redis.Redis) -> None:
-    cache = ReplyCache(CachedReplies(redis_client))
+    replies = CachedReplies(redis_client, RedisClock(redis_client))
+    cache = ReplyCache(replies, lambda _run_id, _visit: False)
     request = ModelRequest("openai:m", [{"role": "user", "content": "hello?"}])
     caller = Caller("r", "r", None, "ask", "k", cache_s=60)
-    cache.keep(request, caller, Reply({"role": "assistant", "content": "hello"}, NO_USAGE))
+    with cache.asking(request, caller) as keep:
+        keep(Reply({"role": "assistant", "content": "hello"}, NO_USAGE))
 
     found = [cache.find(request, replace(caller, attempt=attempt)) for attempt in (1, 2)]
 

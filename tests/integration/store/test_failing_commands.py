@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
-from sleipnir.scheduler.errors import TransitionBroken
+from sleipnir.scheduler.errors import RunClosed, TransitionBroken
 from sleipnir.scheduler.limits.records import Grant, ProviderFailure, Used
 from sleipnir.scheduler.limits.rules import Budget, Limit
 from sleipnir.scheduler.process.backoff import PROVIDER
@@ -26,6 +27,7 @@ from sleipnir.scheduler.runs.model import Failure, Lease, NewFork, RunContext, U
 from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.runs.tries import AnotherTry, Beginning, OtherAgent
 from sleipnir.scheduler.store import scripts
+from sleipnir.scheduler.store.cached_replies import CachedReplies
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.keys import LANE_SEPARATOR, QUEUE, build_claim_key, run_key
 from sleipnir.scheduler.store.limit_queries import PARTITION as LIMITS
@@ -298,6 +300,19 @@ def started_beside(engine: Engine) -> Lease:
     return begin(engine, "1/s", run_id=BESIDE)
 
 
+def replies(engine: Engine) -> CachedReplies:
+    return CachedReplies(engine.redis, engine.store.clock)
+
+
+def asking(engine: Engine) -> None:
+    replies(engine).find("d", "a")
+
+
+def record_too_late(engine: Engine) -> None:
+    with suppress(RunClosed):
+        engine.store.visits.record_turn(held("2/d"), 1, '"late"', usage=USAGE)
+
+
 def lining_up(engine: Engine) -> None:
     """One call goes, others wait for its place and for their turn."""
     for number in range(1, 4):
@@ -518,6 +533,7 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
         started,
         lambda e: e.store.visits.record_turn(held("1/s"), 0, "{}", event=EVENT, usage=USAGE),
     ),
+    "record_turn too late": (cancelled, lambda e: record_too_late(e)),
     "spawn_child of a member": (
         step_of_three,
         lambda e: e.store.parking.spawn(
@@ -591,6 +607,9 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
         lambda e: limiter(e).reserve(CALL),
         lambda e: limiter(e).renew([Grant(CALL, ("day",))]),
     ),
+    "find_reply": (lambda e: None, lambda e: replies(e).find("d", "a")),
+    "find_reply of an equal call": (asking, lambda e: replies(e).find("d", "b")),
+    "end_shared_call": (asking, lambda e: replies(e).end("d", "a", "{}", 60)),
     "wake_calls": (lining_up, lambda e: limiter(e).wake("p:m", 2)),
     "renew_leases": (
         a_map,
