@@ -16,7 +16,7 @@ from typing import Any, NoReturn, TypeAlias
 import yaml
 
 from sleipnir.graphs.document.finding import Finding, printable
-from sleipnir.graphs.document.yaml_hints import hint_for
+from sleipnir.graphs.document.yaml_hints import QUOTE, hint_for
 from sleipnir.graphs.files import UnusableFile, read_bytes
 from sleipnir.records import dataclass
 
@@ -32,6 +32,8 @@ KeyPath: TypeAlias = tuple[str | int, ...]
 
 # Both yield the same events; the one written in C is ten times as fast.
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_TAG_OF_YAML = "tag:yaml.org,2002:"
 
 # Characters that the parser would refuse without giving their position.
 _NOT_TEXT = re.compile(
@@ -60,7 +62,7 @@ class Located:
 
     @property
     def refused(self) -> bool:
-        """True for a number that was reported as invalid and replaced by None."""
+        """True for a number or a tag that was reported as invalid and replaced by None."""
         return self.value is None and not _NULL.fullmatch(self.source or "")
 
     def __str__(self) -> str:
@@ -260,12 +262,16 @@ class _Reader:
         if len(path) > MAX_DEPTH:
             self._too_deep(event, path)
         if event.tag is not None:
-            tag = event.tag.replace("tag:yaml.org,2002:", "!!")
+            tag = event.tag.replace(_TAG_OF_YAML, "!!")
             hint = "a text that begins with ! needs quotes"
+            if not event.tag.startswith(_TAG_OF_YAML):
+                hint = f"{hint}; {QUOTE}"
             self._report("E005", f"unsupported YAML: the tag {tag}", event, path, hint)
         if event.anchor is not None:
             self._anchors[event.anchor] = None
         node = self._untagged(event, path)
+        if event.tag is not None and node.value is None:
+            node = replace(node, source=event.tag)  # `!failed` is not nothing
         if event.anchor is not None:
             self._anchors[event.anchor] = node
         return node

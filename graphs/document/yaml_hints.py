@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+QUOTE = "quote the expression"
 _MOST_CHARACTERS = 80
 _QUOTED_REST = re.compile(r"""["']\s*\S""")
 _PAIR = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
+# What lines with an expression have, most of them.
+_EXPRESSION = re.compile(r"\b(?:when|switch):|&&|\|\||==|[?!<>]")
 _VALUE = re.compile(r"^\s*(?:- )*(?:[^\s:]+:\s+)?")
 
 
@@ -25,6 +28,8 @@ def hint_for(problem: str, lines: Sequence[str], line: int, column: int, begun: 
             where = begun if remedy in _AT_BEGINNING else line
             text = lines[where - 1] if where <= len(lines) else ""
             told = remedy(text, column)
+            if _EXPRESSION.search(text):
+                told += f"; {QUOTE}"
             return f"in `{_shorten(text)}`, {told}" if text.strip() else told
     text = lines[line - 1] if line <= len(lines) else ""
     return f"the line is `{_shorten(text)}`" if text.strip() else ""

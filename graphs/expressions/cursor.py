@@ -57,7 +57,7 @@ class Cursor:
         if self.takes(text):
             return
         if self.is_at_end and opened is not None:
-            self.fail(f"'{opened.text}' is not closed", opened, OPEN_HINT)
+            self.fail(f"'{opened.text}' is not closed", opened)
         self.fail_unexpected(f"expected '{text}'")
 
     def enter(self) -> None:
@@ -72,7 +72,14 @@ class Cursor:
     def fail(self, detail: str, token: Token | None = None, hint: str | None = None) -> NoReturn:
         """Refuse the expression because of a part, the next one by default."""
         position = (token or self.token).start
+        if hint is None and self._stays_open():
+            hint = OPEN_HINT
         raise BadExpression(detail, self.text, position, hint) from None
+
+    def _stays_open(self) -> bool:
+        """Return whether a bracket is not closed, as where YAML has cut the text at a comma."""
+        brackets = [each.text for each in self._tokens if each.kind == "operator"]
+        return sum(text in "([" for text in brackets) > sum(text in ")]" for text in brackets)
 
     def fail_unexpected(self, expected: str | None = None) -> NoReturn:
         """Refuse the next part."""
