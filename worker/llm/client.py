@@ -135,6 +135,7 @@ class Reply:
     replayed_tokens: int = 0  # its length, if it cost nothing now
     without: frozenset[str] = frozenset()  # fields of the request that the server refuses
     native: bool = False  # whether the request had the schema as a field
+    limited_by: str = ""  # the budget that had no room for a longer one
 
     @property
     def is_cut(self) -> bool:
@@ -218,6 +219,8 @@ class CutOff(ModelCallFailed):
     may_pass = False
 
     def __init__(self, reply: Reply, remedy: str = NO_LONGER_REPLIES) -> None:
+        if reply.limited_by:
+            remedy = f"the budget '{reply.limited_by}' had no room for more: raise it"
         super().__init__(f"the {cut_off(reply)}; {remedy}")
 
 

@@ -223,4 +223,4 @@ class Models:
             self._reply_limit_bytes,
             self._stall_s,
         )
-        return permit.make(ask, caller.node)
+        return replace(permit.make(ask, caller.node), limited_by=permit.grant.limited_by)

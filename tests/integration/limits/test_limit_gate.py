@@ -148,6 +148,21 @@ def test_a_reply_that_a_budget_limits_is_asked_for_so(engine: Engine, server: Mo
     assert limited.budget == "run"
 
 
+def test_a_reply_that_a_budget_cut_off_says_so(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.configure(models={"budgets": {"run": {"tokens": 2_000}}})
+    with ModelServer(says("1", finish="length", completion_tokens=1_900)) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-only-for-this-test")
+
+        run = engine.finish(ASK.replace("next:", "output_schema: {type: integer}, next:"))
+
+    cut = "the reply was cut off after 1900 tokens"
+    told = f"{cut}; the budget 'run:{run.run_id}' had no room for more: raise it"
+    assert run.output == f"LLM node failed: {told}"
+
+
 def test_a_price_that_is_not_known_is_said(engine: Engine) -> None:
     engine.configure(models={"budgets": {"day": {"usd": 1}}})
     caller = Caller("00" * 8, "00" * 8, None, "ask", "00" * 8 + ":1/ask:1:1")

@@ -96,6 +96,32 @@ def test_a_map_that_a_budget_stopped_goes_on_at_that_item(
     assert [request.prompt for request in server.requests] == ["a", "b", "c", "d"]
 
 
+@pytest.mark.parametrize("child", ["", "asks"])
+def test_an_item_goes_on_at_the_node_of_its_chain_that_a_budget_stopped(
+    engine: Engine, server: ModelServer, child: str
+) -> None:
+    then = '{type: llm, prompt: "{{seen}}", fallback: last}'
+    if child:
+        then = "{type: agent, agent: asks, prompt: x, fallback: last}"
+        engine.write(child, ASK.replace("next:", "max_tokens: 100, next:"))
+    chained = ITEMS.replace('"{{word}}"}', '"{{word}}", next: then, state_updates: {seen: x}}')
+    graph = chained.replace("  z:", f"  then: {then}\n  last: {{type: set}}\n  z:")
+    server.when(lambda _: True, says("fine", prompt_tokens=20, completion_tokens=80))
+    engine.configure(models={"max_output_tokens": 100, "budgets": {"run": {"tokens": 350}}})
+    run_id = engine.submit(graph)
+    engine.drive()
+    refused = engine.failure(run_id)
+    engine.configure(models={"budgets": {"run": {"tokens": 100_000}}})
+
+    engine.client.retry(run_id)
+    engine.drive()
+
+    assert refused.code == ("R015" if child else "R025")
+    assert refused.message.startswith("map 'each' item [1] failed: at 'then': ")
+    assert engine.run(run_id).output == '["fine","fine","fine","fine"]'
+    assert [request.prompt for request in server.requests] == [*"axbxcxdx"]
+
+
 def test_a_call_that_a_budget_refused_is_all_that_is_made_again(
     engine: Engine, server: ModelServer
 ) -> None:
