@@ -26,7 +26,7 @@ from pathlib import Path
 from time import monotonic
 
 from sleipnir.scheduler.embedded.append_only import unwritten
-from sleipnir.scheduler.embedded.data_format import require_format
+from sleipnir.scheduler.embedded.directory_format import require_format_of
 from sleipnir.scheduler.embedded.place import MAX_WAIT_S, Engine, EngineRequest, Place, lock
 from sleipnir.scheduler.embedded.redis_server import PrivateRedis, socket_directory
 from sleipnir.scheduler.embedded.supervisor import ChildProcess, Supervisor, say
@@ -175,7 +175,7 @@ class EngineProcess:
         self._redis.directory.mkdir(mode=0o700, exist_ok=True)
         data_lock = self._lock_data()
         self._locks.append(data_lock)
-        require_format(self._redis.directory)
+        require_format_of(self._redis.directory)
         server = ChildProcess(
             _REDIS,
             self._redis.command_line(self._redis.find_program()),

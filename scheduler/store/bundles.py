@@ -8,8 +8,9 @@ from typing import Any
 
 from redis.exceptions import WatchError
 
+from sleipnir.scheduler.process.data_format import DATA_FORMAT
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
-from sleipnir.scheduler.store.keys import BUNDLES, bundle_key, run_key
+from sleipnir.scheduler.store.keys import BUNDLES, FORMAT, bundle_key, run_key
 from sleipnir.scheduler.store.transitions import Transitions
 
 _AT_ONCE = 500  # records read in one round trip
@@ -22,8 +23,12 @@ class Bundles:
         self._store = store
 
     def put(self, digest: str, data: bytes) -> None:
-        """Store a packed agent directory under its digest."""
+        """Store a packed agent directory under its digest.
+
+        As that is the first that is stored of a run, the format of the data is recorded with it.
+        """
         with self._store.client.pipeline(transaction=False) as pipe:
+            pipe.set(FORMAT, DATA_FORMAT)
             pipe.zadd(BUNDLES, {digest: self._store.clock.now_ms()})
             pipe.set(bundle_key(digest), data, nx=True)
             pipe.execute()

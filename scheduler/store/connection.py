@@ -26,7 +26,8 @@ from redis.exceptions import (
 from redis.retry import Retry
 
 from sleipnir.scheduler.errors import EngineUnfit, EngineUnreachable
-from sleipnir.scheduler.store.keys import PROBE
+from sleipnir.scheduler.process.data_format import DATA_FORMAT
+from sleipnir.scheduler.store.keys import BUNDLES, FORMAT, PROBE
 from sleipnir.scheduler.store.sentinels import SCHEME as SENTINEL
 from sleipnir.scheduler.store.sentinels import SentinelUrl
 
@@ -273,10 +274,11 @@ def require_ready(client: redis.Redis, *, allow_unsafe: bool = False) -> list[st
 
 
 def require_fit(client: redis.Redis, *, allow_unsafe: bool = False) -> list[str]:
-    """Check that this Redis does not lose what it stores; return warnings.
+    """Check that this Redis does not lose what it stores, and what it holds; return warnings.
 
     Raises:
-        EngineUnfit: it is too old, a replica, in cluster mode, or evicts keys when memory runs out.
+        EngineUnfit: it is too old, a replica, in cluster mode, evicts keys when memory runs out, or
+            holds data of another format.
     """
     info = client.info()
     version = tuple(int(part) for part in str(info["redis_version"]).split(".")[:2])
@@ -297,9 +299,25 @@ def require_fit(client: redis.Redis, *, allow_unsafe: bool = False) -> list[str]
             "(CONFIG SET maxmemory-policy noeviction), or allow it with "
             "SLEIPNIR_ALLOW_UNSAFE_REDIS=true"
         )
+    _require_format(client)
     if not info.get("aof_enabled") and not allow_unsafe:
         return [
             "this Redis has no append-only file: runs are lost when it restarts; "
             "set `appendonly yes`"
         ]
     return []
+
+
+def _require_format(client: redis.Redis) -> None:
+    # redis-py types every answer as a union of its sync and async forms.
+    redis_: Any = client
+    with redis_.pipeline(transaction=False) as pipe:
+        pipe.exists(BUNDLES)
+        pipe.get(FORMAT)
+        holds_runs, found = pipe.execute()
+    if holds_runs and found != str(DATA_FORMAT):
+        raise EngineUnfit(
+            "this Redis holds runs of another version of Sleipnir (data format "
+            f"{found or '5 or older'}, this version needs {DATA_FORMAT}): finish them with that "
+            "version, or use another database, as in redis://HOST:6379/1"
+        )

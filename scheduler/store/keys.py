@@ -130,6 +130,7 @@ Shared:
     sleipnir:audit             stream  what people did to runs; the newest 100,000 actions
     sleipnir:machine:<name>    string  that machine has a live worker; expires in seconds
     sleipnir:worker:<name>     hash    a worker process: slots, visits, memory; expires in a day
+    sleipnir:format            string  `DATA_FORMAT` of what wrote the data
     sleipnir:probe             string  written to test that writes work; expires at once
     sleipnir:workers           set     their names; expires in a day
     sleipnir                   list    the queue, if the broker is this Redis: its first lane;
@@ -144,6 +145,7 @@ from __future__ import annotations
 
 from sleipnir.scheduler.runs.ids import partition_of
 
+FORMAT = "sleipnir:format"
 BUNDLES = "sleipnir:bundles"
 INDEX_OF = "sleipnir:index-of"
 AUDIT = "sleipnir:audit"

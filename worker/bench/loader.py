@@ -15,9 +15,10 @@ from typing import Any
 import redis
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.process.data_format import DATA_FORMAT
 from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.runs.model import RunContext
-from sleipnir.scheduler.store.keys import bundle_key
+from sleipnir.scheduler.store.keys import BUNDLES, FORMAT, bundle_key
 
 DIGEST = hashlib.sha256(b"a bundle of nobody").hexdigest()
 DAY_MS = 86_400_000
@@ -83,7 +84,8 @@ def load(client: redis.Redis, first: int, count: int, now_ms: int) -> None:
         now_ms: when the newest of all runs that are ever loaded was created.
     """
     client.setnx(bundle_key(DIGEST), "-")
-    client.zadd("sleipnir:bundles", {DIGEST: now_ms})
+    client.zadd(BUNDLES, {DIGEST: now_ms})
+    client.set(FORMAT, DATA_FORMAT)
     for start in range(first, first + count, _AT_ONCE):
         runs = [_ended(n, now_ms) for n in range(start, min(start + _AT_ONCE, first + count))]
         with client.pipeline(transaction=False) as pipe:

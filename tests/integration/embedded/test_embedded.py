@@ -19,7 +19,7 @@ import redis
 import sleipnir
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.embedded.attach import Engine, attach
-from sleipnir.scheduler.embedded.data_format import require_format
+from sleipnir.scheduler.embedded.directory_format import require_format_of
 from sleipnir.scheduler.embedded.place import Place, lock
 from sleipnir.scheduler.embedded.process import LOG_BYTES
 from sleipnir.scheduler.embedded.redis_server import PrivateRedis, socket_directory
@@ -330,7 +330,7 @@ def test_an_engine_that_is_told_to_stop_stays_down(data_dir: Path) -> None:
 def test_the_server_of_a_killed_engine_ends_before_another_starts(data_dir: Path) -> None:
     directory = data_dir / "redis"
     directory.mkdir(parents=True)
-    require_format(directory)
+    require_format_of(directory)
     leftover = PrivateRedis(directory, socket_directory(data_dir) / "redis.sock")
     data_lock = lock(data_dir / "redis.lock", wait=False)
     process = subprocess.Popen(

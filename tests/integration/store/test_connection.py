@@ -9,8 +9,11 @@ import pytest
 import redis
 
 from sleipnir.scheduler.errors import EngineUnfit, EngineUnreachable
+from sleipnir.scheduler.process.data_format import DATA_FORMAT
 from sleipnir.scheduler.store.connection import connect, masked, require_fit
+from sleipnir.scheduler.store.keys import FORMAT
 from sleipnir.scheduler.store.queries import narration
+from tests.support.engine import Engine
 from tests.support.redis_server import RedisServer
 from tests.support.sentinels import cluster_options
 
@@ -85,6 +88,25 @@ def test_a_redis_in_cluster_mode_is_refused(tmp_path: Path) -> None:
         pytest.raises(EngineUnfit, match="in cluster mode"),
     ):
         require_fit(client, allow_unsafe=True)
+
+
+def test_runs_of_another_data_format_are_refused(engine: Engine) -> None:
+    engine.submit("start: z\nnodes: {z: {type: end}}")
+    require_fit(engine.redis)
+    engine.redis.incr(FORMAT)
+
+    message = f"format {DATA_FORMAT + 1}, this version needs {DATA_FORMAT}\\): finish them"
+    with pytest.raises(EngineUnfit, match=message):
+        require_fit(engine.redis, allow_unsafe=True)
+    engine.redis.delete(FORMAT)
+    with pytest.raises(EngineUnfit, match="format 5 or older"):
+        require_fit(engine.redis)
+
+
+def test_an_empty_redis_may_have_held_another_data_format(redis_client: redis.Redis) -> None:
+    redis_client.set(FORMAT, DATA_FORMAT - 1)
+
+    assert require_fit(redis_client) == []
 
 
 def test_a_redis_that_persists_nothing_is_warned_of(tmp_path: Path) -> None:

@@ -1,19 +1,17 @@
-"""The version of an embedded engine's data format; other versions are refused, never guessed at."""
+"""The data format of an embedded engine's directory, checked before Redis reads it."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 from sleipnir.scheduler.errors import EngineUnreachable
+from sleipnir.scheduler.process.data_format import DATA_FORMAT
 
-# Incremented with every change that makes older keys unreadable.
-DATA_FORMAT: Final = 5
 _FILE = "format"
 _LONGEST = 20  # bytes of the version file
 
 
-def require_format(directory: Path) -> None:
+def require_format_of(directory: Path) -> None:
     """Check the data format of a private Redis' directory, or record it in a new one.
 
     Raises:
