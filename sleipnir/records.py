@@ -6,6 +6,9 @@ Replaces the standard library's decorator, which writes and compiles up to eight
 when it is declared: 0.3 ms and more, for a hundred classes a third of a worker's start. Here
 classes share all functions except `__init__`, which is compiled when it is first looked up. To type
 checkers, pydantic, `fields`, `replace`, `asdict` and `match` they are ordinary dataclasses.
+
+A hop makes 11 records. `msgspec.Struct` would save about 1 us each, 2 % of a hop, and is no
+dataclass to any of these.
 """
 
 from __future__ import annotations

@@ -11,7 +11,9 @@ files it uses, the values it returns, and the codes it may return instead of `OK
     -- ERR  stale_visit  when that happens
 
 A library with a line `-- LAZY` holds functions that most calls of a script do not need. They are
-created, with everything only they need, when one of them is first called.
+created, with everything only they need, when one of them is first called. Whole libraries would
+exceed Lua's 200 local names; without lazy ones the scripts of a hop take 12 % longer. Functions
+that Redis keeps (`FUNCTION LOAD`) would need neither, but Redis 7.
 
 The only key passed to a script is the hash tag of a partition: all keys of a run are in one
 slot, and `lib/store.lua` builds their names. `now_ms` is the clock of Redis.
