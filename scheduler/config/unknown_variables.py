@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection, Mapping
 
-from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.settings import FIELDS, PREFIX
-
-with lazy_imports():
-    import difflib
 
 # Read or set elsewhere.
 _OTHERS = (
