@@ -11,17 +11,20 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
 from time import monotonic
 
 from sleipnir.scheduler.errors import TransitionBroken
 from sleipnir.scheduler.runs.model import Failure
 from sleipnir.scheduler.service.clock_monitor import ClockMonitor
 from sleipnir.scheduler.service.sweeps import LEASES, SWEEPS, Tick
-from sleipnir.scheduler.service.sweeps.bundles import BundleSweep
+from sleipnir.scheduler.service.sweeps.bundles import remove_unused_bundles
 from sleipnir.scheduler.service.sweeps.knowledge import KnowledgeSweep
-from sleipnir.scheduler.service.sweeps.spending import SpendingSweep
+from sleipnir.scheduler.service.sweeps.periodic import Periodic
+from sleipnir.scheduler.service.sweeps.spending import add_up_days
 from sleipnir.scheduler.service.sweeps.stranded import StrandedSweep
-from sleipnir.scheduler.service.sweeps.workers import LostWorkersSweep
+from sleipnir.scheduler.service.sweeps.workers import note_lost_workers
 from sleipnir.scheduler.store.connection import is_transient
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.run_store import RunStore
@@ -59,11 +62,17 @@ class Scheduler:
         self._owner = secrets.token_hex(8)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self.run, name="scheduler", daemon=True)
-        self._bundles = BundleSweep(store)
-        self._knowledge = KnowledgeSweep(store)
-        self._stranded = StrandedSweep(store, monotonic)
-        self._lost_workers = LostWorkersSweep(store, monotonic)
-        self._spending = SpendingSweep(store, monotonic)
+        # One partition each time: a round takes 64 intervals, or more with many runs.
+        stranded = StrandedSweep(store, monotonic).run_once
+        self._stranded = Periodic(timedelta(seconds=1), stranded, monotonic)
+        knowledge, hour = KnowledgeSweep(store), timedelta(hours=1)
+        self._periodic = (
+            Periodic(hour, partial(remove_unused_bundles, store)),
+            Periodic(knowledge.interval, knowledge.start),
+            Periodic(timedelta(seconds=10), partial(note_lost_workers, store), monotonic),
+            # At first, too, as an embedded engine may stop soon.
+            Periodic(hour, partial(add_up_days, store), monotonic, at_once=True),
+        )
 
     def start(self) -> None:
         """Start sweeping in the background."""
@@ -93,11 +102,9 @@ class Scheduler:
                 with self._time.calling():
                     _handle_timer(tick, member)
         if due and self._has_renewals:
-            self._bundles.run_if_due()
-            self._knowledge.run_if_due()
             self._stranded.run_if_due(list(due))
-            self._lost_workers.run_if_due()
-            self._spending.run_if_due()
+            for sweep in self._periodic:
+                sweep.run_if_due()
         return any(len(members) == _BATCH for members in due.values())
 
     def _sweep(self) -> dict[str, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
@@ -18,7 +19,7 @@ from sleipnir.scheduler.embedded import watchdog
 from sleipnir.scheduler.runs import recording
 from sleipnir.scheduler.service import clock_monitor as timekeeper
 from sleipnir.scheduler.service import scheduler as service
-from sleipnir.scheduler.service.sweeps.bundles import BundleSweep
+from sleipnir.scheduler.service.sweeps.bundles import remove_unused_bundles
 from sleipnir.scheduler.service.sweeps.stranded import StrandedSweep
 from sleipnir.scheduler.store import connection
 from sleipnir.scheduler.store import runs as store
@@ -41,7 +42,7 @@ def test_the_compose_file_sets_what_the_manual_says_of_redis() -> None:
     assert [setting for setting in wanted if f"--{setting}" not in compose] == []
 
 
-def seconds_of(sweep: type, parameter: str) -> float:
+def seconds_of(sweep: Callable[..., object], parameter: str) -> float:
     """The default of a sweep's parameter."""
     seconds: float = signature(sweep).parameters[parameter].default.total_seconds()
     return seconds
@@ -104,7 +105,7 @@ WORDS = [
     ("still looks stuck a minute later", seconds_of(StrandedSweep, "apart"), MINUTE_S),
     ("is reported in the scheduler's log once an hour", service._UNTIL_NEXT_ATTEMPT_S, HOUR_S),
     ("a pointer counts for 90 days after", POINTED_AT_S, 90 * DAY_S),
-    ("was not submitted for a day", seconds_of(BundleSweep, "unused_for"), DAY_S),
+    ("was not submitted for a day", seconds_of(remove_unused_bundles, "unused_for"), DAY_S),
 ]
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 from threading import Thread
-from time import monotonic
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import ArtifactStoreFailed
@@ -17,7 +17,7 @@ with lazy_imports():
 
 logger = logging.getLogger("sleipnir.scheduler")
 
-_EVERY_S = 3600.0
+_LONGEST_INTERVAL_S = 3600.0
 _RENEWALS = 4  # renewals per retention period
 
 
@@ -26,14 +26,13 @@ class KnowledgeSweep:
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
-        self._interval_s = min(_EVERY_S, store.settings.retention_s / _RENEWALS)
-        self._last = monotonic()
+        interval_s = min(_LONGEST_INTERVAL_S, store.settings.retention_s / _RENEWALS)
+        self.interval = timedelta(seconds=interval_s)
         self._thread = Thread()
 
-    def run_if_due(self) -> None:
-        """Sweep in the background, if the interval has passed: a remote store may be slow."""
-        if monotonic() - self._last >= self._interval_s and not self._thread.is_alive():
-            self._last = monotonic()
+    def start(self) -> None:
+        """Sweep in the background, as a remote store may be slow, unless it is still doing so."""
+        if not self._thread.is_alive():
             self._thread = Thread(target=self.run_once, name="indexes", daemon=True)
             self._thread.start()
 

@@ -49,7 +49,6 @@ class StrandedSweep:
 
     Args:
         monotonic: a clock for tests that also move the one of Redis.
-        interval: between two partitions; a round takes 64 of them, or more with many runs.
         apart: how long a run must have looked stranded before it is repaired.
     """
 
@@ -57,27 +56,22 @@ class StrandedSweep:
         self,
         store: RunStore,
         monotonic: Callable[[], float] = monotonic,
-        interval: timedelta = timedelta(seconds=1),
         apart: timedelta = timedelta(minutes=1),
     ) -> None:
         self._store = store
         self._inspector = lazy_object(lambda: inspection.Inspector(store.client, whole=False))
         self._monotonic = monotonic
-        self._interval_s = interval.total_seconds()
         self._apart_s = apart.total_seconds()
-        self._last_s = monotonic()
         self._turn = 0  # index of the partition
         self._position = 0  # position in that partition
         self._suspects: dict[str, _Suspect] = {}
 
-    def run_if_due(self, partitions: Sequence[str]) -> None:
-        """Check a few more runs of the owned partitions if the interval has passed."""
-        if partitions and self._monotonic() - self._last_s >= self._interval_s:
-            self._last_s = self._monotonic()
-            self.run_once(partitions)
-
     def run_once(self, partitions: Sequence[str]) -> int:
-        """Check the next few runs, and suspects again; return how many were repaired or failed."""
+        """Check the next few runs of the owned partitions, and suspects again.
+
+        Returns:
+            how many were repaired or failed.
+        """
         partition = partitions[self._turn % len(partitions)]
         self._position, found = self._store.partitions.find_unfinished(
             partition, self._position, _PASSED_OVER, _READ

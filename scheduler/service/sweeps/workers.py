@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from datetime import timedelta
 
 from sleipnir.scheduler.store.audit.log import DONE, Act, AuditLog
 from sleipnir.scheduler.store.machines import Machines, WorkerState
@@ -13,45 +11,15 @@ from sleipnir.scheduler.store.run_store import RunStore
 logger = logging.getLogger("sleipnir.scheduler")
 
 
-class LostWorkersSweep:
-    """Notes each worker once that fell silent without having ended."""
-
-    def __init__(
-        self,
-        store: RunStore,
-        monotonic: Callable[[], float],
-        interval: timedelta = timedelta(seconds=10),
-    ) -> None:
-        self._machines = Machines(store.client)
-        self._audit = AuditLog(store.client)
-        self._monotonic = monotonic
-        self._interval_s = interval.total_seconds()
-        self._last = monotonic()
-
-    def run_if_due(self) -> None:
-        """Sweep, if the interval has passed."""
-        if self._monotonic() - self._last >= self._interval_s:
-            self._last = self._monotonic()
-            self.run_once()
-
-    def run_once(self) -> int:
-        """Note the workers that were lost since; return how many."""
-        lost = [each for each in self._machines.lost() if self._machines.note_lost(each.name)]
-        for worker in lost:
-            logger.warning("worker %s was lost: %s", worker.name, _detail(worker))
-            self._audit.add(
-                Act(
-                    "scheduler",
-                    "",
-                    "scheduler",
-                    "worker lost",
-                    worker.name,
-                    DONE,
-                    "",
-                    _detail(worker),
-                )
-            )
-        return len(lost)
+def note_lost_workers(store: RunStore) -> int:
+    """Note each worker once that fell silent without having ended; return how many."""
+    machines, audit = Machines(store.client), AuditLog(store.client)
+    lost = [each for each in machines.lost() if machines.note_lost(each.name)]
+    for worker in lost:
+        detail = _detail(worker)
+        logger.warning("worker %s was lost: %s", worker.name, detail)
+        audit.add(Act("scheduler", "", "scheduler", "worker lost", worker.name, DONE, "", detail))
+    return len(lost)
 
 
 def _detail(worker: WorkerState) -> str:

@@ -8,7 +8,7 @@ from sleipnir.scheduler.errors import RunClosed, StaleVisit
 from sleipnir.scheduler.runs.ids import new_run_id
 from sleipnir.scheduler.runs.model import ModelCall, Usage
 from sleipnir.scheduler.runs.spending import MOST_COMBINATIONS, OTHERS, Spent, spent_field, sum_of
-from sleipnir.scheduler.service.sweeps.spending import SpendingSweep
+from sleipnir.scheduler.service.sweeps.spending import add_up_days
 from sleipnir.scheduler.store.daily_spending import DAY_MS, DailySpending
 from sleipnir.scheduler.store.keys import spent_key
 from tests.support.engine import Clock, Engine
@@ -39,7 +39,7 @@ def by(engine: Engine, day: int, *names: str) -> dict[tuple[str, ...], Spent]:
 
 
 def fold(engine: Engine) -> int:
-    return SpendingSweep(engine.store, lambda: 0.0).run_once()
+    return add_up_days(engine.store)
 
 
 def test_days_that_are_over_are_added_up_and_keep_their_sums(engine: Engine, clock: Clock) -> None:
