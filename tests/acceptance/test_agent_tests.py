@@ -302,7 +302,7 @@ def test_mistakes_in_a_file_are_found_before_anything_runs(sleipnir: Sleipnir) -
     assert (refused.returncode, refused.stdout) == (2, "")
     assert f"{file}:2:1: E008 one.prompt: expected a string, got 5" in refused.stderr
     assert (
-        f"{file}:3:10: E006 unknown field 'rout' in one\n  hint: did you mean 'route'?"
+        f"{file}:3:10: E006 unknown field 'rout' in one.expect\n  hint: did you mean 'route'?"
         in refused.stderr
     )
 
