@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.expressions.errors import ExpressionFailed
@@ -15,8 +15,12 @@ from sleipnir.graphs.schema import Route, Switch, distinct
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
 
+Mask: TypeAlias = Callable[[str], str]
+
 # Characters of a value, and of an expression, that a message shows.
 _VALUE_SHOWN = 60
+# So many are masked first: of a secret that begins among those shown, not even the beginning is.
+_VALUE_READ = 4_096
 _EXPRESSION_SHOWN = 80
 _parts_of_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).iterencode
 
@@ -37,6 +41,7 @@ def decide(
     visit: int,
     *,
     value_bytes: int = VALUE_BYTES,
+    mask: Mask = str,
 ) -> Decision:
     """Return the first route that is open and applies, or what the switch's value leads to.
 
@@ -44,18 +49,19 @@ def decide(
         names: the state after the node's own writes, and the scoped names.
         visit: the number of this visit of the node in its run, from 1.
         value_bytes: the most that a text or list may have that a condition makes.
+        mask: what of a value's text a message may show.
 
     Raises:
         NodeFailed: R024 for a condition or switch without a usable value, R002 if no route applies.
     """
     if isinstance(way_on, Switch):
-        return _switched(node_id, way_on, names, value_bytes)
+        return _switched(node_id, way_on, names, value_bytes, mask)
     for index, route in enumerate(way_on, 1):
         if route.max is not None and visit > route.max:
             continue
         if route.when is None or _holds(node_id, index, route.when, names, value_bytes):
             return Decision(distinct(route.to), index, route.label)
-    raise NodeFailed("R002", f"no route applies: {_conditions(way_on, names, visit)}")
+    raise NodeFailed("R002", f"no route applies: {_conditions(way_on, names, visit, mask)}")
 
 
 def _holds(node_id: str, index: int, when: str, names: Mapping[str, Any], value_bytes: int) -> bool:
@@ -69,7 +75,9 @@ def _holds(node_id: str, index: int, when: str, names: Mapping[str, Any], value_
     return value
 
 
-def _switched(node_id: str, switch: Switch, names: Mapping[str, Any], value_bytes: int) -> Decision:
+def _switched(
+    node_id: str, switch: Switch, names: Mapping[str, Any], value_bytes: int, mask: Mask
+) -> Decision:
     shown = _cut(switch.switch, _EXPRESSION_SHOWN)
     where = f"next of node '{node_id}', switch ({shown})"
     try:
@@ -83,42 +91,42 @@ def _switched(node_id: str, switch: Switch, names: Mapping[str, Any], value_byte
         is_default = way.field == ("next", "default")
         if is_default or (value is not None and way.label == text):
             return Decision(distinct(way.to), index, way.label)
-    raise NodeFailed("R002", f"no route applies: switch ({shown}) is {_shown(value)}")
+    raise NodeFailed("R002", f"no route applies: switch ({shown}) is {_shown(value, mask)}")
 
 
-def _conditions(routes: list[Route], names: Mapping[str, Any], visit: int) -> str:
+def _conditions(routes: list[Route], names: Mapping[str, Any], visit: int, mask: Mask) -> str:
     """Say of each route why it was not taken: the values in its condition, or that it is closed."""
     told = []
     for route in routes:
         why = (
             f"closed: max {route.max}"
             if route.max is not None and visit > route.max
-            else _values(parse(route.when or "true"), names)
+            else _values(parse(route.when or "true"), names, mask)
         )
         told.append(f"{_cut(route.label, _EXPRESSION_SHOWN)}" + (f" ({why})" if why else ""))
     return "; ".join(told)
 
 
-def _values(condition: Expression, names: Mapping[str, Any]) -> str:
+def _values(condition: Expression, names: Mapping[str, Any], mask: Mask) -> str:
     values = condition.values_of_paths(names)
     return ", ".join(
-        f"{path.text} = {_shown(values[path.text])}"
+        f"{path.text} = {_shown(values[path.text], mask)}"
         if path.text in values
         else f"{path.text} is not set"
         for path in condition.paths
     )
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any, mask: Mask) -> str:
     """Return the beginning of a value's JSON, without encoding the rest of a large one."""
     if isinstance(value, str):
-        return _cut(encode(value[: _VALUE_SHOWN + 1]), _VALUE_SHOWN)
+        return _cut(mask(encode(value[:_VALUE_READ])), _VALUE_SHOWN)
     text = ""
     for part in _parts_of_json(value):
-        text += part[: _VALUE_SHOWN + 1]
-        if len(text) > _VALUE_SHOWN:
+        text += part[:_VALUE_READ]
+        if len(text) > _VALUE_READ:
             break
-    return _cut(text, _VALUE_SHOWN)
+    return _cut(mask(text), _VALUE_SHOWN)
 
 
 def _cut(text: str, most: int) -> str:

@@ -23,6 +23,7 @@ def routed(visit: Visit[Any], outcome: Wrote) -> Wrote | Failed:
             _names(visit, outcome),
             visit.visit_of_node,
             value_bytes=visit.limits.value_bytes,
+            mask=visit.mask,
         )
     except NodeFailed as failure:
         return Failed(failure.code, visit.mask(failure.message), outcome.usage, undecided=True)

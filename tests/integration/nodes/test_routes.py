@@ -201,6 +201,23 @@ def test_a_large_value_is_told_by_its_beginning(engine: Engine) -> None:
     )
 
 
+def test_of_a_secret_not_even_the_beginning_is_told(engine: Engine) -> None:
+    run = engine.finish(
+        """
+start: a
+variables: [{name: key, description: A key, secret: true}]
+nodes:
+  a: {type: script, script: a.sh, next: [{when: text == "", to: z}]}
+  z: {type: end}
+""",
+        {"a.sh": f"""echo "{{\\"text\\": \\"{"x" * 50}$LLM_AGENT_VAR_KEY\\"}}" """},
+        variables={"key": "swordfish-" * 5},
+    )
+
+    assert run.failure is not None
+    assert run.failure.message == f'no route applies: text == "" (text = "{"x" * 50}***")'
+
+
 def test_a_closed_route_is_named_where_none_applies(engine: Engine) -> None:
     run = engine.finish("""
 start: a

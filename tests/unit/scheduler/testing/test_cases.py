@@ -81,7 +81,10 @@ def test_calls_of_a_case_have_ids_of_their_own(tmp_path: Path) -> None:
         ("name: a\nreplies: x", "2:1: E008 one.replies: expected a list, or a mapping from nodes"),
         ("name: a\nreplies: [5]", "2:11: E008 one.replies[0]: expected a text, or a mapping"),
         ("name: a\nreplies: [{txt: x}]", "2:12: E006 unknown field 'txt' in one"),
-        ("name: a\nreplies: {n: [{calls: [{}]}]}", "2:24: E007 one: 'replies.n[0].calls[0].name' is required"),
+        (
+            "name: a\nreplies: {n: [{calls: [{}]}]}",
+            "2:24: E007 one: 'replies.n[0].calls[0].name' is required",
+        ),
         ("name: a\nreplay: r\nreplies: [x]", "3:1: E008 give a case 'replay' or 'replies'"),
         ("cases: [{name: a}, {name: a}]", "1:1: E008 a second case is named 'a'"),
         ("cases: {}", "1:1: E008 one.cases: expected a list"),
