@@ -79,13 +79,12 @@ def test_a_list_of_targets_runs_side_by_side_and_joins(engine: Engine) -> None:
         reducers: {found: extend}
         start: fork
         nodes:
-          fork: {type: script, script: nothing.sh, next: [left, right]}
+          fork: {type: set, next: [left, right]}
           left: {type: script, script: left.sh, next: join, state_updates: {found: "{{l}}"}}
           right: {type: script, script: right.sh, next: join, state_updates: {found: "{{r}}"}}
           join: {type: end, output: "{{found}}"}
     """
     scripts = {
-        "nothing.sh": "echo '{}'",
         "left.sh": """echo '{"l": ["from the left"]}'""",
         "right.sh": """echo '{"r": ["from the right"]}'""",
     }
@@ -97,53 +96,74 @@ def test_a_list_of_targets_runs_side_by_side_and_joins(engine: Engine) -> None:
 
 
 def test_a_map_runs_one_node_for_every_item_of_a_list(engine: Engine) -> None:
-    square = """
-        import json, os
-        n = json.loads(os.environ["GRAPH_STATE"])["n"]
-        print(json.dumps({"output": n * n}))
-    """
     graph = """
         initial_state: {numbers: [3, 1, 2]}
         start: squares
         nodes:
           squares:
             {type: map, over: "{{numbers}}", as: n, branch: square, collect_into: found, next: done}
-          square: {type: script, script: square.py}
+          square: {type: set, values: {output: n * n}}
           done: {type: end, output: "{{found}}"}
     """
 
-    run = engine.finish(graph, {"square.py": square})
+    run = engine.finish(graph)
 
     assert run.output == "[9,1,4]"  # in the order of the items, whichever finished first
 
 
-# A script may choose what comes next: `_next` names the node.
-COUNT_DOWN = """
-    import json, os
-    n = json.loads(os.environ["GRAPH_STATE"])["n"]
-    print(json.dumps({"n": n - 1, "_next": "done" if n == 1 else "count"}))
-"""
+# The first route whose condition is true is taken; names in conditions are keys of the state.
 LOOP = """
     settings: {max_loop_iterations: 5}
+    initial_state: {n: 3}
     start: count
     nodes:
-      count: {type: script, script: count.py}
+      count: {type: set, values: {n: n - 1}, next: [{when: n > 0, to: count}, {to: done}]}
       done: {type: end, output: "{{n}}"}
 """
 
 
-def test_a_script_closes_a_loop_by_naming_the_next_node(engine: Engine) -> None:
-    run = engine.finish(LOOP, {"count.py": COUNT_DOWN}, state={"n": 3})
+def test_a_condition_closes_a_loop(engine: Engine) -> None:
+    run = engine.finish(LOOP)
 
     assert (run.output, run.visits) == ("0", {"count": 3, "done": 1})
 
 
 def test_a_loop_without_end_is_cut_off(engine: Engine) -> None:
-    run = engine.finish(LOOP, {"count.py": COUNT_DOWN}, state={"n": 1_000_000})
+    run = engine.finish(LOOP, state={"n": 1_000_000})
 
     failure = engine.failure(run.run_id)
     assert failure.code == "R004"
     assert failure.message == "Node 'count' visited 6 times (max_loop_iterations=5)"
+
+
+def test_a_switch_goes_by_a_value(engine: Engine) -> None:
+    graph = """
+        start: look
+        nodes:
+          look:
+            type: set
+            values: {first: "initial_prompt.startsWith('#') ? 'number' : 'name'"}
+            next: {switch: first, cases: {number: order}, default: person}
+          order: {type: end, output: an order}
+          person: {type: end, output: a person}
+    """
+
+    assert engine.finish(graph, prompt="#4711").output == "an order"
+    assert engine.finish(graph, prompt="Ada").output == "a person"
+
+
+def test_where_no_condition_can_say_it_a_script_names_the_next_node(engine: Engine) -> None:
+    graph = """
+        start: choose
+        nodes:
+          choose: {type: script, script: choose.sh}
+          monday: {type: end, output: one}
+          sunday: {type: end, output: seven}
+    """
+
+    run = engine.finish(graph, {"choose.sh": """echo '{"_next": "sunday"}'"""})
+
+    assert run.output == "seven"
 
 
 def test_a_run_waits_for_a_person_as_long_as_it_takes(engine: Engine) -> None:
