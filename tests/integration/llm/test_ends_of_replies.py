@@ -142,6 +142,7 @@ def test_calls_that_are_cut_off_again_fail_the_node(engine: Engine, server: Mode
     assert engine.events(run.run_id, RetryScheduled) == []
 
 
+@pytest.mark.usefixtures("each_client")
 @pytest.mark.parametrize("text", ["", "I"])
 @pytest.mark.parametrize(
     ("end", "reason"),
@@ -156,7 +157,7 @@ def test_a_refusal_is_no_answer_and_not_repeated(
 ) -> None:
     server.script.add(Reply(text=text, **end))
 
-    run = finish(engine, "model: 'openai:m,openai:n'")
+    run = finish(engine, "model: 'openai:m,openai:n'", streamed=text != "")
 
     assert run.output == f"failed: LLM node failed: {reason}"
     assert len(server.requests) == 1

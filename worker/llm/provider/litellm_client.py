@@ -70,6 +70,7 @@ _NOT_SENT = frozenset(
         *("drop_params", "stream_options", "litellm_params", "functions", "function_call"),
     }
 )
+_SPECIFIC = "provider_specific_fields"
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -85,9 +86,9 @@ def ask(
     if listener is not None and "stream" not in without:
         if "stream_options" not in without:
             arguments["stream_options"] = {"include_usage": True}
-        response, calls = _in_pieces(arguments, listener, limit_bytes)
+        response, streamed = _in_pieces(arguments, listener, limit_bytes)
         usage = _usage(response, _cost_usd(response, endpoint.model))
-        message = _message(response, {"tool_calls": calls} if calls else {})
+        message = _message(response, streamed)
         return Answer(message, usage, _finish(response))
     response = litellm.completion(**arguments)
     cost_usd = response._hidden_params.get("response_cost")
@@ -201,8 +202,8 @@ def _place(endpoint: Endpoint) -> dict[str, Any]:
 
 def _in_pieces(
     arguments: Mapping[str, Any], listener: Listener, limit_bytes: int
-) -> tuple[Any, Sequence[Mapping[str, Any]]]:
-    """Stream a response; return it as if it had not been streamed, and its calls."""
+) -> tuple[Any, Mapping[str, Any]]:
+    """Stream a response; return it as if it had not been streamed, and its calls and refusal."""
     # litellm knows of some providers that do not support `stream_options`. All settings that the
     # caller gave are allowed, so nothing else can be dropped.
     stream = litellm.completion(**arguments, stream=True, drop_params=True)
@@ -215,7 +216,8 @@ def _in_pieces(
         # litellm makes an empty reply of a body without events.
         raise NoStream
     whole = litellm.stream_chunk_builder(pieces.all, messages=arguments["messages"])
-    return whole, pieces.calls.all()
+    said = {"tool_calls": pieces.calls.all(), "refusal": pieces.refusal}
+    return whole, {name: value for name, value in said.items() if value}
 
 
 def _cost_usd(response: Any, model: str) -> float | None:
@@ -231,10 +233,12 @@ def _message(response: Any, streamed: Mapping[str, Any] = _NOTHING) -> Message:
     if not response.choices:
         return assistant_message({"content": "", **streamed})
     message: dict[str, Any] = response.choices[0].message.model_dump(exclude_none=True)
-    message |= streamed
     # Added by litellm and mostly empty; strict servers refuse it in the next request.
-    if not any((message.get("provider_specific_fields") or {}).values()):
-        message.pop("provider_specific_fields", None)
+    specific = {k: v for k, v in (message.pop(_SPECIFIC, None) or {}).items() if v}
+    if isinstance(specific.get("refusal"), str):
+        message["refusal"] = specific.pop("refusal")
+    message |= {_SPECIFIC: specific} if specific else {}
+    message |= streamed
     return assistant_message(message, _finish(response))
 
 

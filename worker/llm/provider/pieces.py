@@ -14,18 +14,20 @@ _JOINED = 256
 # Limit on pieces that cannot be joined, such as beginnings of calls; more is a flood.
 _MOST = 20_000
 
-_TEXTS = ("content", "reasoning_content")
+_TEXTS = ("content", "reasoning_content", "refusal")
 
 
 class Pieces:
     """litellm's pieces of a reply, in order.
 
     `also` is a list of the same pieces that litellm keeps for itself; it is joined as well.
-    `calls` are the calls in them: litellm would join those that share an index.
+    `calls` are the calls in them: litellm would join those that share an index; it would drop a
+    refusal.
     """
 
     def __init__(self, limit_bytes: int, also: list[Any]) -> None:
         self.calls = StreamedCalls(limit_bytes)
+        self.refusal = ""
         self._limit_bytes = limit_bytes
         self._lists: tuple[list[Any], list[Any]] = ([], also)
         self._settled = [0, 0]
@@ -47,6 +49,7 @@ class Pieces:
         delta = piece.choices[0].delta if piece.choices else None
         for call in getattr(delta, "tool_calls", None) or ():
             self.calls.add(call.model_dump(exclude_none=True, warnings=False))
+        self.refusal += getattr(delta, "refusal", None) or ""
         self._taken_bytes += sum(len(text.encode(errors="replace")) for text in _texts(delta))
         self._fresh += 1
         if self._fresh == _JOINED:
