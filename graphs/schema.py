@@ -29,6 +29,8 @@ Targets: TypeAlias = str | list[str]
 Templates: TypeAlias = dict[str, str]
 OnCut: TypeAlias = Literal["accept", "fail"]
 Structured: TypeAlias = Literal["auto", "native", "prompt"]
+# True: always; 1h: always, for an hour.
+PromptCache: TypeAlias = bool | Literal["auto", "1h"]
 # Settings of requests that a node and its graph may have; the node's own replace the graph's.
 REQUEST_SETTINGS = (
     "temperature",
@@ -376,6 +378,8 @@ class LlmNode(Timed, WritingNode, SkillFields):
     """A text that ends at its limit is kept, or fails the node. Default: the graph's."""
     cache: field_types.Keeping | None = None
     """Seconds that replies are kept for equal requests; true: a day. Default: the graph's."""
+    prompt_cache: PromptCache | None = None
+    """Whether the provider is told to cache instructions; 1h: for an hour. Default: the graph's."""
     max_attempts: field_types.PositiveInt | None = None
     """Attempts if the call fails for a transient reason. Default: settings.llm_attempts."""
     max_iterations: field_types.PositiveInt = 10
@@ -691,6 +695,8 @@ class Graph(SkillFields, ReservedFields):
     """Default of llm nodes: whether a schema is a field of the request or part of the prompt."""
     cache: field_types.Keeping | None = None
     """Default of llm nodes. Default: nothing is kept."""
+    prompt_cache: PromptCache = "auto"
+    """Default of llm nodes. auto: if the instructions are long, and the call is one of many."""
     global_tools: list[str] = field(default_factory=list)
     """Global tool files whose functions llm nodes may list."""
     mcp_servers: list[str] = field(default_factory=list)

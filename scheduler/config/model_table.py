@@ -17,6 +17,8 @@ _FILE = "model_prices_and_context_window_backup.json"
 _TRAINED = re.compile(r"(ft:[^:]+):.*")
 # The provider for which the table lists reasoning models completely.
 _SAYS_WHICH_REASON = "openai"
+# For models of which the table does not say it.
+_CACHED_FROM_TOKENS = 1_024
 
 
 def read_entries() -> Mapping[str, Mapping[str, Any]]:
@@ -92,12 +94,19 @@ def _embedding_inputs() -> Mapping[tuple[str, str], int]:
     }
 
 
+def prompt_cache_min_tokens(model: str) -> int:
+    """Return how long a prompt must at least be for a model's provider to cache it, in tokens."""
+    provider, _, name = model.partition(":")
+    return _known().cached_from.get(entry_key(provider, name), _CACHED_FROM_TOKENS)
+
+
 class _Known(NamedTuple):
     """Which models are known to lack or to support something, by provider and name."""
 
     lack_reasoning: frozenset[tuple[str, str]]
     lack_functions: frozenset[tuple[str, str]]
     schemas: frozenset[tuple[str, str]]
+    cached_from: Mapping[tuple[str, str], int]  # the shortest prompt that is cached, in tokens
 
 
 def _all_within(known: frozenset[tuple[str, str]], settings: ModelSettings, model: str) -> bool:
@@ -115,6 +124,7 @@ def _is_within(known: frozenset[tuple[str, str]], settings: ModelSettings, model
 @cache
 def _known() -> _Known:
     reasoning, functions, schemas = set(), set(), set()
+    cached_from = {}
     for name, entry in read_entries().items():
         provider = entry.get("litellm_provider")
         if not provider:
@@ -125,4 +135,6 @@ def _known() -> _Known:
             functions.add(entry_key(provider, name))
         if entry.get("supports_response_schema") is True:
             schemas.add(entry_key(provider, name))
-    return _Known(frozenset(reasoning), frozenset(functions), frozenset(schemas))
+        if isinstance(tokens := entry.get("prompt_cache_min_tokens"), int):
+            cached_from[entry_key(provider, name)] = tokens
+    return _Known(frozenset(reasoning), frozenset(functions), frozenset(schemas), cached_from)

@@ -28,6 +28,7 @@ from sleipnir.worker.llm.client import (
     ReplyRefused,
     ReplySchema,
 )
+from sleipnir.worker.llm.prompt_caching import caching_of
 from sleipnir.worker.llm.recording.cache import kept_for_s
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.exchanges import CallTime
@@ -88,7 +89,10 @@ class ModelCalls:
         """
         settings = {**self.settings, "stop": None} if whole else self.settings
         schema = None if whole else self._schema(tools)
-        request = ModelRequest(model or self.model, messages, tools, **settings, schema=schema)
+        caching = caching_of(self.visit, loops=not whole and self._loops(tools))
+        request = ModelRequest(
+            model or self.model, messages, tools, **settings, schema=schema, caching=caching
+        )
         reply = self._recorded_or_new(request, streamed=streamed)
         require_answer(reply)
         if reply.is_cut and reply.calls:
@@ -98,6 +102,10 @@ class ModelCalls:
         elif reply.is_cut and (whole or not self.accepts_cut or not reply.text.strip()):
             raise CutOff(reply, self.cut_remedy)
         return reply
+
+    def _loops(self, tools: Sequence[Declaration]) -> bool:
+        """Return whether further calls may repeat the messages of this one."""
+        return bool(tools) or bool(getattr(self.visit.node, "check", ()))
 
     def _schema(self, tools: Sequence[Declaration]) -> ReplySchema | None:
         """Return the schema for a request; where functions are offered too, it has to be asked for.

@@ -42,6 +42,21 @@ class ReplySchema:
     required: bool = False  # native, whatever is known of the model and whatever its server says
 
 
+# The field of a request that calls have in common which begin alike.
+CACHE_KEY = "prompt_cache_key"
+
+
+@dataclass(frozen=True, slots=True)
+class PromptCaching:
+    """How a provider is told to cache the beginning of a prompt."""
+
+    key: str
+    always: bool = False  # else only if it is worth it
+    is_one_of_many: bool = False  # which begin alike
+    loops: bool = False  # whether the next call repeats all messages of this one
+    ttl: str | None = None  # None: as long as the provider does by default
+
+
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """What a model is asked. For a setting that is None, the provider chooses."""
@@ -59,6 +74,8 @@ class ModelRequest:
     # The messages have its hint. Whoever knows the model chooses the form, see `native`.
     schema: ReplySchema | None = None
     response_format: Mapping[str, Any] | None = None
+    # Is no part of what makes two requests equal.
+    caching: PromptCaching | None = field(default=None, compare=False)
 
     def native(self) -> ModelRequest:
         """Return the request with its schema, if it has one, as a field instead of a hint."""

@@ -33,6 +33,7 @@ from sleipnir.worker.llm.client import (
 )
 from sleipnir.worker.llm.limits.estimate import prompt_tokens
 from sleipnir.worker.llm.limits.gate import Gate, Permit
+from sleipnir.worker.llm.prompt_caching import told_to_cache
 from sleipnir.worker.llm.provider.endpoints import Endpoints
 from sleipnir.worker.llm.provider.openai_servers import is_elsewhere
 from sleipnir.worker.llm.recording import rerankings
@@ -213,6 +214,7 @@ class Models:
         if (tokens := permit.grant.reply_tokens) is not None:
             request = replace(request, max_tokens=tokens)
             caller.on_limited(tokens, permit.grant.limited_by)
+        request = told_to_cache(request)
         ask = partial(
             complete,
             request,

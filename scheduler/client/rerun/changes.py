@@ -40,7 +40,7 @@ _OF_NO_NODE = {
 }
 # Fields that only nodes with models depend on; all nodes depend on the others.
 _OF_MODELS = {
-    *("model", *REQUEST_SETTINGS, "params", "on_cut", "structured", "cache"),
+    *("model", *REQUEST_SETTINGS, "params", "on_cut", "structured", "cache", "prompt_cache"),
     *("global_tools", "mcp_servers", "mcp_tools"),
     *("can_spawn_agents", "max_concurrent_agents", "spawnable_agents"),
     *SkillFields.fields_in_files(),

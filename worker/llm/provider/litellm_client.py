@@ -16,6 +16,7 @@ from typing import Any
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.scheduler.runs.recording import Finish
 from sleipnir.worker.llm.client import (
+    CACHE_KEY,
     Embedded,
     Endpoint,
     Listener,
@@ -146,6 +147,7 @@ def facts_of(model: str) -> ModelFacts:
 def _arguments(
     request: ModelRequest, endpoint: Endpoint, without: frozenset[str]
 ) -> dict[str, Any]:
+    params = {k: v for k, v in request.params.items() if k != CACHE_KEY or k not in without}
     given = request.settings()
     settings = {name: value for name, value in given.items() if name not in without}
     messages = messages_for(request, reasoning="reasoning" not in without)
@@ -160,7 +162,7 @@ def _arguments(
         if "response_format" not in (litellm.get_supported_openai_params(endpoint.model) or ()):
             allowed.append("response_format")
     return {
-        **_further(request.params, endpoint),
+        **_further(params, endpoint),
         **_place(endpoint),
         # A copy, as litellm adapts the messages to the provider and the conversation goes on.
         "messages": json.loads(json.dumps(messages)),

@@ -13,7 +13,14 @@ import httpx
 
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.scheduler.runs.recording import Finish
-from sleipnir.worker.llm.client import Embedded, Endpoint, Listener, ModelRequest, Reranked
+from sleipnir.worker.llm.client import (
+    CACHE_KEY,
+    Embedded,
+    Endpoint,
+    Listener,
+    ModelRequest,
+    Reranked,
+)
 from sleipnir.worker.llm.provider import model_catalog
 from sleipnir.worker.llm.provider.answer import (
     SAID,
@@ -104,8 +111,9 @@ def _client() -> httpx.Client:
 
 def _body(request: ModelRequest, address: ModelAddress, without: frozenset[str]) -> dict[str, Any]:
     settings = _settings(request, address)
+    params = {k: v for k, v in request.params.items() if k != CACHE_KEY or k not in without}
     body: dict[str, Any] = {
-        **request.params,
+        **params,
         "model": address.model,
         "messages": messages_for(request, reasoning="reasoning" not in without),
         **{name: value for name, value in settings.items() if name not in without},

@@ -21,7 +21,7 @@ from typing import Final
 
 import httpx
 
-from sleipnir.worker.llm.client import Endpoint, ModelRequest, ReplySchema
+from sleipnir.worker.llm.client import CACHE_KEY, Endpoint, ModelRequest, ReplySchema
 from sleipnir.worker.llm.provider.answer import NoStream
 from sleipnir.worker.llm.provider.history import sends_reasoning
 from sleipnir.worker.llm.provider.openai_servers import address_of
@@ -39,6 +39,7 @@ _OF_SERVER: Final = {
     "stream_options": "stream_options|include_usage",
     "stream": "stream|streaming",
     "reasoning": "reasoning_content|reasoning",
+    CACHE_KEY: CACHE_KEY,
 }
 
 
@@ -131,6 +132,8 @@ def _sent(request: ModelRequest, *, streamed: bool) -> Iterator[str]:
     yield from (field for field in _OF_MODEL if getattr(request, field) is not None)
     if streamed:
         yield from ("stream_options", "stream")
+    if CACHE_KEY in request.params:
+        yield CACHE_KEY
     if sends_reasoning(request):
         yield "reasoning"
 
