@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from sleipnir.graphs.bundles import archive
 from sleipnir.graphs.bundles.packed import packed_agent
 from sleipnir.graphs.errors import GraphError
+from sleipnir.graphs.knowledge.build_settings import KEYWORDS_ONLY, LOCAL
 from sleipnir.graphs.normal_agent import is_normal
-from sleipnir.graphs.schema import AgentNode, Graph, LlmNode
+from sleipnir.graphs.schema import AgentNode, Graph, LlmNode, RagNode
 from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.config.model_table import is_priced
 from sleipnir.scheduler.config.settings import Settings
@@ -21,21 +22,31 @@ def unpriced_models(agent: PreparedAgent, bundles: Bundles, settings: Settings) 
     models = dict.fromkeys(
         model
         for graph in _graphs(agent, bundles)
-        for name in _named(graph)
-        if (wanted := name or settings.model)
-        for model in settings.models.chain(wanted)
+        for name in (*_asked(graph, settings), *_of_searches(graph, settings))
+        for model in settings.models.chain(name)
     )
     return [model for model in models if not is_priced(settings.models, model)]
 
 
-def _named(graph: Graph) -> Iterator[str | None]:
-    """Yield the models that a graph names; None is the engine's default."""
-    if is_normal(graph):
-        yield graph.model
-    for _, node in graph.nodes_of(LlmNode):
-        yield node.model or graph.model
-    if any(node.output_schema is not None for _, node in graph.nodes_of(AgentNode)):
-        yield graph.model
+def _asked(graph: Graph, settings: Settings) -> Iterator[str]:
+    """Yield the models that nodes of a graph ask."""
+    default = graph.model or settings.model
+    named = [node.model for _, node in graph.nodes_of(LlmNode)]
+    if is_normal(graph) or any(
+        node.output_schema is not None for _, node in graph.nodes_of(AgentNode)
+    ):
+        named.append(None)
+    yield from filter(None, (name or default for name in named))
+
+
+def _of_searches(graph: Graph, settings: Settings) -> Iterator[str]:
+    """Yield the models that embed questions and rank what is found."""
+    for _, node in graph.nodes_of(RagNode):
+        embedding = node.embedding_model or settings.rag_embedding_model
+        if embedding not in (None, LOCAL, KEYWORDS_ONLY):
+            yield embedding
+        if reranker := node.reranker_model or settings.rag_reranker_model:
+            yield reranker
 
 
 def _graphs(agent: PreparedAgent, bundles: Bundles) -> Iterator[Graph]:

@@ -97,6 +97,6 @@ def _acting_files(root: Path) -> Iterator[tuple[str, Path]]:
     for file in directory.rglob("*"):
         path = file.relative_to(directory)
         is_definition = path.name in _DEFINITIONS and len(path.parts) == 1
-        is_program = path.suffix in _PROGRAMS and path.parts[0] not in _NOT_ACTING
+        is_program = path.suffix.lower() in _PROGRAMS and path.parts[0] not in _NOT_ACTING
         if (is_definition or is_program) and file.is_file():
             yield f"agent/{path.as_posix()}", file

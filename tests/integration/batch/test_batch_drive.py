@@ -18,6 +18,7 @@ from sleipnir.scheduler.batch.edited import FinishedVersions
 from sleipnir.scheduler.batch.identity import run_id_of
 from sleipnir.scheduler.batch.intake import load_input
 from sleipnir.scheduler.batch.ledger import Ledger
+from sleipnir.scheduler.batch.models import unpriced_models
 from sleipnir.scheduler.batch.options import BatchOptions, Progress
 from sleipnir.scheduler.batch.redo import Redo
 from sleipnir.scheduler.batch.reported import Reported
@@ -459,6 +460,25 @@ def paid(engine: Engine, server: ModelServer) -> PreparedAgent:
     engine.configure(models={"prices": PRICES})
     engine.write("paid", PAID_CALL)
     return engine.client.prepare("paid")
+
+
+def test_models_of_searches_need_a_price_too(engine: Engine) -> None:
+    graph = """
+start: find
+nodes:
+  find: {type: rag, documents: [notes.md], chunk_size: 500, chunk_overlap: 50,
+         embedding_model: "openai:own-embeddings", reranker_model: "openai:own-ranking",
+         next: words}
+  words: {type: rag, documents: [notes.md], chunk_size: 500, chunk_overlap: 50,
+          embedding_model: none, next: end}
+  end: {type: end}
+"""
+    engine.write("find", graph, {"notes.md": "Tea is in the kitchen."})
+    agent = engine.client.prepare("find")
+
+    found = unpriced_models(agent, engine.store.bundles, engine.store.settings)
+
+    assert found == ["openai:own-embeddings", "openai:own-ranking"]
 
 
 def test_a_batch_spends_no_more_than_its_budget_and_goes_on_with_a_higher_one(
