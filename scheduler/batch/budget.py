@@ -35,6 +35,7 @@ class BatchBudget:
         self.paces = usd is not None  # False: all lines are started at once
         self._has_refused = False
         self._spent = 0.0
+        self._known_usd = 0.0  # of the lines that had finished when that was read
         self._read_at = float("-inf")
 
     def begin(self) -> None:
@@ -67,9 +68,11 @@ class BatchBudget:
             return False
         if progress.finished < _FEW_FINISHED and progress.in_flight >= _FEW_AT_ONCE:
             return False
-        if monotonic() > self._read_at:
+        if monotonic() > self._read_at or not progress.in_flight:
             self._read_at = monotonic() + _READ_EVERY_S
             self._spent, _ = self._limiter.queries.spent(f"batch:{self._batch}")
+            self._known_usd = progress.spent.known_usd
         mean = progress.spent.known_usd / progress.finished if progress.finished else 0.0
-        needed = self._spent + (progress.in_flight + 1) * mean
-        return self._spent < self._usd and needed <= self._usd
+        # Lines that have finished since then run no more, but have been paid for.
+        spent = self._spent + progress.spent.known_usd - self._known_usd
+        return spent < self._usd and spent + (progress.in_flight + 1) * mean <= self._usd
