@@ -25,10 +25,10 @@ def test_a_node_is_measured_beside_bare_celery(tmp_path: Path) -> None:
 def test_a_condition_is_measured_beside_a_plain_next(tmp_path: Path) -> None:
     done = Sleipnir(tmp_path)("bench", "--only", "routes", "--rounds", "1", "--json")
 
-    plain, threshold, script = (json.loads(line) for line in done.stdout.splitlines())
+    plain, threshold, script, condition = (json.loads(line) for line in done.stdout.splitlines())
     assert threshold["name"] == "the same with a threshold in next"
     assert threshold["ratio"] == pytest.approx(threshold["median"] / plain["median"])
-    assert script["median"] > threshold["median"]
+    assert script["median"] > threshold["median"] > condition["median"] > 0
 
 
 def test_a_run_behind_a_batch_is_measured_beside_itself_alone(tmp_path: Path) -> None:

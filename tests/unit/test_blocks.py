@@ -61,7 +61,7 @@ TRIED = {
 # What is printed or read here on every page, and settings of programs that are not ours.
 ANYWHERE = {"", "text", "nginx"}
 # Names that the examples of extending.md make up.
-MADE_UP = {"SetNode", "marks_document"}
+MADE_UP = {"NoteNode", "marks_document"}
 
 SETTINGS = [
     pytest.param(text, id=f"{page}: {text.split(maxsplit=1)[0]}")

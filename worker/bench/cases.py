@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
-from time import perf_counter
+from time import perf_counter, process_time
 
+from sleipnir.graphs.expressions.parser import parse
 from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.embedded.acceptances import Acceptances
 from sleipnir.scheduler.runs.events import QuestionAsked, RunEnded
@@ -23,6 +24,7 @@ from sleipnir.worker.bench.start import start
 
 RUNS = 1_000  # small runs, all submitted at once
 GATES = 200  # runs with one choice
+CONDITION = "score >= 0.8 && has(sources)"
 SUBMISSIONS = 20
 
 
@@ -156,6 +158,17 @@ def routes(arena: Arena, rounds: int) -> Iterator[Row]:
     yield row("set node with a plain next, then an end", "run", 1, plain, plain)
     yield row("the same with a threshold in next", "run", 1, samples["threshold"], plain)
     yield row("a script that decides, then an end", "run", 1, samples["script"], plain)
+    yield row(f"{CONDITION}, parsed anew", "time", 1, [_decided() for _ in range(rounds)], None)
+
+
+def _decided() -> Sample:
+    """Measure the CPU of reading and evaluating a condition; a worker reads each one once."""
+    names, times = {"score": 0.9, "sources": ["a"]}, 1_000
+    began = process_time()
+    for _ in range(times):
+        parse.__wrapped__(CONDITION).evaluate(names)
+    cpu_s = (process_time() - began) / times
+    return Sample(cpu_s, cpu_s)
 
 
 def submit(arena: Arena, rounds: int) -> Iterator[Row]:
