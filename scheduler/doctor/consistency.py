@@ -22,7 +22,7 @@ from sleipnir.scheduler.runs.snapshot import RunSnapshot, Unreadable
 from sleipnir.scheduler.store.connection import RedisClient
 from sleipnir.scheduler.store.daily_spending import DailySpending
 from sleipnir.scheduler.store.inspection import Inspector, Keyspace, pairs
-from sleipnir.scheduler.store.keys import AUDIT, BUNDLES, INDEX_OF, QUEUE, turns_key
+from sleipnir.scheduler.store.keys import AUDIT, BUNDLES, FORMAT, INDEX_OF, QUEUE, turns_key
 
 _AT_ONCE = 50  # runs read in one round trip
 # Longer than any operation of several calls, such as storing a bundle and its entry.
@@ -36,7 +36,7 @@ _OF_A_PARTITION = (
 # Kinds of run indexes: one per partition, or one per name.
 _INDEXES = ("runs", "childruns", "open", "waiting", "failed", "cancelled", "timed_out")
 _INDEXES_BY_NAME = ("ids", "agent", "batch", "label")
-_PERMANENT = (AUDIT, BUNDLES, INDEX_OF, turns_key(QUEUE))
+_PERMANENT = (AUDIT, BUNDLES, FORMAT, INDEX_OF, turns_key(QUEUE))
 
 _Named = dict[str, set[str]]  # by run
 
