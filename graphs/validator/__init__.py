@@ -111,18 +111,23 @@ RULES_OF_NORMAL: tuple[Callable[[Context], Iterator[Finding]], ...] = (
 )
 
 
+# What they are about would otherwise be left out of the graph in silence.
+_OF_LOADING = ("E0", "E219")
+
+
 def validate(agent: Agent, resources: Resources) -> tuple[Finding, ...]:
     """Return all findings about an agent, in file order, including those of loading.
 
-    With `settings.validate_before_run: false` only errors without which loading fails (E0xx) are
-    returned. For a normal agent, its variables, tools, skills, documents and models are checked.
+    With `settings.validate_before_run: false` only errors without which loading fails are returned:
+    those of the file itself (E0xx) and of expressions (E219). For a normal agent, its variables,
+    tools, skills, documents and models are checked.
     """
     agent = with_default(agent, resources.skills_enabled)
     graph = agent.graph
     if graph is None:
         return in_order([*agent.findings, *_findings_of_normal(agent, resources)])
     if not graph.settings.validate_before_run:
-        return in_order(found for found in agent.findings if found.code.startswith("E0"))
+        return in_order(found for found in agent.findings if found.code.startswith(_OF_LOADING))
     context = Context(agent, graph, resources)
     findings = [finding for rule in RULES for finding in rule(context)]
     return in_order([*agent.findings, *findings])

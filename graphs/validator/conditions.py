@@ -16,6 +16,7 @@ from sleipnir.graphs.expressions.parser import parse
 from sleipnir.graphs.schema import (
     ApprovalNode,
     InputNode,
+    MapNode,
     Node,
     ScriptNode,
     SetNode,
@@ -190,7 +191,9 @@ def _known_values(context: Context, node_id: str, key: str) -> dict[str, Any] | 
         return _listed(getattr(nodes[node_id], "output_schema", None))
     writers = [node for node in nodes.values() if key in node.written_keys()]
     words = context.key_words
-    others = {*context.graph.initial_state, *(each.name for each in context.graph.variables)}
+    graph = context.graph
+    items = (each.item_name for _, each in graph.nodes_of(MapNode))
+    others = {*graph.initial_state, *(each.name for each in graph.variables), *items}
     if len(writers) != 1 or key in others or words is None or key in words.all:
         return None
     if key not in writers[0].schema_keys() or key in (
