@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from operator import add
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.runs.spending import NAMES, Spent, sum_of
+from sleipnir.scheduler.runs.spending import NAMES, NOTHING_SPENT, Spent, sum_of
 from sleipnir.scheduler.store.daily_spending import DAY_MS, DailySpending
 from sleipnir.scheduler.store.run_store import RunStore
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.documents import (
+        RecentSpendingDocument,
         SpendDocument,
         SpendFiguresDocument,
         SpendRowDocument,
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 By: TypeAlias = Literal["day", "agent", "batch", "node", "model"]
 BY: tuple[By, ...] = get_args(By)
+# Nodes and models on a page.
+_DEAREST = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,32 @@ def spending(store: RunStore, by: Sequence[By], wanted: SpendFilter) -> Spending
                 found[key] = numbers if before is None else list(map(add, before, numbers))
     spent = {key: Spent(*numbers) for key, numbers in found.items()}
     return Spending(tuple(_rows(by, spent)), sum_of(spent.values()))
+
+
+def recent_spending(store: RunStore, days: int, agent: str | None = None) -> RecentSpendingDocument:
+    """Return what was spent on the last days, today included, by all agents or by one."""
+    today = datetime.fromtimestamp(store.clock.now_ms() / 1000, tz=UTC).date()
+    since = today - timedelta(days=days - 1)
+    found = spending(store, ("day", "agent", "node", "model"), SpendFilter(since, agent=agent))
+    by_day = {row["day"]: row for row in _grouped(found, ("day",))}
+    every_day = [(since + timedelta(days=n)).isoformat() for n in range(days)]
+    nothing = (SpendRow({"day": day}, NOTHING_SPENT).to_json() for day in every_day)
+    return {
+        "since": since.isoformat(),
+        "days": [by_day.get(row["day"], row) for row in nothing],
+        "nodes": _grouped(found, ("agent", "node"))[:_DEAREST],
+        "models": _grouped(found, ("model",))[:_DEAREST],
+        "total": _figures(found.total),
+    }
+
+
+def _grouped(found: Spending, by: Sequence[By]) -> list[SpendRowDocument]:
+    """Return the rows by fewer names."""
+    sums: dict[tuple[str, ...], Spent] = {}
+    for row in found.rows:
+        key = tuple(row.names[name] or "" for name in by)
+        sums[key] = sums.get(key, NOTHING_SPENT) + row.spent
+    return [row.to_json() for row in _rows(by, sums)]
 
 
 def _rows(by: Sequence[By], sums: Mapping[tuple[str, ...], Spent]) -> Iterator[SpendRow]:

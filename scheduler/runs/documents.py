@@ -92,3 +92,11 @@ class SpendDocument(TypedDict):
 
     rows: Annotated[list[SpendRowDocument], about("in order of days, the dearest first")]
     total: SpendFiguresDocument
+
+
+class RecentSpendingDocument(TypedDict):
+    since: Annotated[str, about("the first day, UTC")]
+    days: Annotated[list[SpendRowDocument], about("each of them, today the last")]
+    nodes: Annotated[list[SpendRowDocument], about("the dearest, with their agents")]
+    models: Annotated[list[SpendRowDocument], about("the dearest")]
+    total: SpendFiguresDocument

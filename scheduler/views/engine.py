@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
+from sleipnir.scheduler.client.spending import recent_spending
 from sleipnir.scheduler.runs.model import FINAL, Status
 from sleipnir.scheduler.runs.reasons import cause_of
 from sleipnir.scheduler.store.keys import QUEUE, machine_queue
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.views.typical_runs import TypicalRuns
 
 _DAY_MS = 86_400_000
+_SPENT_DAYS = 7
 _QUESTIONS = 5
 _RUNS = 10
 _BATCHES = 5
@@ -117,6 +119,7 @@ def overview_document(
         "created_today": sum(hours),
         "created_by_hour": hours,
         "batches": batches_overview(client, limit=_BATCHES)["batches"],
+        "spent": recent_spending(client.store, _SPENT_DAYS),
         "spent_today": limits_document(client)["today"],
     }
 

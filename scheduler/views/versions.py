@@ -18,6 +18,7 @@ from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.client.preparation import Preparation
 from sleipnir.scheduler.client.rerun.agents import current_reference
+from sleipnir.scheduler.client.spending import recent_spending
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.process.temporary import OwnDirectory
 from sleipnir.scheduler.store.clock import to_rfc3339
@@ -40,6 +41,7 @@ _MOST_FILES = 500
 _MOST_BYTES = 64 * 1024
 _MOST_DIFF_LINES = 2_000
 _README = "README.md"
+_SPENT_DAYS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +301,7 @@ def agent_document(
         "files": files_document(shown),
         "versions": versions,
         "typical": agents.typical_document(runs, client.queries.now_ms()),
+        "spent": recent_spending(client.store, _SPENT_DAYS, name),
         "compared": None,
     }
     return document, shown

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from typing_extensions import TypedDict
 
-from sleipnir.scheduler.runs.documents import about
+from sleipnir.scheduler.runs.documents import RecentSpendingDocument, about
 
 
 class FileChangeDocument(TypedDict):
@@ -147,6 +147,7 @@ class AgentDocument(DefinedVersionDocument):
     files: list[AgentFileDocument]
     versions: list[AgentVersionDocument]
     typical: TypicalDocument
+    spent: Annotated[RecentSpendingDocument, about("in 30 days, today included")]
     compared: ComparedVersionsDocument | None
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from typing_extensions import TypedDict
 
 from sleipnir.scheduler.client.limits.report import BudgetLine, LimitLine, PauseLine
-from sleipnir.scheduler.runs.documents import about
+from sleipnir.scheduler.runs.documents import RecentSpendingDocument, about
 from sleipnir.scheduler.views.types.batches import BatchProgressDocument
 from sleipnir.scheduler.views.types.questions import AgedQuestionDocument
 from sleipnir.scheduler.views.types.records import ListedRunDocument, MarkedRunDocument
@@ -85,4 +85,5 @@ class NowDocument(TypedDict):
     created_today: int
     created_by_hour: Annotated[list[int], about("of the last 24 hours, the current one last")]
     batches: list[BatchProgressDocument]
+    spent: Annotated[RecentSpendingDocument, about("in 7 days, today included")]
     spent_today: Annotated[BudgetLine, about("since midnight UTC, with or without a budget")]

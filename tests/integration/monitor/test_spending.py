@@ -130,6 +130,31 @@ def test_the_api_adds_up_by_what_it_is_asked_for(
     assert "neither a day" in site.ask("/api/v1/spend?since=soon").text
 
 
+def test_the_first_page_and_an_agents_page_show_it_by_day_node_and_model(
+    engine: Engine, site: ServedSite, server: ModelServer, clock: Clock
+) -> None:
+    spend(engine, server, "reader", 60)
+    clock.move(DAY_S)
+    spend(engine, server, "writer", 40)
+
+    now, document = site.ask("/now").text, site.ask("/api/v1/now").json["spent"]
+    page, own = site.ask("/agents/writer").text, site.ask("/api/v1/agents/writer").json["spent"]
+
+    assert [row["tokens_in"] for row in document["days"]] == [0, 0, 0, 0, 0, 60, 40]
+    assert [(row["agent"], row["node"], row["cost_usd"]) for row in document["nodes"]] == [
+        ("reader", "ask", 60e-6),
+        ("writer", "ask", 40e-6),
+    ]
+    assert [(row["model"], row["calls"]) for row in document["models"]] == [("openai:m", 2)]
+    assert (own["total"]["tokens_in"], len(own["days"])) == (40, 30)
+    assert f"Spent since {document['since']}" in now
+    assert "$0.00010: 2 model calls, 100 tokens in, 0 out" in " ".join(now.split())
+    assert f"<title>{document['days'][-1]['day']}: $0.000040</title>" in now
+    assert "/agents/reader" in now.partition("Spent since")[2]
+    assert "reader" not in page.partition("Spent since")[2].partition("Versions")[0]
+    assert "openai:m" in page.partition("Spent since")[2]
+
+
 def test_calls_without_a_price_are_counted_apart(
     engine: Engine, site: ServedSite, server: ModelServer
 ) -> None:

@@ -16,6 +16,7 @@ from sleipnir.scheduler.views import agents, limits, submission, versions
 from sleipnir.scheduler.views.submission import AcceptedRun, WantedRun
 from sleipnir.scheduler.views.versions import AgentVersion
 from sleipnir.worker.monitor.bodies import ForkBody, SubmitBody
+from sleipnir.worker.monitor.charts.bars import days_svg
 from sleipnir.worker.monitor.drawings import DrawingNotReady
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.arguments import whole_number
@@ -285,6 +286,7 @@ class AgentPage(AgentReader, SubmittingHandler):
             again=again,
             # With this key, sending the form twice submits only once.
             key=filled.key or secrets.token_hex(16),
+            spent_days=days_svg(document["spent"]),
             budget=next((each for each in budgets if each["name"] == "day"), None),
             against=self.text_argument("against"),
         )

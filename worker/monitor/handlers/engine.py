@@ -14,7 +14,7 @@ from sleipnir.scheduler.batch.results.lines import ResultLines
 from sleipnir.scheduler.views import agents, batches, engine
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.text.tables import batches as batch_table
-from sleipnir.worker.monitor.charts.bars import bar_svg, columns_svg
+from sleipnir.worker.monitor.charts.bars import bar_svg, columns_svg, days_svg
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.problems import Problem, Refused
@@ -49,7 +49,8 @@ class NowHandler(DocumentHandler):
         site = self.site
         document = await site.call(engine.overview_document, site.client, site.hourly, site.typical)
         hours = columns_svg(document["created_by_hour"], "runs created by hour")
-        self.give(document, hours=hours, topics="inbox,runs,fleet")
+        days = days_svg(document["spent"])
+        self.give(document, hours=hours, spent_days=days, topics="inbox,runs,fleet")
 
 
 class FleetHandler(DocumentHandler):
