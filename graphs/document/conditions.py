@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sleipnir.graphs.document.document import Document, KeyPath, Located, name_place, wrong_value
@@ -108,7 +109,10 @@ def _is_expression(document: Document, path: KeyPath, text: str, report: Report)
     except BadExpression as error:
         where, name = name_place(path, document.file.stem)
         message = f"{where}.{name}: {error}"
-        report(document.finding("E219", message, *path, hint=error.hint))
+        found = document.finding("E219", message, *path, hint=error.hint)
+        part = document.at(*path)
+        line, column = (part and part.value_at) or (found.line, found.column)
+        report(replace(found, line=line, column=column))
         return False
     return True
 

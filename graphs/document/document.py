@@ -59,6 +59,7 @@ class Located:
     parts: Mapping[str | int, Located] = field(default_factory=dict)
     size: int = 1  # nodes, with aliases expanded
     height: int = 0  # levels of nesting inside
+    value_at: tuple[int, int] | None = None  # of an entry's value: its own line and column
 
     @property
     def refused(self) -> bool:
@@ -313,7 +314,8 @@ class _Reader:
             if key in parts:
                 self._report("E004", f"key '{_shorten(key)}' appears twice", event, (*path, key))
                 continue
-            parts[key] = replace(part, line=at_key.line, column=at_key.column)
+            at_value = part.line, part.column
+            parts[key] = replace(part, line=at_key.line, column=at_key.column, value_at=at_value)
         value = {key: part.value for key, part in parts.items()}
         return Located(value, *_place(start), parts=parts, size=size, height=height)
 
