@@ -24,6 +24,8 @@ KEPT_FAILURES = 100
 MESSAGE_BYTES = 2_000
 # What no node, map or parent tolerates.
 BUDGET_REFUSES = "R025"
+# Behind the id of the child run whose error is quoted.
+_QUOTED = re.compile(rf"\(run [0-9a-f]+\): {BUDGET_REFUSES}: ")
 # The beginning of a traceback's frame. After the frames, only the exception is not indented.
 _FRAME = re.compile(r'^  File ".*", line \d+', re.MULTILINE)
 # Node.js says its version after an uncaught error.
@@ -120,7 +122,7 @@ def in_order(failures: Iterable[NodeFailure]) -> list[NodeFailure]:
 
 def is_of_budget(code: str, message: str) -> bool:
     """Return whether a budget refused a call, possibly one of a child run, which is quoted."""
-    return code == BUDGET_REFUSES or (code == "R015" and f"{BUDGET_REFUSES}:" in message)
+    return code == BUDGET_REFUSES or (code == "R015" and _QUOTED.search(message) is not None)
 
 
 def cause_first(text: str) -> str:

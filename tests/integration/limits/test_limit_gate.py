@@ -14,7 +14,7 @@ from sleipnir.scheduler.errors import BudgetUsedUp
 from sleipnir.scheduler.runs.events import ReplyLimited
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.llm.caller import Caller
-from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest, Reply
+from sleipnir.worker.llm.client import BudgetRefused, ModelCallFailed, ModelRequest, Reply
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, fails, says
 
@@ -146,6 +146,19 @@ def test_a_reply_that_a_budget_limits_is_asked_for_so(engine: Engine, server: Mo
     assert str(run.status) == "succeeded"
     assert 1_024 <= limited.tokens == request.body["max_completion_tokens"] < 2_000
     assert limited.budget == "run"
+
+
+def test_room_for_the_thoughts_alone_is_no_room_for_a_reply(engine: Engine) -> None:
+    budget = {"day": {"tokens": 5_000}}
+    engine.configure(models={"max_output_tokens": 20_000, "budgets": budget})
+    caller = Caller("00" * 8, "00" * 8, None, "ask", "00" * 8 + ":1/ask:1:1")
+
+    plain = engine.gate.reserve(ModelRequest("openai:m", [], reasoning_effort="medium"), caller)
+    plain.make(reply, "ask")
+
+    assert 4_000 < (plain.grant.reply_tokens or 0) < 5_000
+    with pytest.raises(BudgetRefused):
+        engine.gate.reserve(ModelRequest("openai:m", [], reasoning_effort="high"), caller)
 
 
 def test_a_reply_that_a_budget_cut_off_says_so(

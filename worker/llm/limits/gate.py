@@ -54,6 +54,9 @@ logger = logging.getLogger(__name__)
 
 _REFRESH_S = 1.0
 _RENEWALS_PER_LEASE = 3
+# Tokens of a reply that are thoughts, by `reasoning_effort`: a shorter one would have no answer,
+# and some providers refuse to be asked for it.
+_THOUGHTS = {"low": 1_024, "medium": 2_048, "high": 4_096, "xhigh": 8_192, "max": 16_384}
 # What a model returns, with what that has used.
 Paid = TypeVar("Paid", Reply, Embedded, Reranked)
 
@@ -230,7 +233,8 @@ class Gate:
         longest: int,
         budgets: tuple[tuple[str, Budget], ...],
     ) -> ReplyCost | None:
-        least = min(self._settings.min_reply_tokens, longest)
+        thoughts = _THOUGHTS.get(request.reasoning_effort or "", 0)
+        least = min(self._settings.min_reply_tokens + thoughts, longest)
         if not any(budget.usd is not None for _, budget in budgets):
             return ReplyCost(prompt, least)
         prompt_usd = self._worst_usd(request.model, prompt, 0, budgets)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from sleipnir.scheduler.runs.failures import (
     KEPT_FAILURES,
     MESSAGE_BYTES,
@@ -11,6 +13,7 @@ from sleipnir.scheduler.runs.failures import (
     StepFailures,
     cause_first,
     in_order,
+    is_of_budget,
     of_items,
     of_node,
     read_failure,
@@ -25,6 +28,20 @@ TRACEBACK = """Traceback (most recent call last):
     raise ValueError(
 ValueError: no 2s
 in row 7"""
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "is_so"),
+    [
+        ("R025", "budget 'day' does not allow this model call", True),
+        ("R015", "agent 'a' failed (run 0a1b): R015: agent 'b' failed (run 2c): R025: so", True),
+        ("R015", "map 'm' item [1] failed: agent 'a' failed (run 0a1b): R025: budget", True),
+        ("R015", "agent 'a' failed (run 0a1b): R013: exit code 3: R025: of line 7", False),
+        ("R011", "map 'm' item [1] failed: (run 0a1b): R025: budget", False),
+    ],
+)
+def test_a_budget_s_refusal_is_told_through_children(code: str, message: str, is_so: bool) -> None:
+    assert is_of_budget(code, message) == is_so
 
 
 def test_the_first_of_each_kind_are_kept_and_all_are_counted() -> None:

@@ -13,6 +13,8 @@ from sleipnir.scheduler.runs.events import (
     ModelCalled,
     QuestionAnswered,
     QuestionAsked,
+    ReplyCut,
+    ReplyLimited,
     RetryScheduled,
     RunEnded,
     RunSubmitted,
@@ -52,6 +54,14 @@ def test_a_route_says_by_which_condition_also_after_a_failure() -> None:
         "▸ a failed, going to b: exit code 1: no",
         "▸ a -> b (failed)",
     ]
+
+
+def test_what_bounded_a_reply_is_said() -> None:
+    assert render(ReplyLimited("a", 4_096, "run")) == [
+        "▸   reply limited to 4096 tokens by budget run"
+    ]
+    assert render(ReplyCut("a", 12)) == ["▸   reply cut off after 12 tokens"]
+    assert render(ReplyCut("a", 0)) == ["▸   reply cut off"]
 
 
 def test_a_fan_out_announces_its_super_step() -> None:
