@@ -9,13 +9,11 @@ from typing import Any
 
 from sleipnir.records import dataclass
 from sleipnir.worker.monitor.access import Role
-from sleipnir.worker.monitor.handlers.acts import AuditApi, AuditHandler, SteerApi, SteerHandler
+from sleipnir.worker.monitor.handlers.acts import AuditHandler, SteerHandler
 from sleipnir.worker.monitor.handlers.agents import (
     AgentApi,
     AgentPage,
-    AgentsApi,
     AgentsHandler,
-    ForkApi,
     ForkHandler,
     RunsApi,
 )
@@ -23,19 +21,14 @@ from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.handlers.bulk import (
     BulkApi,
     BulkPage,
-    BulkProgressApi,
     BulkProgressHandler,
 )
-from sleipnir.worker.monitor.handlers.compare import CompareApi, CompareHandler
+from sleipnir.worker.monitor.handlers.compare import CompareHandler
 from sleipnir.worker.monitor.handlers.engine import (
-    BatchApi,
-    BatchesApi,
     BatchesHandler,
     BatchHandler,
     BatchResults,
-    FleetApi,
     FleetHandler,
-    NowApi,
     NowHandler,
     TallyApi,
     TaskEventsHandler,
@@ -50,9 +43,7 @@ from sleipnir.worker.monitor.handlers.entry import (
 )
 from sleipnir.worker.monitor.handlers.inbox import (
     AnswerApi,
-    AnsweredApi,
     AnsweredHandler,
-    InboxApi,
     InboxHandler,
     QuestionPage,
 )
@@ -128,26 +119,26 @@ ROUTES = (
     SiteRoute("/audit", AuditHandler, {"GET": Role.OPERATE}),
     SiteRoute("/api/v1/me", MeHandler),
     SiteRoute("/api/v1/openapi.json", OpenApiHandler),
-    SiteRoute("/api/v1/now", NowApi),
-    SiteRoute("/api/v1/batches", BatchesApi),
-    SiteRoute("/api/v1/batches/{name}", BatchApi),
+    SiteRoute("/api/v1/now", NowHandler),
+    SiteRoute("/api/v1/batches", BatchesHandler),
+    SiteRoute("/api/v1/batches/{name}", BatchHandler),
     SiteRoute("/api/v1/batches/{name}/results", BatchResults),
-    SiteRoute("/api/v1/agents", AgentsApi),
+    SiteRoute("/api/v1/agents", AgentsHandler),
     SiteRoute("/api/v1/spend", SpendApi),
     SiteRoute("/api/v1/agents/{name}", AgentApi),
     SiteRoute("/api/v1/limits", LimitsApi, {"GET": Role.READ, "POST": Role.OPERATE}),
-    SiteRoute("/api/v1/fleet", FleetApi),
+    SiteRoute("/api/v1/fleet", FleetHandler),
     SiteRoute("/api/v1/stream", StreamHandler),
-    SiteRoute("/api/v1/questions", InboxApi),
-    SiteRoute("/api/v1/answers", AnsweredApi),
+    SiteRoute("/api/v1/questions", InboxHandler),
+    SiteRoute("/api/v1/answers", AnsweredHandler),
     SiteRoute("/api/v1/questions/{run_id}/{visit}/answer", AnswerApi, {"POST": Role.ANSWER}),
     SiteRoute("/api/v1/bulk", BulkApi, {"POST": Role.OPERATE}),
-    SiteRoute("/api/v1/bulk/{bulk_id}", BulkProgressApi),
-    SiteRoute("/api/v1/compare", CompareApi),
-    SiteRoute("/api/v1/audit", AuditApi, {"GET": Role.OPERATE}),
+    SiteRoute("/api/v1/bulk/{bulk_id}", BulkProgressHandler),
+    SiteRoute("/api/v1/compare", CompareHandler),
+    SiteRoute("/api/v1/audit", AuditHandler, {"GET": Role.OPERATE}),
     SiteRoute("/api/v1/tally", TallyApi),
-    SiteRoute("/api/v1/runs/{run_id}/fork", ForkApi, {"POST": Role.OPERATE}),
-    SiteRoute("/api/v1/runs/{run_id}/{verb}", SteerApi, {"POST": Role.OPERATE}),
+    SiteRoute("/api/v1/runs/{run_id}/fork", ForkHandler, {"POST": Role.OPERATE}),
+    SiteRoute("/api/v1/runs/{run_id}/{verb}", SteerHandler, {"POST": Role.OPERATE}),
     SiteRoute("/api/v1/runs", RunsApi, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute("/api/v1/runs/{run_id}[/{part}]", RunApi),
 )

@@ -111,10 +111,6 @@ class SteerHandler(ActingHandler):
         return True
 
 
-class SteerApi(SteerHandler):
-    gives_json = True
-
-
 class AuditHandler(MonitorHandler):
     """The audit log, newest first."""
 
@@ -131,7 +127,3 @@ class AuditHandler(MonitorHandler):
             return
         argument = self.text_argument
         self.give_page("audit.html", tab="audit", title="Acts", audit=document, argument=argument)
-
-
-class AuditApi(AuditHandler):
-    gives_json = True

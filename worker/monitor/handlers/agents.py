@@ -69,10 +69,6 @@ class AgentsHandler(DocumentHandler):
         )
 
 
-class AgentsApi(AgentsHandler):
-    gives_json = True
-
-
 class SubmittingHandler(ActingHandler):
     """Shared by submitting from pages and by the API."""
 
@@ -95,8 +91,6 @@ class SubmittingHandler(ActingHandler):
 
 class RunsApi(RunsHandler, SubmittingHandler):
     """GET /api/v1/runs lists runs, POST submits one."""
-
-    gives_json = True
 
     async def get(self) -> None:
         self.give_json(await self.documents())
@@ -135,10 +129,6 @@ class ForkHandler(ActingHandler):
         return {"step": whole_number("step", step) if step else None, "prompt": prompt or None}
 
 
-class ForkApi(ForkHandler):
-    gives_json = True
-
-
 @dataclass(frozen=True, slots=True)
 class FilledForm:
     """What a user has entered into the form, and the outcome."""
@@ -174,8 +164,6 @@ class AgentReader(MonitorHandler):
 
 class AgentApi(AgentReader):
     """GET /api/v1/agents/NAME[@DIGEST]"""
-
-    gives_json = True
 
     async def get(self, reference: str) -> None:
         self.give_json((await self.shown(reference))[0])

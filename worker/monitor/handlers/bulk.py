@@ -79,8 +79,6 @@ def require_expected(found: int, expected: int) -> None:
 class BulkApi(BulkActHandler):
     """POST /api/v1/bulk"""
 
-    gives_json = True
-
     async def post(self) -> None:
         body = BulkBody.of(self.json_body())
         if (body.filter is None) == (not body.ids):
@@ -176,10 +174,6 @@ class BulkProgressHandler(MonitorHandler):
         topics = "inbox" if found.is_over else f"inbox,bulk:{bulk_id}"
         title = f"{found.act.title()} {found.total:,} runs"
         self.give_page("bulk.html", tab="runs", title=title, topics=topics, bulk=document)
-
-
-class BulkProgressApi(BulkProgressHandler):
-    gives_json = True
 
 
 def _act_of(text: str) -> ActName:

@@ -97,10 +97,6 @@ class CompareHandler(MonitorHandler):
         return document
 
 
-class CompareApi(CompareHandler):
-    gives_json = True
-
-
 def _beside(pair: Document) -> tuple[str, str]:
     """Return two values for display; of long texts mostly the differences."""
     a, b = pair["a"], pair["b"]

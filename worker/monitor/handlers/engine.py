@@ -127,23 +127,5 @@ class BatchResults(MonitorHandler):
 class TallyApi(MonitorHandler):
     """GET /api/v1/tally"""
 
-    gives_json = True
-
     async def get(self) -> None:
         self.give_json(await self.site.call(agents.tally_document, self.site.client))
-
-
-class NowApi(NowHandler):
-    gives_json = True
-
-
-class FleetApi(FleetHandler):
-    gives_json = True
-
-
-class BatchesApi(BatchesHandler):
-    gives_json = True
-
-
-class BatchApi(BatchHandler):
-    gives_json = True

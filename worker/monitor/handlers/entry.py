@@ -75,8 +75,6 @@ class ReadyHandler(MonitorHandler):
 class MeHandler(MonitorHandler):
     """The visitor's identity."""
 
-    gives_json = True
-
     def get(self) -> None:
         assert self.visitor is not None
         name, role, via = self.visitor.name, self.visitor.role.name.lower(), self.visitor.via
@@ -85,8 +83,6 @@ class MeHandler(MonitorHandler):
 
 class OpenApiHandler(MonitorHandler):
     """The OpenAPI document, for programs."""
-
-    gives_json = True
 
     def get(self) -> None:
         self.give_json(openapi_document())

@@ -230,10 +230,6 @@ def _of_group(group: Document) -> dict[str, str]:
     return {"agent": group["agent"], "node": group["node"]}
 
 
-class InboxApi(InboxHandler):
-    gives_json = True
-
-
 class AnsweredHandler(MonitorHandler):
     """Answers that were accepted, newest first: by whom, how, and after what time."""
 
@@ -267,14 +263,8 @@ class AnsweredHandler(MonitorHandler):
         ]
 
 
-class AnsweredApi(AnsweredHandler):
-    gives_json = True
-
-
 class AnswerApi(AnswerHandler):
     """POST /api/v1/questions/RUN/VISIT/answer"""
-
-    gives_json = True
 
     async def post(self, run_id: str, visit: str) -> None:
         body = AnswerBody.of(self.json_body())

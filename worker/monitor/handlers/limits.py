@@ -85,8 +85,6 @@ class LimitsHandler(ActingHandler):
 class LimitsApi(LimitsHandler):
     """GET and POST /api/v1/limits"""
 
-    gives_json = True
-
     async def post(self) -> None:
         body = LimitsBody.of(self.json_body())
         if body.pause is not None and body.reason is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import urlencode
 
 from sleipnir.scheduler.config.secrets import hidden
@@ -20,7 +20,6 @@ from sleipnir.worker.monitor.site import Site
 class ResponseWriter(ArgumentReader):
     """A handler that responds in the form that the request accepts."""
 
-    gives_json: ClassVar[bool] = False
     site: Site
     visitor: User | None = None
     told_status: int | None = None  # of the page that a form has led to
@@ -31,9 +30,14 @@ class ResponseWriter(ArgumentReader):
         return str(self.request.path).removeprefix(self.site.prefix)
 
     @property
+    def gives_json(self) -> bool:
+        """Whether it answers programs, in JSON, refusals too."""
+        return is_api(self.site_path)
+
+    @property
     def wants(self) -> str:
         """`json` for programs; else `json`, `text` or `html`: the first that is accepted."""
-        if self.gives_json or is_api(self.site_path):
+        if self.gives_json:
             return "json"
         accepted = self.request.headers.get("Accept", "")
         order = {"application/json": "json", "text/plain": "text", "text/html": "html"}

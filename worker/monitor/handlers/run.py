@@ -60,8 +60,6 @@ _PARTS = frozenset(
 class RunApi(RunHandler):
     """GET /api/v1/runs/ID[/PART]"""
 
-    gives_json = True
-
     async def get(self, run_id: str, part: str | None = None) -> None:
         of = await self.found(run_id)
         if part == "graph.svg":

@@ -15,8 +15,6 @@ _KNOWN = ("by", "since", "until", "agent", "batch")
 class SpendApi(MonitorHandler):
     """GET /api/v1/spend"""
 
-    gives_json = True
-
     async def get(self) -> None:
         self.require_known(_KNOWN)
         client = self.site.client

@@ -17,7 +17,6 @@ _RETRY_MS = 3_000
 class StreamHandler(MonitorHandler):
     """GET /api/v1/stream?topics=run:ID,runs,inbox"""
 
-    gives_json = True  # of refusals
     is_timed = False  # lasts as long as its page is open
     watcher: Watcher | None = None
 
