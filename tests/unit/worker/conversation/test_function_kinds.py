@@ -130,7 +130,7 @@ def test_a_transition_that_finds_nothing_to_change_is_a_refusal() -> None:
         raise LookupError
 
     def act(count: int) -> CallResult:
-        return CallResult({"count": count}, recorder=record, refusals={LookupError: "gone"})
+        return CallResult({"count": count}, recorder=record, refusals={LookupError: lambda: "gone"})
 
     done = carried_out(services, replying(("read", {"count": 2})), reading(act))
 
