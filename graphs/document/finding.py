@@ -83,6 +83,11 @@ def listing(names: Sequence[str], separator: str = ", ") -> str:
     return separator.join(names)
 
 
+def cut(text: str, most: int) -> str:
+    """Return a text, or its first `most` characters and an ellipsis."""
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def printable(text: str) -> str:
     """Escape unprintable characters: names from files may contain line breaks and escapes."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

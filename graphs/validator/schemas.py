@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.finding import Finding, cut
 from sleipnir.graphs.state import encode
 from sleipnir.graphs.validator.context import Context
 from sleipnir.lazy import lazy_imports
@@ -59,9 +59,7 @@ def find_flaw(schema: dict[str, Any]) -> Flaw | None:
     try:
         validator.check_schema(schema)
     except jsonschema.SchemaError as error:
-        detail = error.message
-        if len(detail) > _MAX_DETAIL_CHARS:
-            detail = f"{detail[:_MAX_DETAIL_CHARS]}…"
+        detail = cut(error.message, _MAX_DETAIL_CHARS)
         return f"{detail} at {error.json_path}", tuple(error.absolute_path)
     return _dangling_reference(schema, dialect)
 

@@ -13,6 +13,7 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, TypeAlias, get_args
 
+from sleipnir.graphs.document.finding import cut
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import Failure, Run
@@ -462,7 +463,7 @@ _CUTS = ((1_000, 100), (200, 20), (50, 5), (20, 2))
 def _cut(value: Any, characters: int, items: int) -> Any:
     match value:
         case str():
-            return value if len(value) <= characters else value[:characters] + "…"
+            return cut(value, characters)
         case dict():
             return {key: _cut(part, characters, items) for key, part in value.items()}
         case list():

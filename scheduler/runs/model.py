@@ -9,6 +9,7 @@ from enum import StrEnum
 from operator import add
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from sleipnir.graphs.document.finding import cut
 from sleipnir.graphs.state import Snapshot, encode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.consent import GUARD, call_text, is_auto_confirming
@@ -209,9 +210,7 @@ class Failure:
         return encode({**self.to_json(), **before})
 
     def to_json(self) -> FailureDocument:
-        message = self.message
-        if len(message) > MESSAGE_LIMIT:
-            message = message[:MESSAGE_LIMIT] + "…"
+        message = cut(self.message, MESSAGE_LIMIT)
         return {"code": self.code, "message": message, "node": self.node}
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from sleipnir.graphs.document.finding import cut
 from sleipnir.lazy import lazy_imports
 
 # They take a tenth of a second to import, and most graphs have no schema.
@@ -71,7 +72,7 @@ def misfits(schema_text: str, value: Any) -> list[Misfit]:
         raise
     except Exception as error:  # any bug of the library
         raise Unchecked(f"{type(error).__name__}: {error}") from error
-    return [(e.json_path, _shortened(e.message)) for e in errors[:MOST_MISFITS]]
+    return [(e.json_path, cut(e.message, _LONGEST_MESSAGE)) for e in errors[:MOST_MISFITS]]
 
 
 def matches(pattern: str, text: str) -> bool:
@@ -110,7 +111,9 @@ def _validator(schema_text: str) -> Validator:
     try:
         dialect.check_schema(schema)
     except jsonschema.SchemaError as error:
-        raise SchemaInvalid(f"{_shortened(error.message)} at {error.json_path}") from error
+        raise SchemaInvalid(
+            f"{cut(error.message, _LONGEST_MESSAGE)} at {error.json_path}"
+        ) from error
     noting = {name: _noting(dialect.VALIDATORS[name]) for name in _PATTERN_KEYWORDS}
     # With an empty registry, references are never fetched from the network.
     extend: Any = validators.extend  # has no types
@@ -128,7 +131,3 @@ def _noting(check: Any) -> Any:
         Doing.pattern = None
 
     return noted
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + "…"

@@ -8,6 +8,7 @@ from difflib import unified_diff
 from itertools import takewhile
 from typing import Any
 
+from sleipnir.graphs.document.finding import cut
 from sleipnir.graphs.state import encode, same_json
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import Failure
@@ -155,5 +156,4 @@ def _cost(limit_usd: float, cost_usd: float | None) -> Iterator[str]:
 
 
 def _shown(value: Any) -> str:
-    text = encode(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return cut(encode(value), _SHOWN)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sleipnir.graphs.document.finding import cut
 from sleipnir.graphs.schema import Graph, LlmNode
 from sleipnir.graphs.state import decode
 from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S, pool
@@ -164,8 +165,7 @@ def _problem(path: str, message: str) -> str:
 
 
 def _shortened(text: str, limit: int) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= limit else text[:limit] + "…"
+    return cut(" ".join(text.split()), limit)
 
 
 def _indented(schema: dict[str, Any]) -> str:

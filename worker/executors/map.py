@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from sleipnir.graphs.document.finding import cut
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.reducers import json_type
 from sleipnir.graphs.schema import BuildNode, MapNode
@@ -52,9 +53,7 @@ def _window(visit: Visit[MapNode]) -> int:
     value = require_value(given, "max_concurrency", visit)
     is_number = type(value) is int or (isinstance(value, str) and _DIGITS.fullmatch(value.strip()))
     if not is_number or int(value) < 1:
-        shown = encode(value)
-        if len(shown) > _MOST_SHOWN:
-            shown = f"{shown[:_MOST_SHOWN]}…"
+        shown = cut(encode(value), _MOST_SHOWN)
         raise NodeFailed(
             "R026",
             f"map '{visit.node_id}': max_concurrency must be a whole number of at least 1, "

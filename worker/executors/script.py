@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sleipnir.graphs.document.finding import cut
 from sleipnir.graphs.env_file import read_env_file
 from sleipnir.graphs.errors import NodeFailed
 from sleipnir.graphs.schema import ScriptNode
@@ -158,8 +159,7 @@ def _no_object(visit: Visit[ScriptNode], stdout: str, why: str) -> ScriptFailed:
     shown = visit.mask(head_and_tail(stdout, _STDOUT_KEPT))
     visit.services.run_log.keep("stdout", shown)
     reason = f"stdout is not a JSON object: {why}"
-    quoted = shown if len(shown) <= _STDOUT_QUOTED else shown[:_STDOUT_QUOTED] + "…"
-    return ScriptFailed(reason, f"{reason}; it printed: {quoted}")
+    return ScriptFailed(reason, f"{reason}; it printed: {cut(shown, _STDOUT_QUOTED)}")
 
 
 def _kind(value: Any) -> str:

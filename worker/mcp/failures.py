@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sleipnir.graphs.document.finding import cut
+
 _LONGEST = 2_000  # characters, as texts of servers and the SDK can be of any length
 
 
@@ -21,5 +23,4 @@ class McpFailed(Exception):
 
 def one_line(reason: str) -> str:
     """Return a text of a server as one line of limited length."""
-    line = " ".join(reason.split()) or "no reason was given"
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+    return cut(" ".join(reason.split()) or "no reason was given", _LONGEST)

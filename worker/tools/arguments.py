@@ -10,7 +10,7 @@ from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sleipnir.graphs.document.finding import printable
+from sleipnir.graphs.document.finding import cut, printable
 from sleipnir.graphs.state import encode
 from sleipnir.graphs.tools.function import BashDetails, BashParameter, Choices, Function
 from sleipnir.lazy import lazy_imports
@@ -43,7 +43,7 @@ def wrong_names(function: Function, arguments: Mapping[str, Any]) -> Iterator[st
     for name in arguments:
         if name not in known:
             there_are = ", ".join(known) or "none"
-            yield f"unknown argument '{_cut(printable(name))}'; there are: {there_are}"
+            yield f"unknown argument '{_cut(name)}'; there are: {there_are}"
     for name in function.parameters.get("required", ()):
         if name not in arguments:
             yield _missing(name)
@@ -228,11 +228,11 @@ def _expected(error: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    return _cut(printable(encode(value)))
+    return _cut(encode(value))
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+    return cut(printable(text), _SHOWN_CHARACTERS)
 
 
 def _missing(name: str) -> str:
@@ -241,7 +241,7 @@ def _missing(name: str) -> str:
 
 def _not_among(what: str, choices: Choices | None, value: str) -> Iterator[str]:
     if choices and choices.checked and choices.values and value not in choices.values:
-        yield f"{what} must be one of {', '.join(choices.values)}; got '{_cut(printable(value))}'"
+        yield f"{what} must be one of {', '.join(choices.values)}; got '{_cut(value)}'"
 
 
 def _choice(name: str, choices: Choices | None) -> Iterator[str]:

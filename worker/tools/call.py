@@ -6,6 +6,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sleipnir.graphs.document.finding import cut
 from sleipnir.graphs.tools.function import Function
 from sleipnir.records import dataclass
 from sleipnir.worker.sandbox.child_process import Finished, run_at_terminal, run_process
@@ -173,6 +174,4 @@ class _Call:
             self.context.log("stderr", text)
 
     def _narrate(self, line: str) -> None:
-        text = self.shown(line)
-        short = len(text) <= _NARRATED_CHARACTERS
-        self.context.narrate(text if short else text[:_NARRATED_CHARACTERS] + "…")
+        self.context.narrate(cut(self.shown(line), _NARRATED_CHARACTERS))

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import httpx
 
+from sleipnir.graphs.document.finding import cut
 from sleipnir.worker.llm.client import FailureKind, ModelCallFailed, ReplyTooLarge, no_key
 from sleipnir.worker.llm.provider.transport import StreamStalled
 from sleipnir.worker.visit.masking import mask
@@ -253,5 +254,4 @@ def _unwrapped(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    line = " ".join(mask(text).split())
-    return line if len(line) <= MESSAGE_LIMIT else line[:MESSAGE_LIMIT] + "…"
+    return cut(" ".join(mask(text).split()), MESSAGE_LIMIT)

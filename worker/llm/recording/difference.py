@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import unified_diff
 from typing import Any
 
+from sleipnir.graphs.document.finding import cut
 from sleipnir.graphs.state import encode
 
 _CONTEXT_LINES = 1
@@ -43,7 +44,7 @@ def difference(recorded: _Request, asked: _Request) -> str:
         n=_CONTEXT_LINES,
         lineterm="",
     )
-    shown = [_shortened(line) for line in lines]
+    shown = [cut(line, _LINE_SHOWN) for line in lines]
     more = len(shown) - _LINES_SHOWN
     return "\n".join(shown[:_LINES_SHOWN] + ([f"… and {more} more lines"] if more > 0 else []))
 
@@ -62,7 +63,3 @@ def _lines(request: _Request) -> Iterator[str]:
         yield from (content if isinstance(content, str) else encode(content)).split("\n")
         for call in message.get("tool_calls") or ():
             yield f"calls {encode(call)}"
-
-
-def _shortened(line: str) -> str:
-    return line if len(line) <= _LINE_SHOWN else f"{line[:_LINE_SHOWN]}…"

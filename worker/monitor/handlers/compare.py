@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from sleipnir.graphs.document.finding import cut
 from sleipnir.scheduler.client.rerun.words import word_diff
 from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.store.queries.filters import RunFilter
@@ -111,4 +112,4 @@ def _shown(value: Any) -> str:
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+    return cut(text, _MOST_CHARACTERS)
