@@ -200,7 +200,10 @@ def final_lines(
             f"{printable(progress.refused[0])}; --retry-failed --from-start restarts their lines"
         )
     if progress.total and progress.earlier == progress.total:
-        yield "all lines are already finished; --name NAME starts a new batch"
+        yield (
+            "all lines are already finished; --redo EXPR runs some of them again, --name NAME "
+            "starts a new batch"
+        )
 
 
 def _reasons(found: list[ReasonCount]) -> Iterator[str]:

@@ -40,7 +40,9 @@ class ResultLines:
     def completed(self, finished: FinishedLine) -> FinishedLine:
         """Return the line with the fields of its result that its run does not have."""
         run, item = finished.run, finished.item
-        attempt = attempt_of(run.run_id, run.batch or "", item.item) or 1
+        attempt = 1
+        if run.batch is not None and run.line is not None:  # not submitted by other means
+            attempt = attempt_of(run.run_id, run.batch, item.item) or 1
         more: dict[str, Any] = {
             "agent_version": self._versions.of(run.digest, run.context.agents),
             "redone": attempt - 1,

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,7 +25,9 @@ from sleipnir.scheduler.views.batches import STATUSES, batch_page
 from sleipnir.scheduler.views.text.formatting import amount, usd
 from sleipnir.scheduler.views.text.tables import batch_nodes as batch_table
 from sleipnir.scheduler.views.text.terminal_output import printable
-from sleipnir.scheduler.views.types.batches import BatchDocument
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.views.types.batches import BatchDocument, BatchStatusDocument
 
 _READ_AT_ONCE = 100
 # Runs between two displays of how many have been read.
@@ -52,7 +54,12 @@ def print_status(client: Client, options: Options, wanted: WantedResults) -> int
     else:
         found = read_nodes(client, options, wanted.batch)
         if options.json:
-            print_json({**document, "nodes": found.nodes(), "routes": found.routes()})
+            status: BatchStatusDocument = {
+                **document,
+                "nodes": found.nodes(),
+                "routes": found.routes(),
+            }
+            print_json(status)
         else:
             lines = batch_table.lines_of(found.nodes(), found.routes())
             click.echo("\n".join((_in_words(document), *lines)))
