@@ -173,22 +173,47 @@ def test_a_fork_within_a_loop_goes_on_counting(engine: Engine, agent: str | None
     assert_consistent(engine.redis, runs=2)
 
 
-@pytest.mark.parametrize(
-    ("place", "taken"), [("before.advance", (1, "else")), ("after.advance", (1, "n == 1"))]
-)
-def test_of_a_worker_that_was_killed_after_it_decided_one_route_is_left(
-    engine: Engine, tmp_path: Path, place: str, taken: tuple[int, str]
-) -> None:
-    """Only what is committed counts: the script says something else the second time."""
-    graph = """
+# The gate, by itself and beside another node: then its result is staged first.
+ALONE = """
 start: gate
 nodes:
   gate: {type: script, script: gate.sh, next: [{when: n == 1, to: a}, {to: b}]}
   a: {type: end, output: a}
   b: {type: end, output: b}
 """
+BESIDE = """
+start: begin
+nodes:
+  begin: {type: set, next: [gate, side]}
+  side: {type: set, next: join}
+  gate:
+    type: script
+    script: gate.sh
+    state_updates: {}
+    next: [{when: n == 1, to: join}, {to: [join, other]}]
+  other: {type: set, next: done}
+  join: {type: set, next: done}
+  done: {type: end, output: "{{n}}"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("graph", "place", "output", "label"),
+    [
+        (ALONE, "before.advance", "b", "else"),
+        (ALONE, "after.advance", "a", "n == 1"),
+        (BESIDE, "before.stage", "2", "else"),
+        (BESIDE, "after.stage", "1", "n == 1"),
+    ],
+)
+def test_of_a_worker_that_was_killed_after_it_decided_one_route_is_left(
+    engine: Engine, tmp_path: Path, graph: str, place: str, output: str, label: str
+) -> None:
+    """Only what is committed counts: the script says something else the second time."""
     counts = 'echo . >> count; echo "{\\"n\\": $(wc -l < count)}"'
     run_id = engine.submit(graph, {"gate.sh": counts}, workdir=str(tmp_path))
+    while not engine.queued_visits()[0].endswith("gate"):
+        engine.work_once()
 
     assert not survives(f"{place}:kill", engine.work_once)
     engine.clock.move(LOST_S)
@@ -196,7 +221,7 @@ nodes:
     engine.drive()
 
     run = engine.run(run_id)
-    assert visits(engine, run) == [taken]
-    assert run.visits == {"gate": 1, "b" if taken[1] == "else" else "a": 1}
-    assert run.output == ("b" if taken[1] == "else" else "a")
+    assert visits(engine, run) == [(1, label)]
+    assert (run.output, run.visits["gate"]) == (output, 1)
+    assert ("other" in run.visits) == (graph is BESIDE and label == "else")
     assert_consistent(engine.redis, runs=1)
