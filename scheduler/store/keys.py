@@ -39,7 +39,8 @@ Of a run, removed at its end at the latest (`waits`, `map`, `turns` stay for `ke
     waits     hash    (`:<run> <visit>`) what a visit waits for, and the results, by call id,
                       as lua/lib/waiting.lua says
     map       hash    (`:<run> <visit>`) items, results and window of a map; of items under
-                      way, where they are and what they have written
+                      way, where they are and what they have written; which failures
+                      stopped it
     turns     list    (`:<run> <visit>`) a conversation: the model's replies, results of calls
     dropped   string  (`:<run> <visit> <token> <entry>`) the usage of a reply that came too late is
                       counted; expires in an hour
