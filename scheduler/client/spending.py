@@ -69,8 +69,12 @@ def spending(store: RunStore, by: Sequence[By], wanted: SpendFilter) -> Spending
     required = [(columns.index(name), filters[name]) for name in names if filters.get(name)]
     shown = [columns.index(name) for name in by]
     found: dict[tuple[str, ...], list[int]] = {}
-    for day, sums in DailySpending(store.client).by(days, names).items():
-        text = _text(day)
+    stored = DailySpending(store.client)
+    if "day" in by:
+        by_day = {_text(day): sums for day, sums in stored.by(days, names).items()}
+    else:
+        by_day = {"": stored.together(days, names)}  # first, as there are few sums then
+    for text, sums in by_day.items():
         for given, numbers in sums.items():
             values = (text, *given.split("\n", len(names) - 1))
             if all(values[column] == value for column, value in required):

@@ -31,7 +31,7 @@ _BEFORE_SECOND_LOOK_S = 0.2
 _OF_A_PARTITION = (
     *("timers", "inbox", "builds", "bundles", "owner", "swept"),
     *("batches", "batchends", "tally", "sessions", "repairs"),
-    *("spent", "spentdays", "dropped"),
+    *("spend", "spenddays", "dropped"),
 )
 # Kinds of run indexes: one per partition, or one per name.
 _INDEXES = ("runs", "childruns", "open", "waiting", "failed", "cancelled", "timed_out")

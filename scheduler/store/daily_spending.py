@@ -58,12 +58,16 @@ class DailySpending:
             return dict(sorted(found.items()))
         return {day: _grouped(sums, names) for day, sums in sorted(found.items())}
 
-    def total(self, days: Sequence[int], names: Sequence[str] = ()) -> dict[str, Spent]:
-        """Return what was spent on these days together, by one of `NAMES`, or under ""."""
+    def together(self, days: Sequence[int], names: Sequence[str] = ()) -> Sums:
+        """Return what was spent on these days together, likewise."""
         found: Sums = {}
         for sums in self.by(days, names).values():
             _add(found, sums)
-        return {name: Spent(*numbers) for name, numbers in found.items()}
+        return found
+
+    def total(self, days: Sequence[int], names: Sequence[str] = ()) -> dict[str, Spent]:
+        """Return the same, by one of `NAMES`, or under ""."""
+        return {name: Spent(*numbers) for name, numbers in self.together(days, names).items()}
 
     def fold(self, now_ms: int, kept_ms: int) -> int:
         """Add up the days that are over; return how many.

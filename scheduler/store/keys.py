@@ -80,8 +80,8 @@ Of these, without the above:
     {pNN}:repairs  hash    repair of a stranded run, by its name → how often it was made; stays
 Of these, what model calls used on a day (UTC), as they were made, until the day's sums are added
 up; they expire after `spend_retention_s`:
-    {pNN}:spent:<days since 1970>  hash  agent, node, batch, model → sum, as lua/lib/usage.lua says
-    {pNN}:spentdays                set   these days
+    {pNN}:spend:<days since 1970>  hash  agent, node, batch, model → sum, as lua/lib/usage.lua says
+    {pNN}:spenddays                set   these days
 Of these, which scheduler owns the partition:
     {pNN}:owner    string  the scheduler that sweeps the partition; expires in seconds
     {pNN}:swept    string  when it last swept, ms: no time was lost until then
@@ -111,7 +111,7 @@ Shared:
                                        of its removed runs, `removed <field of batchtally>`; expires
                                        after twice the retention time. Also the name of the channel
                                        that announces the batch's runs as they end
-    sleipnir:spent:<days since 1970> hash  what model calls used on a day that is over: the names of
+    sleipnir:spend:<days since 1970> hash  what model calls used on a day that is over: the names of
                                        its sums, `agent`, `node`, `batch`, `model`, all or none of
                                        them → JSON text; expires after `spend_retention_s`
     sleipnir:cache:<digest>    string  a model's reply, by its request; expires as its node says
@@ -182,17 +182,17 @@ def bundle_key(digest: str) -> str:
 
 def spent_key(partition: str, day: int | str) -> str:
     """Return the sums of a day, given since 1970, in a partition."""
-    return f"{partition}:spent:{day}"
+    return f"{partition}:spend:{day}"
 
 
 def spent_days_key(partition: str) -> str:
     """Return the set of the days that a partition has sums of."""
-    return f"{partition}:spentdays"
+    return f"{partition}:spenddays"
 
 
 def day_spent_key(day: int | str) -> str:
     """Return the sums of a day that is over, of all partitions."""
-    return f"sleipnir:spent:{day}"
+    return f"sleipnir:spend:{day}"
 
 
 def cache_key(digest: str) -> str:

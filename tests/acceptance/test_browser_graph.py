@@ -78,7 +78,9 @@ def long_run(engine: Engine, length: int = LENGTH) -> str:
     engine.redis.rpush(run_key("history", run_id), *map(json.dumps, history))
     fields = {"step": length + 1, "frontier": f"n{length}", "started": at, "status": "running"}
     # One call each: tokens, and a cost in units of 10^-10 $.
-    spent = {f"spent:n{step - 1} x": f"1 5 1 1 0 {step * 10**7} 0" for step in range(1, length + 1)}
+    spent = {
+        f"spent:n{step - 1} x": f"1 5 1 1 0 0 {step * 10**7} 0" for step in range(1, length + 1)
+    }
     engine.redis.hset(run_key("run", run_id), mapping=fields | spent)
     return run_id
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from typing import Any
 
 import redis
 
 from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.runs.spending import spent_fields, sum_of
+from sleipnir.scheduler.store.keys import day_spent_key, spent_key
 
 
 def assert_consistent(client: redis.Redis, *, runs: int) -> None:
@@ -19,9 +22,10 @@ def assert_consistent(client: redis.Redis, *, runs: int) -> None:
 
 
 def assert_spending_adds_up(client: redis.Redis) -> None:
-    """Check that the sums by node and model of each run are what the run has used."""
+    """Check that the sums of each run are what it has used, and that the days' miss none of it."""
     redis_: Any = client  # redis-py types every reply as a union of its sync and async forms
-    for key in redis_.scan_iter("{p*}:run:*", count=1_000):
+    keys, of_roots = partial(redis_.scan_iter, count=1_000), 0
+    for key in keys("{p*}:run:*"):
         record = redis_.hgetall(key)
         spent = sum_of(spent_fields(record).values())
         assert spent.prompt_tokens == int(record.get("prompt_tokens", 0)), key
@@ -29,3 +33,7 @@ def assert_spending_adds_up(client: redis.Redis) -> None:
         assert spent.cached_tokens == int(record.get("cached_tokens", 0)), key
         assert spent.cache_written_tokens == int(record.get("cache_written_tokens", 0)), key
         assert abs(spent.known_usd - float(record.get("cost", 0))) < 1e-9, key
+        of_roots += 0 if "parent" in record else spent.prompt_tokens + spent.completion_tokens
+    sums = [text.split() for key in keys(spent_key("{p*}", "*")) for text in redis_.hvals(key)]
+    sums += [json.loads(redis_.hget(key, ""))[""] for key in keys(day_spent_key("*"))]
+    assert sum(int(each[2]) + int(each[3]) for each in sums) >= of_roots

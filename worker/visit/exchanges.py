@@ -98,7 +98,7 @@ class Exchanges:
     def counts(self) -> VisitCounts:
         """What is counted of the replies."""
         cut = sum(reply.is_cut for reply in self._replies)
-        cached = sum(reply.source == "cached" for reply in self._replies)
+        cached = sum(reply.source in ("cached", "shared") for reply in self._replies)
         return VisitCounts(cut, 0, self.extraction, cached)
 
     @property

@@ -133,7 +133,7 @@ def test_a_year_takes_a_tenth_of_a_second(engine: Engine, clock: Clock) -> None:
     with engine.redis.pipeline(transaction=False) as pipe:
         for day in range(today - 364, today + 1):
             for number, partition in enumerate(ALL_PARTITIONS):
-                field = spent_field((f"agent{number % 8}", f"n{number}", "", "openai:m"))
+                field = spent_field((f"agent{number % 8}", f"n{number % 16}", "", "openai:m"))
                 pipe.hset(spent_key(partition, day), field, "2 100 9 8 7 6 500000 0")
                 pipe.sadd(spent_days_key(partition), day)
         pipe.execute()

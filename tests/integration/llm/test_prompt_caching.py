@@ -156,3 +156,17 @@ def test_what_was_written_to_a_cache_has_its_own_price(engine: Engine, server: M
 
     assert (usage.cached_tokens, usage.cache_written_tokens) == (300, 500)
     assert usage.cost_usd == pytest.approx((200 + 30 + 1_000) * 1e-6)
+
+
+@pytest.mark.parametrize(("budget_usd", "code"), [(0.002, "R025"), (0.004, None)])
+def test_a_budget_has_room_for_writing_the_whole_prompt_to_a_cache(
+    engine: Engine, server: ModelServer, budget_usd: float, code: str | None
+) -> None:
+    price = {"prompt": 1.0, "completion": 0.0, "cache_write": 2.0}
+    budgets = {"run": {"usd": budget_usd}}
+    engine.configure(models={"prices": {"openai:m": price}, "budgets": budgets})
+    server.script.add(says("it"))
+
+    failure = engine.finish(graph(model="openai:m")).failure
+
+    assert (None if failure is None else failure.code) == code

@@ -66,7 +66,7 @@ def test_days_that_are_over_are_added_up_and_keep_their_sums(engine: Engine, clo
     assert (first.calls, first.ms) == (3, 30)
     assert (first.cached_tokens, first.cache_written_tokens) == (12, 6)
     assert first.known_usd == pytest.approx(60e-6)
-    assert not list(engine.redis.scan_iter(f"{{p*:spent:{days[0]}"))
+    assert not list(engine.redis.scan_iter(f"{{p*:spend:{days[0]}"))
 
 
 def test_what_is_counted_for_a_day_after_it_was_added_up_is_added_to_it(
@@ -96,7 +96,7 @@ def test_beyond_the_most_combinations_of_a_day_the_rest_is_counted_for_others(
         spent_field(("x", str(n), "", "m")): "1 1 1 1 0 0 7 0" for n in range(MOST_COMBINATIONS - 1)
     }
     engine.redis.hset(spent_key(partition, day), mapping=sums)
-    engine.redis.sadd(f"{partition}:spentdays", day)
+    engine.redis.sadd(f"{partition}:spenddays", day)
 
     lease = begin(engine, "1/s", run_id="00" + "1" * 14)
     for turn in range(2):
@@ -117,11 +117,11 @@ def test_beyond_the_most_combinations_of_a_day_the_rest_is_counted_for_others(
 def test_sums_expire_after_their_own_retention_time(engine: Engine, clock: Clock) -> None:
     engine.configure(spend_retention_s=3 * _DAY_S)
     book(engine, "a", 10)
-    (counting,) = engine.redis.scan_iter("{p*:spent:*")
+    (counting,) = engine.redis.scan_iter("{p*:spend:*")
     kept = engine.redis.pttl(counting)
     clock.move(_DAY_S)
     fold(engine)
-    (over,) = engine.redis.scan_iter("sleipnir:spent:*")
+    (over,) = engine.redis.scan_iter("sleipnir:spend:*")
 
     assert 2 * DAY_MS < kept <= 3 * DAY_MS
     assert 2 * DAY_MS < engine.redis.pttl(over) <= 3 * DAY_MS

@@ -47,7 +47,7 @@ from sleipnir.worker.llm.client import (
     Reranked,
 )
 from sleipnir.worker.llm.limits.estimate import ReplyLengths, prompt_tokens
-from sleipnir.worker.llm.provider.pricing import Pricing
+from sleipnir.worker.llm.provider.pricing import Pricing, worst_of_prompt
 from sleipnir.worker.llm.provider.provider_failures import provider_failure_of
 
 logger = logging.getLogger(__name__)
@@ -186,7 +186,7 @@ class Gate:
             budgets=budgets,
             tokens=prompt + self._expected_reply(request),
             worst_tokens=worst,
-            worst_usd=self._worst_usd(request.model, prompt, worst - prompt, budgets),
+            worst_usd=self._worst_usd(request, prompt, worst - prompt, budgets),
             reply=self._reply(request, prompt, worst - prompt, budgets) if worst else None,
             max_wait_s=0.0 if next_model else self._max_wait_s(caller),
             next_model=next_model,
@@ -213,18 +213,22 @@ class Gate:
         return expected if request.max_tokens is None else min(expected, request.max_tokens)
 
     def _worst_usd(
-        self, model: str, prompt: int, completion: int, budgets: tuple[tuple[str, Budget], ...]
+        self,
+        request: ModelRequest,
+        prompt: int,
+        completion: int,
+        budgets: tuple[tuple[str, Budget], ...],
     ) -> float:
         bounded = [budget.scope for _, budget in budgets if budget.usd is not None]
         if not bounded:
             return 0.0
-        price = self._pricing.price_of(model)
+        price = self._pricing.price_of(request.model)
         if price is None:
             raise BudgetRefused(
-                f"the budget '{bounded[0]}' is in USD, and the price of {model} is not known: "
-                f"set it in models.prices of config.yaml, or bound tokens instead"
+                f"the budget '{bounded[0]}' is in USD, and the price of {request.model} is not "
+                f"known: set it in models.prices of config.yaml, or bound tokens instead"
             )
-        return (prompt * price.prompt + completion * price.completion) / 1e6
+        return (prompt * worst_of_prompt(price, request) + completion * price.completion) / 1e6
 
     def _reply(
         self,
@@ -237,8 +241,8 @@ class Gate:
         least = min(self._settings.min_reply_tokens + thoughts, longest)
         if not any(budget.usd is not None for _, budget in budgets):
             return ReplyCost(prompt, least)
-        prompt_usd = self._worst_usd(request.model, prompt, 0, budgets)
-        return ReplyCost(prompt, least, prompt_usd, self._worst_usd(request.model, 0, 1, budgets))
+        prompt_usd = self._worst_usd(request, prompt, 0, budgets)
+        return ReplyCost(prompt, least, prompt_usd, self._worst_usd(request, 0, 1, budgets))
 
     def _is_paused(self, reservation: Reservation) -> bool:
         # Without a max wait, a call waits only for a pause that a person ordered.

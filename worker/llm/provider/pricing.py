@@ -5,6 +5,7 @@ from __future__ import annotations
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.models import ModelSettings, Price
+from sleipnir.worker.llm.client import ModelRequest
 from sleipnir.worker.llm.provider import model_catalog
 from sleipnir.worker.llm.provider.by_litellm import is_installed
 from sleipnir.worker.llm.provider.model_catalog import ModelFacts
@@ -13,6 +14,18 @@ from sleipnir.worker.llm.provider.openai_servers import SERVERS
 # Lazy: it takes seconds to import; needed for the table's names of other providers' models.
 with lazy_imports():
     from sleipnir.worker.llm.provider import litellm_client
+
+
+# What is cached for an hour costs so much more than other tokens, where that has a price.
+_FOR_AN_HOUR = 2.0
+
+
+def worst_of_prompt(price: Price, request: ModelRequest) -> float:
+    """Return what a token of a prompt costs at most, as all of it may be written to a cache."""
+    if price.cache_write is None:
+        return price.prompt
+    for_long = request.caching is not None and request.caching.ttl is not None
+    return max(price.prompt * (_FOR_AN_HOUR if for_long else 1.0), price.cache_write)
 
 
 @dataclass(frozen=True, slots=True)

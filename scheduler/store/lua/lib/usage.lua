@@ -10,9 +10,9 @@
 -- unknown cost.
 --   spent:<node> <model>       field of a run's record; calls of child runs count for the node that
 --                              started them
---   {pNN}:spent:<day since 1970>  a hash: agent and node of the root run, its batch and the model,
+--   {pNN}:spend:<day since 1970>  a hash: agent and node of the root run, its batch and the model,
 --                              a line each -> sum; once there are too many, others are counted
---                              together. {pNN}:spentdays is the set of these days
+--                              together. {pNN}:spenddays is the set of these days
 -- LAZY
 
 local DAY_MS = 86400000
@@ -72,7 +72,7 @@ end
 local function enter_sum(target, day, name)
   local sums = redis.call('HLEN', target)
   if sums == 0 then
-    local days = partition .. ':spentdays'
+    local days = partition .. ':spenddays'
     write_undone_by({'SREM', days, day}, 'SADD', days, day)
     write('PEXPIRE', days, spend_retention_ms)
   end
@@ -81,7 +81,7 @@ end
 
 local function count_by_day(name, call)
   local day = string.format('%.0f', math.floor(now_ms / DAY_MS))
-  local target = partition .. ':spent:' .. day
+  local target = partition .. ':spend:' .. day
   local before = redis.call('HGET', target, name)
   if before then
     write_undone_by({'HSET', target, name, before}, 'HSET', target, name, sum_with(before, call))
