@@ -137,3 +137,28 @@ def test_routes_that_a_script_chose_are_drawn_from_the_history(
     }
     assert 'class="arrow arrow-chosen is-taken" data-taken="3"' in page
     assert f">_next {TIMES}3</text>" in page
+
+
+def test_arrows_have_their_conditions_and_those_that_lead_back_are_marked(
+    engine: Engine, site: ServedSite
+) -> None:
+    condition = "size(draft) < 280 && !draft.contains('order') && visit < 9"
+    run = engine.finish(f"""
+start: write
+nodes:
+  write: {{type: set, values: {{draft: "'text'"}}, next: gate}}
+  gate:
+    type: set
+    next:
+      - {{when: "{condition}", to: write, max: 3}}
+      - {{to: done}}
+  done: {{type: end}}
+""")
+
+    page = site.ask(f"/runs/{run.run_id}/graph").text
+    arrows = site.ask(f"/api/v1/runs/{run.run_id}/graph").json["arrows"]
+
+    whole = condition.replace("&", "&amp;").replace("<", "&lt;")
+    assert f"<title>{whole}, max 3</title>" in page
+    assert f", max 3 {TIMES}3</text>" in page
+    assert [arrow["kind"] for arrow in arrows if arrow["to"] == "write"] == ["back"]
