@@ -270,11 +270,12 @@ def test_a_captain_starts_whom_it_may(sleipnir: Sleipnir, office: ModelServer) -
 
     assert (done.returncode, done.stdout) == (0, "We may sail.\n"), done.stderr
     found = [json.loads(result) for result in results(office, "May we sail?")]
-    available, refused, started, running, job, _, _, collected, inbox, chosen, *_ = found
+    available, refused, started, running, job, knots, _, collected, inbox, chosen, *_ = found
     assert [agent["name"] for agent in available["agents"]] == ["hull-reader", "scribe"]
     assert refused["status"] == "error"
     assert [child["id"] for child in running["agents"]] == [started["id"]]
     assert "call the tool itself" in job["tool_call_error"]
+    assert knots["status"] == "ok"
     assert collected["output"] == "Hollow."
     assert [message["from"] for message in inbox["messages"]] == [started["id"]]
     assert chosen == {"answer": "aye"}
