@@ -592,7 +592,7 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "purge_run of one that may be retried": (cancelled, lambda e: e.store.runs.purge(RUN, DIGEST)),
     "purge_run": (ended, lambda e: e.store.runs.purge(RUN, DIGEST)),
     "append_logs": (started, lambda e: e.store.runs.append_logs(RUN, ["x" * 99] * 3)),
-    "fold_history": (started, lambda e: e.store.visits._fold_history(RUN)),
+    "fold_history": (started, call("fold_history", RUN, "0", 0, 0, 9)),
     "begin_day_budget": (lambda e: None, lambda e: begin_day(e)),
     "reserve_call": (lambda e: begin_day(e), lambda e: limiter(e).reserve(CALL)),
     "release_call": (
