@@ -13,6 +13,7 @@ from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.store.keys import run_key
 from tests.support.conversations import converses
 from tests.support.engine import Engine
+from tests.support.invariants import rules_broken
 from tests.support.model_server import ModelServer, Reply, Request, calls, says
 from tests.support.supervising import agents_in, collects_all, spawns
 
@@ -105,13 +106,9 @@ def run_id(engine: Engine) -> str:
     return run_id
 
 
-def rules_broken(engine: Engine) -> set[str]:
-    return {violation.rule for violation in ConsistencyCheck(engine.redis).violations()}
-
-
 def test_a_run_in_the_middle_of_everything_is_consistent(engine: Engine, run_id: str) -> None:
     assert [visit for _, visit, _ in engine.queued()] == ["1/z", "2/each/0", "2/each/1"]
-    assert rules_broken(engine) == set()
+    assert rules_broken(engine.redis) == set()
 
 
 def test_a_finished_run_is_consistent_at_every_step_to_its_end(engine: Engine, run_id: str) -> None:
@@ -122,7 +119,7 @@ def test_a_finished_run_is_consistent_at_every_step_to_its_end(engine: Engine, r
         if not engine.work_once():
             engine.clock.move(5)  # the lost message is missed
             engine.tick()
-        broken |= rules_broken(engine)
+        broken |= rules_broken(engine.redis)
 
     assert engine.run(run_id).status == "succeeded"
     assert broken == set()
@@ -146,7 +143,7 @@ def test_what_is_broken_is_found(engine: Engine, run_id: str, breakage: str, rul
         command, *(argument.format(**names) for argument in arguments.split("|"))
     )
 
-    assert rule in rules_broken(engine)
+    assert rule in rules_broken(engine.redis)
     engine.redis.flushall()  # nothing broken may be left to the check for leaked keys
 
 
@@ -156,7 +153,7 @@ def test_a_record_that_somebody_deletes_is_missed_and_purged_as_far_as_it_can_be
     engine.client.cancel(run_id)
     digest = engine.run(run_id).digest
     engine.redis.delete(run_key("run", run_id))
-    assert "orphan" in rules_broken(engine)
+    assert "orphan" in rules_broken(engine.redis)
 
     engine.store.runs.purge(run_id, digest)
 
@@ -211,12 +208,12 @@ def rewrite(engine: Engine, run_id: str, step: int, change: Callable[[Any], obje
 
 def test_a_tree_in_the_middle_of_everything_is_consistent(engine: Engine, led: str) -> None:
     assert [question.text for question in engine.inbox()] == ["Where?"]
-    assert rules_broken(engine) == set()
+    assert rules_broken(engine.redis) == set()
 
     engine.drive()  # its model forgets the child until that is cancelled
 
     assert engine.run(led).output == "Done."
-    assert rules_broken(engine) == set()
+    assert rules_broken(engine.redis) == set()
 
 
 @pytest.mark.parametrize(("breakage", "rule"), BREAKAGES_OF_A_TREE.items())
@@ -231,7 +228,7 @@ def test_what_is_broken_of_a_tree_is_found(
         command, *(argument.format(**names) for argument in arguments.split("|"))
     )
 
-    assert rule in rules_broken(engine)
+    assert rule in rules_broken(engine.redis)
     engine.redis.flushall()
 
 
@@ -254,7 +251,7 @@ def test_what_a_model_cannot_have_been_told_is_found(
 ) -> None:
     rewrite(engine, led, 1, change)
 
-    assert rule in rules_broken(engine)
+    assert rule in rules_broken(engine.redis)
 
 
 def test_a_free_place_that_nobody_takes_is_found(engine: Engine, server: ModelServer) -> None:
@@ -262,11 +259,11 @@ def test_a_free_place_that_nobody_takes_is_found(engine: Engine, server: ModelSe
     waits = run_key("waits", f"{run_id} 3/talker")
     while not engine.redis.hexists(waits, "place"):
         engine.work_once(newest=True)
-    assert rules_broken(engine) == set()
+    assert rules_broken(engine.redis) == set()
 
     engine.redis.hset(waits, "place", "place open 1 -1 2")
 
-    assert "stuck" in rules_broken(engine)
+    assert "stuck" in rules_broken(engine.redis)
 
 
 def test_a_child_that_its_model_has_forgotten_is_found(engine: Engine, led: str) -> None:
@@ -275,7 +272,7 @@ def test_a_child_that_its_model_has_forgotten_is_found(engine: Engine, led: str)
 
     rewrite(engine, led, 1, lambda writes: writes["agents"].update(members=[]))
 
-    assert "roster" in rules_broken(engine)
+    assert "roster" in rules_broken(engine.redis)
 
 
 NODE = """
@@ -304,7 +301,7 @@ def test_what_the_child_of_a_node_cannot_be_is_found(
     run_id = engine.submit(NODE)
     engine.work_once()
     (child,) = engine.queries.children(run_id)
-    assert rules_broken(engine) == set()
+    assert rules_broken(engine.redis) == set()
     names = {"p": partition_of(run_id), "p0": run_id[:2], "run": run_id, "child": child.run_id}
     command, _, arguments = breakage.partition(" ")
 
@@ -312,5 +309,5 @@ def test_what_the_child_of_a_node_cannot_be_is_found(
         command, *(argument.format(**names) for argument in arguments.split("|"))
     )
 
-    assert "roster" in rules_broken(engine)
+    assert "roster" in rules_broken(engine.redis)
     engine.redis.flushall()

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 import pytest
 from prometheus_client.registry import CollectorRegistry
 
-from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.runs.consistency.rules import REPAIRS
 from sleipnir.scheduler.runs.events import RunEnded
 from sleipnir.scheduler.runs.ids import partition_of
@@ -17,6 +16,7 @@ from sleipnir.scheduler.service.sweeps.stranded import StrandedSweep
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.worker.monitor.metrics import EngineMetrics
 from tests.support.engine import Engine
+from tests.support.invariants import rules_broken
 from tests.support.runs import FAILED, RUN, a_run, ask, begin, fanned_out, look_at, stage
 
 # After its first step it does everything at once.
@@ -97,10 +97,6 @@ def names_in(engine: Engine, run_id: str) -> Mapping[str, str]:
     return {"p": partition_of(run_id), "run": run_id, **names}
 
 
-def rules_broken(engine: Engine) -> set[str]:
-    return {violation.rule for violation in ConsistencyCheck(engine.redis).violations()}
-
-
 def sweep(engine: Engine, run_id: str, looks: int = 2) -> int:
     """Look that often, well apart; how many runs were dealt with."""
     stranded = StrandedSweep(engine.store, engine.clock.passed_s)
@@ -127,17 +123,17 @@ def drive_to_its_end(engine: Engine, run_id: str) -> None:
 @pytest.mark.parametrize(("breakage", "rule"), MENDED.items())
 def test_what_can_go_on_is_made_to(engine: Engine, run_id: str, breakage: str, rule: str) -> None:
     plant(engine, run_id, breakage)
-    assert rule in rules_broken(engine)
+    assert rule in rules_broken(engine.redis)
 
     # A parent and its child may both have to be mended: what one changes, the other waits for.
     dealt_with = sweep(engine, run_id, looks=4)
 
     assert dealt_with >= 1
-    assert rules_broken(engine) - {"indexes"} == set()
+    assert rules_broken(engine.redis) - {"indexes"} == set()
     drive_to_its_end(engine, run_id)
     assert engine.run(run_id).status == "succeeded"
     assert engine.run(run_id).output == "[1,1,1]"
-    assert rules_broken(engine) == set()
+    assert rules_broken(engine.redis) == set()
 
 
 @pytest.mark.parametrize(("breakage", "text"), FAILED_WITH.items())
@@ -145,7 +141,7 @@ def test_what_cannot_go_on_fails_and_says_what_was_found(
     engine: Engine, run_id: str, breakage: str, text: str
 ) -> None:
     plant(engine, run_id, breakage)
-    assert "stuck" in rules_broken(engine)
+    assert "stuck" in rules_broken(engine.redis)
 
     sweep(engine, run_id, looks=4)
 
@@ -153,12 +149,15 @@ def test_what_cannot_go_on_fails_and_says_what_was_found(
     assert failure.code == "R023"
     assert text in failure.message
     assert {run.status for run in engine.queries.children(run_id)} <= FINAL
-    assert rules_broken(engine) <= {"history", "visits"}  # what the record lacks, nobody knows
+    assert rules_broken(engine.redis) <= {
+        "history",
+        "visits",
+    }  # what the record lacks, nobody knows
 
 
 def test_a_child_that_is_gone_fails_its_node(engine: Engine, run_id: str) -> None:
     plant(engine, run_id, "DEL {p}:run:{child}")
-    assert "stuck" in rules_broken(engine)
+    assert "stuck" in rules_broken(engine.redis)
 
     sweep(engine, run_id)
     drive_to_its_end(engine, run_id)
@@ -171,7 +170,7 @@ def test_a_child_that_is_gone_fails_its_node(engine: Engine, run_id: str) -> Non
 
 def test_a_question_that_is_gone_fails_the_run_that_asked(engine: Engine, run_id: str) -> None:
     plant(engine, run_id, "HDEL {p}:questions:{asker}|1/q")
-    assert "stuck" in rules_broken(engine)
+    assert "stuck" in rules_broken(engine.redis)
 
     sweep(engine, run_id)
     drive_to_its_end(engine, run_id)
@@ -184,11 +183,11 @@ def test_a_question_that_is_gone_fails_the_run_that_asked(engine: Engine, run_id
 def test_an_ended_run_that_nothing_would_remove_is_removed(engine: Engine, run_id: str) -> None:
     engine.client.cancel(run_id)
     plant(engine, run_id, "DEL {p}:timers")
-    assert rules_broken(engine) == {"expiry"}
+    assert rules_broken(engine.redis) == {"expiry"}
 
     sweep(engine, run_id)
 
-    assert rules_broken(engine) == set()
+    assert rules_broken(engine.redis) == set()
 
 
 def test_a_child_that_nobody_waits_for_any_more_is_cancelled(engine: Engine, run_id: str) -> None:
@@ -198,7 +197,7 @@ def test_a_child_that_nobody_waits_for_any_more_is_cancelled(engine: Engine, run
 
     assert engine.failure(run_id).code == "R023"
     assert {run.status for run in engine.queries.children(run_id)} == {"cancelled"}
-    assert rules_broken(engine) == set()
+    assert rules_broken(engine.redis) == set()
 
 
 def test_a_run_that_cannot_be_read_is_told_and_keeps_nobody_up(
@@ -210,7 +209,7 @@ def test_a_run_that_cannot_be_read_is_told_and_keeps_nobody_up(
     with caplog.at_level(logging.ERROR, "sleipnir.scheduler"):
         sweep(engine, run_id)
 
-    assert "unreadable" in rules_broken(engine)
+    assert "unreadable" in rules_broken(engine.redis)
     assert f"run {run_id} cannot be read: WRONGTYPE" in caplog.text
     engine.redis.delete(key)
 
@@ -252,7 +251,7 @@ def test_a_deadline_that_is_watched_at_another_time_is_repaired_once(
 
     timers = f"{partition_of(run_id)}:timers"
     assert engine.redis.zscore(timers, f"deadline {run_id}") == float(deadline or 0)
-    assert rules_broken(engine) == set()
+    assert rules_broken(engine.redis) == set()
 
 
 def test_a_repair_that_changes_nothing_is_not_counted(engine: Engine, run_id: str) -> None:
@@ -289,7 +288,7 @@ def test_a_look_is_at_few_runs(engine: Engine) -> None:
 
 def test_a_healthy_run_is_left_alone_however_long_it_waits(engine: Engine, run_id: str) -> None:
     assert sweep(engine, run_id, looks=5) == 0
-    assert rules_broken(engine) == set()
+    assert rules_broken(engine.redis) == set()
 
 
 def test_the_scheduler_finds_them_by_itself(
@@ -335,7 +334,7 @@ def test_a_step_with_a_window_that_nothing_moves_fails(engine: Engine, breakage:
     engine.store.parking.answer(RUN, "2/a", "yes")  # b has its place
     command, arguments = breakage.format(run=RUN).split(" ")
     engine.redis.execute_command(command, *arguments.split("|"))
-    assert "stuck" in rules_broken(engine)
+    assert "stuck" in rules_broken(engine.redis)
 
     assert sweep(engine, RUN) == 1
 
@@ -347,7 +346,7 @@ def test_a_failed_step_that_nobody_ends_fails(engine: Engine) -> None:
     begin(engine, "2/b")
     stage(engine, "2/a", FAILED)
     engine.redis.hdel(f"{{p01}}:visits:{RUN}", "2/b")
-    assert "stuck" in rules_broken(engine)
+    assert "stuck" in rules_broken(engine.redis)
 
     sweep(engine, RUN)
 
