@@ -82,6 +82,8 @@ def spend(
     child run counts for the agent and the node that started the child. Rows are in order of days,
     the dearest first.
     """
+    if options.json and as_csv:
+        raise click.UsageError("print either --json or --csv")
     by = tuple(dict.fromkeys(by))
     with open_client(options, workers=False) as client:
         now_ms = client.queries.now_ms()

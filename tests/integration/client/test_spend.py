@@ -115,6 +115,7 @@ def test_spend_prints_a_table_and_tells_of_unknown_prices(
     table = CliRunner().invoke(cli, command)
     comma = CliRunner().invoke(cli, [*command, "--csv"]).stdout
     refused = CliRunner().invoke(cli, ["spend", "--since", "soon"])
+    both = CliRunner().invoke(cli, [*command, "--csv", "--json"])
 
     assert [line.split() for line in table.stdout.splitlines()] == [
         ["AGENT", "BATCH", "CALLS", "IN", "CACHED", "OUT", "COST", "ECONOMY"],
@@ -124,7 +125,7 @@ def test_spend_prints_a_table_and_tells_of_unknown_prices(
     assert "the price of 1 call is not known; see models.prices" in table.stderr
     (row,) = csv.DictReader(io.StringIO(comma))
     assert (row["agent"], row["tokens_in"], row["unknown_price_calls"]) == ("asks", "1000", "1")
-    assert refused.exit_code == 2
+    assert (refused.exit_code, both.exit_code) == (2, 2)
     assert "'soon' is neither a day such as 2026-03-02 nor an age such as 7d" in refused.stderr
 
 
