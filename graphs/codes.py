@@ -224,9 +224,15 @@ CODES: Mapping[str, Mapping[str, Code]] = {
         ),
     },
     "references": {
-        "E201": Code("no such script", "paths are relative to the agent's directory"),
+        "E201": Code(
+            "no such script, or no such file of a prompt",
+            "paths are relative to the agent's directory",
+        ),
         "E202": Code("a kind of script that cannot be run", "`.sh`, `.py` or `.ts`"),
-        "E203": Code("a script outside the agent's directory", "move it into the directory"),
+        "E203": Code(
+            "a script, or the file of a prompt, outside the agent's directory",
+            "move it into the directory",
+        ),
         "E204": Code("no such agent", "the hint has near names and the places searched"),
         "E205": Code("the other agent cannot be loaded", "`sleipnir validate` it"),
         "E206": Code(

@@ -45,6 +45,7 @@ class Read:
     key: str
     field: FieldPath
     strict: bool
+    offset: int = 0  # in the field's text
 
 
 def expressions(node: Node) -> Iterator[tuple[FieldPath, str]]:
@@ -103,7 +104,7 @@ def state_reads(node: Node) -> Iterator[Read]:
         hidden = own | written if template.sees_scoped else written
         for reference in references(template.text):
             if reference.root is not None and reference.root not in hidden:
-                yield Read(reference.root, template.field, template.strict)
+                yield Read(reference.root, template.field, template.strict, reference.start)
         if is_update:
             written.add(str(template.field[1]))
     for field, text in conditions(node):

@@ -20,6 +20,7 @@ from sleipnir.graphs.schema import (
     Route,
     Section,
     Switch,
+    TextFile,
     Variable,
 )
 from sleipnir.graphs.section_check import adapter_of
@@ -35,6 +36,7 @@ _PARTS: tuple[type[Section], ...] = (
     Variable,
     Route,
     Switch,
+    TextFile,
     Example,
     Complaint,
     *NODE_TYPES.values(),
@@ -50,6 +52,8 @@ def json_schema() -> Schema:
         properties["next"] |= {"anyOf": _next()}
         for field, part in node.SECTIONS.items():
             properties[field]["items"] = {"$ref": f"#/$defs/{part.__name__}"}
+        for field in node.FROM_FILES:
+            _allow_file(properties[field])
     definitions["Node"] = _node()
     graph = _adapted(Graph)
     properties = graph["properties"]
@@ -71,6 +75,13 @@ def json_schema() -> Schema:
         "title": "Graph agent",
         "$defs": dict(sorted(definitions.items())),
     }
+
+
+def _allow_file(field: Schema) -> None:
+    """Allow a text to be in a file of its own."""
+    field.pop("type", None)
+    texts = field.get("anyOf", [{"type": "string"}])
+    field["anyOf"] = [texts[0], {"$ref": "#/$defs/TextFile"}, *texts[1:]]
 
 
 def _next() -> list[Schema]:

@@ -112,7 +112,7 @@ class GraphSettings(Timed, Section):
     tolerate_failures: bool = True
     """false: a failed script or llm node without fallback fails the run, next or not."""
     validate_before_run: bool = True
-    """false: only errors of the file itself are reported before the run."""
+    """false: only errors of the files themselves are reported before the run."""
     stringify_state_updates: bool = False
     """true: every result of state_updates is a string."""
 
@@ -238,6 +238,7 @@ class BaseNode(Section):
     SCOPED: ClassVar[str | None] = None  # a variable that exists for `state_updates` only
     MODELS: ClassVar[tuple[str, ...]] = ()  # fields that name models
     SECTIONS: ClassVar[Sections] = {}  # fields that are lists of sections
+    FROM_FILES: ClassVar[tuple[str, ...]] = ()  # fields whose texts may be in files of their own
     WITHOUT_EFFECT: ClassVar[tuple[str, ...]] = ()  # fields of other dialects, accepted (W011)
     CAPTION: ClassVar[str | None] = None  # the field that drawings show beside its type
 
@@ -320,6 +321,14 @@ class WritingNode(BaseNode):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TextFile(Section):
+    """Stands for the text of a file, which is read when the agent is loaded."""
+
+    file: str
+    """A path relative to the agent directory; UTF-8, without its last line break."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Example(Section):
     """A question and its answer, which a model is shown before the prompt."""
 
@@ -349,12 +358,13 @@ class LlmNode(Timed, WritingNode, SkillFields):
     SCOPED = "output"
     MODELS = ("model",)
     SECTIONS: ClassVar[Sections] = {"examples": Example, "check": Complaint}
+    FROM_FILES = ("prompt", "instructions")
     type: Literal["llm"] = "llm"
     """One model call, optionally with a bounded tool loop."""
     prompt: str
-    """The user message; a template in which every reference must be set."""
+    """The user message, or `{file: PATH}`; a template in which every reference must be set."""
     instructions: str | None = None
-    """The system message; a template in which every reference must be set."""
+    """The system message, or `{file: PATH}`; a template in which every reference must be set."""
     tools: list[str] | None = None
     """Functions the model may call: names, tool files, or `mcp:<server>`. Default: none, save for
     those that `can_spawn_agents` of the graph offers; `[]`: none at all."""

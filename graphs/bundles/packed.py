@@ -14,10 +14,11 @@ from sleipnir.lazy import lazy_imports
 with lazy_imports():
     from sleipnir.graphs.bundles import parsed
     from sleipnir.graphs.document import document as documents
-    from sleipnir.graphs.document import loader, overrides
+    from sleipnir.graphs.document import loader, overrides, text_files
     from sleipnir.graphs.knowledge import build_graph
 
 if TYPE_CHECKING:
+    from sleipnir.graphs.document.document import Document
     from sleipnir.graphs.document.loader import Agent
     from sleipnir.graphs.schema import Graph
 
@@ -59,5 +60,20 @@ def node_types(root: Path) -> dict[str, str]:
     if built_in_graph(root) is not None:
         graph, _ = packed_agent(root)
         return {name: node.type for name, node in graph.nodes.items()} if graph else {}
-    document, _ = documents.read_document(agent_directory(root) / GRAPH_FILE)
+    document = _document(root)
     return {name: node["type"] for name, node in document.data["nodes"].items()} if document else {}
+
+
+def text_files_in(root: Path) -> frozenset[str]:
+    """Return the files that nodes of the graph in an unpacked bundle take texts from.
+
+    Raises:
+        BundleError: it cannot be read.
+    """
+    document = None if built_in_graph(root) is not None else _document(root)
+    return frozenset() if document is None else text_files.named_files(document)
+
+
+def _document(root: Path) -> Document | None:
+    document, _ = documents.read_document(agent_directory(root) / GRAPH_FILE)
+    return document

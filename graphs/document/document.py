@@ -60,6 +60,7 @@ class Located:
     size: int = 1  # nodes, with aliases expanded
     height: int = 0  # levels of nesting inside
     value_at: tuple[int, int] | None = None  # of an entry's value: its own line and column
+    file: Path | None = None  # the file whose text the value is, if not the document's
 
     @property
     def refused(self) -> bool:
@@ -111,10 +112,32 @@ class Document:
         return part.line, part.column
 
     def finding(
-        self, code: str, message: str, *path: str | int, hint: str | None = None
+        self, code: str, message: str, *path: str | int, hint: str | None = None, offset: int = 0
     ) -> Finding:
-        """Return a finding about the part at `path`, or about the place where it is missing."""
-        return _finding(self.file, code, message, path, self.position(*path), hint or "")
+        """Return a finding about the part at `path`, or about the place where it is missing.
+
+        `offset` leads to a character of the part's text, if that is in a file of its own.
+        """
+        part = self.at(*path)
+        if part is None or part.file is None:
+            return _finding(self.file, code, message, path, self.position(*path), hint or "")
+        before = part.value[:offset]
+        place = (before.count("\n") + 1, offset - before.rfind("\n"))
+        return _finding(part.file, code, message, path, place, hint or "")
+
+    def with_part(self, part: Located, *path: str | int) -> Document:
+        """Return the document with another part at `path`, which has to exist."""
+        return replace(self, root=_with_part(self.root, part, path))
+
+
+def _with_part(whole: Located, part: Located, path: KeyPath) -> Located:
+    if not path:
+        return part
+    step = path[0]
+    below = _with_part(whole.parts[step], part, path[1:])
+    value = whole.value.copy()  # a mapping or a list
+    value[step] = below.value
+    return replace(whole, value=value, parts={**whole.parts, step: below})
 
 
 def node_of(path: KeyPath) -> str | None:
@@ -164,12 +187,17 @@ def wrong_value(path: KeyPath, root: str, expected: str, got: Located) -> str:
 
 def read_document(file: Path) -> tuple[Document | None, list[Finding]]:
     """Read a YAML file; the document is None if it is unusable as a whole."""
+    text, findings = read_source(file)
+    return (None, findings) if text is None else parse_document(file, text)
+
+
+def read_source(file: Path) -> tuple[str | None, list[Finding]]:
+    """Read a file as text; None, with a finding, if it is none or too large."""
     try:
-        text = _read_text(file)
+        return _read_text(file), []
     except _Unreadable as error:
         message = f"cannot read {file.name}: {error}"
         return None, [_finding(file, "E003", message, (), (error.line, 1))]
-    return parse_document(file, text)
 
 
 def parse_document(file: Path, text: str) -> tuple[Document | None, list[Finding]]:

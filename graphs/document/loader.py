@@ -12,6 +12,7 @@ from sleipnir.graphs.document.finding import Finding, in_order
 from sleipnir.graphs.document.overrides import CONFIG_FILE, given_overrides, overridden
 from sleipnir.graphs.document.reading import Reading
 from sleipnir.graphs.document.references import AGENT_FILES, GRAPH_FILE
+from sleipnir.graphs.document.text_files import with_texts
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.graphs.normal_agent import NormalAgent, graph_of
 from sleipnir.graphs.schema import Graph
@@ -75,6 +76,9 @@ def load_agent(path: Path, environment: Mapping[str, str] | None = None) -> Agen
     document, findings = read_document(file)
     if document is None:
         raise InvalidAgent(findings)
+    if is_graph:
+        document, more = with_texts(document, directory.resolve())
+        findings = [*findings, *more]
     reading = Reading(document, name)
     graph = reading.graph() if is_graph else None
     normal = None if is_graph else reading.normal_agent()

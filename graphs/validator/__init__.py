@@ -111,23 +111,23 @@ RULES_OF_NORMAL: tuple[Callable[[Context], Iterator[Finding]], ...] = (
 )
 
 
-# What they are about would otherwise be left out of the graph in silence.
-_OF_LOADING = ("E0", "E219")
+# Of loading: what the file itself has wrong, and texts in other files. What these leave out of the
+# graph, or put in its place, must not run.
+_OF_FILES = ("E0", "E201", "E203", "E218", "E219")
 
 
 def validate(agent: Agent, resources: Resources) -> tuple[Finding, ...]:
     """Return all findings about an agent, in file order, including those of loading.
 
-    With `settings.validate_before_run: false` only errors without which loading fails are returned:
-    those of the file itself (E0xx) and of expressions (E219). For a normal agent, its variables,
-    tools, skills, documents and models are checked.
+    With `settings.validate_before_run: false` only errors of the files themselves are returned.
+    For a normal agent, its variables, tools, skills, documents and models are checked.
     """
     agent = with_default(agent, resources.skills_enabled)
     graph = agent.graph
     if graph is None:
         return in_order([*agent.findings, *_findings_of_normal(agent, resources)])
     if not graph.settings.validate_before_run:
-        return in_order(found for found in agent.findings if found.code.startswith(_OF_LOADING))
+        return in_order(found for found in agent.findings if found.code.startswith(_OF_FILES))
     context = Context(agent, graph, resources)
     findings = [finding for rule in RULES for finding in rule(context)]
     return in_order([*agent.findings, *findings])

@@ -45,9 +45,13 @@ class Context:
         *path: str | int,
         node: str | None = None,
         hint: str | None = None,
+        offset: int = 0,
     ) -> Finding:
-        """Return a finding about the key at `path`; `node` overrides the one in the path."""
-        found = self.agent.document.finding(code, message, *path, hint=hint)
+        """Return a finding about the key at `path`; `node` overrides the one in the path.
+
+        `offset` is that of a character in the key's text.
+        """
+        found = self.agent.document.finding(code, message, *path, hint=hint, offset=offset)
         return replace(found, node=node) if node is not None else found
 
     def is_written(self, *path: str | int) -> bool:

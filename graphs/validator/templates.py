@@ -29,13 +29,13 @@ def braces_are_references(context: Context) -> Iterator[Finding]:
     for node_id, node in context.graph.nodes.items():
         for template in templates(node):
             path = ("nodes", node_id, *template.field)
-            for text in _lookalikes(template.text):
-                yield _literal(context, node_id, template, text)
+            for offset, text in _lookalikes(template.text):
+                yield _literal(context, node_id, template, text, offset)
             for reference in references(template.text):
                 if reference.path is None:
                     text = f"{{{{{reference.text}}}}}"
                     message = f"{place(*path)}: '{text}' is malformed and always missing"
-                    yield context.finding("W009", message, *path)
+                    yield context.finding("W009", message, *path, offset=reference.start)
 
 
 def reads_have_a_source(context: Context) -> Iterator[Finding]:
@@ -50,7 +50,7 @@ def reads_have_a_source(context: Context) -> Iterator[Finding]:
         path = ("nodes", node_id, *read.field)
         if read.key in _SCOPED and read.field[0] != STATE_UPDATES:
             message = f"{place(*path)}: '{read.key}' exists only inside state_updates"
-            yield context.finding("W015", message, *path)
+            yield context.finding("W015", message, *path, offset=read.offset)
         elif not _may_be_set(context, node_id, read.key):
             unknown.append((node_id, read))
     hints = _hints(context, unknown)
@@ -58,7 +58,7 @@ def reads_have_a_source(context: Context) -> Iterator[Finding]:
         path = ("nodes", node_id, *read.field)
         message = f"{place(*path)}: nothing sets '{read.key}'"
         hint = hints.get(read.key) or _hint_for_constant(context, node_id, read)
-        yield context.finding("W016", message, *path, hint=hint)
+        yield context.finding("W016", message, *path, hint=hint, offset=read.offset)
 
 
 def _hint_for_constant(context: Context, node_id: str, read: Read) -> str | None:
@@ -69,16 +69,18 @@ def _hint_for_constant(context: Context, node_id: str, read: Read) -> str | None
     return CONSTANT_HINT.format(read.key)
 
 
-def _lookalikes(text: str) -> Iterator[str]:
-    """Yield `{{…}}` in the parts of a text that the scanner takes as literal."""
-    end = 0
-    for reference in references(text):
-        yield from (match[0] for match in _LOOKALIKE.finditer(text[end : reference.start]))
-        end = reference.end
-    yield from (match[0] for match in _LOOKALIKE.finditer(text[end:]))
+def _lookalikes(text: str) -> Iterator[tuple[int, str]]:
+    """Yield each `{{…}}` in the literal parts of a text, with its offset."""
+    begin = 0
+    for end, following in ((each.start, each.end) for each in references(text)):
+        for match in _LOOKALIKE.finditer(text[begin:end]):
+            yield begin + match.start(), match[0]
+        begin = following
+    for match in _LOOKALIKE.finditer(text[begin:]):
+        yield begin + match.start(), match[0]
 
 
-def _literal(context: Context, node_id: str, template: Template, text: str) -> Finding:
+def _literal(context: Context, node_id: str, template: Template, text: str, offset: int) -> Finding:
     """Return W008; lasting if only blanks keep it from being a reference to an existing key."""
     path = ("nodes", node_id, *template.field)
     message = f"{place(*path)}: '{text}' is literal text, not a reference"
@@ -86,10 +88,11 @@ def _literal(context: Context, node_id: str, template: Template, text: str) -> F
     found = references(meant)
     if not found or found[0].path is None:
         hint = "a reference holds only A-Z a-z 0-9 _ and .key or [number] after the first key"
-        return context.finding("W008", message, *path, hint=hint)
+        return context.finding("W008", message, *path, hint=hint, offset=offset)
     is_known = found[0].root in _readable_keys(context, node_id, template)
     hint = f"write {meant}" if is_known else "remove the spaces"
-    return replace(context.finding("W008", message, *path, hint=hint), lasting=is_known)
+    found_there = context.finding("W008", message, *path, hint=hint, offset=offset)
+    return replace(found_there, lasting=is_known)
 
 
 def _readable_keys(context: Context, node_id: str, template: Template) -> frozenset[str]:

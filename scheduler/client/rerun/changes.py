@@ -12,7 +12,7 @@ from typing import Any
 
 from sleipnir.graphs.bundles.archive import unpack
 from sleipnir.graphs.bundles.layout import MANIFEST
-from sleipnir.graphs.bundles.packed import packed_agent
+from sleipnir.graphs.bundles.packed import packed_agent, text_files_in
 from sleipnir.graphs.bundles.parsed import PARSED
 from sleipnir.graphs.chains import chain_of
 from sleipnir.graphs.knowledge.plan import PLAN_FILE
@@ -57,6 +57,7 @@ class AgentForm:
     graph: Graph
     files: Mapping[str, str]  # hashes of the contents, by path
     agents: Mapping[str, str]  # bundle digests of what it may spawn, by name
+    texts: frozenset[str] = frozenset()  # files whose texts are in its graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def form_of(bundle: bytes, digest: str, agents: Mapping[str, str]) -> AgentForm:
         unpack(bundle, digest, root)
         graph, directory = packed_agent(root)
         assert graph is not None, "only graphs are run"
-        return AgentForm(graph, dict(_hashes(root, directory)), agents)
+        return AgentForm(graph, dict(_hashes(root, directory)), agents, text_files_in(root))
 
 
 def _hashes(root: Path, directory: Path) -> Iterator[tuple[str, str]]:
@@ -145,7 +146,7 @@ def _reads(node: BaseNode | None, files: Collection[str], agents: Collection[str
 
 def _changed_files(old: AgentForm, new: AgentForm) -> Iterator[str]:
     """Yield files that differ or exist in one version only, except those no run reads."""
-    for place in {**old.files, **new.files}:
+    for place in sorted({*old.files, *new.files} - old.texts - new.texts):
         if not place.startswith(_READ_BY_NO_NODE) and old.files.get(place) != new.files.get(place):
             yield place
 

@@ -30,7 +30,8 @@ nodes:
   a: {type: approval, question: q, options: [], routes: {}, on_other: i, next: null}
   i: {type: input, question: q, validation: len(input) > 1, next: [g, l]}
   g: {type: agent, agent: x, prompt: p, output_schema: {type: object}, next: e}
-  l: {type: llm, prompt: p, tools: [], seed: 1, stop: [a, b], params: {user: null, k: 5},
+  l: {type: llm, prompt: p, instructions: {file: graph.yaml}, tools: [], seed: 1, stop: [a, b],
+      params: {user: null, k: 5},
       examples: [{user: a, assistant: b}], check: [{when: size(output) > 9, say: "No {{output}}."}],
       max_checks: 0, fallback: e, enabled_skills: [s], next: k, x-pos: 1}
   k: {type: rag, documents: [a.md], top_k: 3, next: v, state_updates: {c: "{{output}}"}}
@@ -121,6 +122,8 @@ def test_both_require_the_same(validator: Draft202012Validator, tmp_path: Path, 
         ("n", {"type": "llm"}),
         ("n", {"type": "rag", "documents": []}),
         ("n", {"type": "llm", "prompt": "p", "max_attempts": 0}),
+        ("n", {"type": "llm", "prompt": {"file": 5}}),
+        ("n", {"type": "llm", "prompt": {"text": "p"}}),
         ("n", {"type": "llm", "prompt": "p", "seed": 0.5}),
         ("n", {"type": "llm", "prompt": "p", "examples": [{"user": "a"}]}),
         ("n", {"type": "llm", "prompt": "p", "check": [{"when": "a", "say": "b", "c": "d"}]}),

@@ -490,3 +490,37 @@ def test_a_normal_agent_has_the_same_reading_rules(tmp_path: Path) -> None:
         "W011 config.memory has no effect here",
         "E006 unknown field 'auto_continu' in config",
     ]
+
+
+def test_texts_may_be_in_files_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "demo/prompts").mkdir(parents=True)
+    (tmp_path / "demo/prompts/plan.md").write_bytes("\ufeffPlan\n{{topic}}.\n\n".encode())
+    (tmp_path / "demo/role.md").write_bytes(b"You plan.\r\n")
+    inline = {"prompt": "Plan\n{{topic}}.\n", "instructions": "You plan."}
+
+    agent = with_nodes(
+        tmp_path,
+        "a: {type: llm, prompt: {file: prompts/plan.md}, instructions: {file: role.md}, next: e}",
+    )
+
+    assert agent.graph is not None
+    node = agent.graph.nodes["a"]
+    assert {name: getattr(node, name) for name in inline} == inline
+    assert agent.findings == ()
+
+
+def test_a_finding_in_such_a_text_names_its_file(tmp_path: Path) -> None:
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo/plan.md").write_text("Plan\n for {{topic}}.")
+    agent = with_nodes(tmp_path, "a: {type: llm, prompt: {file: plan.md}, next: e}")
+    place = ("nodes", "a", "prompt")
+
+    found = agent.document.finding("W016", "it is not set", *place, offset=len("Plan\n for "))
+
+    assert (found.file, found.line, found.column, found.node) == (
+        str(tmp_path / "demo/plan.md"),
+        2,
+        6,
+        "a",
+    )
+    assert agent.document.finding("W016", "", "nodes", "a").file.endswith("graph.yaml")
