@@ -11,15 +11,20 @@ import redis
 
 from sleipnir.scheduler.doctor import consistency
 from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
+from sleipnir.scheduler.runs.consistency.rules import Violation
 from sleipnir.scheduler.runs.spending import spent_fields, sum_of
 from sleipnir.scheduler.store.keys import day_spent_key, spent_key
 
 
-def rules_broken(client: redis.Redis) -> set[str]:
+def all_violations(client: redis.Redis) -> list[Violation]:
     """Return what breaks rules in a Redis in which nothing happens; looks twice at once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(consistency, "_BEFORE_SECOND_LOOK_S", 0.0)
-        return {found.rule for found in ConsistencyCheck(client).violations()}
+        return list(ConsistencyCheck(client).violations())
+
+
+def rules_broken(client: redis.Redis) -> set[str]:
+    return {found.rule for found in all_violations(client)}
 
 
 def assert_consistent(client: redis.Redis, *, runs: int) -> None:

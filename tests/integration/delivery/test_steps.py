@@ -9,13 +9,13 @@ import redis
 from redis.exceptions import NoScriptError
 
 from sleipnir.graphs.limits import MAX_BRANCHES
-from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.errors import StaleStep, StaleVisit
 from sleipnir.scheduler.runs.events import StepCommitted
 from sleipnir.scheduler.runs.model import Failure, Lease, Usage
 from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.store.keys import run_key
 from tests.support.engine import Engine
+from tests.support.invariants import rules_broken
 from tests.support.runs import (
     CHILD,
     FAILED,
@@ -391,7 +391,4 @@ def test_the_widest_step_there_may_be_is_admitted_and_ended(
     assert engine.run(RUN).frontier == tuple(names)
     assert len(engine.queued_visits()) == window + 1  # and the first step's
     assert engine.store.runs.close(RUN, "cancelled", Failure("cancelled", "enough", None))
-    assert {found.rule for found in ConsistencyCheck(engine.redis).violations()} <= {
-        "bundle",
-        "commits",
-    }
+    assert rules_broken(engine.redis) <= {"bundle", "commits"}

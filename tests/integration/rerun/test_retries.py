@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner
 
 from sleipnir.scheduler.cli.app import cli
-from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.errors import ActionRefused, RunNotFound, StaleVisit, SubmissionRefused
 from sleipnir.scheduler.runs.events import RunRetried
 from sleipnir.scheduler.runs.model import Failure, Lease, Run
@@ -20,6 +19,7 @@ from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.scheduler.views.text import formatting
 from sleipnir.worker.delivery.run_visit import run_visit
 from tests.support.engine import Engine
+from tests.support.invariants import all_violations
 from tests.support.keys import leaked_keys
 from tests.support.model_server import ModelServer, calls, says
 from tests.support.redis_server import RedisServer
@@ -77,7 +77,7 @@ print(json.dumps(update))
 
 def require_consistent(engine: Engine) -> None:
     """Nothing contradicts itself; runs made by hand have no bundle, nor nodes in checkpoints."""
-    found = ConsistencyCheck(engine.redis).violations()
+    found = all_violations(engine.redis)
     assert [str(each) for each in found if each.rule not in ("bundle", "commits")] == []
 
 

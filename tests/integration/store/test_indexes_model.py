@@ -26,7 +26,6 @@ from hypothesis.stateful import (
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.runs.events import RunRetried
 from sleipnir.scheduler.runs.model import Failure, Lease, NewRun, Question, RunContext, Usage
 from sleipnir.scheduler.runs.plan import Plan
@@ -36,6 +35,7 @@ from sleipnir.scheduler.store.keys import BUNDLES, bundle_key
 from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.scheduler.store.run_store import RunStore
 from tests.support.engine import Clock
+from tests.support.invariants import all_violations
 from tests.support.keys import INDEXES
 
 PARTITION = "{p01}"  # that of all runs here
@@ -194,7 +194,7 @@ class IndexesAndModel(RuleBasedStateMachine):
     def teardown(self) -> None:
         if self.made % 4:  # it looks at all partitions, which takes its time
             return
-        violations = ConsistencyCheck(self.redis).violations()
+        violations = all_violations(self.redis)
         assert [str(each) for each in violations if each.rule in RULES] == []
 
     # ---- choosing
