@@ -54,7 +54,7 @@ nodes:
       properties: {{label: {{type: string, enum: [{", ".join(LABELS)}]}}}}
   done: {{type: end, value: "{{{{found}}}}"}}
 """
-HELLO: list[Message] = [{"role": "user", "content": "Hello!"}]
+STORY: list[Message] = [{"role": "user", "content": "Tell me a long story of a ship."}]
 
 
 class Collector(Listener):
@@ -109,7 +109,7 @@ def test_ten_messages_get_a_label_each_without_an_extractor(engine: Engine, api_
 def test_a_reply_is_streamed_and_counted(endpoint: Endpoint) -> None:
     collected = Collector()
 
-    reply = complete(ModelRequest("small:model", HELLO, max_tokens=20), None, endpoint, collected)
+    reply = complete(ModelRequest("small:model", STORY, max_tokens=20), None, endpoint, collected)
 
     assert len(collected.pieces) > 5
     assert "".join(collected.pieces) == reply.text
@@ -119,7 +119,7 @@ def test_a_reply_is_streamed_and_counted(endpoint: Endpoint) -> None:
 
 @pytest.mark.parametrize("listener", [None, Collector()], ids=["whole", "streamed"])
 def test_a_reply_that_is_cut_off_says_so(endpoint: Endpoint, listener: Listener | None) -> None:
-    reply = complete(ModelRequest("small:model", HELLO, max_tokens=3), None, endpoint, listener)
+    reply = complete(ModelRequest("small:model", STORY, max_tokens=3), None, endpoint, listener)
 
     assert (reply.finish, reply.usage.completion_tokens) == ("length", 3)
 
