@@ -178,7 +178,8 @@ class Parking:
         spent: Usage | None = None,
         way: Way | None = None,
         first: Sequence[Queued] = (),
-    ) -> None:
+        queues: str = "",
+    ) -> str | None:
         """Stage the result of one item of a map.
 
         Args:
@@ -189,9 +190,12 @@ class Parking:
             event: narrated with the number of items done and in total.
             usage: usage that the run has not counted yet.
             way: where it has been; None if it was at one node only.
-            first: to send in front.
+            first, queues: as for `Visits.advance`.
+
+        Returns:
+            the next message, taken for the caller, if there is one.
         """
-        self._store.call_after(
+        staged = self._store.call_after(
             first,
             "stage_item",
             lease.run_id,
@@ -205,8 +209,10 @@ class Parking:
             usage_text(usage),
             usage_text(spent),
             way.to_json(done=True) if way else "",
+            queues,
             *(way.wrote if way else ()),
         )
+        return staged.message or None
 
     def advance_item(
         self,
@@ -227,7 +233,7 @@ class Parking:
             first, queues: as for `Visits.advance`.
 
         Returns:
-            the message of the next visit, taken for the caller; None if it is not for it.
+            the next message, taken for the caller, if there is one.
 
         Raises:
             StepFailing: its map has failed for good.

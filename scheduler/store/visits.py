@@ -31,21 +31,28 @@ if TYPE_CHECKING:
 
 
 class Taker(NamedTuple):
-    """A worker that could run the next visit at once."""
+    """A thread that could run another visit at once."""
 
     queues: str = ""  # whose next message it would take, separated by blanks; "": it could not
-    lease: Lease | None = None  # that it then has; None: it begins the visit itself
+    lease: Lease | None = None  # of the next visit if that comes next; None: it begins it itself
     keys: Collection[str] | None = ()  # of the state, as `Visits.begin` takes them
 
 
 _NOBODY = Taker()
 
 
+class Staged(NamedTuple):
+    """What the result of a branch has led to."""
+
+    open: int  # branches that are not done; 0 asks the caller to advance the step
+    message: str | None  # the next one, taken for the caller, if there is one
+
+
 class Advanced(NamedTuple):
     """What a commit has led to."""
 
     status: str  # of the run
-    message: str | None  # of the queue, taken for the caller; None: there is none, or not for it
+    message: str | None  # the next one, taken for the caller, if there is one
     begun: Begun | None = None  # the visit of that message, if the taker has its lease
 
 
@@ -178,8 +185,9 @@ class Visits:
         branch: Branch,
         *,
         usage: Usage | None = None,
-    ) -> int:
-        """Stage the result of one of several branches; 0 asks the caller to advance the step.
+        queues: str = "",
+    ) -> Staged:
+        """Stage the result of one of several branches.
 
         Raises:
             RunClosed, StaleVisit: drop the result.
@@ -194,8 +202,9 @@ class Visits:
             "1" if branch.failure else "2" if branch.discarded else "0",
             branch.kept_as,
             usage_text(usage),
+            queues,
         )
-        return int(staged.open)
+        return Staged(int(staged.open), staged.message or None)
 
     def read_step(
         self, run_id: str, reducer_keys: Collection[str]

@@ -103,7 +103,7 @@ def finish(engine: Engine, run_id: str, output: str = "done") -> None:
 def stage(engine: Engine, visit: str, branch: Branch | None = None) -> int:
     """Begin a visit of a parallel step and stage its result."""
     lease = begin(engine, visit)
-    return engine.store.visits.stage(lease, lease.visit.step, branch or Branch({}, ("z",)))
+    return engine.store.visits.stage(lease, lease.visit.step, branch or Branch({}, ("z",))).open
 
 
 def status(engine: Engine, run_id: str = RUN) -> str:

@@ -7,6 +7,7 @@ While a monitor has enabled task events, messages take Celery's way, which sends
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 from collections.abc import Callable
@@ -29,6 +30,7 @@ def visit_strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Callab
     celery_handler = celery_strategy(task, app, consumer, **options)
     events = consumer.event_dispatcher
     apply = consumer.pool.apply_async
+    turns = itertools.count()
 
     def is_watched() -> bool:
         return (
@@ -51,9 +53,12 @@ def visit_strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Callab
         return apply(_run, (task.run, arguments, done, queues), callback=_ignore)
 
     def queues_of(channel: Any) -> str:
-        """Return the queues of a worker that has nothing else to do and goes on taking messages."""
-        is_free = channel.qos.taken == 1 and consumer.blueprint.state == RUN and not is_watched()
-        return " ".join(sorted(channel.active_queues)) if is_free else ""
+        """Return the queues of a worker that goes on taking messages; each comes first in turn."""
+        if consumer.blueprint.state != RUN or is_watched():
+            return ""
+        queues = sorted(channel.active_queues)
+        first = next(turns) % max(len(queues), 1)
+        return " ".join(queues[first:] + queues[:first])
 
     return handle
 

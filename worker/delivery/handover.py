@@ -1,4 +1,4 @@
-"""Hands the next message of a queue to the thread whose commit has enqueued it.
+"""Hands the next message to the thread that has just committed a visit.
 
 A message otherwise goes through Redis, the event loop and another thread before its visit begins,
 which costs about as much as the visit. The commit also begins that visit, where it can.

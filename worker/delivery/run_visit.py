@@ -1,8 +1,8 @@
 """One node visit, from its message to the next one: load, begin, admit, execute, commit.
 
 The transitions enqueue the next visits themselves (see scheduler/store/lua), so a linear visit
-takes two round trips: one begins, the other commits, advances and enqueues. A worker that has
-nothing else to do begins the next visit with the commit of the one before, in the same round trip.
+takes two round trips: one begins, the other commits, advances and enqueues. If nothing else waits
+in the queue, the next visit begins with the commit of the one before, in the same round trip.
 """
 
 from __future__ import annotations

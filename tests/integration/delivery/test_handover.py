@@ -7,15 +7,20 @@ from collections.abc import Iterator
 
 import pytest
 
+from sleipnir.scheduler.runs.ids import VisitId
+from sleipnir.scheduler.runs.model import Lease
+from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.store.keys import QUEUE, lane_key, machine_queue
 from sleipnir.scheduler.store.visits import Taker
 from sleipnir.worker.celery import strategy
 from sleipnir.worker.delivery.handover import handover
 from sleipnir.worker.delivery.run_visit import run_visit
 from tests.support.engine import Engine
-from tests.support.runs import RUN, go_to, started
+from tests.support.queue import lose_all
+from tests.support.runs import RUN, begin, fanned_out, go_to, started
 
-OWN = f"{QUEUE} {machine_queue('here')}"
+HERE = machine_queue("here")
+OWN = f"{QUEUE} {HERE}"
 
 THREE_WORDS = """
 start: a
@@ -51,7 +56,12 @@ def committed(engine: Engine, *nodes: str, queues: str = OWN) -> list[str] | Non
     message = engine.store.visits.advance(
         lease, 1, go_to(*nodes), cap=9, window=8, taker=Taker(queues)
     ).message
-    return None if message is None else json.loads(json.loads(message)["body"])[0][:2]
+    return None if message is None else visit_of(message)
+
+
+def visit_of(message: str) -> list[str]:
+    """The run and the visit that a message is about."""
+    return json.loads(json.loads(message)["body"])[0][:2]
 
 
 def test_the_only_message_is_handed_over_instead_of_queued(engine: Engine) -> None:
@@ -59,21 +69,71 @@ def test_the_only_message_is_handed_over_instead_of_queued(engine: Engine) -> No
     assert engine.queued_visits() == []
 
 
-@pytest.mark.parametrize(
-    ("nodes", "queues"), [(("a", "b"), OWN), (("a",), ""), (("a",), machine_queue("here"))]
-)
-def test_several_messages_and_those_of_other_queues_are_queued(
-    engine: Engine, nodes: tuple[str, ...], queues: str
-) -> None:
-    assert committed(engine, *nodes, queues=queues) is None
-    assert sorted(engine.queued_visits()) == [f"2/{node}" for node in nodes]
+def test_of_several_messages_the_first_is_handed_over(engine: Engine) -> None:
+    assert committed(engine, "a", "b") == [RUN, "2/a"]
+    assert engine.queued_visits() == ["2/b"]
+
+
+@pytest.mark.parametrize("queues", ["", HERE])
+def test_messages_of_other_queues_are_queued(engine: Engine, queues: str) -> None:
+    assert committed(engine, "a", queues=queues) is None
+    assert engine.queued_visits() == ["2/a"]
 
 
 def test_what_waits_already_comes_first(engine: Engine) -> None:
-    engine.redis.lpush(lane_key(machine_queue("here"), 2), "a message")
+    lease = started(engine)
+    assert engine.pop() is not None
+    engine.redis.lpush(QUEUE, "a message")
+    taker = Taker(OWN, Lease(RUN, VisitId("2/a"), "t2"))
 
-    assert committed(engine, "a") is None
+    advanced = engine.store.visits.advance(lease, 1, go_to("a"), cap=9, window=8, taker=taker)
+
+    assert (advanced.message, advanced.begun) == ("a message", None)
     assert engine.queued_visits() == ["2/a"]
+
+
+@pytest.mark.parametrize(
+    ("waiting", "queues", "first"),
+    [
+        ({(QUEUE, 1): "a", (HERE, 0): "b", (HERE, 2): "c"}, OWN, "b"),
+        ({(QUEUE, 2): "a", (HERE, 1): "b"}, OWN, "b"),
+        ({(QUEUE, 0): "a", (HERE, 0): "b"}, f"{QUEUE} {HERE}", "a"),
+        ({(QUEUE, 0): "a", (HERE, 0): "b"}, f"{HERE} {QUEUE}", "b"),
+        ({(QUEUE, 0): "a"}, HERE, None),
+        ({(QUEUE, 0): "a"}, "", None),
+        # Runs of batches start by turns, which only the event loop knows to ask for.
+        ({(QUEUE, 3): "a"}, OWN, None),
+    ],
+)
+def test_the_end_of_a_run_hands_over_what_comes_next(
+    engine: Engine, waiting: dict[tuple[str, int], str], queues: str, first: str | None
+) -> None:
+    lease = started(engine)
+    assert engine.pop() is not None
+    for (queue, lane), text in waiting.items():
+        engine.redis.lpush(lane_key(queue, lane), text)
+
+    end = Plan({}, output="x")
+    ended = engine.store.visits.advance(lease, 1, end, cap=9, window=8, taker=Taker(queues))
+
+    assert ended.message == first
+    left = [engine.redis.llen(lane_key(*place)) for place in waiting]
+    assert sum(left) == len(waiting) - (first is not None)
+
+
+def test_branches_and_items_hand_over_the_next_message(engine: Engine) -> None:
+    fanned_out(engine, "a", "b")
+    parking, visits = engine.store.parking, engine.store.visits
+    parking.open_map(begin(engine, "2/a"), "b", 1, ["1", "2"])
+    lose_all(engine.redis)
+    engine.redis.rpush(QUEUE, "first")
+
+    assert visits.stage(begin(engine, "2/b"), 2, Branch({}), queues=OWN).message == "first"
+    item = parking.stage_item(begin(engine, "2/a/0"), "{}", elapsed_ms=1, queues=OWN)
+
+    assert item is not None
+    assert visit_of(item) == [RUN, "2/a/1"]
+    assert engine.queued_visits() == []
 
 
 def test_the_visit_of_a_message_handed_over_begins_with_the_commit(

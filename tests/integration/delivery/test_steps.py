@@ -186,7 +186,7 @@ def test_the_last_branch_is_asked_to_advance(engine: Engine) -> None:
     last = begin(engine, "2/c")
 
     assert open_visits == [2, 1]
-    assert engine.store.visits.stage(last, 2, Branch({})) == 0
+    assert engine.store.visits.stage(last, 2, Branch({})).open == 0
     branches, current = engine.store.visits.read_step(RUN, ["initial_prompt", "gone"])
     assert {node: branch.writes for node, branch in branches.items()} == {
         "a": {"k": '"2/a"'},
@@ -203,7 +203,7 @@ def test_staging_last_again_still_asks_to_advance(engine: Engine) -> None:
     engine.store.visits.stage(last, 2, Branch({}))
 
     with unchanged(engine):
-        left = engine.store.visits.stage(last, 2, Branch({}))
+        left = engine.store.visits.stage(last, 2, Branch({})).open
 
     assert left == 0
 
@@ -240,7 +240,7 @@ def test_a_failure_drops_what_does_not_execute_and_awaits_what_does(engine: Engi
     assert engine.inbox() == []
     assert engine.queries.questions(RUN) == []
     assert status(engine, CHILD) == "cancelled"
-    assert engine.store.visits.stage(running, 2, Branch({})) == 0
+    assert engine.store.visits.stage(running, 2, Branch({})).open == 0
 
 
 def test_a_failure_beside_none_that_execute_ends_the_step(engine: Engine) -> None:

@@ -457,6 +457,10 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
         last_of_two,
         lambda e: e.store.visits.stage(held("2/b"), 2, Branch({}, ("z",))),
     ),
+    "stage_visit that takes a message": (
+        step_of_three,
+        lambda e: e.store.visits.stage(held("2/a"), 2, Branch({}, ("z",)), queues=QUEUE),
+    ),
     "stage_visit that failed": (everything, lambda e: e.store.visits.stage(held("2/d"), 2, FAILED)),
     "stage_item": (
         a_map,

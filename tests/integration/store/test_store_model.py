@@ -210,7 +210,7 @@ class StoreAndModel(RuleBasedStateMachine):
                 self.store.visits.advance(lease, run.step, plan, cap=CAP, window=8)
             return
         if len(run.frontier) > 1 and visit.status == "leased":
-            left = self.store.visits.stage(lease, run.step, Branch({}, following))
+            left = self.store.visits.stage(lease, run.step, Branch({}, following)).open
             run.staged.add(name)
             if len(run.visits) > 1:
                 del run.visits[name]

@@ -31,12 +31,13 @@ def discard(delivery: Delivery) -> None:
     visit, way = delivery.visit, ItemVisit.of(delivery).way
     way.end_visit(taken_by(visit, NO_USAGE), {})
     total = way.total
-    delivery.services.store.parking.stage_item(
+    handover.message = delivery.services.store.parking.stage_item(
         delivery.lease,
         encode({"discarded": True, "value": None}),
         void=True,
         elapsed_ms=total.ms,
         spent=total.usage,
+        queues=handover.queues,
     )
 
 
@@ -60,7 +61,7 @@ def _go_on(delivery: Delivery, item: ItemVisit, onward: GoesOn, outcome: Wrote |
 def _stage(delivery: Delivery, item: ItemVisit, end: Ends, outcome: Wrote | Failed) -> None:
     total = item.way.total
     event = ItemCommitted(item.map_id, item.number, failure=end.reason, warnings=end.warnings)
-    delivery.services.store.parking.stage_item(
+    handover.message = delivery.services.store.parking.stage_item(
         delivery.lease,
         _text(item, end, total.counts),
         halt=_stops_map(item, end),
@@ -71,6 +72,7 @@ def _stage(delivery: Delivery, item: ItemVisit, end: Ends, outcome: Wrote | Fail
         spent=total.usage,
         way=item.way if item.way.has_moved else None,
         first=kept.taken(delivery),
+        queues=handover.queues,
     )
 
 

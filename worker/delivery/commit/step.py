@@ -38,7 +38,9 @@ def _finish(delivery: Delivery, branch: Branch, usage: Usage) -> None:
     if delivery.begun.width == 1:
         _advance(delivery, {visit.node_id: branch}, _reducer_texts(visit), usage)
         return
-    left = delivery.services.store.visits.stage(delivery.lease, visit.step, branch, usage=usage)
+    left, handover.message = delivery.services.store.visits.stage(
+        delivery.lease, visit.step, branch, usage=usage, queues=handover.queues
+    )
     if left == 0:
         advance(delivery)
 

@@ -113,14 +113,11 @@ def _asked(
         except Exception as error:
             field = refused_field(error, sent, without, streamed=streamed)
             if field is None:
-                _refused.answered(endpoint, request.schema)
                 raise
             if field == RESPONSE_FORMAT and request.schema is not None:
                 _refused.remember_schema(endpoint, request.schema)
-                _refused.answered(endpoint, request.schema)
             without |= {field}
         else:
-            _refused.answered(endpoint, request.schema)
             if without != known:
                 _refused.remember(endpoint, without)
             return answer, without

@@ -15,7 +15,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterator
-from threading import Event, Lock
+from threading import Lock
 from time import monotonic
 from typing import Final
 
@@ -46,9 +46,6 @@ _OF_SERVER: Final = {
 RESPONSE_FORMAT: Final = "response_format"
 _OF_SCHEMA: Final = "response_format|schema"
 _SCHEMA_S = 3600.0
-# Calls with a schema that is not tried yet wait so long for the first one: a refusal comes at once.
-_VERDICT_S = 0.5
-_MOST_TRIED = 1_000
 
 
 class RefusedFields:
@@ -59,36 +56,16 @@ class RefusedFields:
         self._lock = Lock()
         self._known: dict[tuple[str, ...], frozenset[str]] = {}
         self._schemas: dict[tuple[str, ...], float] = {}  # until when they are left out
-        self._tried: dict[tuple[str, ...], Event] = {}  # set once the first call is answered
 
     def of(self, endpoint: Endpoint, schema: ReplySchema | None = None) -> frozenset[str]:
         """Return the fields to leave out."""
         fields: frozenset[str] = frozenset()
         if self._known:
             fields = fields.union(*(self._known.get(name, fields) for name in _names(endpoint)))
-        if schema is None or schema.required:
+        if schema is None or schema.required or not self._schemas:
             return fields
-        name = _name_of(schema, endpoint)
-        self._await_first(name)
-        until_s = self._schemas.get(name, 0.0)
+        until_s = self._schemas.get(_name_of(schema, endpoint), 0.0)
         return fields | {RESPONSE_FORMAT} if self._now_s() < until_s else fields
-
-    def _await_first(self, name: tuple[str, ...]) -> None:
-        with self._lock:
-            answered = self._tried.get(name)
-            if answered is None:
-                if len(self._tried) >= _MOST_TRIED:
-                    self._tried.clear()
-                self._tried[name] = Event()
-                return
-        answered.wait(_VERDICT_S)
-
-    def answered(self, endpoint: Endpoint, schema: ReplySchema | None) -> None:
-        """Note that a call is over; others may have waited for what the server says."""
-        if schema is not None and not schema.required:
-            event = self._tried.get(_name_of(schema, endpoint))
-            if event is not None:
-                event.set()
 
     def remember(self, endpoint: Endpoint, fields: frozenset[str]) -> None:
         """Leave fields out from now on: without them, a call has succeeded."""

@@ -6,7 +6,7 @@
 --   write            first reads what it replaces
 --   set_known        fields of a hash whose earlier values the script has read
 --   add, push        new fields, members or entries, any number of them
---   pop, pop_many    the first entries of a list
+--   pop, pop_many, pop_last  the first entries of a list, the last one
 --   write_last       a write that is costly to undo, made when little is left that could fail
 --   remove           keys, removed at the very end
 --   tell             messages to subscribers, sent after that
@@ -117,6 +117,14 @@ local function pop(target)
     undo[#undo + 1] = {'LPUSH', target, first}
   end
   return first
+end
+
+local function pop_last(target)
+  local text = redis.call('RPOP', target)
+  if text then
+    undo[#undo + 1] = {'RPUSH', target, text}
+  end
+  return text
 end
 
 -- Remove the first `count` entries of a list, which has so many.

@@ -126,21 +126,33 @@ local function flush()
   messages_for, arrivals = {}, {}
 end
 
--- Take back the message that was announced, for a worker that takes it from here instead of asking
--- for it; '' if there is none or several, or if others wait in the worker's queues: they come first.
-local function only_message(queues)
-  local target, messages = next(messages_for)
-  if not target or messages[2] or next(messages_for, target) or arrivals[1] then return '' end
-  local lists, is_its_own = {}, false
-  for base in string.gmatch(queues, '%S+') do
-    for lane = 0, 3 do
+-- Take the next message of a worker's queues, for a thread that goes on with it instead of asking
+-- for it; '' if there is none, or if it is the turn of a batch's run. Return also whether it is the
+-- only one that was announced, which then was never in a queue.
+local function take_message(queues)
+  local lists, target, messages = {}, next(messages_for)
+  local is_only = target and not messages[2] and not next(messages_for, target) and not arrivals[1]
+  local is_its_own = false
+  for lane = 0, 2 do
+    for base in string.gmatch(queues, '%S+') do
       lists[#lists + 1] = list_of(base, lane)
       is_its_own = is_its_own or lists[#lists] == target
     end
   end
-  if not is_its_own or redis.call('EXISTS', unpack(lists)) > 0 then return '' end
-  messages_for = {}
-  return messages[1]
+  if not lists[1] or envelope == '' then return '', false end
+  if redis.call('EXISTS', unpack(lists)) == 0 then
+    if is_only and is_its_own then
+      messages_for = {}
+      return messages[1], true
+    end
+    if not is_its_own then return '', false end
+  end
+  flush()
+  for _, list in ipairs(lists) do
+    local text = pop_last(list)
+    if text then return text, false end
+  end
+  return '', false
 end
 
 local function reply(...)

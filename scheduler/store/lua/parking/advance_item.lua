@@ -3,10 +3,10 @@
 -- ARGV run_id visit token node number way event usage queues rest
 -- node, number: the item's n-th visit of that node comes next
 -- way: JSON text of where the item has been, with the sizes of all that it has written as `wrote`
--- queues: of a worker that could run the next visit at once, '' if it could not
+-- queues: of a thread that could run another visit at once, '' if it could not
 -- REST key, JSON text pairs that the visit has written
 -- USES store usage listed indexes dispatch waiting waits kept finish
--- OK   message  of one of the queues, which that worker takes instead of asking for it
+-- OK   message  the next one of these queues, which that thread takes instead of asking for it
 -- ERR  run_closed stale_visit
 -- ERR  step_failing  its step or its map failed for good: stage this visit as discarded
 local status, agent, digest =
@@ -26,4 +26,4 @@ forget_visit(run_id, visit, v)
 add_usage(run_id, usage)
 narrate(run_id, event)
 make_ready(run_id, invocation_of(map_visit, index, at), new_visit(), agent .. '/' .. node, digest)
-return reply(queues == '' and '' or only_message(queues))
+return reply((take_message(queues)))

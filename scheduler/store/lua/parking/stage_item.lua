@@ -1,14 +1,16 @@
 -- Stage the result of one map invocation; announce the next one, or resume the map.
 -- KEYS partition
--- ARGV run_id visit token result halt kept_as elapsed_ms event usage spent way rest
+-- ARGV run_id visit token result halt kept_as elapsed_ms event usage spent way queues rest
 -- halt '1': this failure stops the map: no further invocation starts, waiting ones are withdrawn;
 --      '2': the result is void because of such a failure; else '0'
 -- kept_as: what a retry does with a visit that stops the map, see lib/kept.lua
 -- event: a non-empty JSON object, to which `done` and `total` are added in front; or ''
 -- elapsed_ms, spent: of all nodes of the item; usage: what the run has not counted yet
 -- way: JSON text of where the item has been; '' if it was at one node only
+-- queues: of a thread that could run another visit at once, '' if it could not
 -- REST keys that earlier nodes of the item have written
 -- USES store usage listed indexes dispatch waiting waits kept finish resume_run
+-- OK   message  the next one of these queues, which that thread takes instead of asking for it
 -- ERR  run_closed stale_visit
 local run = key('run', run_id)
 local status, agent, digest = unpack(redis.call('HMGET', run, 'status', 'agent', 'digest'))
@@ -104,4 +106,4 @@ else
   close_wait(run_id, map_visit, 'map', '')
   change(run_id, 'busy', -1)
 end
-return reply()
+return reply((take_message(queues)))

@@ -5,13 +5,13 @@
 -- failures: '' or JSON: for each of the record's failure counters, how many, and the texts of the
 -- first ones
 -- kept_as: what a retry does with a visit that failed, see lib/kept.lua
--- queues: of a worker that could run the next visit at once, '' if it could not
+-- queues: of a thread that could run another visit at once, '' if it could not
 -- next_token: of the lease under which it would, '' if it begins the visit itself
 -- REST write_count key, JSON text pairs; key_count keys of the state that the next visit reads
 --      besides, none for all of them; then the nodes of the next frontier, in id order
 -- USES store usage listed indexes dispatch waiting waits kept finish begin
 -- OK   status long message begun  the run's status after the step; 1 if its history should be folded;
---      the next visit's message, which that worker takes instead of asking for it; and, if it has
+--      the next message of these queues, which that thread takes instead of asking for it; and, if it has
 --      begun, the values of begin_visit
 -- ERR  run_closed       the run has ended, or its deadline has passed
 -- ERR  stale_visit      another delivery owns the visit now; drop this result
@@ -41,7 +41,7 @@ if status == 'failed' then
     interrupt_visit(run_id, visit, v, kept_as)
   end
   finish(run_id, 'failed', '', failure)
-  return reply('failed', 0, '', {})
+  return reply('failed', 0, take_message(queues), {})
 end
 
 local state = key('state', run_id)
@@ -110,7 +110,7 @@ narrate(run_id, event)
 if status == 'succeeded' then
   set_known(run, {{'bytes', bytes_before, bytes}})
   finish(run_id, 'succeeded', output, '', nil, value ~= '' and value or nil)
-  return reply('succeeded', 0, '', {})
+  return reply('succeeded', 0, take_message(queues), {})
 end
 if capped then
   set_known(run, {{'bytes', bytes_before, bytes}})
@@ -118,7 +118,7 @@ if capped then
   finish(run_id, 'failed', '', cjson.encode({code = 'R004', node = capped.node,
     message = string.format("Node '%s' visited %d times (max_loop_iterations=%d)", capped.node,
       capped.visits, cap)}))
-  return reply('failed', 0, '', {})
+  return reply('failed', 0, take_message(queues), {})
 end
 
 set_known(run, fields)
@@ -129,8 +129,8 @@ elseif tonumber(width) > 1 then
 end
 admit(run_id, step + 1, nodes, tonumber(window), agent, digest)
 local long = bytes_told > (tonumber(fold_at or '') or history_limit) and 1 or 0
-local message, begun = queues == '' and '' or only_message(queues), {}
-if message ~= '' and next_token ~= '' then
+local begun, message, is_own = {}, take_message(queues)
+if is_own and next_token ~= '' then
   local keys, _ = {}
   for i = first_key, first_node - 1 do
     keys[#keys + 1] = rest[i]

@@ -1,11 +1,13 @@
 -- Stage the result of one branch of a parallel step, at most once.
 -- A fatal failure interrupts siblings that are not executing; those that are may still finish.
 -- KEYS partition
--- ARGV run_id step visit token outcome failed kept_as usage
+-- ARGV run_id step visit token outcome failed kept_as usage queues
 -- failed: '1' for a fatal failure, '2' for an outcome that is void because of one, else '0'
 -- kept_as: what a retry does with a visit that failed, see lib/kept.lua
+-- queues: of a thread that could run another visit at once, '' if it could not
 -- USES store usage listed indexes dispatch waiting waits kept finish
--- OK   open  visits of this step that are not done; 0 asks the caller to advance
+-- OK   open message  visits of this step that are not done, 0 asks the caller to advance; the next
+--      message of these queues, which that thread takes instead of asking for it
 -- ERR  run_closed stale_visit
 local run = key('run', run_id)
 local visits, staged = key('visits', run_id), key('staged', run_id)
@@ -42,7 +44,7 @@ if redis.call('HLEN', visits) == 1 and redis.call('EXISTS', key('pending', run_i
   end
   v.status = 'staged'
   write_visit(run_id, visit, v)
-  return reply(0)
+  return reply(0, '')
 end
 if failed == '0' then
   forget_visit(run_id, visit, v)
@@ -52,4 +54,4 @@ else
 end
 release_place(run_id, visit)
 settle(run_id)
-return reply(redis.call('HLEN', visits))
+return reply(redis.call('HLEN', visits), (take_message(queues)))

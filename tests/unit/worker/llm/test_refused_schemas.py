@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 from sleipnir.worker.llm.client import Endpoint, ReplySchema
 from sleipnir.worker.llm.provider.refused_fields import RefusedFields
 from sleipnir.worker.llm.response_format import response_format
@@ -20,10 +18,8 @@ def test_a_schema_is_left_out_for_an_hour_with_this_model_only() -> None:
     now_s = 50.0
     refused = RefusedFields(lambda: now_s)
     schema = asks_for("object")
-    assert refused.of(ENDPOINT, schema) == frozenset()
 
     refused.remember_schema(ENDPOINT, schema)
-    refused.answered(ENDPOINT, schema)
 
     others = [
         Endpoint("custom_openai/n", "http://here/v1"),
@@ -40,16 +36,3 @@ def test_a_schema_is_left_out_for_an_hour_with_this_model_only() -> None:
     assert refused.of(ENDPOINT, schema) == frozenset()
     refused.remember_schema(ENDPOINT, schema)
     assert refused.of(ENDPOINT, schema) == LEFT_OUT
-
-
-def test_calls_at_once_wait_for_what_the_first_one_is_told() -> None:
-    refused = RefusedFields()
-    schema = asks_for("object")
-    assert refused.of(ENDPOINT, schema) == frozenset()  # the first
-
-    with ThreadPoolExecutor(8) as pool:
-        others = [pool.submit(refused.of, ENDPOINT, schema) for _ in range(8)]
-        refused.remember_schema(ENDPOINT, schema)
-        refused.answered(ENDPOINT, schema)
-
-        assert {other.result() for other in others} == {LEFT_OUT}
