@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sleipnir.graphs.bundles import archive
 from sleipnir.graphs.bundles.layout import CONFIG, agent_directory, built_in_graph
-from sleipnir.graphs.bundles.packed import packed_agent
+from sleipnir.graphs.bundles.packed import packed_agent, text_files_in
 from sleipnir.graphs.errors import GraphError
 from sleipnir.graphs.schema import AgentNode
 from sleipnir.records import dataclass
@@ -94,9 +94,19 @@ def _acting_files(root: Path) -> Iterator[tuple[str, Path]]:
     if (root / CONFIG).is_file():
         yield CONFIG, root / CONFIG
     directory = agent_directory(root)
+    texts = _text_files(root)
     for file in directory.rglob("*"):
         path = file.relative_to(directory)
-        is_definition = path.name in _DEFINITIONS and len(path.parts) == 1
+        is_definition = path.as_posix() in texts or (
+            path.name in _DEFINITIONS and len(path.parts) == 1
+        )
         is_program = path.suffix.lower() in _PROGRAMS and path.parts[0] not in _NOT_ACTING
         if (is_definition or is_program) and file.is_file():
             yield f"agent/{path.as_posix()}", file
+
+
+def _text_files(root: Path) -> frozenset[str]:
+    try:
+        return text_files_in(root)
+    except GraphError:  # another version of the engine has packed it
+        return frozenset()

@@ -195,10 +195,6 @@ def day_spent_key(day: int | str) -> str:
     return f"sleipnir:spend:{day}"
 
 
-def cache_key(digest: str) -> str:
-    return f"sleipnir:cache:{digest}"
-
-
 def index_key(address: str) -> str:
     return f"sleipnir:index:{address}"
 

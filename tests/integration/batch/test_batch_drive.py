@@ -421,6 +421,20 @@ def test_the_version_of_an_agent_depends_on_those_that_its_nodes_run(engine: Eng
     assert None not in found
 
 
+def test_the_version_of_an_agent_depends_on_its_prompt_files(engine: Engine) -> None:
+    versions = AgentVersions(engine.store.bundles)
+    graph = (
+        "start: a\nnodes: {a: {type: llm, model: 'openai:m', prompt: {file: ./ask.md}, next: z}, "
+        "z: {type: end}}"
+    )
+    found = []
+    for prompt, notes in (("one", "x"), ("two", "x"), ("two", "y")):
+        engine.write("asks", graph, {"ask.md": prompt, "notes.md": notes})
+        found.append(versions.of(engine.client.prepare("asks").digest, {}))
+
+    assert found[0] != found[1] == found[2]
+
+
 def test_a_waiting_run_holds_up_no_other_line(
     engine: Engine, start: Start, ask: PreparedAgent
 ) -> None:
