@@ -84,6 +84,10 @@ class VisitId(str):
         """Return the id of one invocation of this map."""
         return VisitId(f"{self}/{index}")
 
+    def later(self, node: str, number: int) -> VisitId:
+        """Return the id of the n-th visit of a later node by the item of this invocation."""
+        return VisitId(f"{self.step}/{self.node}/{self.item}/{node}/{number}")
+
     @property
     def step(self) -> int:
         return self._parts[0]

@@ -17,6 +17,7 @@ from sleipnir.scheduler.store.record import (
     usage_text,
 )
 from sleipnir.scheduler.store.transitions import Queued, Transitions
+from sleipnir.scheduler.store.visits import NOBODY, Advanced, Taker, begun_with, keys_read
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.events import Event
@@ -224,16 +225,13 @@ class Parking:
         event: Event | None = None,
         usage: Usage | None = None,
         first: Sequence[Queued] = (),
-        queues: str = "",
-    ) -> str | None:
+        taker: Taker = NOBODY,
+    ) -> Advanced:
         """Commit one node's visit for an item of a map, at most once; start that of the next node.
 
         Args:
             following: the next node, and the number of the item's visit there.
-            first, queues: as for `Visits.advance`.
-
-        Returns:
-            the next message, taken for the caller, if there is one.
+            first, taker: as for `Visits.advance`.
 
         Raises:
             StepFailing: its map has failed for good.
@@ -249,10 +247,11 @@ class Parking:
             way.to_json(),
             self._store.event(event),
             usage_text(usage),
-            queues,
-            *flat(writes),
+            *(taker.queues, taker.token, self._store.lease_ms, len(writes)),
+            *(*flat(writes), *keys_read(taker.keys)),
         )
-        return advanced.message or None
+        begun = begun_with(self._store, advanced.begun)
+        return Advanced("running", advanced.message or None, begun)
 
     def read_map(self, run_id: str, visit: str) -> dict[str, str]:
         """Return the fields of a map whose invocations have all ended."""

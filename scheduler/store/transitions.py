@@ -103,6 +103,11 @@ class Transitions(Scripts):
         self.dispatcher = dispatcher
         self._own = OwnConnection(client)
 
+    @property
+    def lease_ms(self) -> int:
+        """How long a lease lasts from when it was taken or renewed."""
+        return int(self.settings.lease_s * 1000)
+
     def call(self, name: str, run_id: str, *arguments: str | int) -> Any:
         """Carry out one transition of a run; return a record of the values of its `OK` line.
 

@@ -37,8 +37,13 @@ class Taker(NamedTuple):
     lease: Lease | None = None  # of the next visit if that comes next; None: it begins it itself
     keys: Collection[str] | None = ()  # of the state, as `Visits.begin` takes them
 
+    @property
+    def token(self) -> str:
+        """The lease's token; empty without one."""
+        return self.lease.token if self.lease else ""
 
-_NOBODY = Taker()
+
+NOBODY = Taker()
 
 
 class Staged(NamedTuple):
@@ -78,9 +83,9 @@ class Visits:
             lease.run_id,
             lease.visit,
             lease.token,
-            int(self._store.settings.lease_s * 1000),
+            self._store.lease_ms,
             bundle,
-            *_keys(keys),
+            *keys_read(keys),
         )
         return _begun(begun)
 
@@ -97,7 +102,7 @@ class Visits:
                 ]
                 renew(
                     partition,
-                    int(self._store.settings.lease_s * 1000),
+                    self._store.lease_ms,
                     *triples,
                     clock=self._store.clock.argument(),
                     client=pipe,
@@ -122,7 +127,7 @@ class Visits:
         failures: StepFailures = NO_FAILURES,
         usage: Usage | None = None,
         first: Sequence[Queued] = (),
-        taker: Taker = _NOBODY,
+        taker: Taker = NOBODY,
     ) -> Advanced:
         """Commit a super-step and its consequences, at most once.
 
@@ -149,20 +154,15 @@ class Visits:
             usage_text(usage),
             failures.to_text() if failures else "",
             taker.queues,
-            taker.lease.token if taker.lease else "",
-            int(self._store.settings.lease_s * 1000),
+            taker.token,
+            self._store.lease_ms,
             *(len(plan.writes), len(keys)),
             *(*flat(plan.writes), *keys, *plan.frontier),
         )
         if advanced.long:
             self._fold_history(lease.run_id)
-        begun = self._begun_with(advanced.begun, own) if advanced.begun else None
+        begun = begun_with(self._store, advanced.begun, own)
         return Advanced(str(advanced.status), advanced.message or None, begun)
-
-    def _begun_with(self, values: Sequence[Any], own: Mapping[str, str]) -> Begun:
-        begin = self._store.transition("begin_visit")
-        begun = _begun(begin.result(["OK", [], *values]))
-        return replace(begun, state=begun.state.extended(own))
 
     def _fold_history(self, run_id: str) -> None:
         """Shorten the history of a long run, as `sleipnir.scheduler.runs.history` says.
@@ -281,7 +281,22 @@ class Visits:
         )
 
 
-def _keys(keys: Collection[str] | None) -> Collection[str]:
+def begun_with(
+    store: Transitions, values: Sequence[Any], own: Mapping[str, str] | None = None
+) -> Begun | None:
+    """Return the visit that has begun with a commit, if any.
+
+    Args:
+        values: of the transition's answer.
+        own: writes of the commit that the visit reads.
+    """
+    if not values:
+        return None
+    begun = _begun(store.transition("begin_visit").result(["OK", [], *values]))
+    return replace(begun, state=begun.state.extended(own)) if own else begun
+
+
+def keys_read(keys: Collection[str] | None) -> Collection[str]:
     """Return keys of the state as scripts take them: none for all of them."""
     return () if keys is None else keys or ("",)
 
@@ -296,7 +311,7 @@ def _split(
     if keys is None:
         return writes, ()
     own = {key: writes[key] for key in keys if key in writes}
-    return own, _keys([key for key in keys if key not in own])
+    return own, keys_read([key for key in keys if key not in own])
 
 
 def _begun(values: Any) -> Begun:

@@ -31,6 +31,17 @@ nodes:
   z: {type: end, output: "{{words}}"}
 """
 
+CHAIN = """
+start: each
+initial_state: {words: [a], mark: "!"}
+nodes:
+  each: {type: map, over: "{{words}}", as: word, branch: first, output_key: said,
+         collect_into: all, next: z}
+  first: {type: set, values: {said: "word + 'b'"}, next: upper}
+  upper: {type: set, values: {said: "said + mark"}}
+  z: {type: end, output: "{{all}}"}
+"""
+
 
 @pytest.fixture
 def run_id(engine: Engine) -> Iterator[str]:
@@ -163,6 +174,22 @@ def test_a_node_that_reads_the_whole_state_sees_what_the_commit_wrote(engine: En
     engine.drive()
     seen = json.loads(engine.run(run_id).output or "")
     assert seen == {"first": "one", "second": "two", "initial_prompt": ""}
+
+
+def test_an_item_begins_its_next_node_with_the_commit_of_the_one_before(engine: Engine) -> None:
+    run_id = engine.submit(CHAIN)
+    handover.queues = OWN
+    while handover.begun is None:
+        assert engine.work_once()
+    handover.queues = ""
+    assert handover.begun[0].visit == "1/each/0/upper/1"
+    engine.redis.config_resetstat()
+
+    go_on(engine)
+
+    assert engine.redis.info("commandstats")["cmdstat_evalsha"]["calls"] == 1
+    engine.drive()
+    assert engine.run(run_id).output == '["ab!"]'
 
 
 def test_a_worker_that_stops_gives_back_the_visit_that_has_begun(

@@ -10,7 +10,7 @@ from sleipnir.worker.delivery.commit import kept
 from sleipnir.worker.delivery.commit.branch import kept_as_of, log_failure
 from sleipnir.worker.delivery.commit.item import Ends, GoesOn, ItemVisit, taken_by, what_follows
 from sleipnir.worker.delivery.delivery import Delivery
-from sleipnir.worker.delivery.handover import handover
+from sleipnir.worker.delivery.handover import handover, taker_of
 from sleipnir.worker.visit.outcome import Failed, Wrote
 
 
@@ -46,7 +46,8 @@ def _go_on(delivery: Delivery, item: ItemVisit, onward: GoesOn, outcome: Wrote |
     event = ItemWentOn(
         item.map_id, item.number, item.visit.node_id, onward.node, onward.failure, warnings
     )
-    handover.message = delivery.services.store.parking.advance_item(
+    taker = taker_of(delivery, item.visit.visit_id.later(onward.node, onward.number))
+    advanced = delivery.services.store.parking.advance_item(
         delivery.lease,
         (onward.node, onward.number),
         onward.writes,
@@ -54,8 +55,9 @@ def _go_on(delivery: Delivery, item: ItemVisit, onward: GoesOn, outcome: Wrote |
         event=event if onward.failure or warnings else None,
         usage=outcome.usage,
         first=kept.taken(delivery),
-        queues=handover.queues,
+        taker=taker,
     )
+    handover.take(advanced, taker)
 
 
 def _stage(delivery: Delivery, item: ItemVisit, end: Ends, outcome: Wrote | Failed) -> None:

@@ -10,13 +10,12 @@ from sleipnir.scheduler.errors import StateTooLarge
 from sleipnir.scheduler.runs.events import Departure, StepCommitted
 from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures
 from sleipnir.scheduler.runs.ids import VisitId
-from sleipnir.scheduler.runs.model import NO_USAGE, Failure, Lease, Usage
+from sleipnir.scheduler.runs.model import NO_USAGE, Failure, Usage
 from sleipnir.scheduler.runs.plan import Branch, Plan, plan_step
-from sleipnir.scheduler.store.visits import Taker
 from sleipnir.worker.delivery.commit import kept
 from sleipnir.worker.delivery.commit.branch import branch_of, usage_of
 from sleipnir.worker.delivery.delivery import Delivery
-from sleipnir.worker.delivery.handover import handover
+from sleipnir.worker.delivery.handover import handover, taker_of
 from sleipnir.worker.delivery.log_records import log_end, log_step
 from sleipnir.worker.sandbox.workdir import forget_scratch
 from sleipnir.worker.visit.context import Visit
@@ -77,7 +76,7 @@ def _too_large(plan: Plan, limit_bytes: int) -> Failure:
 def _write(delivery: Delivery, plan: Plan, branches: Mapping[str, Branch], usage: Usage) -> None:
     services, visit = delivery.services, delivery.visit
     settings = visit.graph.settings
-    taker = _taker(delivery, plan)
+    taker = taker_of(delivery, _following(visit, plan))
     advanced = services.store.visits.advance(
         delivery.lease,
         visit.step,
@@ -91,23 +90,18 @@ def _write(delivery: Delivery, plan: Plan, branches: Mapping[str, Branch], usage
         first=kept.taken(delivery),
         taker=taker,
     )
-    handover.message = advanced.message
-    if taker.lease and advanced.begun:
-        handover.begun = taker.lease, advanced.begun
+    handover.take(advanced, taker)
     log_step(visit, branches, plan)
     if advanced.status != "running":
         log_end(visit, advanced.status, services.store)
         forget_scratch(services.scratch, visit.run_id)
 
 
-def _taker(delivery: Delivery, plan: Plan) -> Taker:
-    """Return how this thread would go on: it begins the next visit if there is only one."""
-    visit, queues = delivery.visit, handover.queues
-    if not queues or len(plan.frontier) != 1 or is_normal(visit.graph):
-        return Taker(queues)
-    following = VisitId(f"{visit.step + 1}/{plan.frontier[0]}")
-    lease = Lease(visit.run_id, following, delivery.services.leases.new_token())
-    return Taker(queues, lease, visit.agent.keys_for(following))
+def _following(visit: Visit[Any], plan: Plan) -> VisitId | None:
+    """Return the next visit if there is only one, and if it reads what any node does."""
+    if len(plan.frontier) != 1 or is_normal(visit.graph):
+        return None
+    return VisitId.of(visit.step + 1, plan.frontier[0])
 
 
 def _failures(plan: Plan, branches: Mapping[str, Branch]) -> StepFailures:
