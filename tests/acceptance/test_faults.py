@@ -234,7 +234,7 @@ def test_a_batch_loses_and_repeats_no_line_while_workers_are_killed(
 def test_a_long_batch_survives_a_kill_every_two_seconds(tmp_path: Path, tries: Tries) -> None:
     rng, kills = seeded(), 0
     results = tmp_path / "results.jsonl"
-    batch = batch_of(500, tmp_path, tries, results)
+    batch = batch_of(1500, tmp_path, tries, results)
     tries.wait_for()
 
     while not ended_within(batch, 2):
@@ -245,7 +245,7 @@ def test_a_long_batch_survives_a_kill_every_two_seconds(tmp_path: Path, tries: T
 
     assert batch.returncode == 0
     assert kills >= 3
-    assert_each_line_succeeded_once(results, 500)
+    assert_each_line_succeeded_once(results, 1500)
 
 
 def eight_lines(tries: Tries) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from sleipnir.scheduler.batch.lines import Format
 from sleipnir.scheduler.batch.options import BatchOptions
 from sleipnir.scheduler.batch.results.file import result_line
 from sleipnir.scheduler.client.preparation import PreparedAgent
-from sleipnir.scheduler.errors import SleipnirError
+from sleipnir.scheduler.errors import SleipnirError, SubmissionRefused
 from sleipnir.scheduler.runs.model import FINAL
 from sleipnir.scheduler.runs.submit import Request
 from tests.fuzz import test_mcp_replies as mcp
@@ -300,14 +300,15 @@ def test_batch_lines(engine_at_work: Workers, redis_client: redis.Redis) -> None
     engine_at_work.write("odd", TAKES_LINES)
     agent = engine_at_work.client.prepare("odd")
     with ExitStack() as stack:
-        batches = [
+        made = [
             a_batch(engine_at_work, agent, f"b{number}", stack.enter_context(Ledger()), example)
             for number, example in enumerate(some(inputs()))
         ]
+        batches = [batch for batch in made if batch is not None]
         for batch in batches:
             batch.submit_all()
 
-        pages = [engine_at_work.queries.batch_pages(f"b{number}") for number in range(len(batches))]
+        pages = [engine_at_work.queries.batch_pages(f"b{number}") for number in range(len(made))]
         run_ids = [run_id for page in chain(*pages) for run_id in page]
         cancel_waiting(engine_at_work, run_ids)
         check_all(engine_at_work, redis_client, run_ids)
@@ -318,15 +319,19 @@ def test_batch_lines(engine_at_work: Workers, redis_client: redis.Redis) -> None
 
 def a_batch(
     workers: Workers, agent: PreparedAgent, name: str, ledger: Ledger, example: tuple[str, Format]
-) -> Batch:
-    """The lines of an input that can be used, as `batch --skip-bad` takes them."""
+) -> Batch | None:
+    """The lines of an input that can be used, as `batch --skip-bad` takes them; None: none can."""
     content, form = example
     defaults = Request(answers={"s": ["fine"]})
 
     def check(request: Request) -> None:
         workers.client.check(agent, request)
 
-    intake = load_input(ledger, as_stream(content), form, check, defaults, 10_000)
+    try:
+        intake = load_input(ledger, as_stream(content), form, check, defaults, 10_000)
+    except SubmissionRefused as error:
+        logger.info("%s", error)
+        return None
     intake.describe_bad().encode()
     return Batch(workers.client, agent, ledger, BatchOptions(name, sys.maxsize, defaults=defaults))
 

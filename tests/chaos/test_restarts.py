@@ -31,7 +31,7 @@ nodes:
 
 
 def long(value: Any) -> Any:
-    return pytest.param(value, id="long", marks=[pytest.mark.chaos, pytest.mark.timeout(300)])
+    return pytest.param(value, id="long", marks=[pytest.mark.chaos, pytest.mark.timeout(900)])
 
 
 @pytest.mark.parametrize("count", [pytest.param(25, id="short"), long(500)])

@@ -79,16 +79,26 @@ def _run(
     queues: Callable[[], str],
 ) -> None:
     """Run the visit of a message, and those of the messages that are handed to this thread."""
+    following: list[str] | None = arguments
     try:
-        while True:
+        while following is not None:
             handover.queues, handover.message = queues(), None
-            _visit(visit, arguments)
-            if handover.message is None:
-                break
-            arguments = _arguments(json.loads(handover.message)["body"])
+            _visit(visit, following)
+            following = _handed_over()
     finally:
         handover.queues = ""
         done()
+
+
+def _handed_over() -> list[str] | None:
+    """Return the arguments of the message that was handed over, if there is a valid one."""
+    if handover.message is None:
+        return None
+    try:
+        return _arguments(json.loads(handover.message)["body"])
+    except (ValueError, KeyError, TypeError, DecodeError) as error:
+        logger.warning("dropped an invalid message from the queue: %r", error)
+        return None
 
 
 def _visit(visit: Callable[..., None], arguments: list[str]) -> None:

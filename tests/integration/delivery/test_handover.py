@@ -215,6 +215,19 @@ def test_a_worker_that_dies_loses_no_visit_that_has_begun(engine: Engine, run_id
     assert engine.run(run_id).output == "one two three"
 
 
+@pytest.mark.parametrize("garbage", ["", "x", "{}", "[]", '{"body": "e30="}', '{"body": 1}'])
+def test_a_thread_drops_what_is_no_message(garbage: str) -> None:
+    ran = []
+
+    def visit(*arguments: str) -> None:
+        ran.append(arguments)
+        handover.message = garbage
+
+    strategy._run(visit, [RUN, "1/s", "d"], lambda: ran.append(("done",)), lambda: OWN)
+
+    assert ran == [(RUN, "1/s", "d"), ("done",)]
+
+
 def test_a_thread_runs_what_is_handed_to_it() -> None:
     ran, free = [], iter([OWN, OWN, ""])
 
