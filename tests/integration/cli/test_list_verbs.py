@@ -286,7 +286,7 @@ def test_one_batch_is_told_in_a_line(engine: Engine, call: Call) -> None:
     )
     (listed,) = documents(call("batches", "--json"))
     (told,) = documents(call("batch", "--status", "night", "--json"))
-    assert {**told, "age_s": 0} == {**listed, "age_s": 0}
+    assert {**told, "age_s": 0} == {**listed, "age_s": 0, "nodes": [], "routes": []}
     assert "no batch 'day'" in str(call("batch", "--status", "day").exception)
 
 

@@ -57,7 +57,8 @@ def test_the_end_says_what_to_do_about_lines_that_are_not_good() -> None:
         "2,606 by earlier commands"
     )
     told = "\n".join(lines)
-    assert "--retry-failed continues their runs from the first failed node" in told
+    assert "--retry-failed continues the runs of failed lines where they stopped" in told
+    assert "--retry-incomplete continues their runs from the first failed node" in told
     assert "1,200 lines failed again for the same reason" in told
     assert "--from-start" in told
 
