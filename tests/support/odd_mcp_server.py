@@ -44,11 +44,11 @@ for line in sys.stdin:
             listed = json.loads(Path(os.environ["LISTED"]).read_text())
             with Path(f"{os.environ['LISTED']}.asked").open("a") as asked_file:
                 asked_file.write("once\n")
-            if isinstance(listed, list):
+            if isinstance(listed, list) and listed:
                 say_result(request_id, listed[min(pages, len(listed) - 1)])
                 pages += 1
-                continue
-            say_result(request_id, listed)
+            else:
+                say_result(request_id, listed)
             say_result(request_id, {"tools": []})
         case "tools/call":
             said = bytes.fromhex(str((asked["params"].get("arguments") or {}).get("hex", "")))
