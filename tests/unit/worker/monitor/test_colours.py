@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from itertools import combinations
+from collections.abc import Iterable
+from itertools import combinations, product
 from math import sqrt
 from pathlib import Path
 
@@ -12,8 +13,12 @@ import pytest
 import sleipnir.worker.monitor as monitor
 
 STATES = ("queued", "running", "waiting", "succeeded", "failed", "cancelled", "timed_out")
-TEXTS = ("ink", "quiet", "link")
-SHEET = (Path(monitor.__path__[0]) / "static" / "monitor.css").read_text(encoding="utf-8")
+GROUNDS = ("bg", "surface", "sunken")
+TEXTS = ("ink", "ink-2", "ink-3", "accent", "danger")
+SERIES = tuple(f"series-{number}" for number in range(1, 7))
+STATIC = Path(monitor.__path__[0]) / "static"
+SHEET = (STATIC / "tokens.css").read_text(encoding="utf-8")
+THEMES = {"light": 0, "dark": 1}
 Colour = tuple[float, float, float]  # linear red, green, blue; 0 to 1
 
 # How it is seen: Machado, Oliveira, Fernandes 2009, for full dichromacy.
@@ -37,9 +42,9 @@ VISIONS = {
 }
 
 
-def palette(selector: str) -> dict[str, Colour]:
-    block = SHEET[SHEET.index(selector) :].partition("}")[0]
-    return {name: linear(value) for name, value in re.findall(r"--(\w+): (#[0-9a-f]{6});", block)}
+def palette(theme: str) -> dict[str, Colour]:
+    pairs = re.findall(r"--([\w-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);", SHEET)
+    return {name: linear(both[THEMES[theme]]) for name, *both in pairs}
 
 
 def linear(text: str) -> Colour:
@@ -77,24 +82,31 @@ def distance(one: Colour, other: Colour) -> float:
     return sqrt(sum((a - b) ** 2 for a, b in zip(one, other, strict=True)))
 
 
-@pytest.mark.parametrize("selector", [":root {", ':root[data-theme="dark"] {'])
-def test_states_and_texts_have_contrast(selector: str) -> None:
-    colours = palette(selector)
-
-    weak = {
-        (name, ground): round(found, 2)
-        for ground, names in (("ground", (*STATES, *TEXTS)), ("panel", TEXTS))
-        for name in names
-        if (found := contrast(colours[name], colours[ground])) < 4.5
+def weak(theme: str, least: float, pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
+    colours = palette(theme)
+    return {
+        f"{name} on {ground}": round(found, 2)
+        for name, ground in pairs
+        if (found := contrast(colours[name], colours[ground])) < least
     }
 
-    assert weak == {}
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_texts_and_borders_have_contrast(theme: str) -> None:
+    on_grounds = [*product((*TEXTS, *STATES), GROUNDS)]
+    on_fills = [("on-accent", "accent"), ("on-danger", "danger")]
+    in_pills = [(state, f"{state}-tint") for state in STATES]
+
+    assert weak(theme, 4.7, [*on_grounds, *on_fills]) == {}
+    assert weak(theme, 5.2, in_pills) == {}
+    assert weak(theme, 5.0, product(SERIES, ["surface"])) == {}
+    assert weak(theme, 3.0, product(["line-strong"], ["surface"])) == {}
 
 
 @pytest.mark.parametrize("vision", VISIONS)
-@pytest.mark.parametrize("selector", [":root {", ':root[data-theme="dark"] {'])
-def test_states_can_be_told_apart(selector: str, vision: str) -> None:
-    colours = {name: lab(palette(selector)[name], vision) for name in STATES}
+@pytest.mark.parametrize("theme", THEMES)
+def test_states_can_be_told_apart(theme: str, vision: str) -> None:
+    colours = {name: lab(palette(theme)[name], vision) for name in STATES}
 
     alike = {
         pair: round(found, 1)
@@ -105,5 +117,15 @@ def test_states_can_be_told_apart(selector: str, vision: str) -> None:
     assert alike == {}
 
 
-def test_the_dark_colours_are_the_same_whoever_asks_for_them() -> None:
-    assert palette(':root[data-theme="dark"] {') == palette(":root:not([data-theme]) {")
+def test_no_other_sheet_names_a_colour() -> None:
+    """Else a theme would miss it, and no test would know."""
+    sheets = [file for file in STATIC.glob("*.css") if file.name != "tokens.css"]
+
+    named = {
+        f"{file.name}: {found}"
+        for file in sheets
+        for found in re.findall(r"#[0-9a-f]{3,8}\b|rgba?\(", file.read_text(encoding="utf-8"))
+    }
+
+    assert sheets
+    assert named == set()
