@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-import posixpath
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from functools import partial
 from typing import Any, ClassVar
-from urllib.parse import urlencode
 
-from sleipnir.graphs.drawing.page import NodeMark, Ring, to_page_svg
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import Graph, MapNode
 from sleipnir.scheduler.client.rerun.words import word_diff
 from sleipnir.scheduler.client.steer import ANY_MACHINE
-from sleipnir.scheduler.process.drawing.processes import DrawingTooLarge
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.runs.recording import FINISH_NOTES, NATIVE_NOTE
 from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.testing.replies import reply_of
-from sleipnir.scheduler.views import failures, graph, visits, why
+from sleipnir.scheduler.views import failures, visits, why
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.run import MOST_VALUES, StateBounds
 from sleipnir.scheduler.views.text import run_page
@@ -28,8 +22,8 @@ from sleipnir.scheduler.views.text.terminal_output import unstyled
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.charts.timeline import TimelineLinks, timeline_svg
 from sleipnir.worker.monitor.charts.wall import wall_svg
-from sleipnir.worker.monitor.drawings import Drawing, DrawingNotReady
 from sleipnir.worker.monitor.handlers.markdown import formatted
+from sleipnir.worker.monitor.handlers.run_graph import graph_tab
 from sleipnir.worker.monitor.handlers.run_parts import RunHandler
 from sleipnir.worker.monitor.problems import Problem, Refused
 from sleipnir.worker.tools.sanitize import without_escapes
@@ -205,7 +199,7 @@ class RunPage(RunHandler):
                 return await self._items_tab(of)
             case "agent":
                 return await self._agent_tab(of)
-        return await self._graph_tab(of, head)
+        return await graph_tab(self, of, head)
 
     async def _agent_tab(self, of: Run) -> dict[str, Any]:
         try:
@@ -242,72 +236,6 @@ class RunPage(RunHandler):
         indexes = [each["index"] for each in items["items"]]
         values = await self.item_values(of, of_graph, name, indexes)
         return {"values": values, "chosen": item}
-
-    async def _graph_tab(self, of: Run, head: Document) -> dict[str, Any]:
-        step = self.index_argument()
-        try:
-            document = await self.graph(of, step)
-        except BundleError as error:
-            nothing = dict.fromkeys(("svg", "chosen", "definition"))
-            return {
-                **nothing,
-                "nodes": [],
-                "row": [],
-                "why": str(error),
-                "step": step,
-                "is_coming": False,
-            }
-        chosen = self.text_argument("node") or _representative_node(head)
-        drawing = await self.site.call(self.site.drawings.of, of)
-        drawing = await self.site.call(drawing.including, document["arrows"])
-        row = drawing.row_of(chosen) if chosen else ()
-        known = chosen if chosen in drawing.graph.nodes else None
-        svg, why, is_coming = None, None, False
-        try:
-            svg = await self._svg(of, drawing, document, row[0] if row else chosen)
-        except (DrawingTooLarge, DrawingNotReady) as error:
-            why, is_coming = str(error), isinstance(error, DrawingNotReady)
-        return {
-            "svg": svg,
-            "nodes": document["nodes"],
-            "definition": await self._node(of, drawing.graph, known, step) if known else None,
-            "chosen": next((each for each in document["nodes"] if each["id"] == chosen), None),
-            "row": [each for each in document["nodes"] if each["id"] in row],
-            "step": step,
-            "why": why,
-            "is_coming": is_coming,
-        }
-
-    async def _svg(self, of: Run, drawing: Drawing, document: Document, chosen: str | None) -> str:
-        """Return the drawing; raises as `Drawings.picture`."""
-        picture = await self.site.drawings.picture(drawing)
-        boxes = drawing.boxes(document["nodes"])
-        marks = {box["id"]: self._mark(of, box, chosen) for box in boxes}
-        taken = drawing.taken(document["arrows"])
-        return await self.site.call(to_page_svg, picture, f"graph of {of.agent}", marks, taken)
-
-    async def _node(self, of: Run, of_graph: Graph, node: str, step: int | None) -> Document:
-        """Return a node with its definition, and the source of its script."""
-        mask = partial(self.site.masks.masked, run=of)
-        document = await self.shown(graph.node_document, of, of_graph, node, step=step, mask=mask)
-        source = None
-        if document["script"] is not None:
-            path = posixpath.normpath(document["script"])
-            with suppress(BundleError):
-                source = await self.site.call(self.site.agent_file, of.agent, of.digest, path)
-        return {**document, "source": None if source is None else mask(source)}
-
-    def _mark(self, of: Run, node: Document, chosen: str | None) -> NodeMark:
-        state = f"{node['state']} is-chosen" if node["id"] == chosen else node["state"]
-        href = self.with_query(node=node.get("representative_node", node["id"]))
-        return NodeMark(state, formats.node_line(node), href, _heat(node), self._ring(of, node))
-
-    def _ring(self, of: Run, node: Document) -> Ring | None:
-        if node["type"] != "map" or not node["items"]:
-            return None
-        done, total = node["items"]["done"], node["items"]["total"]
-        where = f"{self.site.prefix}/runs/{of.run_id}/items?{urlencode({'map': node['id']})}"
-        return Ring(done / total, f"Items of {node['id']}: {done:,} of {total:,} done", where)
 
 
 def _origin(entry: Document) -> str:
@@ -349,23 +277,3 @@ def _words(before: Any, after: Any) -> str | None:
         return None
     words = word_diff(before, after)
     return None if words is None else words.inline
-
-
-def _heat(node: Document) -> dict[str, str]:
-    """Return what a node cost and how long it worked, for colours and in words."""
-    cost, worked_s = node["usage"]["cost_usd"], node["total_s"] - node["parked_s"]
-    return {
-        "cost": str(cost or 0),
-        "cost-text": formats.usd(cost),
-        "time": f"{worked_s:.3f}",
-        "time-text": formats.span(worked_s) if node["visits"] else formats.NONE,
-    }
-
-
-def _representative_node(head: Document) -> str | None:
-    """Return the node that a page opens on: the one that failed, else the one that asks."""
-    if head["error"] is not None and head["error"]["node"]:
-        return str(head["error"]["node"])
-    if head["questions"]:
-        return str(head["questions"][0]["node"])
-    return None

@@ -1,0 +1,113 @@
+"""What the tab *Graph* of a run's page shows: the drawing, and one of its nodes."""
+
+from __future__ import annotations
+
+import posixpath
+from contextlib import suppress
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+
+from sleipnir.graphs.drawing.page import NodeMark, Ring, to_page_svg
+from sleipnir.graphs.errors import BundleError
+from sleipnir.graphs.schema import Graph
+from sleipnir.scheduler.process.drawing.processes import DrawingTooLarge
+from sleipnir.scheduler.runs.model import Run
+from sleipnir.scheduler.views import graph
+from sleipnir.scheduler.views.documents import Document
+from sleipnir.worker.monitor import formats
+from sleipnir.worker.monitor.drawings import Drawing, DrawingNotReady
+from sleipnir.worker.monitor.handlers.run_parts import RunHandler
+
+_NO_GRAPH = {
+    **dict.fromkeys(("svg", "chosen", "definition")),
+    **{"nodes": [], "row": [], "is_coming": False},
+}
+
+
+async def graph_tab(page: RunHandler, of: Run, head: Document) -> dict[str, Any]:
+    """Return what the template of the tab needs."""
+    step = page.index_argument()
+    try:
+        document = await page.graph(of, step)
+    except BundleError as error:
+        return {**_NO_GRAPH, "why": str(error), "step": step}
+    chosen = page.text_argument("node") or _representative_node(head)
+    drawing = await page.site.call(page.site.drawings.of, of)
+    drawing = await page.site.call(drawing.including, document["arrows"])
+    row = drawing.row_of(chosen) if chosen else ()
+    known = chosen if chosen in drawing.graph.nodes else None
+    svg, why, is_coming = None, None, False
+    try:
+        svg = await _svg(page, of, drawing, document, row[0] if row else chosen)
+    except (DrawingTooLarge, DrawingNotReady) as error:
+        why, is_coming = str(error), isinstance(error, DrawingNotReady)
+    return {
+        "svg": svg,
+        "nodes": document["nodes"],
+        "definition": await _node(page, of, drawing.graph, known, step) if known else None,
+        "chosen": next((each for each in document["nodes"] if each["id"] == chosen), None),
+        "row": [each for each in document["nodes"] if each["id"] in row],
+        "step": step,
+        "why": why,
+        "is_coming": is_coming,
+    }
+
+
+async def _svg(
+    page: RunHandler, of: Run, drawing: Drawing, document: Document, chosen: str | None
+) -> str:
+    """Return the drawing; raises as `Drawings.picture`."""
+    picture = await page.site.drawings.picture(drawing)
+    boxes = drawing.boxes(document["nodes"])
+    marks = {box["id"]: _mark(page, of, box, chosen) for box in boxes}
+    taken = drawing.taken(document["arrows"])
+    return await page.site.call(to_page_svg, picture, f"graph of {of.agent}", marks, taken)
+
+
+async def _node(
+    page: RunHandler, of: Run, of_graph: Graph, node: str, step: int | None
+) -> Document:
+    """Return a node with its definition, and the source of its script."""
+    mask = partial(page.site.masks.masked, run=of)
+    document = await page.shown(graph.node_document, of, of_graph, node, step=step, mask=mask)
+    source = None
+    if document["script"] is not None:
+        path = posixpath.normpath(document["script"])
+        with suppress(BundleError):
+            source = await page.site.call(page.site.agent_file, of.agent, of.digest, path)
+    return {**document, "source": None if source is None else mask(source)}
+
+
+def _mark(page: RunHandler, of: Run, node: Document, chosen: str | None) -> NodeMark:
+    state = f"{node['state']} is-chosen" if node["id"] == chosen else node["state"]
+    href = page.with_query(node=node.get("representative_node", node["id"]))
+    return NodeMark(state, formats.node_line(node), href, _heat(node), _ring(page, of, node))
+
+
+def _ring(page: RunHandler, of: Run, node: Document) -> Ring | None:
+    if node["type"] != "map" or not node["items"]:
+        return None
+    done, total = node["items"]["done"], node["items"]["total"]
+    where = f"{page.site.prefix}/runs/{of.run_id}/items?{urlencode({'map': node['id']})}"
+    return Ring(done / total, f"Items of {node['id']}: {done:,} of {total:,} done", where)
+
+
+def _heat(node: Document) -> dict[str, str]:
+    """Return what a node cost and how long it worked, for colours and in words."""
+    cost, worked_s = node["usage"]["cost_usd"], node["total_s"] - node["parked_s"]
+    return {
+        "cost": str(cost or 0),
+        "cost-text": formats.usd(cost),
+        "time": f"{worked_s:.3f}",
+        "time-text": formats.span(worked_s) if node["visits"] else formats.NONE,
+    }
+
+
+def _representative_node(head: Document) -> str | None:
+    """Return the node that a page opens on: the one that failed, else the one that asks."""
+    if head["error"] is not None and head["error"]["node"]:
+        return str(head["error"]["node"])
+    if head["questions"]:
+        return str(head["questions"][0]["node"])
+    return None
