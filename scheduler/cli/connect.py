@@ -102,8 +102,8 @@ def open_client(
             yield client
 
 
-def require_redis(settings: Settings) -> None:
-    """Check that a usable Redis is configured.
+def require_redis(settings: Settings) -> list[str]:
+    """Check that a usable Redis is configured; return warnings.
 
     Raises:
         click.UsageError: none is configured.
@@ -114,8 +114,7 @@ def require_redis(settings: Settings) -> None:
             "no Redis is configured: give one with --redis or SLEIPNIR_REDIS_URL; "
             "`sleipnir up` runs the embedded engine"
         )
-
-    connection.require_fit(
+    return connection.require_fit(
         connection.connect(settings.redis_url), allow_unsafe=settings.allow_unsafe_redis
     )
 

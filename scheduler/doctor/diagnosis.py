@@ -24,6 +24,7 @@ from sleipnir.scheduler.doctor.permissions import permission_check
 from sleipnir.scheduler.embedded.attach import attach
 from sleipnir.scheduler.embedded.redis_server import find_server
 from sleipnir.scheduler.errors import EngineUnreachable
+from sleipnir.scheduler.store.clients.tls import tls_options
 from sleipnir.scheduler.store.connection import (
     RedisClient,
     connect,
@@ -128,7 +129,10 @@ def _broker(url: str) -> Check:
     options = transport_options(url)
     try:
         with kombu.Connection(
-            kombu_url(url), connect_timeout=_BROKER_S, transport_options=options
+            kombu_url(url),
+            connect_timeout=_BROKER_S,
+            transport_options=options,
+            ssl=tls_options(url) or False,
         ) as connection:
             connection.ensure_connection(max_retries=1, timeout=_BROKER_S)
     except (OSError, kombu.exceptions.KombuError) as error:

@@ -27,6 +27,8 @@ from redis.retry import Retry
 
 from sleipnir.scheduler.errors import EngineUnfit, EngineUnreachable
 from sleipnir.scheduler.process.data_format import DATA_FORMAT
+from sleipnir.scheduler.store.clients.tls import SCHEME as TLS
+from sleipnir.scheduler.store.clients.tls import UNCHECKED, certificate_hint, is_unchecked
 from sleipnir.scheduler.store.keys import BUNDLES, FORMAT, PROBE
 from sleipnir.scheduler.store.sentinels import SCHEME as SENTINEL
 from sleipnir.scheduler.store.sentinels import SentinelUrl
@@ -141,7 +143,7 @@ def retry_aloud(announce: Callable[[], None]) -> RetryWhileUnavailable:
 
 # Up to the last @: a password may contain any character, percent-encoded or not.
 _PASSWORD = re.compile(r"^([^:]*+://[^:/@]*+):.*@")
-_PASSWORD_OPTION = re.compile(r"([?&](?:sentinel_)?password=)[^&]*")
+_PASSWORD_OPTION = re.compile(r"([?&](?:sentinel_|ssl_)?password=)[^&]*")
 
 # Longer than any blocking read, yet short enough to notice a connection that has gone silent.
 SOCKET_TIMEOUT_S = 15.0
@@ -161,6 +163,8 @@ def masked(url: str) -> str:
 def kombu_url(url: str) -> str:
     """Return a Redis URL in kombu's format, which differs from ours for sockets and Sentinel.
 
+    Options of TLS are left out: `tls_options` returns them.
+
     Raises:
         EngineUnreachable: the URL is not valid.
     """
@@ -172,7 +176,7 @@ def kombu_url(url: str) -> str:
         if "password" in options:
             path = f"{options.get('username', '')}:{options['password']}@{path}"
         return f"redis+socket://{path}?virtual_host={options.get('db', '0')}"
-    return url
+    return url.partition("?")[0] if url.startswith(TLS) else url
 
 
 def transport_options(url: str) -> dict[str, Any]:
@@ -236,14 +240,15 @@ def connect(url: str, *, retry_outage: bool = False) -> redis.Redis:
             f"Redis authentication failed at {masked(url)}: set the password in the URL, as in "
             "redis://USER:PASSWORD@HOST:6379, with special characters written as %XX"
         ) from error
-    except (RedisError, OSError, ValueError) as error:
+    except (RedisError, OSError, ValueError, TypeError) as error:  # TypeError: an unknown option
         if isinstance(error, (ResponseError, BusyLoadingError)) and is_transient(error):
             raise EngineUnreachable(
                 f"Redis at {masked(url)} cannot serve requests now: {error}; try again later"
             ) from error
         raise EngineUnreachable(
-            f"cannot reach Redis at {masked(url)}: {error}; start it, or set SLEIPNIR_REDIS_URL "
-            "(or --redis) to the right address, or unset it to use the embedded engine"
+            f"cannot reach Redis at {masked(url)}: {error}{certificate_hint(url, error)}; start "
+            "it, or set SLEIPNIR_REDIS_URL (or --redis) to the right address, or unset it to use "
+            "the embedded engine"
         ) from error
     return client
 
@@ -300,12 +305,13 @@ def require_fit(client: redis.Redis, *, allow_unsafe: bool = False) -> list[str]
             "SLEIPNIR_ALLOW_UNSAFE_REDIS=true"
         )
     _require_format(client)
+    warnings = [UNCHECKED] if is_unchecked(client.connection_pool.connection_kwargs) else []
     if not info.get("aof_enabled") and not allow_unsafe:
-        return [
+        warnings.append(
             "this Redis has no append-only file: runs are lost when it restarts; "
             "set `appendonly yes`"
-        ]
-    return []
+        )
+    return warnings
 
 
 def _require_format(client: redis.Redis) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.store.clients.tls import tls_options
 from sleipnir.scheduler.store.connection import kombu_url, transport_options
 from sleipnir.scheduler.store.keys import QUEUE
 from sleipnir.scheduler.store.scripts import Woken
@@ -130,4 +131,5 @@ def make_dispatcher(redis_url: str, broker_url: str | None) -> Dispatcher:
         return DirectDispatcher()
     app = celery.Celery(broker=kombu_url(broker_url), set_as_current=False)
     app.conf.broker_transport_options = transport_options(broker_url)
+    app.conf.broker_use_ssl = tls_options(broker_url)
     return CeleryDispatcher(app, kombu_errors.OperationalError)

@@ -1,4 +1,4 @@
-"""Creates certificates for test servers."""
+"""Creates certificates for test servers and their clients."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import ssl
 import subprocess
 from pathlib import Path
 
+_NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+
 
 def certificate(directory: Path) -> Path:
     """Create a certificate for 127.0.0.1 with its key, in one file."""
     key, made = directory / "key.pem", directory / "certificate.pem"
     subprocess.run(
         [
-            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt"),
-            *("ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=localhost"),
+            *("openssl", "req", "-x509", *_NEW_KEY, "-days", "2", "-subj", "/CN=localhost"),
             *("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(made)),
         ],
         check=True,
@@ -28,3 +29,35 @@ def server_context(certificate: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     return context
+
+
+class PrivateCA:
+    """A certificate authority that only those know who are given its `certificate`."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir()
+        self._directory = directory
+        self.certificate, self._key = directory / "ca.pem", directory / "ca-key.pem"
+        self._openssl(
+            *("req", "-x509", *_NEW_KEY, "-days", "2", "-subj", "/CN=private CA"),
+            *("-keyout", str(self._key), "-out", str(self.certificate)),
+        )
+
+    def issue(self, name: str, address: str) -> tuple[Path, Path]:
+        """Return a certificate for an address, such as `IP:127.0.0.1`, and its key."""
+        made, key, asked = (self._directory / f"{name}{end}" for end in (".pem", ".key", ".csr"))
+        extension = f"subjectAltName={address}"
+        self._openssl(
+            *("req", "-new", *_NEW_KEY, "-subj", f"/CN={name}", "-addext", extension),
+            *("-keyout", str(key), "-out", str(asked)),
+        )
+        self._openssl(
+            *("x509", "-req", "-in", str(asked), "-days", "2", "-copy_extensions", "copy"),
+            *("-CA", str(self.certificate), "-CAkey", str(self._key), "-CAcreateserial"),
+            *("-out", str(made)),
+        )
+        return made, key
+
+    @staticmethod
+    def _openssl(*arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], check=True, capture_output=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from celery import Celery
 from kombu import Queue
 
+from sleipnir.scheduler.store.clients.tls import tls_options
 from sleipnir.scheduler.store.connection import kombu_url, transport_options
 from sleipnir.scheduler.store.dispatch import TASK
 from sleipnir.scheduler.store.keys import LANES, QUEUE
@@ -39,6 +40,7 @@ def make_app(broker_url: str, concurrency: int, queues: Sequence[str] = (QUEUE,)
             **_NOTICES_SILENCE,
             **transport_options(broker_url),
         },
+        broker_use_ssl=tls_options(broker_url),
         accept_content=["json"],
         task_serializer="json",
         broker_connection_retry_on_startup=True,

@@ -22,7 +22,8 @@ with lazy_imports():
 def scheduler(options: Options) -> None:
     """Run a scheduler until Ctrl-C or SIGTERM; several share the work, with failover."""
     settings = settings_of(options)
-    require_redis(settings)
+    for warning in require_redis(settings):
+        options.say(f"warning: {warning}")
     failpoints.install_requested(*run_store.RunStore.PARTS)
     assert settings.redis_url is not None
     logging.basicConfig(

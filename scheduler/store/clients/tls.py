@@ -1,0 +1,47 @@
+"""What `rediss://` URLs say about certificates, for redis-py and for kombu.
+
+    rediss://[[USER]:PASSWORD@]HOST[:PORT][/DB][?ssl_ca_certs=FILE&ssl_certfile=FILE&ssl_keyfile=FILE]
+
+kombu would connect without TLS if there were no option, so it is always given one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redis.connection import parse_url
+
+SCHEME = "rediss://"
+_PREFIX = "ssl_"
+UNCHECKED = (
+    "the certificate of this Redis is not checked (ssl_cert_reqs=none): whoever can redirect the "
+    "connection can read its password and all runs; give its CA with ssl_ca_certs"
+)
+
+
+def tls_options(url: str) -> dict[str, Any] | None:
+    """Return a URL's options, with the types that connections take; None: without TLS.
+
+    Raises:
+        ValueError: the URL is not valid.
+    """
+    if not url.startswith(SCHEME):
+        return None
+    parse: Any = parse_url  # untyped in redis-py
+    given = {name: value for name, value in parse(url).items() if name.startswith(_PREFIX)}
+    return {"ssl_cert_reqs": "required", **given}
+
+
+def is_unchecked(connection_options: dict[str, Any]) -> bool:
+    """Return whether connections with these options accept any certificate."""
+    return str(connection_options.get("ssl_cert_reqs", "")).lower() == "none"
+
+
+def certificate_hint(url: str, error: Exception) -> str:
+    """Return what to add to an error of a server that may want a certificate of its clients.
+
+    With TLS 1.3 it just closes the connection of a client without one.
+    """
+    if url.startswith(SCHEME) and "ssl_certfile=" not in url and "closed" in str(error):
+        return " (does it want a client certificate? give one with ssl_certfile and ssl_keyfile)"
+    return ""

@@ -1,0 +1,151 @@
+"""Redis over TLS with a private CA and client certificates: every process takes the same URL."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qsl, urlencode
+from urllib.request import Request, urlopen
+
+import pytest
+
+from sleipnir import AsyncClient
+from sleipnir.scheduler.doctor.permissions import rule
+from sleipnir.scheduler.errors import EngineUnreachable
+from sleipnir.scheduler.store.clients.tls import UNCHECKED, tls_options
+from sleipnir.scheduler.store.connection import connect, kombu_url, masked, require_fit
+from tests.support.certificates import PrivateCA
+from tests.support.command_line import Sleipnir
+from tests.support.on_asyncio import run_in_thread
+from tests.support.pages import ROOT
+from tests.support.redis_server import RedisServer
+from tests.support.tls_door import TlsDoor
+from tests.support.workers import Workers
+
+PASSWORD, QUOTED = "pa:ss@w/rd", "pa%3Ass%40w%2Frd"
+GRAPH = """
+start: s
+nodes:
+  s: {type: script, script: s.sh, next: z}
+  z: {type: end, output: "{{said}}"}
+"""
+SCRIPT = {"s.sh": """echo '{"said": "well"}'"""}
+LOGIN = "ada:secret"
+
+
+@pytest.fixture(scope="module")
+def ca(tmp_path_factory: pytest.TempPathFactory) -> PrivateCA:
+    return PrivateCA(tmp_path_factory.mktemp("tls") / "ca")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RedisServer]:
+    """A server with the user of the manual."""
+    with RedisServer(tmp_path / "redis") as running, connect(running.url) as admin:
+        admin.execute_command("ACL", "SETUSER", "runs", "on", f">{PASSWORD}", *rule().split())
+        yield running
+
+
+def url_of(ca: PrivateCA, door: TlsDoor) -> str:
+    """Return the URL of the manual, with these files."""
+    (shown,) = re.findall(r"rediss://runs\S+", (ROOT / "docs/operating.md").read_text())
+    certificate, key = ca.issue("client", "DNS:worker")
+    for there, here in (
+        ("runs:PASSWORD@redis.internal:6379", f"runs:{QUOTED}@127.0.0.1:{door.port}"),
+        ("/etc/sleipnir/ca.pem", ca.certificate),
+        ("/etc/sleipnir/client.pem", certificate),
+        ("/etc/sleipnir/client.key", key),
+    ):
+        assert there in shown
+        shown = shown.replace(there, str(here))
+    return shown.strip("'")
+
+
+def test_every_process_takes_the_url_of_the_manual(
+    ca: PrivateCA, server: RedisServer, tmp_path: Path, own_directories: None
+) -> None:
+    with TlsDoor(ca, server.socket_file) as door:
+        url = url_of(ca, door)
+        sleipnir = Sleipnir(tmp_path / "cli", SLEIPNIR_REDIS_URL=url)
+        with connect(url) as client, Workers(url, client, tmp_path) as workers:
+            worker = workers.start("--scheduler")
+            run_id = workers.submit(GRAPH, SCRIPT)
+
+            assert workers.client.wait(run_id).output == "well"
+            assert run_in_thread(read_status(url, run_id)) == "succeeded"
+            assert sleipnir("doctor").returncode == 0
+            assert sleipnir("show", run_id).returncode == 0
+            assert "Unable to get queues" not in read_broker_page(sleipnir)
+            assert QUOTED not in worker.log.read_text()
+            assert PASSWORD not in worker.log.read_text()
+
+
+async def read_status(url: str, run_id: str) -> str:
+    async with AsyncClient(url) as client:
+        return (await client.run(run_id)).status
+
+
+def read_broker_page(sleipnir: Sleipnir) -> str:
+    """Return what the monitor logs while Flower shows the queues."""
+    monitor = sleipnir.start("monitor", "--port", "0", "--basic-auth", LOGIN)
+    assert monitor.stderr is not None
+    (address,) = re.findall(r"http://\S+", monitor.stderr.readline())
+    page = Request(f"{address}/broker")
+    page.add_header("Authorization", f"Basic {b64encode(LOGIN.encode()).decode()}")
+    with urlopen(page, timeout=60) as answer:
+        assert answer.status == 200
+    monitor.terminate()
+    return monitor.communicate(timeout=60)[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "complaint"),
+    [
+        ("DNS:redis.internal", {}, "not valid for '127.0.0.1'"),
+        ("IP:127.0.0.1", {"ssl_ca_certs": None}, "self-signed certificate"),
+        ("IP:127.0.0.1", {"ssl_certfile": None, "ssl_keyfile": None}, "want a client certificate"),
+        ("IP:127.0.0.1", {"ssl_ca_certs": "/nothing.pem"}, "No such file"),
+        ("IP:127.0.0.1", {"ssl_ca_cert": "/typo.pem"}, "'ssl_ca_cert'"),
+    ],
+)
+def test_what_cannot_be_trusted_is_refused(
+    ca: PrivateCA, server: RedisServer, name: str, changed: dict[str, str | None], complaint: str
+) -> None:
+    with TlsDoor(ca, server.socket_file, name=name) as door:
+        address, _, query = url_of(ca, door).partition("?")
+        options = dict(parse_qsl(query)) | changed
+        given = {option: value for option, value in options.items() if value is not None}
+
+        with pytest.raises(EngineUnreachable, match=complaint) as raised:
+            connect(f"{address}?{urlencode(given)}")
+
+    assert QUOTED not in str(raised.value)
+
+
+def test_a_certificate_that_is_not_checked_is_warned_of(ca: PrivateCA, server: RedisServer) -> None:
+    with TlsDoor(ca, server.socket_file, name="DNS:redis.internal") as door:
+        url = url_of(ca, door) + "&ssl_cert_reqs=none&ssl_check_hostname=false"
+        with connect(url) as client:
+            assert UNCHECKED in require_fit(client)
+
+
+def test_the_broker_connects_with_tls_too() -> None:
+    url = "rediss://runs:secret@host:1/2?ssl_ca_certs=/ca.pem&ssl_check_hostname=false"
+
+    assert kombu_url(url) == "rediss://runs:secret@host:1/2"
+    assert tls_options(url) == {
+        "ssl_cert_reqs": "required",
+        "ssl_ca_certs": "/ca.pem",
+        "ssl_check_hostname": False,
+    }
+    # Without an option, kombu would take no TLS at all.
+    assert tls_options("rediss://host") == {"ssl_cert_reqs": "required"}
+    assert tls_options("redis://host") is None
+
+
+def test_the_password_of_a_key_is_masked() -> None:
+    assert masked("rediss://host?ssl_password=secret&ssl_keyfile=k") == (
+        "rediss://host?ssl_password=***&ssl_keyfile=k"
+    )

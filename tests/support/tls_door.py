@@ -1,0 +1,79 @@
+"""TLS in front of a test's Redis, as of a server that is built with it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import threading
+from pathlib import Path
+from types import TracebackType
+
+from tests.support.certificates import PrivateCA, server_context
+
+
+class TlsDoor:
+    """Forwards a port of 127.0.0.1 to a socket file; clients need a certificate of `ca`."""
+
+    def __init__(self, ca: PrivateCA, target: Path, *, name: str = "IP:127.0.0.1") -> None:
+        certificate, key = ca.issue("server", name)
+        context = server_context(certificate_with(key, certificate))
+        context.load_verify_locations(ca.certificate)
+        context.verify_mode = ssl.CERT_REQUIRED
+        self._context, self._target = context, target
+        self._ready = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping = asyncio.Event()
+        self._thread = threading.Thread(target=asyncio.run, args=(self._serve(),), daemon=True)
+        self.port = 0
+
+    def __enter__(self) -> TlsDoor:
+        self._thread.start()
+        assert self._ready.wait(30)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(30)
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        # What handshakes fail of is for the client to say.
+        self._loop.set_exception_handler(lambda *_: None)
+        server = await asyncio.start_server(self._forward, "127.0.0.1", 0, ssl=self._context)
+        self.port = server.sockets[0].getsockname()[1]
+        self._ready.set()
+        await self._stopping.wait()
+        server.close()
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_redis, to_redis = await asyncio.open_unix_connection(self._target)
+        try:
+            await asyncio.gather(_pump(reader, to_redis), _pump(from_redis, writer))
+        except asyncio.CancelledError:  # the door is closed
+            pass
+        finally:
+            for end in (to_redis, writer):
+                end.transport.abort()
+            await asyncio.sleep(0)
+
+
+async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while piece := await source.read(65536):
+            sink.write(piece)
+            await sink.drain()
+    sink.transport.abort()
+
+
+def certificate_with(key: Path, certificate: Path) -> Path:
+    """Return a file of both."""
+    both = certificate.with_suffix(".both")
+    both.write_text(key.read_text() + certificate.read_text())
+    return both
