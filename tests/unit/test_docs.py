@@ -365,7 +365,9 @@ NO_PROMISES = (
     "| `retention_s` (7 days) | people ask about old runs",
 )
 promising = pytest.mark.parametrize("page", ["operating.md", "security.md"])
-noted = pytest.mark.parametrize("page", ["operating.md", "security.md", "performance.md"])
+noted = pytest.mark.parametrize(
+    "page", ["installing.md", "operating.md", "security.md", "performance.md"]
+)
 
 
 def named_tests(text: str) -> list[tuple[str, str]]:
@@ -391,7 +393,7 @@ def test_every_test_that_a_page_names_is_there(page: str) -> None:
         if f"\ndef {test}(" not in (ROOT / "tests" / file).read_text()
     ]
 
-    assert len(named) > 10
+    assert named
     assert missing == []
 
 
