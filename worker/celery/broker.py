@@ -159,7 +159,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
     def _take_message(self, **options: Any) -> Any:
         try:
             return self._read(**options)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             logger.warning("dropped an invalid message from the queue: %r", error)
             raise Empty from error
         except ResponseError as error:

@@ -67,9 +67,9 @@ def _arguments(body: str) -> list[str]:
     """Decode like `message.payload`, but without its hooks for dates and the like."""
     try:
         arguments, _, _ = json.loads(body)
-    except (ValueError, TypeError) as error:
+        return list(arguments)
+    except (ValueError, TypeError, RecursionError) as error:
         raise DecodeError(str(error)) from error  # Celery reports it
-    return list(arguments)
 
 
 def _run(
@@ -96,7 +96,7 @@ def _handed_over() -> list[str] | None:
         return None
     try:
         return _arguments(json.loads(handover.message)["body"])
-    except (ValueError, KeyError, TypeError, DecodeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError, DecodeError) as error:
         logger.warning("dropped an invalid message from the queue: %r", error)
         return None
 

@@ -215,7 +215,11 @@ def test_a_worker_that_dies_loses_no_visit_that_has_begun(engine: Engine, run_id
     assert engine.run(run_id).output == "one two three"
 
 
-@pytest.mark.parametrize("garbage", ["", "x", "{}", "[]", '{"body": "e30="}', '{"body": 1}'])
+@pytest.mark.parametrize(
+    "garbage",
+    ["", "x", "{}", "[]", '{"body": "e30="}', '{"body": 1}', "[" * 100_000],
+    ids=lambda text: text[:20],
+)
 def test_a_thread_drops_what_is_no_message(garbage: str) -> None:
     ran = []
 

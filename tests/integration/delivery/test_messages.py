@@ -206,6 +206,8 @@ def foreign_messages(trap: Path) -> dict[str, str | bytes]:
         "no message": "{}",
         "no JSON": "garbage",
         "no text": b"\xff\xfe",
+        "too deep": "[" * 100_000,
+        "too deep inside": message(TASK, b"[" * 100_000),
     }
 
 
