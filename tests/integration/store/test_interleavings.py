@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, cast
 
 import pytest
+from redis.client import Pipeline
 
+from sleipnir.scheduler.errors import TransitionRefused
 from sleipnir.scheduler.runs.model import Run, Status
 from sleipnir.scheduler.runs.snapshot import OpenVisit, WaitRow
-from sleipnir.scheduler.store.keys import run_key
+from sleipnir.scheduler.store.keys import QUEUE, run_key
+from sleipnir.scheduler.store.scripts import Transition
+from sleipnir.worker.celery import strategy
+from sleipnir.worker.delivery.handover import handover
 from sleipnir.worker.delivery.run_visit import run_visit
 from tests.support.engine import Engine
 from tests.support.runs import begin
 
 NOTHING = """
-start: z
-nodes: {z: {type: end, output: "<{{initial_prompt}}>"}}
+start: y
+nodes:
+  y: {type: set, values: {y: "'<' + initial_prompt + '>'"}, next: z}
+  z: {type: end, output: "{{y}}"}
 """
 ASKS = """
 start: i
@@ -41,8 +49,10 @@ nodes:
   a: {type: agent, agent: asks, prompt: a, state_updates: {log: "a {{output}}"}, next: qa}
   b: {type: agent, agent: nothing, prompt: b, state_updates: {log: "b {{output}}"}, next: qb}
   c: {type: agent, agent: asks, prompt: c, state_updates: {log: "c {{output}}"}, next: qb}
-  m: {type: map, over: "{{items}}", as: item, branch: each, collect_into: found, next: n}
-  each: {type: agent, agent: asks, prompt: "{{item}}"}
+  m: {type: map, over: "{{items}}", as: item, branch: first, output_key: said,
+      collect_into: found, next: n}
+  first: {type: set, values: {asked: item}, next: each}
+  each: {type: agent, agent: asks, prompt: "{{asked}}", state_updates: {said: "{{output}}"}}
   n: {type: agent, agent: nothing, prompt: n, state_updates: {log: "n {{output}}"}, next: z}
   qa: {type: input, question: qa, state_updates: {log: "qa {{input}}"}, next: z}
   qb: {type: input, question: qb, state_updates: {log: "qb {{input}}"}, next: z}
@@ -52,6 +62,22 @@ EXPECTED = (
     '["a re: a","b <b>","c re: c","n <n>","qa re: qa","qb re: qb"] '
     '["re: 0","re: 1","re: 2","re: 3","re: 4"]'
 )
+
+
+@contextmanager
+def lost_replies(chance: random.Random) -> Iterator[None]:
+    """Send scripts again by chance, as clients do whose first reply was lost."""
+    call = Transition.__call__
+
+    def again(self: Transition, *arguments: Any, **options: Any) -> Any:
+        if chance.random() < 0.1 and not isinstance(options.get("client"), Pipeline):
+            with suppress(TransitionRefused):
+                call(self, *arguments, **options)
+        return call(self, *arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Transition, "__call__", again)
+        yield
 
 
 class World:
@@ -64,10 +90,20 @@ class World:
         self._last: tuple[str, str, str] | None = None
 
     def work(self) -> None:
+        """Run a visit, and those that are handed to this thread, until it dies."""
         self._last = self._engine.pop(newest=self._chance.random() < 0.5) or self._last
         if self._last is not None:
             # The same message once more, where the queue was empty.
-            run_visit(self._engine.services, *self._last)
+            with lost_replies(self._chance):
+                strategy._run(self._visit, list(self._last), lambda: None, self._queues)
+
+    def _visit(self, run_id: str, visit: str, digest: str) -> None:
+        run_visit(self._engine.services, run_id, visit, digest)
+        if self._chance.random() < 0.2:
+            handover.message = handover.begun = None
+
+    def _queues(self) -> str:
+        return QUEUE if self._chance.random() < 0.7 else ""
 
     def lose_a_message(self) -> None:
         self._engine.pop()
