@@ -25,6 +25,7 @@ _MOST_OF_VALUE = 10_000  # characters
 _TURNS = 8
 _MESSAGES = 12
 _OPEN_VISITS = 20
+_STEPS_BEFORE = 2
 _MOST_OF_TEXT = 4_000  # characters
 
 
@@ -54,10 +55,21 @@ def form_document(
     return {
         **question_document(question),
         "age_s": (client.queries.now_ms() - question.asked_at) / 1000,
-        "choices": [{"answer": each, "to": routes.get(each)} for each in question.options],
+        "choices": [_choice_document(each, routes.get(each), graph) for each in question.options],
         "on_other": node.on_other if isinstance(node, ApprovalNode) else None,
+        "before": [] if node is None else _before(client, question),
         "read": [] if node is None else _read_document(client, question.run_id, node, mask),
     }
+
+
+def _choice_document(answer: str, to: str | None, graph: Graph | None) -> types.ChoiceDocument:
+    exits = {each.target for each in graph.nodes[to].exits()} if graph and to else set()
+    return {"answer": answer, "to": to, "then": exits.pop() if len(exits) == 1 else None}
+
+
+def _before(client: Client, question: Question) -> list[list[str]]:
+    start = max(1, question.visit.step - _STEPS_BEFORE)
+    return [list(each.nodes) for each in client.queries.checkpoints(question.run_id, start)]
 
 
 def route_of(question: Question, graph: Graph | None, answer: str) -> str | None:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.views.types import questions as types
 
 _URGENT = 0.1  # of the time of a run
-# The questions searched for similar ones.
-_MOST_COMPARED = 1_000
+# The oldest questions that are grouped.
+_MOST_GROUPED = 1_000
 
 
 def inbox_page(
@@ -76,14 +76,60 @@ def _deadline_document(deadline: Deadline | None, now_ms: int) -> types.TimeLeft
     }
 
 
-def alike_document(queries: RunQueries) -> list[types.QuestionsAlikeDocument]:
-    """Return nodes with several of the oldest questions, those with the most first."""
-    groups: dict[tuple[str, str], list[Question]] = {}
-    for question in queries.list_questions(_MOST_COMPARED).entries:
-        groups.setdefault((question.agent, question.node), []).append(question)
-    found: list[types.QuestionsAlikeDocument] = [
-        {"agent": agent, "node": node, "count": len(alike), "text": alike[0].text}
-        for (agent, node), alike in groups.items()
-        if len(alike) > 1
-    ]
-    return sorted(found, key=lambda group: -group["count"])
+def groups_document(
+    queries: RunQueries,
+    *,
+    agents: Sequence[str] = (),
+    batch: str | None = None,
+    node: str | None = None,
+    text: str | None = None,
+    until_ms: int | None = None,
+) -> types.QuestionGroupsDocument:
+    """Return the oldest open questions by the node that asks, urgent ones first, then the oldest.
+
+    Args:
+        agents, batch, node, text, until_ms: only some questions, as in `inbox_page`.
+    """
+    page = queries.list_questions(
+        _MOST_GROUPED, agents=agents, batch=batch, node=node, text=text, until_ms=until_ms
+    )
+    now_ms = queries.now_ms()
+    deadlines = queries.deadlines([question.run_id for question in page.entries])
+    grouped: dict[tuple[str, str], list[tuple[Question, Deadline | None]]] = {}
+    for question, deadline in zip(page.entries, deadlines, strict=True):
+        grouped.setdefault((question.agent, question.node), []).append((question, deadline))
+    groups = [_group_document(each, now_ms) for each in grouped.values()]
+    return {
+        "groups": sorted(groups, key=lambda group: (not group["is_urgent"], -group["age_s"])),
+        "questions": len(page.entries),
+        "is_all": page.next is None,
+    }
+
+
+def _group_document(
+    alike: Sequence[tuple[Question, Deadline | None]], now_ms: int
+) -> types.QuestionGroupDocument:
+    oldest = alike[0][0]
+    ends = [deadline for _, deadline in alike if deadline is not None]
+    offered = [_answers_to(question) for question, _ in alike]
+    return {
+        "agent": oldest.agent,
+        "node": oldest.node,
+        "count": len(alike),
+        "question_id": oldest.question_id,
+        "text": oldest.text,
+        "options": [each for each in offered[0] if all(each in others for others in offered)],
+        "age_s": (now_ms - oldest.asked_at) / 1000,
+        **_deadline_document(min(ends, key=lambda each: each.at, default=None), now_ms),
+    }
+
+
+def _answers_to(question: Question) -> Sequence[str]:
+    """Return the answers that may be given to several questions at once by choosing one."""
+    match question.kind:
+        case "confirm":
+            return () if question.is_guard else ("yes", "no")
+        case "checkbox":
+            return ()
+        case _:
+            return question.options

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from math import floor, log10
 from typing import Any, Final
 from unicodedata import bidirectional
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from tornado.escape import xhtml_escape
 
@@ -42,6 +43,8 @@ LOOKS: Final[Mapping[str, StateLook]] = {
     "timed_out": StateLook("◷", "timed out"),
     "untouched": StateLook(NONE, "not reached"),
 }
+_HEADING: Final = re.compile(r"^[#>]+ +")
+_STRONG: Final = re.compile(r"\*\*([^*\n]+)\*\*")
 # Each unit, and the next smaller one that is named with it.
 _UNITS: Final = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
 # Of the characters that are invisible; the joiner makes one emoji of several.
@@ -149,6 +152,11 @@ def first_line(text: str | None, width: int = 120) -> str:
     return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
+def headline(text: str | None, width: int = 120) -> str:
+    """Return the beginning of a text that may be Markdown, on one line, without its marks."""
+    return first_line(_HEADING.sub("", _STRONG.sub(r"\1", (text or "").strip())), width)
+
+
 def visible(text: str) -> str:
     """Make a text's control characters visible."""
     if text.isprintable():
@@ -184,6 +192,11 @@ def call_whole(call: Mapping[str, Any]) -> str:
     return visible(call_text(call["function"], call["arguments"]))
 
 
+def url_query(**fields: str | None) -> str:
+    """Return the query of an address; without the fields that are None or empty."""
+    return urlencode({name: value for name, value in fields.items() if value})
+
+
 NAMES: Final[Mapping[str, Callable[..., Any]]] = {
     "glyph": glyph,
     "word": word,
@@ -197,6 +210,7 @@ NAMES: Final[Mapping[str, Callable[..., Any]]] = {
     "short": short,
     "rfc3339": to_rfc3339,
     "first_line": first_line,
+    "headline": headline,
     "visible": visible,
     "without_escapes": without_escapes,
     "isolated": isolated,
@@ -206,4 +220,5 @@ NAMES: Final[Mapping[str, Callable[..., Any]]] = {
     "call_excerpt": call_excerpt,
     "call_whole": call_whole,
     "url_path": quote,
+    "url_query": url_query,
 }

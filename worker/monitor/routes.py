@@ -17,6 +17,7 @@ from sleipnir.worker.monitor.handlers.agents import (
     ForkHandler,
     RunsApi,
 )
+from sleipnir.worker.monitor.handlers.answered import AnsweredHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.handlers.bulk import (
     BulkApi,
@@ -43,7 +44,7 @@ from sleipnir.worker.monitor.handlers.entry import (
 )
 from sleipnir.worker.monitor.handlers.inbox import (
     AnswerApi,
-    AnsweredHandler,
+    GroupsApi,
     InboxHandler,
     QuestionPage,
 )
@@ -130,6 +131,7 @@ ROUTES = (
     SiteRoute("/api/v1/fleet", FleetHandler),
     SiteRoute("/api/v1/stream", StreamHandler),
     SiteRoute("/api/v1/questions", InboxHandler),
+    SiteRoute("/api/v1/questions/groups", GroupsApi),
     SiteRoute("/api/v1/answers", AnsweredHandler),
     SiteRoute("/api/v1/questions/{run_id}/{visit}/answer", AnswerApi, {"POST": Role.ANSWER}),
     SiteRoute("/api/v1/bulk", BulkApi, {"POST": Role.OPERATE}),

@@ -134,6 +134,10 @@ class AuditLog:
             before = chunk[-1].place
         return AuditPage(found, before)
 
+    def latest(self, wanted: AuditFilter) -> AuditEntry | None:
+        """Return the newest matching action, if it is among the last few hundred."""
+        return next((entry for entry in self._read(None) if wanted.fits(entry.act)), None)
+
     def _read(self, before: str | None) -> list[AuditEntry]:
         top = "+" if before is None else f"({before}"
         return [

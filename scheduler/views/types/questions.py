@@ -58,22 +58,33 @@ class QuestionListDocument(PageDocument):
     searched: SearchedQuestionsDocument
 
 
-class QuestionsAlikeDocument(TypedDict):
+class QuestionGroupDocument(TimeLeftDocument):
     agent: str
     node: str
     count: int
-    text: Annotated[str, about("of one of them")]
+    question_id: Annotated[str, about("of the oldest one")]
+    text: Annotated[str, about("of the oldest one")]
+    options: Annotated[list[str], about("that all of them have; none if any guards a call")]
+    age_s: Annotated[float, about("of the oldest one")]
+
+
+class QuestionGroupsDocument(TypedDict):
+    groups: Annotated[list[QuestionGroupDocument], about("by agent and node, urgent ones first")]
+    questions: Annotated[int, about("how many are grouped: the oldest 1,000")]
+    is_all: Annotated[bool, about("whether there are no others")]
 
 
 class ChoiceDocument(TypedDict):
     answer: str
-    to: str | None
+    to: Annotated[str | None, about("the node that it leads to")]
+    then: Annotated[str | None, about("the node after that, if there is only one")]
 
 
 class AnswerFormDocument(QuestionDocument):
     age_s: float
     choices: list[ChoiceDocument]
     on_other: str | None
+    before: Annotated[list[list[str]], about("the nodes of the last two steps of the graph")]
     read: Annotated[list[KeyedExcerptDocument], about("values that its text was made of")]
 
 

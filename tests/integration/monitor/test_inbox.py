@@ -22,11 +22,12 @@ ACCESS = Access(key=KEY)
 COOKIE = {"Cookie": f"sleipnir_monitor={ACCESS.cookie}"}
 GRAPH = """
 settings: {timeout: 3600}
+initial_state: {said: ""}
 start: review
 nodes:
   review:
     type: approval
-    question: "Publish {{initial_prompt}}?"
+    question: "Publish {{initial_prompt}}?{{said}}"
     options: ["yes", "no"]
     routes: {"yes": name, "no": z}
     on_other: z
@@ -61,13 +62,14 @@ def test_a_question_is_found_answered_and_leads_to_the_next(
 
     assert f'href="{path}"' in inbox
     assert "Publish &lt;b&gt;this" in inbox
-    assert "leads to name" in form
-    assert "Another answer (leads to z)" in form
+    assert "leads to name → z" in " ".join(form.split())
+    assert 'Another answer <span class="leads">leads to z' in " ".join(form.split())
     assert "the run ends at" in form
-    assert "from the state: <b>initial_prompt</b>" in form
+    assert "from the state: <b>said</b>" in form
     assert ">&lt;b&gt;this&lt;/b&gt;</pre>" in form
-    assert f'href="/runs/{first.run_id}/graph?node=review">Where it is' in form
-    assert done == (303, f"/inbox/{second.run_id}/1/review")
+    assert f'href="/runs/{first.run_id}/graph?node=review"' in form
+    assert done == (303, f"/inbox/{second.run_id}/1/review?answered={first.run_id}%2F1%2Freview")
+    assert "<b>yes</b> was sent." in site.ask(done[1], headers=COOKIE).text
     (told,) = engine.events(first.run_id, QuestionAnswered)
     assert (told.by, told.via) == ("operator", "page")
 
@@ -265,15 +267,16 @@ def test_a_guarded_call_is_shown_wherever_it_is_answered_and_consent_is_for_it_a
     engine.drive()
     again = answer(site, path, "yes")
     (second,) = engine.queries.questions(run.run_id)
-    whole, *others = [
+    whole, inbox, *others = [
         site.ask(at, headers=COOKIE).text
-        for at in (f"/inbox/{second.question_id}", "/now", "/inbox", f"/runs/{run.run_id}")
+        for at in (f"/inbox/{second.question_id}", "/inbox", "/now", f"/runs/{run.run_id}")
     ]
 
     assert all("wipe\n  what: &lt;all&gt;</pre>" in page for page in pages)
     assert listed[0]["guarded_call"] == {"function": "wipe", "arguments": {"what": "<all>"}}
     assert (done[0], again[0]) == (303, 409)
-    assert "THE END" in whole
+    assert "THE END" in whole and "THE END" in inbox
+    assert 'name="question"' not in inbox
     assert all("more characters" in page and "THE END" not in page for page in others)
     assert all('value="yes"' not in page for page in others)
     act = AuditLog(engine.redis).newest(9).entries[-1].act
@@ -312,4 +315,69 @@ def test_questions_say_how_long_their_runs_have_left(engine: Engine, site: Serve
 
     assert (early["left_s"], early["is_urgent"]) == (3_600, False)
     assert (late["left_s"], late["is_urgent"]) == (99, True)
-    assert 'class="state state-failed"><span aria-hidden="true">◷</span> in 1 min 39 s' in page
+    urgent = 'class="pill state state-failed"'
+    assert urgent in page
+    assert '<span aria-hidden="true">◷</span> 1 min 39 s left' in " ".join(page.split())
+
+
+def test_questions_are_grouped_by_who_asks_and_nothing_is_selected_by_an_address(
+    engine: Engine, site: ServedSite
+) -> None:
+    for number in range(3):
+        engine.submit_agent("press", GRAPH, prompt=str(number))
+    engine.drive()
+    engine.clock.move(60)
+    engine.submit_agent("other", GRAPH.replace("3600", "120").replace('"no"', '"later"'))
+    engine.submit_agent("naming", GRAPH, answers={"review": ["yes"]})
+    engine.drive()
+    engine.clock.move(110)
+
+    groups = site.ask("/api/v1/questions/groups").json["groups"]
+    pages = [site.ask(f"/inbox{query}").text for query in ("", "?node=review", "?agent=press")]
+
+    assert [(each["agent"], each["node"], each["count"]) for each in groups] == [
+        ("other", "review", 1),  # whose run ends first
+        ("press", "review", 3),
+        ("naming", "name", 1),
+    ]
+    assert [each["options"] for each in groups] == [["yes", "later"], ["yes", "no"], []]
+    assert [each["is_urgent"] for each in groups] == [True, False, False]
+    assert all(" checked" not in page for page in pages)
+    assert [page.count('name="question"') for page in pages] == [1, 1, 3]
+    found = site.ask("/api/v1/questions/groups?agent=naming&text=name").json
+    assert (found["questions"], found["is_all"]) == (1, True)
+
+
+def test_the_number_of_many_answers_is_typed(engine: Engine, site: ServedSite) -> None:
+    runs = [engine.submit(GRAPH, prompt="x") for _ in range(25)]
+    engine.drive()
+    form = [("question", f"{run_id}/1/review") for run_id in runs] + [("answer", "no")]
+
+    asked = site.ask("/inbox", "POST", form=form)
+    wrong = site.ask("/inbox", "POST", form=[*form, ("confirmed", "1"), ("typed", "24")])
+    open_before = engine.queries.count_questions()
+    done = site.ask("/inbox", "POST", form=[*form, ("confirmed", "1"), ("typed", "25")])
+
+    assert 'name="typed"' in asked.text
+    assert "Answer 25 questions with “no”</button>" in asked.text
+    assert (wrong.status, "Type the number" in wrong.text, open_before) == (422, True, 25)
+    assert (done.status, engine.queries.count_questions()) == (200, 0)
+
+
+def test_an_answer_outside_the_options_takes_a_second_step(
+    engine: Engine, site: ServedSite
+) -> None:
+    run = engine.finish(GRAPH)
+    path = f"/inbox/{run.run_id}/1/review"
+
+    asked = answer(site, path, "yess")
+    still_open = len(engine.queries.questions(run.run_id))
+    form = {"_token": token(), "answer": "yess", "other": "1"}
+    sent = site.ask(path, "POST", headers=COOKIE, form=form)
+
+    assert (asked[0], still_open) == (200, 1)
+    assert "<b>yess</b> is none of the options" in asked[1]
+    assert "Send as another answer → z</button>" in asked[1]
+    assert sent.status == 303
+    engine.drive()
+    assert engine.queries.state(run.run_id)["said"] == "yess"

@@ -25,6 +25,13 @@ from sleipnir.worker.monitor.api import answers
 from sleipnir.worker.monitor.conditions import RunConditions
 
 _RUN = "/api/v1/runs/{run_id}"
+_QUESTIONS = {
+    "agent": "of runs",
+    "batch": "of runs",
+    "node": "asked by this node",
+    "text": "containing this text",
+    "until": "asked before",
+}
 _PAGE = {"limit": "entries per page", "cursor": "`next` of the previous page"}
 
 
@@ -198,14 +205,14 @@ OPERATIONS = (
         "/api/v1/questions",
         "Open questions, oldest first.",
         questions.QuestionListDocument,
-        {
-            "agent": "of runs",
-            "batch": "of runs",
-            "node": "asked by this node",
-            "text": "containing this text",
-            "until": "asked before",
-            **_PAGE,
-        },
+        {**_QUESTIONS, **_PAGE},
+    ),
+    Operation(
+        "GET",
+        "/api/v1/questions/groups",
+        "The oldest 1,000 open questions by agent and node.",
+        questions.QuestionGroupsDocument,
+        _QUESTIONS,
     ),
     Operation(
         "POST",

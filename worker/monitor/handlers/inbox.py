@@ -1,113 +1,165 @@
-"""Questions to people, and their answers."""
+"""Open questions: the list by the nodes that ask, answering many at once, and single ones."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
-from sleipnir.graphs.errors import BundleError
-from sleipnir.graphs.schema import Graph
-from sleipnir.scheduler.errors import AnswerInvalid, AnswerRefused, RunNotFound
-from sleipnir.scheduler.runs.answers import accepted
-from sleipnir.scheduler.runs.model import Question, Run
-from sleipnir.scheduler.store.clock import to_rfc3339
-from sleipnir.scheduler.views import audit, inbox, questions
+from sleipnir.scheduler.errors import AnswerInvalid, RunNotFound
+from sleipnir.scheduler.runs.model import Question
+from sleipnir.scheduler.store.audit.log import DONE, AuditFilter
+from sleipnir.scheduler.views import inbox, questions
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.text.tables import questions as question_table
 from sleipnir.worker.monitor.bodies import AnswerBody
 from sleipnir.worker.monitor.conditions import instant_of
-from sleipnir.worker.monitor.handlers.acts import ActingHandler
-from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
-from sleipnir.worker.monitor.handlers.markdown import formatted
-from sleipnir.worker.monitor.masked import masked_texts
-from sleipnir.worker.monitor.pages.told_pages import PAGE_FIELD
+from sleipnir.worker.monitor.handlers.answering import AnswerHandler
+from sleipnir.worker.monitor.handlers.base import bad_request
 from sleipnir.worker.monitor.problems import Problem, Refused, problem_of
-
-if TYPE_CHECKING:
-    from sleipnir.scheduler.views.types.questions import GivenAnswerDocument
 
 _LIMIT = 50
 _MOST = 200
-# Limit on nodes reported as asking the same question several times.
-_MOST_GROUPS = 5
+# From so many answers on, their number has to be typed.
+_MANY = 25
+_NARROWING = ("batch", "text", "until")
 
 
-class AnswerHandler(ActingHandler):
-    """Shared by answering on pages and by the API."""
+class InboxPages(AnswerHandler):
+    """The inbox with one question opened."""
 
-    async def answer(self, run_id: str, visit: str, fields: Mapping[str, Any]) -> Question:
-        """Answer a question; if it is no longer open, no other one is answered instead."""
-        question = await self._open(run_id, visit)
-        assert self.visitor is not None
-        text, by = self._text_of(question, fields), self.visitor.name
-        via = "api" if self.gives_json else "page"
+    async def give_inbox(self, shown: Question | None, **values: Any) -> None:
+        """Respond with the groups, the questions of one of them, and one question.
 
-        def give() -> None:
-            self.site.client.answer_question(question, text, by=by, via=via)
+        Args:
+            shown: the question; None: the oldest of the group that the address names, or of all.
+            values: for the template; they replace those of the question.
+        """
+        narrowed = await self._narrowed()
+        agents = tuple(filter(None, self.get_query_arguments("agent")))
+        node = self.text_argument("node")
+        if shown is not None:
+            agents, node = (), None
+        queries = self.site.client.queries
+        found = await self.site.call(
+            questions.groups_document, queries, agents=agents, node=node, **narrowed
+        )
+        group = _group_of(found["groups"], shown)
+        listed = await self.site.call(self._questions_of, group, narrowed)
+        if shown is None and listed["questions"]:
+            shown = await self._first_open(listed["questions"])
+        pane = {} if shown is None else await self.pane(shown)
+        total = await self.site.call(queries.count_questions)
+        self.give_page(
+            "inbox.html",
+            **{
+                "tab": "inbox",
+                "title": f"({total}) Inbox" if total else "Inbox",
+                "question": None,
+                "is_one": False,
+                "groups": found["groups"],
+                "is_all": found["is_all"],
+                "total": total,
+                "group": group,
+                "listed": listed,
+                "kept": self._kept(),
+                "is_filtered": bool(narrowed or agents or node),
+                "is_first": self.text_argument("cursor") is None,
+                "argument": self.text_argument,
+                "sent": await self._sent(),
+                "answered": 0,
+                "refused": (),
+                **pane,
+                **values,
+            },
+        )
 
-        waited_s = await self.site.call(self.site.client.queries.waited_s, question)
-        try:
-            await self.act(
-                "answer",
-                question.question_id,
-                give,
-                detail=text,
-                waited_s=waited_s,
-                question=question,
-            )
-        except AnswerInvalid as error:
-            raise Refused(Problem(422, "invalid", str(error))) from error
-        except AnswerRefused as error:
-            raise await self._answered(run_id, visit) from error
-        return question
+    async def _narrowed(self) -> dict[str, Any]:
+        """Return what the address says of the questions, besides who asks."""
+        batch, text, until = map(self.text_argument, _NARROWING)
+        found: dict[str, Any] = {"batch": batch, "text": text}
+        if until is not None:
+            now_ms = await self.site.call(self.site.client.queries.now_ms)
+            found["until_ms"] = instant_of("until", until, now_ms)
+        return {name: value for name, value in found.items() if value is not None}
 
-    def _text_of(self, question: Question, fields: Mapping[str, Any]) -> str:
-        """Return the answer as its run will get it; one that is invalid, as it was given."""
-        text = _given_text(question, fields)
-        try:
-            return accepted(question, text, self.site.client.store.settings.value_limit_bytes)
-        except AnswerInvalid:
-            return text
+    def _questions_of(self, group: Document | None, narrowed: Mapping[str, Any]) -> Document:
+        if group is None:
+            return {"questions": [], "next": None}
+        return questions.inbox_page(
+            self.site.client.queries,
+            limit=self.number_argument("limit", _MOST, _MOST),
+            cursor=self.text_argument("cursor"),
+            agents=(group["agent"],),
+            node=group["node"],
+            **narrowed,
+        )
 
-    async def _graph(self, run: Run) -> Graph | None:
-        if run.context.converses:
+    async def _first_open(self, listed: Sequence[Document]) -> Question | None:
+        for each in listed:
+            try:
+                return await self.open_question(*each["question_id"].split("/", 1))
+            except (Refused, RunNotFound):  # answered since it was listed
+                continue
+        return None
+
+    def _kept(self) -> str:
+        """Return the end of an address that keeps this page's filter; empty without one."""
+        given = {name: self.text_argument(name) for name in _NARROWING}
+        kept = urlencode({name: value for name, value in given.items() if value is not None})
+        return f"?{kept}" if kept else ""
+
+    async def _sent(self) -> Document | None:
+        """Return the answer that led to this page."""
+        asked = self.text_argument("answered")
+        if asked is None:
             return None
-        try:
-            return (await self.site.call(self.site.drawings.of, run)).graph
-        except BundleError:
+        wanted = AuditFilter(act="answer", target=asked, outcome=DONE)
+        entry = await self.site.call(self.site.audit.latest, wanted)
+        if entry is None:
             return None
-
-    async def _open(self, run_id: str, visit: str) -> Question:
-        found = await self.site.call(inbox.find_question, self.site.client, f"{run_id}/{visit}")
-        if found is None:
-            raise await self._answered(run_id, visit)
-        return found
-
-    async def _answered(self, run_id: str, visit: str) -> Refused:
-        """Return the refusal for a question no longer open, with who answered it if known."""
-        client = self.site.client
-        run = await self.site.call(client.queries.run, run_id)
-        told = await self.site.call(inbox.answered_document, client, run, visit.partition("/")[2])
-        if told is None:
-            return Refused(Problem(409, "answered", "this question is not open any more"))
-        who = f" by {told['by']}" if told["by"] else ""
-        message = f"this question was answered{who} at {told['at']}"
-        return Refused(Problem(409, "answered", message, details=told))
+        return {"run_id": asked.partition("/")[0], "answer": entry.act.detail}
 
 
-class InboxHandler(AnswerHandler):
-    """Open questions, oldest first; those selected get the same answer."""
+class InboxHandler(InboxPages):
+    """Open questions; those selected get the same answer."""
+
+    async def get(self) -> None:
+        if self.wants == "html":
+            await self.give_inbox(None)
+            return
+        document = await self._listed()
+        if self.wants == "json":
+            self.give_json(document)
+        else:
+            self.give_lines(question_table.lines_of(document["questions"], fit=False))
+
+    async def _listed(self) -> Document:
+        return await self.site.call(
+            questions.inbox_page,
+            self.site.client.queries,
+            limit=self.number_argument("limit", _LIMIT, _MOST),
+            cursor=self.text_argument("cursor"),
+            agents=tuple(filter(None, self.get_query_arguments("agent"))),
+            node=self.text_argument("node"),
+            **await self._narrowed(),
+        )
 
     async def post(self) -> None:
         """Say what an answer to the selected questions will do; give it once that is confirmed."""
         marked = list(dict.fromkeys(self.get_body_arguments("question", strip=False)))[:_MOST]
-        text = self.get_body_argument("answer", "", strip=False)
+        text = self.get_body_argument("answer", None, strip=False)
+        if text is None:
+            text = self.get_body_argument("other", "", strip=False)
         if not marked:
             raise bad_request("select the questions to answer")
-        if not self.get_body_argument("confirmed", ""):
-            await self._ask(marked, text)
+        confirmed = self.get_body_argument("confirmed", "")
+        typed = self.get_body_argument("typed", "").replace(",", "").strip()
+        is_sure = len(marked) < _MANY or typed == str(len(marked))
+        if not confirmed or not is_sure:
+            if confirmed:
+                self.set_status(422)
+            await self._ask(marked, text, "Type the number of answers." if confirmed else None)
             return
         answered, refused = 0, []
         for question_id in marked:
@@ -116,46 +168,28 @@ class InboxHandler(AnswerHandler):
                 answered += 1
             except (Refused, RunNotFound) as error:
                 refused.append(f"{question_id}: {problem_of(error).message}")
-        await self._show(answered, refused)
+        await self.give_inbox(None, answered=answered, given=text, refused=refused)
 
     async def _one_of_many(self, question_id: str) -> tuple[str, str]:
         """Return run and visit of a question that may be answered together with others."""
         run_id, _, visit = question_id.partition("/")
-        if (await self._open(run_id, visit)).is_guard:
+        if (await self.open_question(run_id, visit)).is_guard:
             raise Refused(Problem(422, "invalid", "consent to a call is given on its own page"))
         return run_id, visit
 
-    async def _ask(self, marked: Sequence[str], text: str) -> None:
+    async def _ask(self, marked: Sequence[str], text: str, problem: str | None) -> None:
         """Show which questions would get which answer, and where that leads."""
         groups: dict[tuple[str, str, str], dict[str, Any]] = {}
         valid, refused = [], []
         for question_id in marked:
             try:
-                run_id, visit = await self._one_of_many(question_id)
-                question = await self._open(run_id, visit)
-                given = _given_text(question, {"answer": text})
-                limit_bytes = self.site.client.store.settings.value_limit_bytes
-                answer = accepted(question, given, limit_bytes)
+                group = await self._effect(question_id, text)
             except (Refused, RunNotFound, AnswerInvalid) as error:
                 refused.append(f"{question_id}: {problem_of(error).message}")
                 continue
             valid.append(question_id)
-            run = await self.site.call(self.site.client.queries.run, run_id)
-            to = inbox.route_of(question, await self._graph(run), answer)
-            example = await self.site.call(self.site.masks.masked, question.text, run)
-            group = groups.setdefault(
-                (question.agent, question.node, to or ""),
-                {
-                    "agent": question.agent,
-                    "node": question.node,
-                    "example": example,
-                    "answer": answer,
-                    "options": question.options,
-                    "to": to,
-                    "count": 0,
-                },
-            )
-            group["count"] += 1
+            key = (group["agent"], group["node"], group["to"] or "")
+            groups.setdefault(key, group)["count"] += 1
         self.give_page(
             "inbox_confirm.html",
             tab="inbox",
@@ -164,103 +198,43 @@ class InboxHandler(AnswerHandler):
             question_ids=valid,
             refused=refused,
             text=text,
+            must_type=len(valid) >= _MANY,
+            problem=problem,
         )
 
-    async def get(self) -> None:
-        await self._show()
+    async def _effect(self, question_id: str, text: str) -> dict[str, Any]:
+        """Return what an answer does to a question.
 
-    async def _show(self, answered: int = 0, refused: Sequence[str] = ()) -> None:
-        queries = self.site.client.queries
-        node, batch, text = map(self.text_argument, ("node", "batch", "text"))
+        Raises:
+            Refused, RunNotFound, AnswerInvalid: it cannot be given.
+        """
+        run_id, visit = await self._one_of_many(question_id)
+        question = await self.open_question(run_id, visit)
+        answer = self.accepted(question, {"answer": text})
+        run = await self.site.call(self.site.client.queries.run, run_id)
+        return {
+            "agent": question.agent,
+            "node": question.node,
+            "example": await self.site.call(self.site.masks.masked, question.text, run),
+            "answer": answer,
+            "options": question.options,
+            "to": inbox.route_of(question, await self.graph_of(run), answer),
+            "count": 0,
+        }
+
+
+class GroupsApi(InboxPages):
+    """GET /api/v1/questions/groups"""
+
+    async def get(self) -> None:
         document = await self.site.call(
-            questions.inbox_page,
-            queries,
-            limit=self.number_argument("limit", _LIMIT, _MOST),
-            cursor=self.text_argument("cursor"),
+            questions.groups_document,
+            self.site.client.queries,
             agents=tuple(filter(None, self.get_query_arguments("agent"))),
-            batch=batch,
-            node=node,
-            text=text,
-            until_ms=instant_of(
-                "until", self.text_argument("until"), await self.site.call(queries.now_ms)
-            ),
+            node=self.text_argument("node"),
+            **await self._narrowed(),
         )
-        if self.wants == "json":
-            self.give_json(document)
-            return
-        if self.wants == "text":
-            self.give_lines(question_table.lines_of(document["questions"], fit=False))
-            return
-        total = document["total"]
-        is_filtered = bool(
-            set(self.request.query_arguments) - {"cursor", "limit", "answered", PAGE_FIELD}
-        )
-        alike = [] if is_filtered else await self._alike()
-        self.give_page(
-            "inbox.html",
-            tab="inbox",
-            title="Inbox" if not total else f"({total}) Inbox",
-            inbox=document,
-            argument=self.text_argument,
-            is_first=self.text_argument("cursor") is None,
-            is_filtered=is_filtered,
-            alike=alike,
-            done=self.text_argument("answered"),
-            answered=answered,
-            refused=refused,
-            suggestions=sorted(
-                {
-                    each
-                    for one in document["questions"]
-                    for each in one["options"]
-                    if not one["guarded_call"]
-                }
-            ),
-        )
-
-    async def _alike(self) -> list[Document]:
-        found = await self.site.call(questions.alike_document, self.site.client.queries)
-        return [
-            {**group, "link": urlencode({**_of_group(group), "limit": _MOST})}
-            for group in found[:_MOST_GROUPS]
-        ]
-
-
-def _of_group(group: Document) -> dict[str, str]:
-    return {"agent": group["agent"], "node": group["node"]}
-
-
-class AnsweredHandler(MonitorHandler):
-    """Answers that were accepted, newest first: by whom, how, and after what time."""
-
-    async def get(self) -> None:
-        document = await self.site.call(
-            audit.answers_document,
-            self.site.audit,
-            who=self.text_argument("who"),
-            run_id=self.text_argument("run"),
-            limit=self.number_argument("limit", _LIMIT, _MOST),
-            cursor=self.text_argument("cursor"),
-        )
-        answers = await self.site.call(self._masked, document["answers"])
-        document = {**document, "answers": answers}
-        if self.wants == "json":
-            self.give_json(document)
-            return
-        argument = self.text_argument
-        self.give_page(
-            "answered.html", tab="inbox", title="Answers", answered=document, argument=argument
-        )
-
-    def _masked(self, answers: list[GivenAnswerDocument]) -> list[GivenAnswerDocument]:
-        """Mask each answer as its run's pages do; of a removed run, keys of this machine."""
-        run_ids = sorted({answer["run_id"] for answer in answers})
-        found = dict(zip(run_ids, self.site.client.queries.runs(run_ids), strict=True))
-        return [
-            masked_texts(answer) if run is None else self.site.masks.masked(answer, run)
-            for answer in answers
-            for run in (found[answer["run_id"]],)
-        ]
+        self.give_json(document)
 
 
 class AnswerApi(AnswerHandler):
@@ -272,11 +246,11 @@ class AnswerApi(AnswerHandler):
         self.give_json({"run_id": question.run_id, "node": question.node})
 
 
-class QuestionPage(AnswerHandler):
-    """/inbox/RUN/VISIT: the whole question and its form; answering leads to the next one."""
+class QuestionPage(InboxPages):
+    """/inbox/RUN/VISIT: a question with its form; answering leads to the next of its group."""
 
     async def get(self, run_id: str, visit: str) -> None:
-        await self._show(await self._open(run_id, visit))
+        await self.give_inbox(await self.open_question(run_id, visit), is_one=True)
 
     async def post(self, run_id: str, visit: str) -> None:
         fields = {
@@ -284,67 +258,55 @@ class QuestionPage(AnswerHandler):
             "choices": self.get_body_arguments("choice", strip=False),
             "own": self.get_body_argument("own", "", strip=False),
         }
+        given = fields["answer"] or fields["own"] or ""
+        question = await self.open_question(run_id, visit)
         try:
+            other = await self._other(question, fields)
+            if other is not None:
+                await self.give_inbox(question, is_one=True, other=other, given=given)
+                return
             await self.answer(run_id, visit, fields)
-        except Refused as error:
-            if error.problem.status != 422:
+        except (Refused, AnswerInvalid) as error:
+            problem = problem_of(error)
+            if problem.status != 422:
                 raise
-            given = fields["answer"] or fields["own"] or ""
-            await self._show(await self._open(run_id, visit), error.problem, given)
+            self.set_status(422)
+            await self.give_inbox(question, is_one=True, problem=problem, given=given)
             return
-        self.redirect(await self._next(run_id), status=303)
+        self.redirect(await self._next(question), status=303)
 
-    async def _next(self, run_id: str) -> str:
-        page = await self.site.call(self.site.client.queries.list_questions, 1)
-        if not page.entries:
-            return f"/inbox?answered={run_id}"
-        return f"/inbox/{page.entries[0].question_id}"
-
-    async def _show(
-        self, question: Question, problem: Problem | None = None, given: str | None = None
-    ) -> None:
+    async def _other(self, question: Question, fields: Mapping[str, Any]) -> Document | None:
+        """Return an answer that is none of the options and has to be confirmed."""
+        if self.get_body_argument("other", "") or not question.options:
+            return None
+        if question.kind not in ("approval", "ask"):
+            return None
+        answer = self.accepted(question, fields)
+        if answer in question.options:
+            return None
         run = await self.site.call(self.site.client.queries.run, question.run_id)
-        graph = await self._graph(run)
-        mask = partial(self.site.masks.masked, run=run)
+        return {"answer": answer, "to": inbox.route_of(question, await self.graph_of(run), answer)}
 
-        def read() -> Document:
-            form = inbox.form_document(self.site.client, question, graph, mask)
-            return dict(mask(form))
-
-        def read_context() -> Document:
-            return inbox.context_document(self.site.client, question, mask)
-
-        if problem is not None:
-            self.set_status(problem.status)
-        form, context = await self.site.call(read), await self.site.call(read_context)
-        told = [each["text"] for each in context["messages"] if each["role"] != "tool"]
-        self.give_page(
-            "question.html",
-            tab="inbox",
-            title=f"Question of {run.agent}",
-            question=form,
-            context=context,
-            formatted=await self.site.call(formatted, [form["text"], *told]),
-            problem=problem,
-            given=question.default or "" if given is None else given,
-            in_graph=_in_graph(question, graph),
-            deadline=None if run.deadline is None else to_rfc3339(run.deadline),
+    async def _next(self, question: Question) -> str:
+        narrowed = await self._narrowed()
+        page = await self.site.call(
+            self.site.client.queries.list_questions,
+            1,
+            agents=(question.agent,),
+            node=question.node,
+            **narrowed,
         )
+        kept = self._kept()
+        answered = urlencode({"answered": question.question_id})
+        address = f"{kept}&{answered}" if kept else f"?{answered}"
+        if not page.entries:
+            return f"/inbox{address}"
+        return f"/inbox/{page.entries[0].question_id}{address}"
 
 
-def _in_graph(question: Question, graph: Graph | None) -> str:
-    """Return the end of the address that shows where a graph asks; empty for a normal agent."""
-    if graph is None:
-        return ""
-    is_node = question.node in graph.nodes
-    return f"/graph?{urlencode({'node': question.node})}" if is_node else "/graph"
-
-
-def _given_text(question: Question, fields: Mapping[str, Any]) -> str:
-    if question.kind == "checkbox" and fields["answer"] is None:
-        return inbox.answer_of_choices(question, fields["choices"], fields["own"])
-    answer = fields["answer"]
-    if answer is None:
-        raise bad_request("an answer is missing")
-    # Browsers send line ends as CR LF.
-    return str(answer).replace("\r\n", "\n")
+def _group_of(groups: Sequence[Document], shown: Question | None) -> Document | None:
+    """Return the group of a question; of none, the first one."""
+    if shown is None:
+        return groups[0] if groups else None
+    alike = (each for each in groups if (each["agent"], each["node"]) == (shown.agent, shown.node))
+    return next(alike, None)

@@ -41,7 +41,7 @@ function merge(part, found) {
 
 function replaceParts(fresh) {
   for (const part of document.querySelectorAll("[data-part]")) {
-    const found = fresh.querySelector(`[data-part="${part.dataset.part}"]`);
+    const found = fresh.querySelector(`[data-part="${CSS.escape(part.dataset.part)}"]`);
     if (found === null || isTyping(part) || found.innerHTML === part.innerHTML) continue;
     keepOpen(part, found);
     merge(part, found);

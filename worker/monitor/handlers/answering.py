@@ -1,0 +1,141 @@
+"""What the pages and the API of questions share: answering one, and showing it with its form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+
+from sleipnir.graphs.errors import BundleError
+from sleipnir.graphs.schema import Graph
+from sleipnir.scheduler.errors import AnswerInvalid, AnswerRefused
+from sleipnir.scheduler.runs.answers import accepted
+from sleipnir.scheduler.runs.model import Question, Run
+from sleipnir.scheduler.store.clock import to_rfc3339
+from sleipnir.scheduler.views import inbox
+from sleipnir.scheduler.views.documents import Document
+from sleipnir.worker.monitor.handlers.acts import ActingHandler
+from sleipnir.worker.monitor.handlers.base import bad_request
+from sleipnir.worker.monitor.handlers.markdown import formatted
+from sleipnir.worker.monitor.problems import Problem, Refused
+
+
+class AnswerHandler(ActingHandler):
+    """Answers questions, and shows them."""
+
+    async def answer(self, run_id: str, visit: str, fields: Mapping[str, Any]) -> Question:
+        """Answer a question; if it is no longer open, no other one is answered instead."""
+        question = await self.open_question(run_id, visit)
+        assert self.visitor is not None
+        text, by = self._text_of(question, fields), self.visitor.name
+        via = "api" if self.gives_json else "page"
+
+        def give() -> None:
+            self.site.client.answer_question(question, text, by=by, via=via)
+
+        waited_s = await self.site.call(self.site.client.queries.waited_s, question)
+        try:
+            await self.act(
+                "answer",
+                question.question_id,
+                give,
+                detail=text,
+                waited_s=waited_s,
+                question=question,
+            )
+        except AnswerInvalid as error:
+            raise Refused(Problem(422, "invalid", str(error))) from error
+        except AnswerRefused as error:
+            raise await self._answered(run_id, visit) from error
+        return question
+
+    def accepted(self, question: Question, fields: Mapping[str, Any]) -> str:
+        """Return the answer as its run will get it.
+
+        Raises:
+            AnswerInvalid: it is not what the question asks for.
+            Refused: there is none.
+        """
+        limit_bytes = self.site.client.store.settings.value_limit_bytes
+        return accepted(question, _given_text(question, fields), limit_bytes)
+
+    def _text_of(self, question: Question, fields: Mapping[str, Any]) -> str:
+        """Return the answer as its run will get it; one that is invalid, as it was given."""
+        try:
+            return self.accepted(question, fields)
+        except AnswerInvalid:
+            return _given_text(question, fields)
+
+    async def graph_of(self, run: Run) -> Graph | None:
+        """Return the graph that a run follows, if it has one and that is still stored."""
+        if run.context.converses:
+            return None
+        try:
+            return (await self.site.call(self.site.drawings.of, run)).graph
+        except BundleError:
+            return None
+
+    async def open_question(self, run_id: str, visit: str) -> Question:
+        """Return a question.
+
+        Raises:
+            Refused: it is not open any more.
+        """
+        found = await self.site.call(inbox.find_question, self.site.client, f"{run_id}/{visit}")
+        if found is None:
+            raise await self._answered(run_id, visit)
+        return found
+
+    async def _answered(self, run_id: str, visit: str) -> Refused:
+        """Return the refusal for a question no longer open, with who answered it if known."""
+        client = self.site.client
+        run = await self.site.call(client.queries.run, run_id)
+        told = await self.site.call(inbox.answered_document, client, run, visit.partition("/")[2])
+        if told is None:
+            return Refused(Problem(409, "answered", "this question is not open any more"))
+        who = f" by {told['by']}" if told["by"] else ""
+        message = f"this question was answered{who} at {told['at']}"
+        return Refused(Problem(409, "answered", message, details=told))
+
+    async def pane(self, question: Question) -> dict[str, Any]:
+        """Return what the template of a question shows."""
+        run = await self.site.call(self.site.client.queries.run, question.run_id)
+        graph = await self.graph_of(run)
+        mask = partial(self.site.masks.masked, run=run)
+
+        def read() -> tuple[Document, Document]:
+            form = mask(inbox.form_document(self.site.client, question, graph, mask))
+            return form, inbox.context_document(self.site.client, question, mask)
+
+        form, context = await self.site.call(read)
+        told = [each["text"] for each in context["messages"] if each["role"] != "tool"]
+        asked = context["prompt"]["text"] if context["prompt"] else None
+        return {
+            "question": form,
+            "context": context,
+            "formatted": await self.site.call(formatted, [form["text"], asked, *told]),
+            "problem": None,
+            "given": question.default or "",
+            "other": None,
+            "in_graph": _in_graph(question, graph),
+            "deadline": None if run.deadline is None else to_rfc3339(run.deadline),
+        }
+
+
+def _in_graph(question: Question, graph: Graph | None) -> str:
+    """Return the end of the address that shows where a graph asks; empty for a normal agent."""
+    if graph is None:
+        return ""
+    is_node = question.node in graph.nodes
+    return f"/graph?{urlencode({'node': question.node})}" if is_node else "/graph"
+
+
+def _given_text(question: Question, fields: Mapping[str, Any]) -> str:
+    if question.kind == "checkbox" and fields["answer"] is None:
+        return inbox.answer_of_choices(question, fields["choices"], fields["own"])
+    answer = fields["answer"]
+    if answer is None:
+        raise bad_request("an answer is missing")
+    # Browsers send line ends as CR LF.
+    return str(answer).replace("\r\n", "\n")
