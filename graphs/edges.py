@@ -77,13 +77,13 @@ def cycles(adjacency: Adjacency) -> Iterator[list[str]]:
 def loops(adjacency: Adjacency) -> Iterator[tuple[set[str], list[str]]]:
     """Yield each strongly connected component with a cycle, and a shortest one, `[a, b, a]`."""
     place = {node: index for index, node in enumerate(adjacency)}
-    for component in _components(adjacency):
+    for component in components(adjacency):
         first = min(component, key=place.__getitem__)
         if len(component) > 1 or first in adjacency[first]:
             yield component, _shortest_cycle(first, adjacency, component)
 
 
-def _components(adjacency: Adjacency) -> Iterator[set[str]]:
+def components(adjacency: Adjacency) -> Iterator[set[str]]:
     """Yield strongly connected components (Kosaraju); not recursive, as chains may be long."""
     reverse: dict[str, list[str]] = {node: [] for node in adjacency}
     for node, targets in adjacency.items():
