@@ -338,6 +338,18 @@ CODES: Mapping[str, Mapping[str, Code]] = {
         "W012": Code("`tools` on an `agent` node", "the other agent has its own"),
         "W013": Code("`name` is not the directory's name", "the directory's name is used"),
         "W017": Code("an agent runs itself", "`max_agent_depth` limits that"),
+        "W029": Code(
+            "`plan`: a prompt may be longer than what its model reads",
+            "shorten it, or choose another model",
+        ),
+        "W030": Code(
+            "`plan`: a run costs more, at the least, than the budget of one run",
+            "raise `models.budgets.run.usd`",
+        ),
+        "W031": Code(
+            "`plan`: no two lines have a prompt in common, so the node's `cache` has no effect",
+            "remove `cache`",
+        ),
         "W035": Code("`spawnable_agents` names an agent that is not found", "correct the name"),
         "W036": Code("`max_agent_depth: 0` in a graph that starts agents", "raise or remove it"),
         "W021": Code(

@@ -13,25 +13,18 @@ from typing import TypeAlias
 
 from sleipnir.graphs.edges import components
 from sleipnir.graphs.plan.flow import Flow, Way
+from sleipnir.graphs.plan.span import Span
 from sleipnir.records import dataclass
 
 # Bit k: a walk of k steps leads there. None: walks of unlimited length do.
 Lengths: TypeAlias = int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """At least and at most so many."""
-
-    least: int
-    most: int
-
-
-def visit_bounds(flow: Flow) -> dict[str, Bounds]:
+def visit_bounds(flow: Flow) -> dict[str, Span]:
     """Return the bounds of the visits of each node of a flow, in its order."""
     certain = _certain(flow)
     most = _Most(flow).of_all()
-    return {node: Bounds(int(node in certain and most[node] > 0), most[node]) for node in flow.ways}
+    return {node: Span(int(node in certain and most[node] > 0), most[node]) for node in flow.ways}
 
 
 def _certain(flow: Flow) -> set[str]:

@@ -55,6 +55,16 @@ def routes_of_scripts(directory: Path, graph: Graph) -> list[tuple[str, str]]:
     ]
 
 
+def nodes_that_may_lead_anywhere(directory: Path, graph: Graph) -> frozenset[str]:
+    """Return the script nodes whose scripts have a `_next`, or cannot be read as text."""
+    texts = {path: _text(directory, path) for path in _paths(graph)}
+    return frozenset(
+        node_id
+        for node_id, node in graph.nodes_of(ScriptNode)
+        if "_next" in texts[node.script] or not texts[node.script]
+    )
+
+
 def _choices(text: str, graph: Graph) -> set[str]:
     lines = [line for line in text.splitlines() if "_next" in line]
     direct = _quoted_ids("\n".join(lines), graph)

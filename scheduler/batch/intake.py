@@ -105,7 +105,7 @@ def load_input(
     ledger: Ledger,
     stream: TextIO,
     form: Format,
-    check: Callable[[Request], None],
+    check: Callable[[Request], object],
     defaults: Request,
     limit: int,
     rules: CsvRules = ANY_CSV,

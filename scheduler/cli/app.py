@@ -98,6 +98,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "sleipnir.scheduler.cli.verbs.validate:validate",
         "Check agents for errors and warnings.",
     ),
+    "plan": (
+        "sleipnir.worker.cli.plan:plan",
+        "Say what runs will do and cost, without running them.",
+    ),
     "draw": (
         "sleipnir.scheduler.cli.verbs.draw:draw",
         "Draw an agent's graph, or a run's progress.",
@@ -144,7 +148,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "Answer and cancel": ("inbox", "answer", "cancel"),
     "Retry and compare": ("retry", "fork", "move", "diff"),
     "Develop agents": (
-        *("dev", "validate", "test", "draw", "agents"),
+        *("dev", "validate", "plan", "test", "draw", "agents"),
         *("kb", "tools", "init", "import", "schema"),
     ),
     "Operate": (

@@ -44,8 +44,8 @@ CASES = [
     for file in sorted((HERE / "cases").glob("*.yaml"))
     for case in yaml.safe_load(file.read_text(encoding="utf-8"))
 ]
-# Found only when a run is submitted, with other agents beside this one.
-OF_SUBMISSIONS = {"W607"}
+# Found only when a run is submitted, with other agents beside this one, or planned for its input.
+OF_SUBMISSIONS = {"W607", "W029", "W030", "W031"}
 FINDINGS = [code for codes in CODES.values() for code in codes if code[0] in "EW"]
 
 

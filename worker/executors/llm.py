@@ -16,13 +16,12 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.conversation.loop_check import bounds_at
 from sleipnir.scheduler.runs.conversation.notebook import Notebook
 from sleipnir.worker.agents.skills import Skills
-from sleipnir.worker.agents.texts import skill_section
 from sleipnir.worker.conversation.loop import IterationsExhausted, Parked, converse
+from sleipnir.worker.conversation.opening import opening
 from sleipnir.worker.conversation.structured_output import (
     ExtractionFailed,
     extract,
     reply_schema,
-    schema_hint,
 )
 from sleipnir.worker.conversation.tool_set import NO_TOOLS, Toolset
 from sleipnir.worker.executors.updates import merged_reply, update_state
@@ -163,28 +162,13 @@ def _value(visit: Visit[LlmNode], calls: ModelCalls, texts: list[str]) -> Any:
 
 def _messages(visit: Visit[LlmNode]) -> list[Message]:
     """Start a new conversation from the state; nothing of earlier attempts is in it."""
-    node, limit = visit.node, visit.limits.value_bytes
+    limit = visit.limits.value_bytes
     try:
-        instructions = render_strict(node.instructions or "", visit.state, limit=limit)
-        examples = [
-            {"role": role, "content": render_strict(text, visit.state, limit=limit)}
-            for example in node.examples
-            for role, text in (("user", example.user), ("assistant", example.assistant))
-        ]
-        prompt = render_strict(node.prompt, visit.state, limit=limit)
+        return opening(
+            visit.graph, visit.node, lambda text: render_strict(text, visit.state, limit=limit)
+        )
     except MissingReference as error:
         raise _LlmFailed(str(error)) from error
-    instructions = "\n\n".join(
-        filter(None, [instructions, skill_section(choice_of(node, visit.graph))])
-    )
-    if node.output_schema is not None:
-        hint = schema_hint(node.output_schema)
-        if instructions:
-            instructions += hint
-        else:
-            prompt += hint
-    system = [{"role": "system", "content": instructions}] if instructions else []
-    return [*system, *examples, {"role": "user", "content": prompt}]
 
 
 def _texts(

@@ -9,6 +9,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -36,7 +37,7 @@ from sleipnir.scheduler.cli.arguments import json_or_text
 from sleipnir.scheduler.cli.asking.knowledge import questions_here
 from sleipnir.scheduler.cli.batch.agent_change import require_same_agent
 from sleipnir.scheduler.cli.batch.budget import require_prices
-from sleipnir.scheduler.cli.batch.input import STDIN, InputFile, load
+from sleipnir.scheduler.cli.batch.input import STDIN, InputAgent, InputFile, load
 from sleipnir.scheduler.cli.batch.status import read_nodes
 from sleipnir.scheduler.cli.connect import report_still_running, settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
@@ -160,9 +161,13 @@ class _Start:
         defaults = self._defaults()
         call = self.call
         file = InputFile(call.source, call.form, call.delimiter, call.encoding, call.skip_bad)
-        intake = load(
-            file, call.agent, self.client, self.agent, self.ledger, defaults, self.options
+        agent = InputAgent(
+            self.agent.name,
+            self.agent.graph,
+            self.client.search.find(call.agent),
+            partial(self.client.check, self.agent),
         )
+        intake = load(file, agent, self.ledger, defaults, self.options)
         batch_options = self._batch_options(self._name(intake), defaults)
         if self.call.detach:
             self._check_finished(batch_options.name, None)

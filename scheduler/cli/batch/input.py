@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from sleipnir.graphs.files import open_input, reason
+from sleipnir.graphs.schema import Graph
 from sleipnir.records import dataclass
 from sleipnir.scheduler.batch.columns import known_keys
 from sleipnir.scheduler.batch.csv_lines import CsvRules
@@ -18,8 +20,6 @@ from sleipnir.scheduler.batch.reading import decoded_stream
 from sleipnir.scheduler.cli.connect import settings_of
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.progress import StepDisplay
-from sleipnir.scheduler.client import Client
-from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.views.text.terminal_output import printable
 
@@ -70,26 +70,25 @@ class InputFile:
         return delimiter
 
 
+@dataclass(frozen=True, slots=True)
+class InputAgent:
+    """The agent that an input is for."""
+
+    name: str
+    graph: Graph
+    directory: Path
+    check: Callable[[Request], object]  # raises SubmissionRefused for what it would refuse
+
+
 def load(
-    file: InputFile,
-    reference: str,
-    client: Client,
-    agent: PreparedAgent,
-    ledger: Ledger,
-    defaults: Request,
-    options: Options,
+    file: InputFile, agent: InputAgent, ledger: Ledger, defaults: Request, options: Options
 ) -> Intake:
     """Load an input into the ledger, and say what is odd about it.
-
-    Args:
-        reference: how the agent was named.
 
     Raises:
         SubmissionRefused: it cannot be used.
     """
-    rules = CsvRules(
-        file.checked_delimiter(), known_keys(agent.graph, client.search.find(reference))
-    )
+    rules = CsvRules(file.checked_delimiter(), known_keys(agent.graph, agent.directory))
     try:
         binary = sys.stdin.buffer if file.source == STDIN else open_input(Path(file.source))
     except OSError as error:
@@ -102,7 +101,7 @@ def load(
             ledger,
             stream,
             file.format,
-            lambda request: client.check(agent, request),
+            agent.check,
             defaults,
             settings_of(options).batch_lines_limit,
             rules,

@@ -16,13 +16,13 @@ from sleipnir.scheduler.cli.arguments import (
     complete_agents,
     complete_batches,
 )
+from sleipnir.scheduler.cli.batch.input_options import INPUT_OPTIONS, SOURCE
 from sleipnir.scheduler.cli.connect import open_client, settings_of
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.recording_flags import require_place
 from sleipnir.scheduler.cli.submission import REQUEST_OPTIONS
 
 with lazy_imports():
-    from sleipnir.scheduler.batch import reading
     from sleipnir.scheduler.cli.batch import command as batch_command
     from sleipnir.scheduler.cli.batch import status as batch_status
 
@@ -30,21 +30,9 @@ if TYPE_CHECKING:
     from sleipnir.graphs.expressions.expression import Expression
 
 
-def _encoding(_context: click.Context, _parameter: click.Parameter, name: str | None) -> str | None:
-    try:
-        return None if name is None else reading.known_encoding(name)
-    except (LookupError, UnicodeError, ValueError) as error:
-        raise click.BadParameter(f"'{name}' is not an encoding; use one such as cp1252") from error
-
-
 _PARAMETERS = (
     click.argument("agent", required=False, shell_complete=complete_agents),
-    click.argument(
-        "source",
-        metavar="[INPUT]",
-        required=False,
-        type=click.Path(exists=True, dir_okay=False, allow_dash=True),
-    ),
+    SOURCE,
     click.option(
         "-o",
         "target",
@@ -52,23 +40,7 @@ _PARAMETERS = (
         type=click.Path(dir_okay=False, path_type=Path),
         help="Write results to FILE instead of stdout; as a table if it ends in .csv.",
     ),
-    click.option(
-        "--format",
-        "form",
-        type=click.Choice(["jsonl", "csv", "txt"]),
-        help="Format of INPUT. Default: from its extension; stdin is jsonl.",
-    ),
-    click.option(
-        "--delimiter",
-        metavar="CHARACTER",
-        help="Of CSV; `tab` for a tab. Default: `,`, `;` or tab, detected in the header.",
-    ),
-    click.option(
-        "--encoding",
-        callback=_encoding,
-        metavar="NAME",
-        help="Encoding of INPUT, as cp1252. Default: by its byte order mark, else UTF-8.",
-    ),
+    *INPUT_OPTIONS,
     click.option("--name", help="Name of the batch. Default: from INPUT's path and AGENT."),
     click.option("--with-input", is_flag=True, help="Add each line's input to its result."),
     click.option(
@@ -78,7 +50,6 @@ _PARAMETERS = (
         help="Add a key of the final state to each result. Repeatable.",
     ),
     click.option("--ordered", is_flag=True, help="Write results in input order."),
-    click.option("--skip-bad", is_flag=True, help="Skip malformed lines."),
     click.option("--retry-failed", is_flag=True, help="Continue failed lines where they stopped."),
     click.option(
         "--retry-incomplete",

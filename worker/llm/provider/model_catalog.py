@@ -23,6 +23,7 @@ class ModelFacts:
 
     mode: str | None = None  # the protocol by which it is called: chat, responses, completion …
     longest_reply: int | None = None  # tokens
+    context: int | None = None  # the longest prompt, in tokens
     # Price for prompts longer than so many tokens, in ascending order; the first is for any.
     prices: tuple[tuple[int, Price], ...] = ()
     is_cheaper_at_times: bool = False  # by hour or day; only litellm can read that
@@ -72,7 +73,7 @@ def _table() -> Mapping[tuple[str, str], ModelFacts]:
 
 def facts_in(entry: Mapping[str, Any]) -> ModelFacts:
     """Return the facts in an entry of litellm's."""
-    longest = entry.get("max_output_tokens")
+    longest, context = entry.get("max_output_tokens"), entry.get("max_input_tokens")
     above = sorted(
         (int(match[2]) * (1_000 if match[3] else 1), match[1])
         for key in entry
@@ -84,8 +85,13 @@ def facts_in(entry: Mapping[str, Any]) -> ModelFacts:
         if price is not None:
             prices.append((threshold, price))
     longest_reply = longest if isinstance(longest, int) else None
-    at_times = "off_peak_pricing" in entry
-    return ModelFacts(entry.get("mode"), longest_reply, tuple(prices), at_times)
+    return ModelFacts(
+        entry.get("mode"),
+        longest_reply,
+        context if isinstance(context, int) else None,
+        tuple(prices),
+        is_cheaper_at_times="off_peak_pricing" in entry,
+    )
 
 
 def _price(entry: Mapping[str, Any], suffix: str, before: Price | None) -> Price | None:

@@ -43,6 +43,10 @@ class Pricing:
         """Return the most tokens a model's reply can have; None if unknown."""
         return self._facts_of(model).longest_reply
 
+    def context(self, model: str) -> int | None:
+        """Return the most tokens that a prompt of a model can have; None if unknown."""
+        return self._facts_of(model).context
+
     def _facts_of(self, model: str) -> ModelFacts:
         provider, _, name = model.partition(":")
         if provider in SERVERS:

@@ -1,0 +1,74 @@
+"""What is odd about a plan: prompts too long, budgets too small, caches without use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sleipnir.graphs.document.finding import Finding
+from sleipnir.graphs.document.loader import Agent
+from sleipnir.graphs.plan.calls import is_cached
+from sleipnir.graphs.schema import Graph, LlmNode
+from sleipnir.records import dataclass
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.limits.money import dollars
+from sleipnir.worker.plan.document import Plan
+from sleipnir.worker.plan.prices import Models
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The findings of a plan alone, with their places in the agent's file."""
+
+    agent: Agent
+    graph: Graph
+    settings: Settings
+    models: Models
+
+    def of(self, plan: Plan) -> Iterator[Finding]:
+        """Yield them."""
+        yield from self._too_long(plan)
+        yield from self._too_dear(plan)
+        yield from self._never_again(plan)
+
+    def _too_long(self, plan: Plan) -> Iterator[Finding]:
+        """W029: a prompt may be longer than what its model reads."""
+        for row in plan.nodes:
+            node = self.graph.nodes[row.node_id]
+            if not isinstance(node, LlmNode):
+                continue
+            name = node.model or self.graph.model or self.settings.model or ""
+            context = self.models.find(name).context
+            if context is not None and row.longest_prompt > context:
+                message = (
+                    f"node '{row.node_id}': a prompt of {row.longest_prompt:,} tokens is longer "
+                    f"than the context of '{name}', {context:,}"
+                )
+                yield self._finding("W029", message, "nodes", row.node_id, "prompt")
+
+    def _too_dear(self, plan: Plan) -> Iterator[Finding]:
+        """W030: no run can keep within the budget of one run."""
+        budget = self.settings.models.budgets.run.usd
+        least = plan.per_line.usd.least
+        if budget is not None and least > budget:
+            message = (
+                f"the budget of one run, {dollars(budget)}, is below what a run costs at least, "
+                f"{dollars(least)}"
+            )
+            yield self._finding("W030", message, hint="raise models.budgets.run.usd")
+
+    def _never_again(self, plan: Plan) -> Iterator[Finding]:
+        """W031: a `cache` that no line can hit, as all prompts differ."""
+        for row in plan.nodes:
+            node = self.graph.nodes[row.node_id]
+            if not isinstance(node, LlmNode) or not is_cached(self.graph, node):
+                continue
+            if plan.lines > 1 and row.node_id in plan.differing:
+                message = f"node '{row.node_id}': no two of the {plan.lines:,} lines have a prompt"
+                yield self._finding(
+                    "W031", f"{message} in common, so `cache` has no effect", "nodes", row.node_id
+                )
+
+    def _finding(
+        self, code: str, message: str, *path: str | int, hint: str | None = None
+    ) -> Finding:
+        return self.agent.document.finding(code, message, *path, hint=hint)
