@@ -10,7 +10,7 @@ from sleipnir.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class FlowWay:
     """Nodes that a node may lead to, side by side; of its ways a visit takes one."""
 
     targets: tuple[str, ...]
@@ -22,7 +22,7 @@ class Flow:
     """The nodes that one token may pass, from `start` until one of `ends`."""
 
     start: str
-    ways: Mapping[str, tuple[Way, ...]]
+    ways: Mapping[str, tuple[FlowWay, ...]]
     ends: frozenset[str]
     anywhere: frozenset[str] = frozenset()  # nodes that may lead to any node at all
     cap: int = 100  # visits of one node after which a run fails
@@ -65,13 +65,13 @@ def _in_chains(graph: Graph) -> set[str]:
     }
 
 
-def _ways(node: Node, nodes: Mapping[str, Node]) -> tuple[Way, ...]:
+def _ways(node: Node, nodes: Mapping[str, Node]) -> tuple[FlowWay, ...]:
     if isinstance(node, EndNode):
         return ()
     if node.IGNORES_NEXT:
         targets = dict.fromkeys(way.target for way in node.exits())
-        ways = [Way((target,)) for target in targets]
+        ways = [FlowWay((target,)) for target in targets]
     else:
-        ways = [Way(distinct(way.to), way.most) for way in node.ways_on()]
-    known = (Way(tuple(t for t in way.targets if t in nodes), way.most) for way in ways)
+        ways = [FlowWay(distinct(way.to), way.most) for way in node.ways_on()]
+    known = (FlowWay(tuple(t for t in way.targets if t in nodes), way.most) for way in ways)
     return tuple(way for way in known if way.targets)

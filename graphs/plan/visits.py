@@ -12,19 +12,19 @@ from math import inf
 from typing import TypeAlias
 
 from sleipnir.graphs.edges import components
-from sleipnir.graphs.plan.flow import Flow, Way
-from sleipnir.graphs.plan.span import Span
+from sleipnir.graphs.plan.bounds import Bounds
+from sleipnir.graphs.plan.flow import Flow, FlowWay
 from sleipnir.records import dataclass
 
 # Bit k: a walk of k steps leads there. None: walks of unlimited length do.
 Lengths: TypeAlias = int | None
 
 
-def visit_bounds(flow: Flow) -> dict[str, Span]:
+def visit_bounds(flow: Flow) -> dict[str, Bounds]:
     """Return the bounds of the visits of each node of a flow, in its order."""
     certain = _certain(flow)
     most = _Most(flow).of_all()
-    return {node: Span(int(node in certain and most[node] > 0), most[node]) for node in flow.ways}
+    return {node: Bounds(int(node in certain and most[node] > 0), most[node]) for node in flow.ways}
 
 
 def _certain(flow: Flow) -> set[str]:
@@ -56,13 +56,13 @@ def _certain(flow: Flow) -> set[str]:
     return {node for index, node in enumerate(order) if not avoidable >> index & 1}
 
 
-def _ways_of(flow: Flow, node: str) -> Iterable[Way]:
+def _ways_of(flow: Flow, node: str) -> Iterable[FlowWay]:
     if node in flow.anywhere:
-        return [Way((target,)) for target in flow.ways]
+        return [FlowWay((target,)) for target in flow.ways]
     return flow.ways[node]
 
 
-def _any_avoids(ways: Iterable[Way], avoids: Mapping[str, int], everything: int) -> int:
+def _any_avoids(ways: Iterable[FlowWay], avoids: Mapping[str, int], everything: int) -> int:
     found = 0
     for way in ways:
         together = everything
@@ -72,7 +72,7 @@ def _any_avoids(ways: Iterable[Way], avoids: Mapping[str, int], everything: int)
     return found
 
 
-def _any_ends(ways: Iterable[Way], ended: Mapping[str, int], avoids: Mapping[str, int]) -> int:
+def _any_ends(ways: Iterable[FlowWay], ended: Mapping[str, int], avoids: Mapping[str, int]) -> int:
     found = 0
     for way in ways:
         for target in way.targets:
@@ -135,11 +135,11 @@ class _Most:
         """Return the part that a node is in."""
         return self._part_of[node]
 
-    def ways(self, node: str) -> tuple[Way, ...]:
+    def ways(self, node: str) -> tuple[FlowWay, ...]:
         """Return a node's ways on."""
         return self._flow.ways[node]
 
-    def is_cut(self, node: str, way: Way, target: str) -> bool:
+    def is_cut(self, node: str, way: FlowWay, target: str) -> bool:
         """Return whether a way, as it is counted by itself, begins a new walk in its loop."""
         return way.most is not None and target in self._part_of[node].nodes
 
@@ -304,7 +304,7 @@ class _Towards:
             (self._by(node, way, visits) for way in self._most.ways(node)), default=0
         )
 
-    def _by(self, node: str, way: Way, visits: Mapping[str, float]) -> float:
+    def _by(self, node: str, way: FlowWay, visits: Mapping[str, float]) -> float:
         targets = [t for t in way.targets if not self._most.is_cut(node, way, t)]
         summed = sum(visits[target] for target in targets)
         union = 0

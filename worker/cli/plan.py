@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.batch.lines import Format
     from sleipnir.scheduler.client.preparation import PreparedAgent
     from sleipnir.scheduler.runs.submit import Request
-    from sleipnir.worker.plan.document import Plan
+    from sleipnir.worker.plan.document import InputPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ def _states(
 
 
 def _show(
-    found: Plan, findings: Sequence[Finding], unpriced: Sequence[str], options: Options
+    found: InputPlan, findings: Sequence[Finding], unpriced: Sequence[str], options: Options
 ) -> None:
     for line in table.lines_of(found):
         click.echo(line)
@@ -193,7 +193,7 @@ def _show(
         )
 
 
-def _verdict(found: Plan, budget: float | None, options: Options) -> ExitCode:
+def _verdict(found: InputPlan, budget: float | None, options: Options) -> ExitCode:
     if budget is None:
         return ExitCode.SUCCEEDED
     if not found.total.is_priced:

@@ -11,8 +11,8 @@ from sleipnir.graphs.schema import Graph, LlmNode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.limits.money import dollars
-from sleipnir.worker.plan.document import Plan
-from sleipnir.worker.plan.prices import Models
+from sleipnir.worker.plan.document import InputPlan
+from sleipnir.worker.plan.prices import PlannedModels
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +22,15 @@ class Advice:
     agent: Agent
     graph: Graph
     settings: Settings
-    models: Models
+    models: PlannedModels
 
-    def of(self, plan: Plan) -> Iterator[Finding]:
+    def of(self, plan: InputPlan) -> Iterator[Finding]:
         """Yield them."""
         yield from self._too_long(plan)
         yield from self._too_dear(plan)
         yield from self._never_again(plan)
 
-    def _too_long(self, plan: Plan) -> Iterator[Finding]:
+    def _too_long(self, plan: InputPlan) -> Iterator[Finding]:
         """W029: a prompt may be longer than what its model reads."""
         for row in plan.nodes:
             node = self.graph.nodes[row.node_id]
@@ -45,7 +45,7 @@ class Advice:
                 )
                 yield self._finding("W029", message, "nodes", row.node_id, "prompt")
 
-    def _too_dear(self, plan: Plan) -> Iterator[Finding]:
+    def _too_dear(self, plan: InputPlan) -> Iterator[Finding]:
         """W030: no run can keep within the budget of one run."""
         budget = self.settings.models.budgets.run.usd
         least = plan.per_line.usd.least
@@ -56,7 +56,7 @@ class Advice:
             )
             yield self._finding("W030", message, hint="raise models.budgets.run.usd")
 
-    def _never_again(self, plan: Plan) -> Iterator[Finding]:
+    def _never_again(self, plan: InputPlan) -> Iterator[Finding]:
         """W031: a `cache` that no line can hit, as all prompts differ."""
         for row in plan.nodes:
             node = self.graph.nodes[row.node_id]

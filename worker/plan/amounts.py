@@ -6,7 +6,7 @@ from dataclasses import fields
 from math import inf
 from typing import Any
 
-from sleipnir.graphs.plan.span import NOTHING, UNKNOWN, Span
+from sleipnir.graphs.plan.bounds import NOTHING, UNKNOWN, Bounds
 from sleipnir.records import dataclass
 
 
@@ -14,10 +14,10 @@ from sleipnir.records import dataclass
 class Amounts:
     """Model calls, their tokens, and what they cost in USD."""
 
-    calls: Span = NOTHING
-    tokens_in: Span = NOTHING
-    tokens_out: Span = NOTHING
-    usd: Span = NOTHING
+    calls: Bounds = NOTHING
+    tokens_in: Bounds = NOTHING
+    tokens_out: Bounds = NOTHING
+    usd: Bounds = NOTHING
     is_priced: bool = True  # else `usd` holds for the calls whose price is known
 
     def __add__(self, other: Amounts) -> Amounts:
@@ -29,7 +29,7 @@ class Amounts:
             self.is_priced and other.is_priced,
         )
 
-    def __mul__(self, times: Span) -> Amounts:
+    def __mul__(self, times: Bounds) -> Amounts:
         return Amounts(
             self.calls * times,
             self.tokens_in * times,
@@ -51,7 +51,7 @@ class Amounts:
     def to_json(self) -> dict[str, Any]:
         """Return the amounts by name; null: unknown, or without a bound."""
         document = {
-            each.name: span_json(getattr(self, each.name))
+            each.name: bounds_json(getattr(self, each.name))
             for each in fields(self)
             if each.name != "is_priced"
         }
@@ -64,9 +64,9 @@ class Amounts:
 ANY_AMOUNTS = Amounts(UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
 
 
-def span_json(span: Span) -> dict[str, float | None]:
-    """Return a span with the keys of a plan; what is expected is known from a sample only."""
-    return {"least": _number(span.least), "expected": None, "most": _number(span.most)}
+def bounds_json(bounds: Bounds) -> dict[str, float | None]:
+    """Return a bounds with the keys of a plan; what is expected is known from a sample only."""
+    return {"least": _number(bounds.least), "expected": None, "most": _number(bounds.most)}
 
 
 def _number(amount: float) -> float | None:

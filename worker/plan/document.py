@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sleipnir.records import dataclass
-from sleipnir.worker.plan.amounts import Amounts, span_json
-from sleipnir.worker.plan.rows import AgentRows, Row, merged, total
+from sleipnir.worker.plan.amounts import Amounts, bounds_json
+from sleipnir.worker.plan.rows import AgentRows, NodeRow, merged, total
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class InputPlan:
     """What runs of an agent, one for each line, do at least and at most."""
 
     lines: int
-    nodes: tuple[Row, ...]  # of any one run
+    nodes: tuple[NodeRow, ...]  # of any one run
     per_line: Amounts  # of any one run
     total: Amounts  # of all lines
     known_prompt_share: float | None  # None: no call is certain
@@ -35,9 +35,9 @@ class Plan:
         }
 
 
-def plan_of(rows: AgentRows, states: Iterable[Mapping[str, Any]]) -> Plan:
+def plan_of(rows: AgentRows, states: Iterable[Mapping[str, Any]]) -> InputPlan:
     """Return the plan for runs with these first states, of which there is at least one."""
-    nodes: list[Row] = []
+    nodes: list[NodeRow] = []
     per_line = whole = Amounts()
     lines, certain, known = 0, 0.0, 0.0
     keys: dict[str, set[int]] = {}
@@ -55,14 +55,14 @@ def plan_of(rows: AgentRows, states: Iterable[Mapping[str, Any]]) -> Plan:
                 keys.setdefault(row.node_id, set()).add(row.prompt_key)
     differing = frozenset(node_id for node_id, some in keys.items() if len(some) == lines)
     share = round(known / certain, 4) if certain else None
-    return Plan(lines, tuple(nodes), per_line, whole, share, differing)
+    return InputPlan(lines, tuple(nodes), per_line, whole, share, differing)
 
 
-def _node_json(row: Row) -> dict[str, Any]:
+def _node_json(row: NodeRow) -> dict[str, Any]:
     visits = row.visits
     return {
         "id": row.node_id,
         "type": row.type,
-        "visits": span_json(visits),
+        "visits": bounds_json(visits),
         **row.amounts.to_json(),
     }

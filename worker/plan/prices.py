@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sleipnir.graphs.plan.span import NOTHING, Span
+from sleipnir.graphs.plan.bounds import NOTHING, Bounds
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.models import ModelSettings, Price
 from sleipnir.worker.llm.provider.pricing import Pricing
@@ -26,7 +26,9 @@ class PlannedModel:
         """Whether the price of each of them is known."""
         return None not in self.prices
 
-    def cost(self, calls: Span, tokens_in: Span, tokens_out: Span, prompt: int = 0) -> Amounts:
+    def cost(
+        self, calls: Bounds, tokens_in: Bounds, tokens_out: Bounds, prompt: int = 0
+    ) -> Amounts:
         """Return the amounts with what they cost.
 
         Args:
@@ -37,14 +39,14 @@ class PlannedModel:
             return Amounts(calls, tokens_in, tokens_out, NOTHING, is_priced=calls.most == 0)
         is_long = prompt >= _LEAST_CACHED
         least = [_if_cached(price) if is_long else price.prompt for price in known]
-        per_prompt = Span(min(least), max(map(_most_of_prompt, known)))
+        per_prompt = Bounds(min(least), max(map(_most_of_prompt, known)))
         completions = [price.completion for price in known]
-        per_reply = Span(min(completions), max(completions))
+        per_reply = Bounds(min(completions), max(completions))
         usd = tokens_in * _per_token(per_prompt) + tokens_out * _per_token(per_reply)
         return Amounts(calls, tokens_in, tokens_out, usd, self.is_priced)
 
 
-class Models:
+class PlannedModels:
     """The models of an agent, each looked up once."""
 
     def __init__(self, settings: ModelSettings) -> None:
@@ -84,5 +86,5 @@ def _most_of_prompt(price: Price) -> float:
     return price.prompt if price.cache_write is None else max(price.prompt, price.cache_write)
 
 
-def _per_token(per_million: Span) -> Span:
-    return Span(per_million.least / _PER_MILLION, per_million.most / _PER_MILLION)
+def _per_token(per_million: Bounds) -> Bounds:
+    return Bounds(per_million.least / _PER_MILLION, per_million.most / _PER_MILLION)

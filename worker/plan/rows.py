@@ -12,9 +12,9 @@ from typing import Any
 from sleipnir.graphs.document.loader import Agent, load_agent
 from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.graphs.errors import GraphError
+from sleipnir.graphs.plan.bounds import Bounds, exactly
 from sleipnir.graphs.plan.calls import is_cached
 from sleipnir.graphs.plan.flow import flow_of, flow_of_item
-from sleipnir.graphs.plan.span import Span, exactly
 from sleipnir.graphs.plan.visits import visit_bounds
 from sleipnir.graphs.schema import AgentNode, BaseNode, Graph, LlmNode, MapNode
 from sleipnir.graphs.template import references, resolve
@@ -23,25 +23,25 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.worker.plan.amounts import ANY_AMOUNTS, Amounts
 from sleipnir.worker.plan.node_amounts import NodeAmounts
-from sleipnir.worker.plan.prices import Models
+from sleipnir.worker.plan.prices import PlannedModels
 from sleipnir.worker.plan.prompts import Prompt, Prompts
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class NodeRow:
     """A node in one run, or in either of several."""
 
     node_id: str
     type: str
-    visits: Span
+    visits: Bounds
     amounts: Amounts
     known_calls: float = 0  # of the least calls, those whose prompt is known
     longest_prompt: int = 0  # tokens of its known part
     prompt_key: int | None = None  # of its only prompt, if that is known and its reply cached
 
-    def or_other(self, other: Row) -> Row:
+    def or_other(self, other: NodeRow) -> NodeRow:
         """Return the row of either of two lines."""
-        return Row(
+        return NodeRow(
             self.node_id,
             self.type,
             self.visits.or_other(other.visits),
@@ -55,9 +55,9 @@ class Row:
 class _Place:
     """Where runs come to a node: in the graph itself, or for each item of a map."""
 
-    visits: Span  # of the node, or of it for one item
+    visits: Bounds  # of the node, or of it for one item
     map_node: MapNode | None = None
-    maps: Span = exactly(1)  # visits of the map
+    maps: Bounds = exactly(1)  # visits of the map
 
 
 class AgentRows:
@@ -75,12 +75,12 @@ class AgentRows:
         )
         self._places = _places(graph, directory)
 
-    def of_run(self, state: Mapping[str, Any]) -> list[Row]:
+    def of_run(self, state: Mapping[str, Any]) -> list[NodeRow]:
         """Return a row for each node, in file order, for a run with this first state."""
         known = self.prompts.known(state)
         return [self._row(node_id, known) for node_id in self._graph.nodes]
 
-    def _row(self, node_id: str, known: Mapping[str, Any]) -> Row:
+    def _row(self, node_id: str, known: Mapping[str, Any]) -> NodeRow:
         node = self._graph.nodes[node_id]
         visits, amounts, known_calls, prompts = exactly(0), Amounts(), 0.0, list[Prompt]()
         for place in self._places[node_id]:
@@ -98,7 +98,7 @@ class AgentRows:
                     known_calls += one.calls.least
         longest = max((prompt.tokens for prompt in prompts), default=0)
         key = self._key(node, prompts)
-        return Row(node_id, node.type, visits, amounts, known_calls, longest, key)
+        return NodeRow(node_id, node.type, visits, amounts, known_calls, longest, key)
 
     def _key(self, node: BaseNode, prompts: Sequence[Prompt]) -> int | None:
         if len(prompts) != 1 or not prompts[0].is_known or not isinstance(node, LlmNode):
@@ -120,7 +120,7 @@ def _places(graph: Graph, directory: Path) -> Mapping[str, list[_Place]]:
 
 def _invocations(
     node: MapNode | None, known: Mapping[str, Any]
-) -> tuple[Span, Sequence[Mapping[str, Any]]]:
+) -> tuple[Bounds, Sequence[Mapping[str, Any]]]:
     """Return how many items there are, and what is known in each; none: of an unknown list."""
     if node is None:
         return exactly(1), [known]
@@ -128,7 +128,7 @@ def _invocations(
     path = found[0].path if len(found) == 1 else None
     items = resolve(path, (known,)) if path is not None else None
     if not isinstance(items, list):
-        return Span(0, inf), []
+        return Bounds(0, inf), []
     return exactly(len(items)), [{**known, node.item_name: item} for item in items]
 
 
@@ -137,7 +137,7 @@ class Planner:
 
     def __init__(self, settings: Settings, search: AgentSearch) -> None:
         self.settings = settings
-        self.models = Models(settings.models)
+        self.models = PlannedModels(settings.models)
         self._search = search
         self._children: dict[tuple[Path, int], Amounts] = {}
 
@@ -169,7 +169,7 @@ class Planner:
         return total(rows.of_run(dict(graph.initial_state)))
 
 
-def total(rows: Sequence[Row]) -> Amounts:
+def total(rows: Sequence[NodeRow]) -> Amounts:
     """Return the amounts of all nodes of a run."""
     amounts = Amounts()
     for row in rows:
@@ -177,6 +177,6 @@ def total(rows: Sequence[Row]) -> Amounts:
     return amounts
 
 
-def merged(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
+def merged(rows: Sequence[NodeRow], others: Sequence[NodeRow]) -> list[NodeRow]:
     """Return the rows of either of two lines."""
     return [row.or_other(other) for row, other in zip(rows, others, strict=True)]

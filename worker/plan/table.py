@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf
 
-from sleipnir.graphs.plan.span import Span
+from sleipnir.graphs.plan.bounds import Bounds
 from sleipnir.scheduler.views.text.formatting import columns, usd
 from sleipnir.worker.plan.amounts import Amounts
-from sleipnir.worker.plan.document import Plan
+from sleipnir.worker.plan.document import InputPlan
 
 _HEAD = ("NODE", "TYPE", "VISITS", "CALLS", "TOKENS IN", "TOKENS OUT", "USD")
 
 
-def lines_of(plan: Plan) -> Iterator[str]:
+def lines_of(plan: InputPlan) -> Iterator[str]:
     """Yield the table by node, of one run, and the total of all lines."""
     rows = [(row.node_id, row.type, _count(row.visits), *_cells(row.amounts)) for row in plan.nodes]
     one = "the run" if plan.lines == 1 else "each line"
@@ -34,14 +34,14 @@ def _cells(amounts: Amounts) -> tuple[str, ...]:
     return (_count(amounts.calls), _count(amounts.tokens_in), _count(amounts.tokens_out), money)
 
 
-def _count(span: Span) -> str:
-    if span.least == span.most:
-        return f"{span.least:,.0f}" if span.most else "-"
-    return f"{span.least:,.0f} … {'?' if span.most == inf else f'{span.most:,.0f}'}"
+def _count(bounds: Bounds) -> str:
+    if bounds.least == bounds.most:
+        return f"{bounds.least:,.0f}" if bounds.most else "-"
+    return f"{bounds.least:,.0f} … {'?' if bounds.most == inf else f'{bounds.most:,.0f}'}"
 
 
-def _money(span: Span) -> str:
-    if span.most == 0:
+def _money(bounds: Bounds) -> str:
+    if bounds.most == 0:
         return "-"
-    least = usd(span.least) if span.least else "$0"
-    return f"{least} … {'?' if span.most == inf else usd(span.most)}"
+    least = usd(bounds.least) if bounds.least else "$0"
+    return f"{least} … {'?' if bounds.most == inf else usd(bounds.most)}"

@@ -145,6 +145,13 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("List an agent's functions", "tools ./my-agent"),
         ("Call one manually", "tools ./my-agent word_count --arg text='a b c'"),
     ),
+    "plan": (
+        ("What one run does", "plan ./my-agent"),
+        (
+            "What a table costs, and whether 20 USD may be enough",
+            "plan ./my-agent people.csv --budget 20",
+        ),
+    ),
     "init": (
         ("An agent that runs right away", "init hello"),
         ("One that calls a model", "init hello --template llm"),

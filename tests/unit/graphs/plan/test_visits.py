@@ -6,21 +6,21 @@ from random import Random
 
 import pytest
 
-from sleipnir.graphs.plan.flow import Flow, Way
+from sleipnir.graphs.plan.flow import Flow, FlowWay
 from sleipnir.graphs.plan.visits import visit_bounds
 
 CAP = 20
 
 
-def flow(start: str, **ways: list[Way]) -> Flow:
+def flow(start: str, **ways: list[FlowWay]) -> Flow:
     """A flow; nodes without ways are its ends."""
     targets = {node: tuple(some) for node, some in ways.items()}
     ends = frozenset(node for node, some in targets.items() if not some)
     return Flow(start, targets, ends, cap=CAP)
 
 
-def to(*targets: str, most: int | None = None) -> Way:
-    return Way(targets, most)
+def to(*targets: str, most: int | None = None) -> FlowWay:
+    return FlowWay(targets, most)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_node_that_may_lead_anywhere() -> None:
 def random_flow(random: Random) -> Flow:
     """A flow of at most nine nodes, with choices, branches side by side and loops."""
     names = [f"n{index}" for index in range(random.randint(1, 8))]
-    ways: dict[str, tuple[Way, ...]] = {}
+    ways: dict[str, tuple[FlowWay, ...]] = {}
     for index, name in enumerate(names):
         further = [*names[index + 1 :], "end"]
         some = []
@@ -108,7 +108,7 @@ def random_flow(random: Random) -> Flow:
             count = random.choice((1, 1, 1, 2, 3))
             targets = tuple(dict.fromkeys(random.choice(near) for _ in range(count)))
             most = random.randint(1, 4) if random.random() < (0.8 if is_back else 0.1) else None
-            some.append(Way(targets, most))
+            some.append(FlowWay(targets, most))
         ways[name] = tuple(some)
     ways["end"] = ()
     return Flow("n0", ways, frozenset({"end"}), cap=CAP)

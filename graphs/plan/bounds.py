@@ -8,30 +8,30 @@ from sleipnir.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class Bounds:
     """At least and at most so much; `inf`: without bound, or unknown."""
 
     least: float
     most: float
 
-    def __add__(self, other: Span) -> Span:
-        return Span(self.least + other.least, self.most + other.most)
+    def __add__(self, other: Bounds) -> Bounds:
+        return Bounds(self.least + other.least, self.most + other.most)
 
-    def __mul__(self, times: Span) -> Span:
-        return Span(_product(self.least, times.least), _product(self.most, times.most))
+    def __mul__(self, times: Bounds) -> Bounds:
+        return Bounds(_product(self.least, times.least), _product(self.most, times.most))
 
-    def or_other(self, other: Span) -> Span:
+    def or_other(self, other: Bounds) -> Bounds:
         """Return what holds for either of two cases."""
-        return Span(min(self.least, other.least), max(self.most, other.most))
+        return Bounds(min(self.least, other.least), max(self.most, other.most))
 
 
-NOTHING = Span(0, 0)
-UNKNOWN = Span(0, inf)
+NOTHING = Bounds(0, 0)
+UNKNOWN = Bounds(0, inf)
 
 
-def exactly(amount: float) -> Span:
+def exactly(amount: float) -> Bounds:
     """Return a known amount."""
-    return Span(amount, amount)
+    return Bounds(amount, amount)
 
 
 def _product(one: float, other: float) -> float:
