@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sleipnir.graphs.plan.bounds import Bounds
+from sleipnir.graphs.plan.interval import Interval
 from sleipnir.graphs.schema import Graph, LlmNode
 from sleipnir.graphs.skills import choice_of
 
@@ -10,9 +10,9 @@ from sleipnir.graphs.skills import choice_of
 EXTRACTIONS = 2
 
 
-def calls_of_visit(graph: Graph, node: LlmNode) -> Bounds:
+def calls_of_visit(graph: Graph, node: LlmNode) -> Interval:
     """Return how many calls a visit of an llm node makes; those of agents it starts left out."""
-    return Bounds(
+    return Interval(
         0 if is_cached(graph, node) else 1, most_of_attempt(graph, node) * graph.attempts_of(node)
     )
 

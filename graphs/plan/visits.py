@@ -12,19 +12,21 @@ from math import inf
 from typing import TypeAlias
 
 from sleipnir.graphs.edges import components
-from sleipnir.graphs.plan.bounds import Bounds
 from sleipnir.graphs.plan.flow import Flow, FlowWay
+from sleipnir.graphs.plan.interval import Interval
 from sleipnir.records import dataclass
 
 # Bit k: a walk of k steps leads there. None: walks of unlimited length do.
 Lengths: TypeAlias = int | None
 
 
-def visit_bounds(flow: Flow) -> dict[str, Bounds]:
+def visit_bounds(flow: Flow) -> dict[str, Interval]:
     """Return the bounds of the visits of each node of a flow, in its order."""
     certain = _certain(flow)
     most = _Most(flow).of_all()
-    return {node: Bounds(int(node in certain and most[node] > 0), most[node]) for node in flow.ways}
+    return {
+        node: Interval(int(node in certain and most[node] > 0), most[node]) for node in flow.ways
+    }
 
 
 def _certain(flow: Flow) -> set[str]:

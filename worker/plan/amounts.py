@@ -6,7 +6,7 @@ from dataclasses import fields
 from math import inf
 from typing import Any
 
-from sleipnir.graphs.plan.bounds import NOTHING, UNKNOWN, Bounds
+from sleipnir.graphs.plan.interval import NOTHING, UNKNOWN, Interval
 from sleipnir.records import dataclass
 
 
@@ -14,10 +14,10 @@ from sleipnir.records import dataclass
 class Amounts:
     """Model calls, their tokens, and what they cost in USD."""
 
-    calls: Bounds = NOTHING
-    tokens_in: Bounds = NOTHING
-    tokens_out: Bounds = NOTHING
-    usd: Bounds = NOTHING
+    calls: Interval = NOTHING
+    tokens_in: Interval = NOTHING
+    tokens_out: Interval = NOTHING
+    usd: Interval = NOTHING
     is_priced: bool = True  # else `usd` holds for the calls whose price is known
 
     def __add__(self, other: Amounts) -> Amounts:
@@ -29,7 +29,7 @@ class Amounts:
             self.is_priced and other.is_priced,
         )
 
-    def __mul__(self, times: Bounds) -> Amounts:
+    def __mul__(self, times: Interval) -> Amounts:
         return Amounts(
             self.calls * times,
             self.tokens_in * times,
@@ -64,7 +64,7 @@ class Amounts:
 ANY_AMOUNTS = Amounts(UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
 
 
-def bounds_json(bounds: Bounds) -> dict[str, float | None]:
+def bounds_json(bounds: Interval) -> dict[str, float | None]:
     """Return a bounds with the keys of a plan; what is expected is known from a sample only."""
     return {"least": _number(bounds.least), "expected": None, "most": _number(bounds.most)}
 

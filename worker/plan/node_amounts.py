@@ -8,8 +8,8 @@ from typing import Any
 
 from sleipnir.graphs.knowledge.build_settings import KEYWORDS_ONLY, LOCAL
 from sleipnir.graphs.normal_agent import TurnNode
-from sleipnir.graphs.plan.bounds import NOTHING, UNKNOWN, Bounds
 from sleipnir.graphs.plan.calls import EXTRACTIONS, calls_of_visit, may_call
+from sleipnir.graphs.plan.interval import NOTHING, UNKNOWN, Interval
 from sleipnir.graphs.schema import AgentNode, BaseNode, Graph, LlmNode, RagNode
 from sleipnir.graphs.state import PROMPT_KEY
 from sleipnir.graphs.template import MISSING, references, render_lenient, resolve
@@ -62,10 +62,10 @@ class NodeAmounts:
         if prompt.is_known and not may_call(graph, node) and not node.check:
             one_try = prompt.tokens + self._most_of_extraction(node, reply)
             most_in = one_try * graph.attempts_of(node)
-        tokens_in = Bounds(calls.least * prompt.tokens, most_in)
+        tokens_in = Interval(calls.least * prompt.tokens, most_in)
         if graph.offers_agents(node):
-            calls = Bounds(calls.least, inf)  # those of the agents that it starts
-        return model.cost(calls, tokens_in, Bounds(0, calls.most * reply), prompt.tokens)
+            calls = Interval(calls.least, inf)  # those of the agents that it starts
+        return model.cost(calls, tokens_in, Interval(0, calls.most * reply), prompt.tokens)
 
     def _most_of_extraction(self, node: LlmNode, reply: int) -> int:
         if node.output_schema is None:
@@ -74,14 +74,14 @@ class NodeAmounts:
         return EXTRACTIONS * (asked + reply) + _REJECTION_TOKENS
 
     def _of_agent(self, node: AgentNode) -> Amounts:
-        amounts = self.child(node) * Bounds(1, node.max_attempts)
+        amounts = self.child(node) * Interval(1, node.max_attempts)
         if node.output_schema is None:
             return amounts
         model = self.models.find(self.graph.model or self.settings.model or "")
-        calls = Bounds(0, EXTRACTIONS * node.max_attempts)
+        calls = Interval(0, EXTRACTIONS * node.max_attempts)
         longest = model.longest_reply if self.graph.max_tokens is None else self.graph.max_tokens
         # The text of an agent may have any length.
-        return amounts + model.cost(calls, UNKNOWN, Bounds(0, calls.most * longest))
+        return amounts + model.cost(calls, UNKNOWN, Interval(0, calls.most * longest))
 
     def _of_search(self, node: RagNode, known: Mapping[str, Any]) -> Amounts:
         """Return what its models cost; they are no calls of a chat."""
@@ -93,7 +93,7 @@ class NodeAmounts:
                 for each in references(node.query)
             )
             tokens = text_tokens(render_lenient(node.query, known))
-            tokens_in = Bounds(0, tokens * node.max_attempts if is_known else inf)
+            tokens_in = Interval(0, tokens * node.max_attempts if is_known else inf)
             amounts += self.models.find(embedding).cost(NOTHING, tokens_in, NOTHING)
         if reranker := node.reranker_model or self.settings.rag_reranker_model:
             amounts += self.models.find(reranker).cost(NOTHING, UNKNOWN, NOTHING)
@@ -107,5 +107,5 @@ class NodeAmounts:
             most = inf
         texts = (config.instructions, str(known.get(PROMPT_KEY, "")))
         tokens = sum(text_tokens(text) for text in texts if "{{" not in text)
-        replies = Bounds(0, most * model.longest_reply)
-        return model.cost(Bounds(1, most), Bounds(tokens, inf), replies, tokens)
+        replies = Interval(0, most * model.longest_reply)
+        return model.cost(Interval(1, most), Interval(tokens, inf), replies, tokens)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sleipnir.graphs.plan.bounds import NOTHING, Bounds
+from sleipnir.graphs.plan.interval import NOTHING, Interval
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.models import ModelSettings, Price
 from sleipnir.worker.llm.provider.pricing import Pricing
@@ -27,7 +27,7 @@ class PlannedModel:
         return None not in self.prices
 
     def cost(
-        self, calls: Bounds, tokens_in: Bounds, tokens_out: Bounds, prompt: int = 0
+        self, calls: Interval, tokens_in: Interval, tokens_out: Interval, prompt: int = 0
     ) -> Amounts:
         """Return the amounts with what they cost.
 
@@ -39,9 +39,9 @@ class PlannedModel:
             return Amounts(calls, tokens_in, tokens_out, NOTHING, is_priced=calls.most == 0)
         is_long = prompt >= _LEAST_CACHED
         least = [_if_cached(price) if is_long else price.prompt for price in known]
-        per_prompt = Bounds(min(least), max(map(_most_of_prompt, known)))
+        per_prompt = Interval(min(least), max(map(_most_of_prompt, known)))
         completions = [price.completion for price in known]
-        per_reply = Bounds(min(completions), max(completions))
+        per_reply = Interval(min(completions), max(completions))
         usd = tokens_in * _per_token(per_prompt) + tokens_out * _per_token(per_reply)
         return Amounts(calls, tokens_in, tokens_out, usd, self.is_priced)
 
@@ -86,5 +86,5 @@ def _most_of_prompt(price: Price) -> float:
     return price.prompt if price.cache_write is None else max(price.prompt, price.cache_write)
 
 
-def _per_token(per_million: Bounds) -> Bounds:
-    return Bounds(per_million.least / _PER_MILLION, per_million.most / _PER_MILLION)
+def _per_token(per_million: Interval) -> Interval:
+    return Interval(per_million.least / _PER_MILLION, per_million.most / _PER_MILLION)

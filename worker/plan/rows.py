@@ -12,9 +12,9 @@ from typing import Any
 from sleipnir.graphs.document.loader import Agent, load_agent
 from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.graphs.errors import GraphError
-from sleipnir.graphs.plan.bounds import Bounds, exactly
 from sleipnir.graphs.plan.calls import is_cached
 from sleipnir.graphs.plan.flow import flow_of, flow_of_item
+from sleipnir.graphs.plan.interval import Interval, exactly
 from sleipnir.graphs.plan.visits import visit_bounds
 from sleipnir.graphs.schema import AgentNode, BaseNode, Graph, LlmNode, MapNode
 from sleipnir.graphs.template import references, resolve
@@ -33,7 +33,7 @@ class NodeRow:
 
     node_id: str
     type: str
-    visits: Bounds
+    visits: Interval
     amounts: Amounts
     known_calls: float = 0  # of the least calls, those whose prompt is known
     longest_prompt: int = 0  # tokens of its known part
@@ -55,9 +55,9 @@ class NodeRow:
 class _Place:
     """Where runs come to a node: in the graph itself, or for each item of a map."""
 
-    visits: Bounds  # of the node, or of it for one item
+    visits: Interval  # of the node, or of it for one item
     map_node: MapNode | None = None
-    maps: Bounds = exactly(1)  # visits of the map
+    maps: Interval = exactly(1)  # visits of the map
 
 
 class AgentRows:
@@ -120,7 +120,7 @@ def _places(graph: Graph, directory: Path) -> Mapping[str, list[_Place]]:
 
 def _invocations(
     node: MapNode | None, known: Mapping[str, Any]
-) -> tuple[Bounds, Sequence[Mapping[str, Any]]]:
+) -> tuple[Interval, Sequence[Mapping[str, Any]]]:
     """Return how many items there are, and what is known in each; none: of an unknown list."""
     if node is None:
         return exactly(1), [known]
@@ -128,7 +128,7 @@ def _invocations(
     path = found[0].path if len(found) == 1 else None
     items = resolve(path, (known,)) if path is not None else None
     if not isinstance(items, list):
-        return Bounds(0, inf), []
+        return Interval(0, inf), []
     return exactly(len(items)), [{**known, node.item_name: item} for item in items]
 
 

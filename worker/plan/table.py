@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf
 
-from sleipnir.graphs.plan.bounds import Bounds
+from sleipnir.graphs.plan.interval import Interval
 from sleipnir.scheduler.views.text.formatting import columns, usd
 from sleipnir.worker.plan.amounts import Amounts
 from sleipnir.worker.plan.document import InputPlan
@@ -34,13 +34,13 @@ def _cells(amounts: Amounts) -> tuple[str, ...]:
     return (_count(amounts.calls), _count(amounts.tokens_in), _count(amounts.tokens_out), money)
 
 
-def _count(bounds: Bounds) -> str:
+def _count(bounds: Interval) -> str:
     if bounds.least == bounds.most:
         return f"{bounds.least:,.0f}" if bounds.most else "-"
     return f"{bounds.least:,.0f} … {'?' if bounds.most == inf else f'{bounds.most:,.0f}'}"
 
 
-def _money(bounds: Bounds) -> str:
+def _money(bounds: Interval) -> str:
     if bounds.most == 0:
         return "-"
     least = usd(bounds.least) if bounds.least else "$0"
