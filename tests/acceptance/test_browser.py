@@ -61,7 +61,7 @@ def test_what_is_open_follows_the_run_in_every_tab(
     graph, runs = person.open(f"/runs/{run_id}"), person.open("/runs")
     tabs = [person.open("/now") for _ in range(7)]
     for tab in (graph, runs, *tabs):
-        tab.wait_for_selector("[data-live]:not([hidden])")
+        tab.wait_for_selector("[data-live=on]")
     graph.wait_for_selector('.graph .is-waiting[data-node="review"]')
 
     engine.client.answer(run_id, "no")
@@ -73,7 +73,7 @@ def test_what_is_open_follows_the_run_in_every_tab(
     engine.finish(GRAPH, FILES)
     runs.wait_for_selector("[data-news]:not([hidden]) a")
     for tab in tabs:
-        tab.wait_for_selector("[data-inbox]:has-text('(1)')")
+        tab.wait_for_selector("[data-inbox] .count:has-text('1')")
     assert person.complaints.all == []
 
 
@@ -89,20 +89,20 @@ def test_a_page_says_that_redis_is_away_and_comes_back(
         engine.finish(GRAPH, FILES)
         person = Person(browser, site)
         inbox = person.open("/inbox")
-        inbox.wait_for_selector("[data-live]:not([hidden])")
+        inbox.wait_for_selector("[data-live=on]")
 
         server.stop()
         inbox.get_by_role("alert").get_by_text("No updates since").wait_for()
         late = person.open("/runs")
         late.get_by_text("Redis cannot serve requests now").first.wait_for()
-        assert inbox.locator("[data-live]").is_hidden()
+        assert inbox.locator("[data-live=off]").is_visible()
         assert inbox.locator("[data-row]").count() == 1
         server.start()
-        inbox.wait_for_selector("[data-live]:not([hidden])")
+        inbox.wait_for_selector("[data-live=on]")
         inbox.wait_for_selector("[data-away]", state="hidden")
         late.get_by_role("heading", name="Runs").wait_for()
         engine.finish(GRAPH, FILES)
-        inbox.wait_for_selector("[data-inbox]:has-text('(2)')")
+        inbox.wait_for_selector("[data-inbox] .count:has-text('2')")
         person.context.close()
 
 
@@ -115,7 +115,7 @@ def test_pages_below_a_prefix_are_live_too(engine: Engine, browser: Any) -> None
         page.get_by_role("button", name="no").click()
         page.wait_for_url("**/ops/sleipnir/inbox?answered=*")
         page = visitor.open(f"/runs/{run_id}")
-        page.wait_for_selector("[data-live]:not([hidden])")
+        page.wait_for_selector("[data-live=on]")
         engine.drive()
         page.wait_for_selector("h1 .state-succeeded")
         complaints = visitor.complaints.all
@@ -186,13 +186,13 @@ def test_a_page_says_that_its_reader_is_signed_out(
     engine: Engine, site: ServedSite, person: Person
 ) -> None:
     page = person.open("/runs")
-    page.locator("[data-live]:not([hidden])").wait_for()
+    page.locator("[data-live=on]").wait_for()
 
     person.context.clear_cookies()
     engine.finish(GRAPH, FILES)
 
     page.get_by_role("link", name="Sign in again").wait_for()
-    assert page.locator("[data-live]").is_hidden()
+    assert page.locator("[data-live=off]").is_visible()
 
 
 def test_times_are_of_the_reader_s_zone_which_is_named(
@@ -219,7 +219,7 @@ def test_times_are_of_the_reader_s_zone_which_is_named(
     assert texts.inner_text() == f"{there.day} {there:%b %Y %H:%M}"
     assert "GMT+5:30" in texts.get_attribute("title")
     assert "Asia/Calcutta (GMT+5:30)" in page.locator("[data-zone]").inner_text()
-    assert recent == ["17:18, 11 min ago", "19:30, in 2 h", "4 Feb 02:00"]
+    assert recent == ["11 min ago", "in 2 h", "4 Feb 02:00"]
     reader.context.close()
 
 

@@ -200,7 +200,7 @@ def test_a_failure_is_found_and_a_question_answered_with_keys_alone(
 def test_focus_and_what_is_entered_outlast_what_happens(engine: Engine, person: Person) -> None:
     run_id = engine.finish(FAILING, FILES).run_id
     page = person.open(f"/runs/{run_id}")
-    page.wait_for_selector("[data-live]:not([hidden])")
+    page.wait_for_selector("[data-live=on]")
     node = page.locator('.graph a[data-node="z"]')
     node.focus()
     page.evaluate("() => { document.querySelector('.graph a[data-node=z]').known = true }")

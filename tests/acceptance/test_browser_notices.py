@@ -47,13 +47,13 @@ def test_questions_and_failures_are_told_to_who_does_not_look(
 ) -> None:
     run = engine.finish(GRAPH, FILES)
     page: Any = person.open(f"/runs/{run.run_id}")
-    page.wait_for_selector("[data-inbox]:has-text('(1)')")
+    page.wait_for_selector("[data-inbox] .count:has-text('1')")
     unasked = page.title()
 
     page.get_by_role("button", name="Alert me").click()
     page.wait_for_selector("[data-notices][aria-pressed=true]")
     engine.finish(GRAPH, FILES)
-    page.wait_for_selector("[data-inbox]:has-text('(2)')")
+    page.wait_for_selector("[data-inbox] .count:has-text('2')")
     looked_at = page.evaluate("told")
     page.evaluate("localStorage.removeItem('sleipnir-seen'); leave()")
     engine.finish(GRAPH, FILES)

@@ -109,7 +109,7 @@ def _take(person: Person, shots: Mapping[str, str]) -> None:
     PICTURES.mkdir(exist_ok=True)
     for name, path in shots.items():
         person.page.goto(f"{person.origin}{path}")
-        person.page.locator("[data-live]:not([hidden])").wait_for()
+        person.page.locator("[data-live=on]").wait_for()
         if name != "now":  # the tab's content, without what is above all tabs
             person.page.locator(".tabs").scroll_into_view_if_needed()
             person.page.evaluate("document.querySelector('.tabs').scrollIntoView()")

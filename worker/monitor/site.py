@@ -24,6 +24,7 @@ from sleipnir.worker.monitor.admission.rates import (
     VisitorRates,
     source_of,
 )
+from sleipnir.worker.monitor.attention import AttentionWatch
 from sleipnir.worker.monitor.bulk import BulkActs
 from sleipnir.worker.monitor.drawings import Drawings
 from sleipnir.worker.monitor.hub import Hub
@@ -81,6 +82,7 @@ class Site:
         self.failed_sign_ins = VisitorRates(FAILED_SIGN_INS)
         self.topics = Topics(self, redis_url)
         self.task_events: TaskEvents | None = None  # Flower's, if it is served with our pages
+        self.attention = AttentionWatch(self)
         self.hub = Hub(self.topics.look_at, self.topics.follow)
         self.figures = SelfMetrics(lambda: self.hub.streams)
         self._threads = ThreadPoolExecutor(_THREADS, "monitor")

@@ -32,7 +32,7 @@ def test_the_log_and_like_failures_stand_at_the_top(engine: Engine, site: Served
 
     page = site.ask(f"/runs/{run.run_id}/events").text
 
-    head = page[: page.index('class="tabs"')]
+    head = page[page.index("<main") : page.index('class="tabs"')]
     assert "line &lt;11&gt;\nline &lt;12&gt;" in head
     assert "line &lt;10&gt;" not in head
     assert "The same in 3 runs" in head

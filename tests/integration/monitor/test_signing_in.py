@@ -58,7 +58,7 @@ def test_a_browser_is_led_to_the_form_and_back(engine: Engine, users: Path) -> N
     assert 'value="answerr"' in wrong.text
     assert (done.status, done.headers["Location"]) == (303, "/sleipnir/runs?status=failed")
     assert all(part in cookie for part in ("HttpOnly", "SameSite=Lax", "Path=/sleipnir;"))
-    assert re.search(r"<summary>answerr</summary><div>\s*<p>Role: answer</p>", page.text)
+    assert re.search(r'<p class="name">answerr</p>\s*<p>Role: answer</p>', page.text)
     assert 'action="/sleipnir/sign-out"' in page.text
     assert (program.status, program.headers["Www-Authenticate"][:5]) == (401, "Basic")
     assert (fetched.status, "Www-Authenticate" in fetched.headers) == (401, False)

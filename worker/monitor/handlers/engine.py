@@ -32,6 +32,7 @@ class DocumentHandler(MonitorHandler):
 
     tab: ClassVar[str]
     title: ClassVar[str]
+    section: ClassVar[str] = ""  # the tab whose page lists this one
 
     def give(self, document: Document, **values: Any) -> None:
         """Respond with a document, in the requested form."""
@@ -39,7 +40,8 @@ class DocumentHandler(MonitorHandler):
             self.give_json(document)
             return
         page = f"{self.tab}.html"
-        self.give_page(page, tab=self.tab, title=self.title, document=document, **values)
+        tab = self.section or self.tab
+        self.give_page(page, tab=tab, title=self.title, document=document, **values)
 
 
 class NowHandler(DocumentHandler):
@@ -93,7 +95,7 @@ class BatchesHandler(DocumentHandler):
 
 
 class BatchHandler(DocumentHandler):
-    tab, title = "batch", "Batch"
+    tab, title, section = "batch", "Batch", "batches"
 
     async def get(self, name: str) -> None:
         found = await self.site.call(batches.batch_report, self.site.client, name)
@@ -101,7 +103,7 @@ class BatchHandler(DocumentHandler):
             raise Refused(Problem(404, "not_found", f"there is no batch '{name}'"))
         counts = {status: found[status] for status in batches.STATUSES}
         bar = bar_svg({_LOOKS.get(each, each): n for each, n in counts.items()}, found["total"])
-        self.give(found, bar=bar, topics=f"inbox,{batch_topic(name)}")
+        self.give(found, bar=bar, topics=f"inbox,{batch_topic(name)}", crumbs=[(name, None)])
 
 
 class BatchResults(MonitorHandler):

@@ -13,6 +13,7 @@ from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.access import Powers, Role, User
 from sleipnir.worker.monitor.handlers.arguments import TOKEN_FIELD, ArgumentReader
 from sleipnir.worker.monitor.pages.parts import PageParts
+from sleipnir.worker.monitor.pages.rail import MORE, RAIL, RAIL_PAGES
 from sleipnir.worker.monitor.pages.told_pages import PAGE_FIELD, ToldPage
 from sleipnir.worker.monitor.site import Site
 
@@ -104,7 +105,7 @@ class ResponseWriter(ArgumentReader):
     def page(self, template: str, **values: Any) -> bytes:
         """Render a page, or part of one, with the names that templates use."""
         may = Powers.of(Role.NONE) if self.visitor is None else self.visitor.may
-        parts = PageParts(self.site.prefix, may, TOKEN_FIELD, self.visitor)
+        parts = PageParts(self.site.prefix, may, TOKEN_FIELD, self.visitor, self.site.asset)
         names = {
             **formats.NAMES,
             **parts.names(),
@@ -116,6 +117,11 @@ class ResponseWriter(ArgumentReader):
             "may": may,
             "token_field": TOKEN_FIELD,
             "topics": "inbox" if may.read else "",
+            "rail": RAIL,
+            "more": MORE,
+            "rail_pages": RAIL_PAGES,
+            "attention": self.site.attention.latest() if may.read else {},
+            "crumbs": (),
             **values,
         }
         return bytes(self.site.templates.load(template).generate(**names))

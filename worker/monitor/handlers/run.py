@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import Graph, MapNode
@@ -120,6 +121,10 @@ class RunPage(RunHandler):
             f"run_{tab}.html",
             tab="runs",
             title=f"{formats.glyph(head['status'])} {of.agent} {of.run_id[:8]}",
+            crumbs=[
+                (of.agent, f"/runs?agent={quote(of.agent, safe='')}"),
+                (of.run_id[:8], None),
+            ],
             topics="inbox" if of.is_final else f"inbox,run:{of.run_id}",
             run=head,
             failure=await self.shown(failures.failure_document, of),

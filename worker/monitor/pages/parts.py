@@ -29,6 +29,7 @@ class PageParts:
     may: Powers
     token_field: str
     visitor: User | None
+    asset: Callable[[str], str]
 
     def names(self) -> dict[str, Any]:
         """Return what templates need to use the parts."""
@@ -39,6 +40,11 @@ class PageParts:
             "wide_table": wide_table,
         }
 
+    def icon(self, name: str) -> str:
+        """An icon; it only repeats a word that stands beside it."""
+        address = f"{self.asset('icons.svg')}#{name}"
+        return f'<svg class="icon" aria-hidden="true"><use href="{_text(address)}"/></svg>'
+
     def run_link(self, run_id: str) -> str:
         """A link to a run's page."""
         return f'<a href="{self.root}/runs/{_text(run_id)}"><code>{_text(short(run_id))}</code></a>'
@@ -46,7 +52,7 @@ class PageParts:
     def state(self, status: str) -> str:
         """A state, as a sign and a word."""
         sign = f'<span aria-hidden="true">{_text(glyph(status))}</span>'
-        return f'<span class="state state-{_text(status)}">{sign} {_text(word(status))}</span>'
+        return f'<span class="pill state-{_text(status)}">{sign} {_text(word(status))}</span>'
 
     def time(self, at: str | None) -> str:
         """An instant, which scripts show in the visitor's zone; None: a dash."""

@@ -29,9 +29,9 @@ function expand() {
   for (const each of all) each.open = open;
 }
 
-// Pages by the first letter of their names in the bar.
+// Pages by the first letter of their names in the rail.
 function go(letter) {
-  const pages = [...document.querySelectorAll(".bar nav a")];
+  const pages = [...document.querySelectorAll(".rail nav a")];
   pages.find((page) => page.textContent.trim().toLowerCase().startsWith(letter))?.click();
 }
 

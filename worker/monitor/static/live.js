@@ -118,7 +118,8 @@ function countQuestions(number) {
   const text = number === 1 ? "1 open question" : `${number} open questions`;
   if (!isFirst) say(text);
   if (!isFirst && number > questions) notify(text, "inbox", inbox.href);
-  inbox.textContent = number ? `Inbox (${number})` : "Inbox";
+  inbox.querySelector("b").textContent = number.toLocaleString("en-US");
+  inbox.querySelector(".count").hidden = number === 0;
   questions = number;
   entitle();
 }
@@ -149,12 +150,18 @@ function tellSignedOut() {
   bar.replaceChildren("You are no longer signed in: this page is out of date. ", link);
   document.body.classList.add("is-away");
   bar.hidden = false;
-  dot.hidden = true;
+  tellLive(false);
+}
+
+function tellLive(isLive) {
+  dot.hidden = false;
+  dot.dataset.live = isLive ? "on" : "off";
+  dot.textContent = isLive ? "● live" : "○ not live";
 }
 
 function receive({ event, data }) {
   if (event === "signed-out") return tellSignedOut();
-  dot.hidden = event === "away";
+  tellLive(event !== "away");
   tellAway(event === "away" ? data.reason : null);
   if (event === "away" || event === "live") return;
   if (event === "resync") return lookSoon();

@@ -1,5 +1,6 @@
 // What makes pages nicer to use; everything can be read and done without it.
 
+import "./shell.js";
 import { localise } from "./times.js";
 
 // Where an id or a command can be copied is a button for it; of an id it gives all digits.
@@ -30,16 +31,6 @@ document.addEventListener("click", async (event) => {
   document.querySelector("[data-said]").textContent = "Copied";
   button.classList.add("is-done");
   setTimeout(() => button.classList.remove("is-done"), 1_500);
-});
-
-const switcher = document.querySelector("[data-theme-switch]");
-const dark = window.matchMedia("(prefers-color-scheme: dark)");
-switcher.hidden = false;
-switcher.addEventListener("click", () => {
-  const root = document.documentElement;
-  const now = root.dataset.theme ?? (dark.matches ? "dark" : "light");
-  root.dataset.theme = now === "dark" ? "light" : "dark";
-  localStorage.setItem("flower-theme", root.dataset.theme);
 });
 
 const markAll = document.querySelector("[data-mark-all]");

@@ -5,11 +5,29 @@ const AGES = [
   [3_600_000, 60_000, "min"],
   [DAY_MS, 3_600_000, "h"],
 ];
-const format = (options) => new Intl.DateTimeFormat("en-GB", { hourCycle: "h23", ...options });
-const clock = format({ hour: "2-digit", minute: "2-digit" });
-const thisYear = format({ day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
-const anyYear = format({ day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" });
-const exact = format({ dateStyle: "medium", timeStyle: "long" });
+const UTC = "sleipnir-zone"; // "utc" in the browser's storage
+export const isUtc = () => localStorage.getItem(UTC) === "utc";
+let formats = formatsNow();
+
+function format(options) {
+  const zone = isUtc() ? { timeZone: "UTC" } : {};
+  return new Intl.DateTimeFormat("en-GB", { hourCycle: "h23", ...zone, ...options });
+}
+
+function formatsNow() {
+  const minute = { hour: "2-digit", minute: "2-digit" };
+  return {
+    clock: format({ ...minute, second: "2-digit" }),
+    thisYear: format({ day: "numeric", month: "short", ...minute }),
+    anyYear: format({ day: "numeric", month: "short", year: "numeric", ...minute }),
+    exact: format({ dateStyle: "medium", timeStyle: "long" }),
+  };
+}
+
+export function useUtc(wanted) {
+  localStorage.setItem(UTC, wanted ? "utc" : "local");
+  formats = formatsNow();
+}
 
 // Of what is less than a day away, how far.
 function away(at, now) {
@@ -19,8 +37,10 @@ function away(at, now) {
   return at > now ? `in ${text}` : `${text} ago`;
 }
 
-export function timeText(at, now = new Date()) {
-  if (Math.abs(now - at) < DAY_MS) return `${clock.format(at)}, ${away(at, now)}`;
+// In lists how long ago; elsewhere also when.
+export function timeText(at, now = new Date(), inList = true) {
+  if (Math.abs(now - at) < DAY_MS) return inList ? away(at, now) : `${formats.clock.format(at)}, ${away(at, now)}`;
+  const { thisYear, anyYear } = formats;
   return (at.getFullYear() === now.getFullYear() ? thisYear : anyYear).format(at).replace(",", "");
 }
 
@@ -28,19 +48,19 @@ export function localise(root) {
   for (const time of root.querySelectorAll("time")) {
     const at = new Date(time.dateTime);
     if (Number.isNaN(at.getTime())) continue;
-    const text = timeText(at);
+    const text = timeText(at, new Date(), time.closest("table, .plain, .rows") !== null);
     if (time.textContent !== text) time.textContent = text;
-    time.title = `${exact.format(at)} (${time.dateTime})`;
+    time.title = `${formats.exact.format(at)} (${time.dateTime})`;
   }
   const zone = root.querySelector("[data-zone]");
-  if (zone !== null) zone.textContent = `Times are in the zone of this browser, ${zoneName()}.`;
+  if (zone !== null) zone.textContent = zone.title = `Times: ${zoneName()}`;
 }
 
 function zoneName() {
-  const { timeZone } = clock.resolvedOptions();
+  const { timeZone } = formats.clock.resolvedOptions();
   const parts = format({ timeZoneName: "shortOffset" }).formatToParts();
   const offset = parts.find(({ type }) => type === "timeZoneName").value;
-  return timeZone === offset ? timeZone : `${timeZone} (${offset})`;
+  return timeZone === "UTC" || timeZone === offset ? timeZone : `${timeZone} (${offset})`;
 }
 
 setInterval(() => document.hidden || localise(document), 30_000);

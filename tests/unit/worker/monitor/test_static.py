@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 from pathlib import Path
 
 from sleipnir.worker import monitor
+from sleipnir.worker.monitor.pages.rail import RAIL_PAGES
 from sleipnir.worker.monitor.site import assets
 
 STATIC = Path(monitor.__file__).parent / "static"
-# Version, and the sum of its file as published: idiomorph.min.js of the npm package.
+TEMPLATES = STATIC.parent / "templates"
+# Version, and the sum of its file: idiomorph.min.js as published, and icons of lucide-static.
 VENDORED = {
-    "idiomorph.js": ("0.8.0", "4cbd535caf7663a51eda9bce6595371c384fc430d54b8d414e29a61167f19f96")
+    "idiomorph.js": ("0.8.0", "4cbd535caf7663a51eda9bce6595371c384fc430d54b8d414e29a61167f19f96"),
+    "icons.svg": ("1.62.0", "fd3277e975a3bfded2f9e7854080c69c5cb5d2b2b503584517f15d877c3114ae"),
 }
+MOST_ICONS = 30
 
 
 def test_what_others_have_written_is_as_they_published_it() -> None:
-    found = {file.name: file.read_bytes() for file in (STATIC / "vendor").glob("*.js")}
+    files = [file for file in (STATIC / "vendor").iterdir() if file.suffix != ".LICENSE"]
+    found = {file.name: file.read_bytes() for file in files}
 
     assert {name: sha256(data).hexdigest() for name, data in found.items()} == {
         name: checksum for name, (_, checksum) in VENDORED.items()
@@ -24,6 +30,16 @@ def test_what_others_have_written_is_as_they_published_it() -> None:
     for name in VENDORED:
         assert (STATIC / "vendor" / name).with_suffix(".LICENSE").read_text()
         assert name in assets()
+
+
+def test_icons_are_few_and_those_that_are_used_exist() -> None:
+    there = set(re.findall(r'<symbol id="([\w-]+)"', assets()["icons.svg"].decode()))
+    texts = [file.read_text(encoding="utf-8") for file in TEMPLATES.glob("*.html")]
+    used = {name for text in texts for name in re.findall(r"\bicon\('([\w-]+)'\)", text)}
+
+    assert len(there) <= MOST_ICONS
+    assert used
+    assert (used | {page.icon for page in RAIL_PAGES.values()}) - there == set()
 
 
 def test_scripts_and_styles_stay_small() -> None:

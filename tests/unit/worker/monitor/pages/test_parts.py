@@ -14,7 +14,7 @@ TEMPLATES = sorted((ROOT / "worker" / "monitor" / "templates").glob("*.html"))
 
 
 def page(text: str, role: Role = Role.OPERATE, **values: object) -> str:
-    parts = PageParts("/ops", Powers.of(role), "_token", None)
+    parts = PageParts("/ops", Powers.of(role), "_token", None, "/ops/assets/1/{}".format)
     template = DictLoader({"page.html": text}).load("page.html")
     return bytes(template.generate(**parts.names(), **values)).decode()
 
@@ -23,6 +23,14 @@ def test_a_link_to_a_run_has_the_prefix_of_the_site() -> None:
     told = page("{% module run_link('0123456789abcdef') %}")
 
     assert told == '<a href="/ops/runs/0123456789abcdef"><code>01234567</code></a>'
+
+
+def test_an_icon_only_repeats_a_word() -> None:
+    told = page("{% module icon('inbox') %}")
+
+    assert told == (
+        '<svg class="icon" aria-hidden="true"><use href="/ops/assets/1/icons.svg#inbox"/></svg>'
+    )
 
 
 def test_a_fact_and_a_table_are_around_other_content() -> None:
