@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.spending import NAMES, NOTHING_SPENT, Spent, sum_of
-from sleipnir.scheduler.store.daily_spending import DAY_MS, DailySpending
+from sleipnir.scheduler.store.figures.by_time import DAY_MS, SpendingByTime
 from sleipnir.scheduler.store.run_store import RunStore
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ def spending(store: RunStore, by: Sequence[By], wanted: SpendFilter) -> Spending
     required = [(columns.index(name), filters[name]) for name in names if filters.get(name)]
     shown = [columns.index(name) for name in by]
     found: dict[tuple[str, ...], list[int]] = {}
-    stored = DailySpending(store.client)
+    stored = SpendingByTime(store.client)
     if "day" in by:
-        by_day = {_text(day): sums for day, sums in stored.by(days, names).items()}
+        by_day = {_text(day): sums for day, sums in stored.by_day(days, names).items()}
     else:
         by_day = {"": stored.together(days, names)}  # first, as there are few sums then
     for text, sums in by_day.items():

@@ -20,7 +20,8 @@ from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.runs.model import RunContext
 from sleipnir.scheduler.runs.snapshot import RunSnapshot, Unreadable
 from sleipnir.scheduler.store.connection import RedisClient
-from sleipnir.scheduler.store.daily_spending import DailySpending
+from sleipnir.scheduler.store.figures.by_time import FiguresByTime
+from sleipnir.scheduler.store.figures.folding import KINDS
 from sleipnir.scheduler.store.inspection import Inspector, Keyspace, pairs
 from sleipnir.scheduler.store.keys import AUDIT, BUNDLES, FORMAT, INDEX_OF, QUEUE, turns_key
 
@@ -31,7 +32,7 @@ _BEFORE_SECOND_LOOK_S = 0.2
 _OF_A_PARTITION = (
     *("timers", "inbox", "builds", "bundles", "owner", "swept"),
     *("batches", "batchends", "tally", "sessions", "repairs"),
-    *("spend", "spenddays", "dropped"),
+    *("spend", "ended", "hours", "dropped"),
 )
 # Kinds of run indexes: one per partition, or one per name.
 _INDEXES = ("runs", "childruns", "open", "waiting", "failed", "cancelled", "timed_out")
@@ -56,22 +57,23 @@ class ConsistencyCheck:
     def __init__(self, client: RedisClient) -> None:
         self._keyspace = Keyspace(client)
         self._inspector = Inspector(client)
-        self._spending = DailySpending(client)
+        self._figures = [FiguresByTime(client, kind) for kind in KINDS]
         self.runs_seen = 0
 
     def violations(self) -> Iterator[Violation]:
         """Yield all violations, partition by partition."""
         scanned = self._scan()
         yield from self._confirmed_strays()
-        yield from self._spent()
+        yield from self._sums()
         for partition in ALL_PARTITIONS:
             yield from self._partition(partition, scanned.get(partition, _Scanned()))
 
-    def _spent(self) -> Iterator[Violation]:
-        for key in self._spending.unlisted():
-            yield Violation(key, "spent", "this day is not listed, so it would not be added up")
-        for key in self._spending.unbalanced():
-            yield Violation(key, "spent", "the sums of this day differ from its total")
+    def _sums(self) -> Iterator[Violation]:
+        for figures in self._figures:
+            for key in figures.unlisted():
+                yield Violation(key, "sums", "this hour is not listed, so it would not be added up")
+            for key in figures.unbalanced():
+                yield Violation(key, "sums", "the sums of this day differ from its total")
 
     # ---- a partition
 

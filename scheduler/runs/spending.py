@@ -70,20 +70,21 @@ class Spent:
 
 NOTHING_SPENT = Spent()
 
-# What a day's sums are by: agent and node of the root run, its batch, "" if it has none, the model.
+# What the sums of an hour or a day are by: agent and node of the root run, its batch, "" if it has
+# none, the model.
 NAMES = ("agent", "node", "batch", "model")
-# The most sums of a day; beyond these, what is spent is counted together, for others.
+# The most sums of a day, and of an hour in a partition; what is beyond is counted for others.
 MOST_COMBINATIONS = 10_000
 OTHERS = ("other",) * len(NAMES)
 
 
 def spent_field(names: Sequence[str]) -> str:
-    """Return the field of a day's sums; `names_spent_for` reads it back."""
+    """Return the field of a sum; `names_spent_for` reads it back."""
     return "\n".join(names)
 
 
 def names_spent_for(field: str) -> tuple[str, ...]:
-    """Return what a sum of a day is by: agent, node, batch and model."""
+    """Return what such a sum is by: agent, node, batch and model."""
     agent, node, batch, model = field.split("\n", len(NAMES) - 1)
     return agent, node, batch, model
 

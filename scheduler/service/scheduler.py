@@ -20,9 +20,9 @@ from sleipnir.scheduler.runs.model import Failure
 from sleipnir.scheduler.service.clock_monitor import ClockMonitor
 from sleipnir.scheduler.service.sweeps import LEASES, SWEEPS, Tick
 from sleipnir.scheduler.service.sweeps.bundles import remove_unused_bundles
+from sleipnir.scheduler.service.sweeps.figures import add_up_hours
 from sleipnir.scheduler.service.sweeps.knowledge import KnowledgeSweep
 from sleipnir.scheduler.service.sweeps.periodic import Periodic
-from sleipnir.scheduler.service.sweeps.spending import add_up_days
 from sleipnir.scheduler.service.sweeps.stranded import StrandedSweep
 from sleipnir.scheduler.service.sweeps.workers import note_lost_workers
 from sleipnir.scheduler.store.connection import is_transient
@@ -71,7 +71,7 @@ class Scheduler:
             Periodic(knowledge.interval, knowledge.start),
             Periodic(timedelta(seconds=10), partial(note_lost_workers, store), monotonic),
             # At first, too, as an embedded engine may stop soon.
-            Periodic(hour, partial(add_up_days, store), monotonic, at_once=True),
+            Periodic(timedelta(minutes=10), partial(add_up_hours, store), monotonic, at_once=True),
         )
 
     def start(self) -> None:

@@ -78,10 +78,13 @@ Of these the sums over stored root runs, whole numbers; a field that reaches 0 i
                                         inf; `cost|prompt|completion|cached|unpriced <agent>`
 Of these, without the above:
     {pNN}:repairs  hash    repair of a stranded run, by its name → how often it was made; stays
-Of these, what model calls used on a day (UTC), as they were made, until the day's sums are added
-up; they expire after `spend_retention_s`:
-    {pNN}:spend:<days since 1970>  hash  agent, node, batch, model → sum, as lua/lib/usage.lua says
-    {pNN}:spenddays                set   these days
+Of these, the sums of an hour (UTC), as they are counted, until they are added up once it is over;
+they expire after `spend_retention_s`:
+    {pNN}:spend:<hours since 1970>  hash  what model calls used: agent, node, batch, model → sum, as
+                                          lua/lib/usage.lua says
+    {pNN}:ended:<hours since 1970>  hash  how root runs ended: agent, batch, status, duration, cost
+                                          → number, as lua/lib/listed.lua says
+    {pNN}:hours                     set   these hours
 Of these, which scheduler owns the partition:
     {pNN}:owner    string  the scheduler that sweeps the partition; expires in seconds
     {pNN}:swept    string  when it last swept, ms: no time was lost until then
@@ -111,9 +114,11 @@ Shared:
                                        of its removed runs, `removed <field of batchtally>`; expires
                                        after twice the retention time. Also the name of the channel
                                        that announces the batch's runs as they end
-    sleipnir:spend:<days since 1970> hash  what model calls used on a day that is over: the names of
-                                       its sums, `agent`, `node`, `batch`, `model`, all or none of
-                                       them → JSON text; expires after `spend_retention_s`
+    sleipnir:spend:<days since 1970>  hash  what model calls used on a day, in the hours that are
+    sleipnir:ended:<days since 1970>  hash  added up, and how runs ended: names of sums, some or all
+                                       → JSON text; expires after `spend_retention_s`
+    sleipnir:spendhour:<hours since 1970>  hash  the same of each hour; expire after 35 days
+    sleipnir:endedhour:<hours since 1970>  hash
     sleipnir:cache:<digest>    string  a model's reply, by its request; expires as its node says
     sleipnir:index:<address>   string  hash of a knowledge base's packed index, number of its parts
     sleipnir:index:<address>:<digest>:<n> string  a part of it; all expire, later if something
@@ -180,19 +185,24 @@ def bundle_key(digest: str) -> str:
     return f"sleipnir:bundle:{digest}"
 
 
-def spent_key(partition: str, day: int | str) -> str:
-    """Return the sums of a day, given since 1970, in a partition."""
-    return f"{partition}:spend:{day}"
+def counted_key(partition: str, kind: str, hour: int | str) -> str:
+    """Return the sums of an hour, given since 1970, in a partition; `kind`: `spend` or `ended`."""
+    return f"{partition}:{kind}:{hour}"
 
 
-def spent_days_key(partition: str) -> str:
-    """Return the set of the days that a partition has sums of."""
-    return f"{partition}:spenddays"
+def hours_key(partition: str) -> str:
+    """Return the set of the hours that a partition has sums of."""
+    return f"{partition}:hours"
 
 
-def day_spent_key(day: int | str) -> str:
-    """Return the sums of a day that is over, of all partitions."""
-    return f"sleipnir:spend:{day}"
+def hour_key(kind: str, hour: int | str) -> str:
+    """Return the sums of an hour that is over, of all partitions."""
+    return f"sleipnir:{kind}hour:{hour}"
+
+
+def day_key(kind: str, day: int | str) -> str:
+    """Return the sums of those hours of a day, of all partitions."""
+    return f"sleipnir:{kind}:{day}"
 
 
 def index_key(address: str) -> str:

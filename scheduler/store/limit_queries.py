@@ -12,7 +12,7 @@ import redis
 from sleipnir.scheduler.runs.model import RunContext
 from sleipnir.scheduler.runs.spending import Spent, sum_of
 from sleipnir.scheduler.store.clock import RedisClock
-from sleipnir.scheduler.store.daily_spending import DAY_MS, DailySpending
+from sleipnir.scheduler.store.figures.by_time import DAY_MS, SpendingByTime
 from sleipnir.scheduler.store.keys import run_key
 
 PARTITION = "{limits}"
@@ -69,7 +69,7 @@ class LimitQueries:
     def spent_today(self) -> Spent:
         """Return what all runs have spent since midnight UTC, with or without a budget."""
         today = self._clock.now_ms() // DAY_MS
-        return sum_of(DailySpending(self._redis).total([today]).values())
+        return sum_of(SpendingByTime(self._redis).total([today]).values())
 
     def budget_names(self) -> list[str]:
         """Return budgets that calls wait for, even if none of it was used, then budgets in use."""

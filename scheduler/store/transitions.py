@@ -92,7 +92,7 @@ class Transitions(Scripts):
             "republish_ms": REPUBLISH_MS,
             "retention_ms": int(settings.retention_s * 1000),
             "spend_retention_ms": int(settings.spend_retention_s * 1000),
-            "most_spent_for": MOST_COMBINATIONS - 1,
+            "most_hourly_sums": MOST_COMBINATIONS - 1,
             "spent_for_others": spent_field(OTHERS),
             "narration_limit": settings.narration_limit,
             "history_limit": settings.history_limit_bytes,

@@ -17,7 +17,7 @@ from sleipnir.scheduler.client import preparation
 from sleipnir.scheduler.runs.model import FINAL, RunRow, Status
 from sleipnir.scheduler.runs.spending import NOTHING_SPENT, Spent, sum_of
 from sleipnir.scheduler.store.clock import to_rfc3339
-from sleipnir.scheduler.store.daily_spending import DAY_MS
+from sleipnir.scheduler.store.figures.by_time import DAY_MS
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.documents import elapsed_s
 

@@ -13,7 +13,7 @@ from sleipnir.scheduler.doctor import consistency
 from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.runs.consistency.rules import Violation
 from sleipnir.scheduler.runs.spending import spent_fields, sum_of
-from sleipnir.scheduler.store.keys import day_spent_key, spent_key
+from sleipnir.scheduler.store.keys import counted_key, day_key
 
 
 def all_violations(client: redis.Redis) -> list[Violation]:
@@ -48,6 +48,10 @@ def assert_spending_adds_up(client: redis.Redis) -> None:
         assert spent.cache_written_tokens == int(record.get("cache_written_tokens", 0)), key
         assert abs(spent.known_usd - float(record.get("cost", 0))) < 1e-9, key
         of_roots += 0 if "parent" in record else spent.prompt_tokens + spent.completion_tokens
-    sums = [text.split() for key in keys(spent_key("{p*}", "*")) for text in redis_.hvals(key)]
-    sums += [json.loads(redis_.hget(key, ""))[""] for key in keys(day_spent_key("*"))]
+    sums = [
+        text.split()
+        for key in keys(counted_key("{p*}", "spend", "*"))
+        for text in redis_.hvals(key)
+    ]
+    sums += [json.loads(redis_.hget(key, ""))[""] for key in keys(day_key("spend", "*"))]
     assert sum(int(each[2]) + int(each[3]) for each in sums) >= of_roots

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.runs.model import FINAL, Status
 from sleipnir.scheduler.runs.spending import Spent
-from sleipnir.scheduler.store.daily_spending import DAY_MS, DailySpending
+from sleipnir.scheduler.store.figures.by_time import DAY_MS, SpendingByTime
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.store.queries.indexes import IndexQueries, Span
 
@@ -105,7 +105,7 @@ class TotalQueries(IndexQueries):
     def spent_since(self, first_ms: int, now_ms: int) -> dict[str, Spent]:
         """Return what was spent on the days (UTC) of these instants and between, by root agent."""
         days = range(first_ms // DAY_MS, now_ms // DAY_MS + 1)
-        return DailySpending(self._redis).total(days, ("agent",))
+        return SpendingByTime(self._redis).total(days, ("agent",))
 
     def batch_tallies(self, batches: Sequence[str]) -> list[dict[str, int]]:
         """Return the counts of batches, summed over partitions."""

@@ -16,10 +16,10 @@ from click.testing import CliRunner
 from sleipnir.scheduler.cli.app import cli
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.runs.spending import spent_field
-from sleipnir.scheduler.service.sweeps.spending import add_up_days
+from sleipnir.scheduler.service.sweeps.figures import add_up_hours
 from sleipnir.scheduler.store.clock import RedisClock
-from sleipnir.scheduler.store.daily_spending import DAY_MS
-from sleipnir.scheduler.store.keys import day_spent_key, spent_days_key, spent_key
+from sleipnir.scheduler.store.figures.by_time import DAY_MS, HOURS_OF_A_DAY
+from sleipnir.scheduler.store.keys import counted_key, day_key, hour_key, hours_key
 from tests.support.dying import IN_THE_SCHEDULER, Deaths
 from tests.support.engine import Clock, Engine
 from tests.support.model_server import ModelServer, Reply, Request, calls, fails, says
@@ -135,10 +135,11 @@ def test_a_year_takes_a_tenth_of_a_second(engine: Engine, clock: Clock) -> None:
         for day in range(today - 364, today + 1):
             for number, partition in enumerate(ALL_PARTITIONS):
                 field = spent_field((f"agent{number % 8}", f"n{number % 16}", "", "openai:m"))
-                pipe.hset(spent_key(partition, day), field, "2 100 9 8 7 6 500000 0")
-                pipe.sadd(spent_days_key(partition), day)
+                hour = day * HOURS_OF_A_DAY
+                pipe.hset(counted_key(partition, "spend", hour), field, "2 100 9 8 7 6 500000 0")
+                pipe.sadd(hours_key(partition), hour)
         pipe.execute()
-    add_up_days(engine.store)
+    add_up_hours(engine.store)
 
     took = {}
     for by in ("day", "agent", "node", "model"):
@@ -147,8 +148,10 @@ def test_a_year_takes_a_tenth_of_a_second(engine: Engine, clock: Clock) -> None:
         took[by] = time.process_time() - began[0], time.perf_counter() - began[1]
         assert found.total.calls == 365 * 64 * 2
     for day in range(today - 364, today + 1):
-        engine.redis.delete(day_spent_key(day), *(spent_key(each, day) for each in ALL_PARTITIONS))
-    engine.redis.delete(*map(spent_days_key, ALL_PARTITIONS))
+        hour = day * HOURS_OF_A_DAY
+        counted = (counted_key(each, "spend", hour) for each in ALL_PARTITIONS)
+        engine.redis.delete(day_key("spend", day), hour_key("spend", hour), *counted)
+    engine.redis.delete(*map(hours_key, ALL_PARTITIONS))
 
     assert max(cpu for cpu, _ in took.values()) <= 0.1, took
 

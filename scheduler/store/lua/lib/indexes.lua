@@ -25,6 +25,33 @@ local function count_run(r, by)
   end)
 end
 
+-- Add to the number of runs that ended in an hour, and return how many numbers there are if this
+-- one is new. A field that reaches 0 stays: with the last one, the hash would lose its expiry.
+local function count_in_hour(target, field, by)
+  local undone_by = {'HINCRBY', target, field, 0 - by}
+  if write_undone_by(undone_by, 'HINCRBY', target, field, by) == by then
+    undone_by[1], undone_by[4] = 'HDEL', nil
+    return redis.call('HLEN', target)
+  end
+end
+
+-- Count a root run that has ended in the hour of its end, or take it out again. Runs that are
+-- removed stay counted.
+local function count_end(r, by)
+  if not FINAL[r.status] then return end
+  local hour = hour_of(r.ended)
+  local target, kind = partition .. ':ended:' .. hour, kind_of_end(r)
+  local field = (r.agent or '') .. '\n' .. (r.batch or '') .. '\n' .. kind
+  local numbers = count_in_hour(target, field, by)
+  if numbers == 1 then
+    note_hour(hour)
+    write('PEXPIRE', target, spend_retention_ms)
+  elseif numbers and numbers > most_hourly_sums then
+    write_undone_by(nil, 'HDEL', target, field)
+    count_in_hour(target, 'other\nother\n' .. kind, by)
+  end
+end
+
 local function ids_of(run_id)
   return key('ids', string.sub(run_id, 1, 3))
 end
@@ -82,6 +109,7 @@ local function relist_run(run_id, r, status, ended)
   tell_lists('run', run_id)
   if r.parent then return end
   count_run(r, -1)
+  count_end(r, -1)
   if RARE[r.status] then
     leave(r.status, run_id, r)
   end
@@ -95,6 +123,7 @@ local function relist_run(run_id, r, status, ended)
     enter(status, run_id, r)
   end
   count_run(r, 1)
+  count_end(r, 1)
   note_activity(r)
   if r.batch and FINAL[status] then
     note_end(run_id, r)
@@ -132,9 +161,11 @@ end
 local function leave_batch(run_id, r)
   local run, batch = key('run', run_id), r.batch
   count_run(r, -1)
+  count_end(r, -1)
   leave('batch:' .. batch, run_id, r)
   write_undone_by({'HSET', run, 'batch', batch}, 'HDEL', run, 'batch')
   forget_activity(r)
   r.batch = false
   count_run(r, 1)
+  count_end(r, 1)
 end

@@ -4,7 +4,8 @@
 --   ids, runs, agent:<agent>, batch:<batch>, label:<key>=<value>   as long as it is stored
 --   open                         until it ends, and in `waiting` while it waits
 --   failed, cancelled, timed_out once it has ended that way
--- and is counted in `tally` once it has ended, in `batchtally:<batch>` always.
+-- and is counted in `tally` once it has ended, and in the sums of the hour of its end
+-- (lib/indexes.lua); in `batchtally:<batch>` always.
 -- LAZY
 
 -- The fields that these depend on, and others that finish and purge read.
@@ -29,6 +30,16 @@ local function duration_of(r)
     if took_ms <= 1000 * most then return most end
   end
   return 'inf'
+end
+
+-- How a root run ended: status, duration and cost, a line each. Durations in ms and costs in
+-- billionths of a dollar from 2^(n-1) to less than 2^n are counted together, as n; 0 is none, and an
+-- unknown cost is `-`.
+local function kind_of_end(r)
+  local took_ms = (tonumber(r.ended) or 0) - (tonumber(r.started or r.ended) or 0)
+  local _, took = math.frexp(math.max(0, took_ms))
+  local _, cost = math.frexp(math.floor((tonumber(r.cost) or 0) * 1e9 + 0.5))
+  return r.status .. '\n' .. took .. '\n' .. (r.unpriced and '-' or cost)
 end
 
 -- Call `note` with each count of a root run, times `by`: hash, field, n. Money is in billionths of

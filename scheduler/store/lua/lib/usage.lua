@@ -1,5 +1,5 @@
 -- Adds up what model calls use, as they happen: in the run and the runs above it, by node and model,
--- and in the day's sums.
+-- and in the hour's sums.
 --
 -- A call's usage is a text: `prompt_tokens completion_tokens cost cached_tokens written_tokens ms
 -- node model`, cost `-` if unknown. The last three may be missing; then it is counted under no node
@@ -10,12 +10,11 @@
 -- unknown cost.
 --   spent:<node> <model>       field of a run's record; calls of child runs count for the node that
 --                              started them
---   {pNN}:spend:<day since 1970>  a hash: agent and node of the root run, its batch and the model,
+--   {pNN}:spend:<hour since 1970>  a hash: agent and node of the root run, its batch and the model,
 --                              a line each -> sum; once there are too many, others are counted
---                              together. {pNN}:spenddays is the set of these days
+--                              together
 -- LAZY
 
-local DAY_MS = 86400000
 -- Longer than a worker keeps retrying for an answer.
 local ANSWER_KEPT_MS = 3600000
 -- The most sums of one run; further nodes and models are counted together, under no name.
@@ -68,28 +67,21 @@ local function count_in_run(run_id, node, call)
   return true, parent, agent, batch
 end
 
--- Make room for another sum in a day's: return the name to count it by.
-local function enter_sum(target, day, name)
-  local sums = redis.call('HLEN', target)
-  if sums == 0 then
-    local days = partition .. ':spenddays'
-    write_undone_by({'SREM', days, day}, 'SADD', days, day)
-    write('PEXPIRE', days, spend_retention_ms)
-  end
-  return sums < most_spent_for and name or spent_for_others
-end
-
-local function count_by_day(name, call)
-  local day = string.format('%.0f', math.floor(now_ms / DAY_MS))
-  local target = partition .. ':spend:' .. day
+local function count_by_hour(name, call)
+  local hour = hour_of(now_ms)
+  local target = partition .. ':spend:' .. hour
   local before = redis.call('HGET', target, name)
-  if before then
-    write_undone_by({'HSET', target, name, before}, 'HSET', target, name, sum_with(before, call))
-    return
+  if not before then
+    local sums = redis.call('HLEN', target)
+    if sums == 0 then note_hour(hour) end
+    if sums >= most_hourly_sums then
+      name = spent_for_others
+      before = redis.call('HGET', target, name)
+    end
   end
-  name = enter_sum(target, day, name)
-  write('HSET', target, name, sum_with(redis.call('HGET', target, name), call))
-  write('PEXPIRE', target, spend_retention_ms)
+  local undone_by = before and {'HSET', target, name, before} or {'HDEL', target, name}
+  write_undone_by(undone_by, 'HSET', target, name, sum_with(before, call))
+  if not before then write('PEXPIRE', target, spend_retention_ms) end
 end
 
 -- The node whose visit a child run was started by; of an item of a map, the map's branch.
@@ -99,7 +91,7 @@ local function starter_of(run_id, visit)
   return branch or node_of(visit)
 end
 
--- Count a call in its run and the runs above it, up to one that has ended, and in the day's sums.
+-- Count a call in its run and the runs above it, up to one that has ended, and in the hour's sums.
 local function count_call(run_id, usage)
   local prompt, completion, cost, cached, written, ms, node, model =
     string.match(usage, '^(%d+) (%d+) (%S+) (%d+) (%d+) ?(%d*) ?(%S*) ?(.*)$')
@@ -120,7 +112,7 @@ local function count_call(run_id, usage)
     if not above then break end
     node, run_id = starter_of(above, visit), above
   end
-  count_by_day(table.concat({agent or '', node, batch or '', model}, '\n'), call)
+  count_by_hour(table.concat({agent or '', node, batch or '', model}, '\n'), call)
 end
 
 -- Count a call whose reply comes too late for its run or visit, once: a worker that gets no answer

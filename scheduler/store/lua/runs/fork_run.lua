@@ -6,7 +6,7 @@
 --      seed_count key, JSON text pairs of its state; history_count checkpoints of the steps before;
 --      failure_count failures in these that did not end the run; then the nodes of its frontier, in
 --      id order
--- USES store listed indexes dispatch create
+-- USES store hours listed indexes dispatch create
 local take = taker(rest)
 local fields, visits = take(2 * field_count), take(2 * visit_count)
 local seeds, history = take(2 * seed_count), take(history_count)

@@ -1,0 +1,148 @@
+"""Sums by hour and day, as transitions count them (scheduler/store/lua/lib/hours.lua).
+
+Transitions count in their partition, by hour. Once an hour is over, folding.py adds up its sums
+over all partitions, for the hour and for its day: a year is then read in an instant.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import redis
+
+from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
+from sleipnir.scheduler.runs.spending import Spent
+from sleipnir.scheduler.store.figures.sums import (
+    MOST_OF_A_DAY,
+    MOST_OF_AN_HOUR,
+    SPENT,
+    Kind,
+    Sums,
+    add_to,
+    bounded,
+    grouping_for,
+    parsed,
+    regrouped,
+    total_in,
+)
+from sleipnir.scheduler.store.keys import counted_key, day_key, hour_key, hours_key
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+HOURS_OF_A_DAY = 24
+
+
+class FiguresByTime:
+    """Sums of one kind; hours and days are given since 1970, in UTC, by the clock of Redis."""
+
+    def __init__(self, client: redis.Redis, kind: Kind) -> None:
+        # redis-py types every answer as a union of its sync and async forms.
+        self._redis: Any = client
+        self._kind = kind
+
+    def by_day(self, days: Collection[int], names: Sequence[str] = ()) -> dict[int, Sums]:
+        """Return the sums of each of these days, by some of the kind's names, in this order."""
+        stored = grouping_for(self._kind, names)
+        keys = {day: day_key(self._kind.word, day) for day in days}
+        return self._by(keys, HOURS_OF_A_DAY, stored, names, MOST_OF_A_DAY)
+
+    def by_hour(self, hours: Collection[int], names: Sequence[str] = ()) -> dict[int, Sums]:
+        """Return the sums of each of these hours, likewise."""
+        keys = {hour: hour_key(self._kind.word, hour) for hour in hours}
+        return self._by(keys, 1, self._kind.names, names, MOST_OF_AN_HOUR)
+
+    def together(self, days: Collection[int], names: Sequence[str] = ()) -> Sums:
+        """Return the sums of these days together, likewise."""
+        found: Sums = {}
+        for sums in self.by_day(days, names).values():
+            add_to(found, sums)
+        return found
+
+    def unlisted(self) -> list[str]:
+        """Return the keys of sums that would never be added up, as their hour is not listed."""
+        keys = list(self._redis.scan_iter(counted_key("{p*}", self._kind.word, "*"), count=1000))
+        with self._redis.pipeline() as pipe:  # atomic, as transitions count meanwhile
+            for key in keys:
+                partition, _, hour = key.rsplit(":", 2)
+                pipe.exists(key)
+                pipe.sismember(hours_key(partition), hour)
+            answers = pipe.execute()
+        states = zip(keys, answers[::2], answers[1::2], strict=True)
+        return [key for key, exists, is_listed in states if exists and not is_listed]
+
+    def unbalanced(self) -> list[str]:
+        """Return the keys of days that are over whose sums differ from their total."""
+        groupings = [",".join(names) for names in (*self._kind.groupings, self._kind.names)]
+        found = []
+        for key in self._redis.scan_iter(day_key(self._kind.word, "*"), count=1000):
+            totals = [total_in(text) for text in self._redis.hmget(key, groupings) if text]
+            if any(total != totals[0] for total in totals[1:]):
+                found.append(key)
+        return found
+
+    def _by(
+        self,
+        keys: Mapping[int, str],
+        hours: int,
+        stored: Sequence[str],
+        names: Sequence[str],
+        most: int,
+    ) -> dict[int, Sums]:
+        """Return sums by period.
+
+        Args:
+            keys: of each period, where its sums are once they are added up.
+            hours: the length of a period.
+            most: how many sums of a period are told apart.
+        """
+        kind = self._kind
+        pairs = [each for each in unfolded(self._redis) if each[0] // hours in keys]
+        with self._redis.pipeline() as pipe:  # atomic, as an hour may be added up meanwhile
+            for key in keys.values():
+                pipe.hget(key, ",".join(stored))
+            for hour, partition in pairs:
+                pipe.hgetall(counted_key(partition, kind.word, hour))
+            answers = pipe.execute()
+        over = zip(keys, answers, strict=False)
+        found: dict[int, Sums] = {period: json.loads(text) for period, text in over if text}
+        counting: dict[int, Sums] = {}
+        for (hour, _), fields in zip(pairs, answers[len(keys) :], strict=True):
+            add_to(counting.setdefault(hour // hours, {}), parsed(fields))
+        for period, sums in counting.items():
+            grouped = regrouped(bounded(kind, sums, most), kind.names, stored)
+            add_to(found.setdefault(period, {}), grouped)
+        return {
+            period: _without_nothing(regrouped(sums, stored, names))
+            for period, sums in sorted(found.items())
+        }
+
+
+class SpendingByTime(FiguresByTime):
+    """What model calls used."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        super().__init__(client, SPENT)
+
+    def total(self, days: Collection[int], names: Sequence[str] = ()) -> dict[str, Spent]:
+        """Return what was spent on these days, by one of the names, or under ""."""
+        return {name: Spent(*numbers) for name, numbers in self.together(days, names).items()}
+
+
+def unfolded(client: Any) -> list[tuple[int, str]]:
+    """Return the hours, each with a partition, whose sums are not added up yet."""
+    with client.pipeline(transaction=False) as pipe:
+        for partition in ALL_PARTITIONS:
+            pipe.smembers(hours_key(partition))
+        answers: Iterable[Iterable[str]] = pipe.execute()
+    return [
+        (int(hour), partition)
+        for partition, hours in zip(ALL_PARTITIONS, answers, strict=True)
+        for hour in hours
+    ]
+
+
+def _without_nothing(sums: Sums) -> Sums:
+    """Leave out what a retry has taken back."""
+    return {name: numbers for name, numbers in sums.items() if any(numbers)}
