@@ -176,6 +176,7 @@ def model_document(
     item: int | None = None,
     step: int | None = None,
     call: int | None = None,
+    failed: bool = False,
     limit: int,
 ) -> types.ModelCallsDocument:
     """Return the model calls of the newest visits, and what was spent by node and model.
@@ -188,6 +189,7 @@ def model_document(
         item: only visits for this item of a map.
         step: only visits in this super-step.
         call: only this call of each visit, counted from 1.
+        failed: only visits that failed.
     """
     entries = client.queries.transcripts(run.run_id)
     chosen = [
@@ -196,6 +198,7 @@ def model_document(
         if (node is None or entry["node"] == node)
         and (item is None or entry["index"] == item)
         and (step is None or entry["step"] == step)
+        and (entry["failed"] or not failed)
     ]
     return {
         "visits": [_visit_document(entry, call) for entry in chosen[-limit:]],
@@ -240,6 +243,7 @@ def _visit_document(entry: Mapping[str, Any], call: int | None) -> dict[str, Any
     exchanges = [
         {
             **{name: value for name, value in each.items() if name != "ago_s"},
+            "number": number,
             "began_at": call_began_at(entry, each),
             "usage": Usage(*each["usage"]).to_json(),
         }

@@ -136,6 +136,15 @@ def megabytes(number: int) -> str:
     return f"{number / 1_048_576:,.0f} MiB"
 
 
+def size(characters: int) -> str:
+    """Format the length of a text: `812 B`, `41 KB`, `1.2 MB`."""
+    if characters < 1_000:
+        return f"{characters} B"
+    if characters < 999_500:
+        return f"{characters / 1_000:.{0 if characters >= 9_950 else 1}f} KB"
+    return f"{characters / 1_000_000:,.1f} MB"
+
+
 def instant(rfc3339: str | None) -> str:
     """Format an instant, down to seconds."""
     return NONE if rfc3339 is None else f"{rfc3339[:10]} {rfc3339[11:19]} UTC"
@@ -206,6 +215,7 @@ NAMES: Final[Mapping[str, Callable[..., Any]]] = {
     "count": count,
     "usd": usd,
     "megabytes": megabytes,
+    "size": size,
     "instant": instant,
     "short": short,
     "rfc3339": to_rfc3339,

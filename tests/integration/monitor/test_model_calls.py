@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
 from textwrap import dedent
 from typing import Any
 
@@ -78,7 +80,8 @@ def test_sums_are_of_all_calls_also_of_those_no_longer_stored(
     assert tag["cost_usd"] == pytest.approx(140e-6 + 660e-6)
     assert sum_of(run.spent.values()).usage == run.usage
     assert "Spent by the whole run so far" in page
-    assert f'<td class="n">{run.usage.prompt_tokens}</td>' in page
+    assert f"<b>{run.usage.prompt_tokens}</b> tokens in" in page
+    assert "<b>21</b> calls" in page
     only = model_calls(site, run.run_id, "node=sum")["sums"]
     assert [row["node"] for row in only] == ["sum"]
     (item,) = model_calls(site, run.run_id, "node=tag&item=0")["sums"]
@@ -162,7 +165,13 @@ def test_conversations_of_normal_agents_are_shown_turn_by_turn(
     assert "Which colour?" in page
     assert "the door is red" in page
     assert "It is &lt;red&gt;." in page
-    assert "After 3 earlier messages" in page
+    assert page.count('<section class="thread') == 1
+    (row,) = re.findall(r'<details class="tool">.*?</summary>', page, re.DOTALL)
+    assert "(at: &quot;the door&quot;)" in row
+    assert "→ the door is red" in row
+    assert re.search(r'<span class="took">[\d.]+ s</span>', row)
+    second_only = site.ask(f"/runs/{run_id}/model?step=2").text
+    assert "After 3 earlier messages" in second_only
 
 
 def test_a_failed_turn_keeps_the_whole_conversation(
@@ -180,6 +189,48 @@ def test_a_failed_turn_keeps_the_whole_conversation(
     roles = [each["role"] for each in exchange["messages"]]
     assert roles[-3:] == ["user", "assistant", "tool"]
     assert exchange["earlier"] == 0
+
+
+def test_a_refused_turn_repeats_the_conversation_only_on_request(
+    engine: Engine, site: ServedSite, server: ModelServer
+) -> None:
+    tools = 'def look(at: str) -> str:\n    """Looks."""\n    return f"{at} is red"\n'
+    server.script.add(calls(("look", {"at": "it"})), fails(400, "maximum context length"))
+
+    run_id = engine.submit_normal("model: openai:a\n", {"tools.py": tools}, prompt="Look.")
+    engine.drive()
+    page = site.ask(f"/runs/{run_id}/model").text.partition('class="thread')[2]
+    failed = model_calls(site, run_id, "failed=1")["visits"]
+    only = site.ask(f"/runs/{run_id}/model?failed=1").text
+
+    assert page.index("→ it is red") < page.index("maximum context") < page.index("What was sent")
+    assert [visit["step"] for visit in failed] == [2]
+    assert "no reply" in only
+    assert "→ it is red" not in only.partition("What was sent")[0]
+
+
+def test_child_runs_and_long_texts_are_a_link_away(
+    engine: Engine, site: ServedSite, server: ModelServer
+) -> None:
+    engine.write_normal("boss", "model: openai:a\ncan_spawn_agents: true\n")
+    engine.write_normal("worker", "model: openai:b\ninstructions: You work.\n")
+    long = "\n".join(f"line {number} <i>" for number in range(1_000))
+    converses(server, "Lead.", spawns("Dig."), collects_all, says(long))
+    converses(server, "Dig.", says("Dug."))
+
+    run = engine.finish(GRAPH_OF_AGENTS)
+    (boss,) = engine.queries.children(run.run_id)
+    (worker,) = engine.queries.children(boss.run_id)
+    page = site.ask(f"/runs/{boss.run_id}").text
+    link, size = re.findall(r'<a data-whole href="([^"]+)">Show all ([^<]+)</a>', page)[-1]
+    whole = site.ask(unescape(link.partition("#")[0])).text
+
+    child = page.partition('<p class="child">')[2].partition("</p>")[0]
+    assert f"/runs/{worker.run_id}" in child
+    assert "succeeded" in child
+    assert size == "13 KB"
+    assert "line 999" not in page.partition('class="thread"')[2]
+    assert "line 999 &lt;i&gt;" in whole.partition('class="thread"')[2]
 
 
 GRAPH_OF_AGENTS = """
@@ -222,7 +273,7 @@ def test_a_retry_adds_to_what_was_spent_and_keeps_failed_conversations(
 
     assert [row["calls"] for row in found["sums"]] == [len(server.requests)]
     assert [(each["try"], each["failed"]) for each in found["visits"]] == [(1, True), (2, True)]
-    assert ", try 2" in site.ask(f"/runs/{run.run_id}/model").text
+    assert ">try 2</span>" in site.ask(f"/runs/{run.run_id}/model").text
 
 
 def test_what_earlier_versions_counted_is_told_apart(

@@ -125,6 +125,7 @@ OPERATIONS = (
             "item": "of a map item",
             "step": "only in this step",
             "call": "only this one of each visit, counted from 1",
+            "failed": "1: only of visits that failed",
             "limit": "visits",
         },
     ),

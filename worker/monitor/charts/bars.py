@@ -41,6 +41,15 @@ def bar_svg(counts: Mapping[str, int], total: int) -> str:
     )
 
 
+def share_bar_svg(part: float, whole: float) -> str:
+    """Return an SVG bar for a cell of a table, which has the number beside it."""
+    width = 100 * part / whole if whole else 0
+    return (
+        '<svg class="cell-bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
+        f'<rect width="{width:.1f}" height="8"/></svg>'
+    )
+
+
 def days_svg(spent: RecentSpendingDocument) -> str:
     """Return an SVG column chart of what each day has cost; nothing if that is nothing."""
     costs = [row["cost_usd"] for row in spent["days"]]

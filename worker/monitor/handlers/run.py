@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 from urllib.parse import quote
@@ -12,9 +11,7 @@ from sleipnir.graphs.schema import Graph, MapNode
 from sleipnir.scheduler.client.rerun.words import word_diff
 from sleipnir.scheduler.client.steer import ANY_MACHINE
 from sleipnir.scheduler.runs.model import Run
-from sleipnir.scheduler.runs.recording import FINISH_NOTES, NATIVE_NOTE
 from sleipnir.scheduler.store.machines import Machines
-from sleipnir.scheduler.testing.replies import reply_of
 from sleipnir.scheduler.views import failures, visits, why
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.run import MOST_VALUES, StateBounds
@@ -24,6 +21,7 @@ from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.charts.timeline import TimelineLinks, timeline_svg
 from sleipnir.worker.monitor.charts.wall import wall_svg
 from sleipnir.worker.monitor.handlers.markdown import formatted
+from sleipnir.worker.monitor.handlers.run_conversation import conversation_tab, texts_of
 from sleipnir.worker.monitor.handlers.run_graph import graph_tab
 from sleipnir.worker.monitor.handlers.run_parts import RunHandler
 from sleipnir.worker.monitor.problems import Problem, Refused
@@ -35,8 +33,6 @@ _MOST_SHOWN = 65_536
 _ON_PAGE = StateBounds(MOST_VALUES, each_bytes=65_536, all_bytes=262_144)
 _IN_API = StateBounds(MOST_VALUES, each_bytes=524_288, all_bytes=1_048_576)
 # Parts of a run, each returned by the method of that name.
-# Whose messages are Markdown; system prompts and results of tools are shown as they are.
-_SPEAKERS = frozenset(("user", "assistant"))
 _PARTS = frozenset(
     {
         "agent",
@@ -89,8 +85,8 @@ class RunPage(RunHandler):
         "timeline": "Timeline",
         "state": "State",
         "events": "Events",
-        "logs": "Logs",
-        "model": "Model",
+        "logs": "Log",
+        "model": "Conversation",
         "items": "Items",
         "children": "Children",
         "agent": "Agent",
@@ -116,7 +112,7 @@ class RunPage(RunHandler):
         if tab not in self.tabs:
             raise Refused(Problem(404, "not_found", f"a run has no page '{tab}'"))
         part = await self._of_tab(of, head, tab)
-        texts = [head["output"], *(each["text"] for each in head["questions"]), *_said(part)]
+        texts = [head["output"], *(each["text"] for each in head["questions"]), *texts_of(part)]
         self.give_page(
             f"run_{tab}.html",
             tab="runs",
@@ -183,15 +179,7 @@ class RunPage(RunHandler):
                 children = await self.children(of)
                 return {"children": children, "rows": list(_levels(children["children"]))}
             case "model":
-                model = await self.model(of)
-                under_way = await self.under_way(of)
-                shown = {"model": model, "under_way": under_way}
-                return {
-                    **shown,
-                    "reply_line": _reply_line,
-                    "finish_notes": FINISH_NOTES,
-                    "native_note": NATIVE_NOTE,
-                }
+                return await conversation_tab(self, of, head)
             case "timeline":
                 document = await self.timeline(of)
                 runs = f"{self.site.prefix}/runs"
@@ -250,28 +238,11 @@ def _origin(entry: Document) -> str:
     return f"{entry['at'] or '-'} {entry['step']} {entry['node']}{index} {entry['stream']}{attempt}"
 
 
-def _said(part: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what people and models said in the conversations of a page, if it shows any."""
-    for visit in part["model"]["visits"] if "model" in part else ():
-        for exchange in visit["exchanges"]:
-            for message in (*exchange["messages"], exchange["reply"] or {}):
-                if message.get("role") in _SPEAKERS and isinstance(message.get("content"), str):
-                    yield message["content"]
-    for said in part.get("under_way", ()):
-        yield from (each["text"] for each in said["messages"] if each["role"] in _SPEAKERS)
-
-
 def _levels(children: Iterable[Document], depth: int = 0) -> Iterator[tuple[int, Document]]:
     """Yield child runs and those below them, each with its depth."""
     for child in children:
         yield depth, child
         yield from _levels(child["children"], depth + 1)
-
-
-def _reply_line(exchange: Mapping[str, Any]) -> str | None:
-    """Return a model's reply as a line of a test case's `replies`."""
-    reply = reply_of(exchange["reply"], exchange.get("finish"))
-    return None if reply is None else f"- {json.dumps(reply, ensure_ascii=False)}"
 
 
 def _words(before: Any, after: Any) -> str | None:

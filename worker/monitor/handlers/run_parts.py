@@ -176,6 +176,7 @@ class RunHandler(MonitorHandler):
             item=self.index_argument("item"),
             step=self.index_argument(),
             call=self.index_argument("call"),
+            failed=self.text_argument("failed") == "1",
             limit=self.number_argument("limit", _VISITS, run.MOST_ENTRIES),
         )
 
