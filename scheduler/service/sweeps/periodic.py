@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from datetime import timedelta
 from time import monotonic
+
+from sleipnir.scheduler.store.errors import RedisError
+
+logger = logging.getLogger("sleipnir.scheduler")
 
 
 class Periodic:
@@ -28,7 +33,19 @@ class Periodic:
         self._due_s = monotonic() + (0.0 if at_once else self._interval_s)
 
     def run_if_due(self, *given: object) -> None:
-        """Call the sweep with these arguments, if the interval has passed."""
-        if self._monotonic() >= self._due_s:
-            self._due_s = self._monotonic() + self._interval_s
+        """Call the sweep with these arguments, if the interval has passed.
+
+        One that fails must not end the scheduler; it is tried again after the interval.
+
+        Raises:
+            RedisError: all others would fail, too.
+        """
+        if self._monotonic() < self._due_s:
+            return
+        self._due_s = self._monotonic() + self._interval_s
+        try:
             self._sweep(*given)
+        except RedisError:
+            raise
+        except Exception:
+            logger.exception("cannot sweep")

@@ -18,7 +18,7 @@ from sleipnir.scheduler.runs.model import Failure, RunContext
 from sleipnir.scheduler.runs.plan import Plan
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.clock import to_rfc3339
-from sleipnir.scheduler.store.keys import run_key
+from sleipnir.scheduler.store.keys import run_key, spent_days_key, spent_key
 from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.scheduler.store.queries import RunQueries
 from tests.support.engine import Engine
@@ -156,6 +156,19 @@ def test_a_timer_that_cannot_be_handled_does_not_hold_up_the_others(
     assert status(engine) == "timed_out"
     assert "nonsense" in caplog.text
     engine.redis.zrem("{p01}:timers", "nonsense", f"visit {CHILD} 1/s")
+
+
+def test_a_sweep_that_fails_does_not_end_the_scheduler(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    spent, days = spent_key("{p01}", 19_000), spent_days_key("{p01}")
+    engine.redis.hset(spent, "nonsense", "nonsense")
+    engine.redis.sadd(days, 19_000)
+
+    engine.tick()
+
+    assert "cannot sweep" in caplog.text
+    engine.redis.delete(spent, days)
 
 
 # ---- retention
