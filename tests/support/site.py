@@ -16,7 +16,7 @@ from tornado.netutil import bind_sockets
 
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.worker.monitor.access import Access
+from sleipnir.worker.monitor.access import Access, Role
 from sleipnir.worker.monitor.admission.hosts import Hosts
 from sleipnir.worker.monitor.admission.proxies import Proxies
 from sleipnir.worker.monitor.admission.rates import AllowedRate, VisitorRates
@@ -25,6 +25,7 @@ from sleipnir.worker.monitor.handlers.base import COOKIE
 from sleipnir.worker.monitor.routes import SiteRoute, rules
 from sleipnir.worker.monitor.site import Site
 from tests.support.api_answers import check_answer
+from tests.support.styles import StylesPage
 
 KEY = "k" * 43
 
@@ -70,6 +71,11 @@ class ServedSite:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
 
     @property
+    def _styles(self) -> tuple[str, type[StylesPage], dict[str, Any]]:
+        needs = {"site": self.site, "needs": {"GET": Role.READ}, "route": "/styles"}
+        return f"{self.site.prefix}/styles", StylesPage, needs
+
+    @property
     def cookie(self) -> str:
         """The `Cookie` header of a browser that has opened the link."""
         return f"{COOKIE}={self.site.access.cookie}"
@@ -77,7 +83,7 @@ class ServedSite:
     async def _serve(self) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
         application = GatedApplication(
-            list(rules(self.site)), xsrf_cookies=True, compress_response=True
+            [*rules(self.site), self._styles], xsrf_cookies=True, compress_response=True
         )
         application.site, application.hosts = self.site, Hosts("127.0.0.1", self._names)
         application.proxies = self._proxies

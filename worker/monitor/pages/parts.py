@@ -16,9 +16,9 @@ from sleipnir.worker.monitor.access import Powers, User
 from sleipnir.worker.monitor.formats import glyph, instant, isolated, short, visible, word
 
 Around: TypeAlias = Callable[[bytes], str]
+ButtonKind: TypeAlias = Literal["primary", "plain", "quiet", "danger"]
 
 _MARKS: Mapping[str, str] = {"+": "is-added", "-": "is-removed"}
-_NEEDED = ' disabled title="requires the role {}"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,10 @@ class PageParts:
             "act_form": self.act_form,
             "fact": fact,
             "wide_table": wide_table,
+            "card": self.card,
+            "banner": banner,
+            "empty": self.empty,
+            "menu": self.menu,
         }
 
     def icon(self, name: str) -> str:
@@ -49,10 +53,12 @@ class PageParts:
         """A link to a run's page."""
         return f'<a href="{self.root}/runs/{_text(run_id)}"><code>{_text(short(run_id))}</code></a>'
 
-    def state(self, status: str) -> str:
+    def pill(self, status: str) -> str:
         """A state, as a sign and a word."""
         sign = f'<span aria-hidden="true">{_text(glyph(status))}</span>'
         return f'<span class="pill state-{_text(status)}">{sign} {_text(word(status))}</span>'
+
+    state = pill  # until all templates say pill
 
     def time(self, at: str | None) -> str:
         """An instant, which scripts show in the visitor's zone; None: a dash."""
@@ -74,16 +80,68 @@ class PageParts:
         lines = "".join(f"<span>{_text(line)}\n</span>" for line in visible(text).splitlines())
         return f'<pre class="source" tabindex="0">{lines}</pre>'
 
+    def button(
+        self, label: str, kind: ButtonKind = "plain", icon: str = "", **attributes: str | bool
+    ) -> str:
+        """A button; with `href`, a link that looks like one. A page has one primary button."""
+        is_link = "href" in attributes
+        tag = "a" if is_link else "button"
+        # Styles need no class to know a plain button.
+        style = {"class": f"btn btn-{kind}"} if is_link or kind != "plain" else {}
+        sign = self.icon(icon) if icon else ""
+        return f"<{tag}{_attributes(style | attributes)}>{sign}{isolated(label)}</{tag}>"
+
     def act_button(
-        self, label: str, needs: Literal["answer", "operate"] = "operate", **attributes: str | bool
+        self,
+        label: str,
+        needs: Literal["answer", "operate"] = "operate",
+        kind: ButtonKind = "plain",
+        icon: str = "",
+        **attributes: str | bool,
     ) -> str:
         """A button for those with a role; for others it is disabled, and says why."""
-        given = "".join(
-            f" {name}" if value is True else f' {name.replace("_", "-")}="{_text(str(value))}"'
-            for name, value in attributes.items()
+        if not getattr(self.may, needs):
+            attributes |= {"disabled": True, "title": f"requires the role {needs}"}
+        return self.button(label, kind, icon, **attributes)
+
+    def tabs(self, label: str, pages: Sequence[tuple[str, str, int | None]], chosen: str) -> str:
+        """Links to pages beside each other: name, address, and how much is there if it is known.
+
+        Pages with nothing on them are left out.
+        """
+        links = "".join(
+            _tab(*page, is_chosen=page[0] == chosen)
+            for page in pages
+            if page[2] != 0 or page[0] == chosen
         )
-        refused = "" if getattr(self.may, needs) else _NEEDED.format(needs)
-        return f"<button{given}{refused}>{isolated(label)}</button>"
+        return f'<nav class="tabs" aria-label="{_text(label)}">{links}</nav>'
+
+    def tile(
+        self, label: str, number: str, address: str = "", state: str = "", more: str = ""
+    ) -> str:
+        """A number of a whole page; `state` colours it, `more` compares it."""
+        tag = "a" if address else "div"
+        style = f"tile state-{state}" if state else "tile"
+        given = _attributes({"class": style} | ({"href": address} if address else {}))
+        below = f"<span>{isolated(more)}</span>" if more else ""
+        return f"<{tag}{given}><span>{_text(label)}</span><b>{isolated(number)}</b>{below}</{tag}>"
+
+    def card(self, title: str, address: str = "") -> Around:
+        """A part of a page with a title, around its content; `address` has all of it."""
+        more = f'<a href="{_text(address)}">all →</a>' if address else ""
+        head = f'<div class="card-head"><h2>{isolated(title)}</h2>{more}</div>'
+        return lambda body: f'<section class="card">{head}{to_unicode(body)}</section>'
+
+    def empty(self, icon: str, sentence: str) -> Around:
+        """What stands where there is nothing yet, around what to do about it."""
+        begin = f'<div class="empty">{self.icon(icon)}<p>{isolated(sentence)}</p>'
+        return lambda body: f"{begin}{to_unicode(body)}</div>"
+
+    def menu(self, label: str, kind: ButtonKind = "plain") -> Around:
+        """A button that opens a menu, around its entries."""
+        opener = f'<summary class="btn btn-{kind}">{isolated(label)}{self.icon("chevron-down")}'
+        begin = f'<details class="drop">{opener}</summary><div class="menu">'
+        return lambda body: f"{begin}{to_unicode(body)}</div></details>"
 
     def act_form(self, action: str, style: str = "steer") -> Around:
         """A form that changes something, around its fields; without action it goes to the page."""
@@ -95,9 +153,16 @@ class PageParts:
         return lambda content: f"{begin}{to_unicode(content)}</form>"
 
 
-def fact(name: str) -> Around:
-    """An entry of a list of facts, around its value."""
-    return lambda value: f"<div><dt>{isolated(name)}</dt><dd>{to_unicode(value)}</dd></div>"
+def fact(name: str, compared: str = "") -> Around:
+    """An entry of a list of facts, around its value; `compared` says what is usual."""
+    more = f' <span class="compared">{isolated(compared)}</span>' if compared else ""
+    return lambda value: f"<div><dt>{isolated(name)}</dt><dd>{to_unicode(value)}{more}</dd></div>"
+
+
+def banner(kind: Literal["error", "warning", "info"], title: str) -> Around:
+    """What has to be read first, around what it says."""
+    begin = f'<section class="banner is-{kind}"><h2>{isolated(title)}</h2>'
+    return lambda body: f"{begin}{to_unicode(body)}</section>"
 
 
 def wide_table(label: str, style: str = "") -> Around:
@@ -105,6 +170,19 @@ def wide_table(label: str, style: str = "") -> Around:
     begin = f'<div class="wide" tabindex="0" role="region" aria-label="{_text(label)}">'
     table = f'<table class="{f"list {style}".strip()}">'
     return lambda rows: f"{begin}{table}{to_unicode(rows)}</table></div>"
+
+
+def _tab(name: str, address: str, number: int | None, *, is_chosen: bool) -> str:
+    here = ' aria-current="page"' if is_chosen else ""
+    count = "" if number is None else f' <span class="quiet">{number:,}</span>'
+    return f'<a href="{_text(address)}"{here}>{isolated(name)}{count}</a>'
+
+
+def _attributes(attributes: Mapping[str, str | bool]) -> str:
+    return "".join(
+        f" {name}" if value is True else f' {name.replace("_", "-")}="{_text(str(value))}"'
+        for name, value in attributes.items()
+    )
 
 
 def _text(text: str) -> str:

@@ -62,6 +62,37 @@ def test_a_button_is_for_those_with_the_role_and_tells_others_why(
     assert told == f'<button value="&lt;"{why}>Go</button>'
 
 
+def test_a_button_is_a_link_if_it_leads_somewhere() -> None:
+    told = page("{% module button('<Go>', 'primary', 'play', href='/a?b&c') %}")
+
+    icon = '<svg class="icon" aria-hidden="true"><use href="/ops/assets/1/icons.svg#play"/></svg>'
+    assert told == f'<a class="btn btn-primary" href="/a?b&amp;c">{icon}&lt;Go&gt;</a>'
+
+
+def test_tabs_with_nothing_on_them_are_left_out() -> None:
+    pages = [("Log", "/log", 12_000), ("Items", "/items", 0), ("Graph", "/graph", None)]
+    told = page("{% module tabs('Run', pages, 'Log') %}", pages=pages)
+
+    assert told == (
+        '<nav class="tabs" aria-label="Run">'
+        '<a href="/log" aria-current="page">Log <span class="quiet">12,000</span></a>'
+        '<a href="/graph">Graph</a></nav>'
+    )
+
+
+def test_a_number_has_its_comparison_beside_it() -> None:
+    told = page("{% apply fact('Took', 'usual 3.5 s') %}3.2 s{% end %}")
+    tile = page("{% module tile('Spent', '$81', '/limits', 'failed', 'of $120') %}")
+
+    assert told == (
+        '<div><dt>Took</dt><dd>3.2 s <span class="compared">usual 3.5 s</span></dd></div>'
+    )
+    assert tile == (
+        '<a class="tile state-failed" href="/limits"><span>Spent</span><b>$81</b>'
+        "<span>of $120</span></a>"
+    )
+
+
 def test_a_form_carries_the_token() -> None:
     told = page("{% apply act_form('/ops/limits?a=1&b=2') %}<b></b>{% end %}")
 
