@@ -283,6 +283,7 @@ def typical_document(rows: Sequence[RunRow], now_ms: int) -> types.TypicalDocume
         "elapsed_s": {name: percentile(took, share) for name, share in _SHARES.items()},
         "steps": {name: percentile(steps, share) for name, share in _SHARES.items()},
         "cost_usd": {name: percentile(costs, share) for name, share in _SHARES.items()},
+        "last_good": next((run.run_id for run in ended if run.status == Status.SUCCEEDED), None),
     }
 
 

@@ -11,6 +11,7 @@ from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.grouping import OneFailure, grouped
 from sleipnir.scheduler.views.run import logs_document
+from sleipnir.scheduler.views.timeline import last_step_rows
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
@@ -31,6 +32,7 @@ def failure_document(client: Client, run: Run) -> types.CauseDocument | None:
         return None
     return {
         "tail": _tail(client, run),
+        "attempts": _attempts(client, run),
         "child": _deepest_child(client, run),
         "alike": _alike(client, run),
     }
@@ -57,6 +59,14 @@ def _tail(client: Client, run: Run) -> list[str]:
     lines = [line for line in lines if message not in line]
     # The error of a script has its last ones already.
     return [] if all(line in message for line in lines) else lines[-_TAIL:]
+
+
+def _attempts(client: Client, run: Run) -> int:
+    if run.failure is None or run.failure.node is None:
+        return 0
+    rows = (row for row in last_step_rows(client, run) if row["node"] == run.failure.node)
+    numbers = (pause["attempt"] for row in rows for pause in row["pauses"])
+    return max((number for number in numbers if number is not None), default=1)
 
 
 def _deepest_child(client: Client, run: Run) -> types.FailedChildDocument | None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.schema import Graph
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.events import NarrationEntry, to_json
-from sleipnir.scheduler.runs.history import Change, changes_of
+from sleipnir.scheduler.runs.history import Change, changes_of, items_done
+from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.runs.model import Checkpoint, Run, RunRow, Status
 from sleipnir.scheduler.runs.narration import render
+from sleipnir.scheduler.runs.spending import sum_of
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.lists import ChildRows
 from sleipnir.scheduler.views.documents import (
@@ -346,3 +348,42 @@ def _log_document(number: int, entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _instant(ms: int | None) -> str | None:
     return None if ms is None else to_rfc3339(ms)
+
+
+# ---- how much there is of each part
+
+
+def parts_document(client: Client, run: Run, maps: Collection[str]) -> types.PartsDocument:
+    """Count what a run has: model calls, log entries, items and child runs.
+
+    Args:
+        maps: the nodes of its graph that are maps; those that have begun are counted.
+    """
+    logs, children = client.queries.part_sizes(run.run_id)
+    items, failed_items = 0, 0
+    begun = [node for node in maps if node in run.visits]
+    if begun:
+        items, failed_items = _items(client, run, begun)
+    return {
+        "calls": sum_of(run.spent.values()).calls,
+        "logs": logs,
+        "items": items,
+        "failed_items": failed_items,
+        "children": children,
+    }
+
+
+def _items(client: Client, run: Run, maps: Collection[str]) -> tuple[int, int]:
+    """Return how many items the last visits of maps have, and how many of them failed."""
+    found: dict[str, tuple[int, int]] = {}
+    for checkpoint in client.queries.checkpoints(run.run_id):
+        for node, timing in checkpoint.nodes.items():
+            done = items_done(timing)
+            if done is not None and node in maps:
+                found[node] = done, timing.get("failed", 0)
+    visits = [VisitId.of(run.step, node) for node in run.frontier]
+    progress = client.queries.map_progress(run.run_id, visits)
+    for node, known in zip(run.frontier, progress, strict=True):
+        if known is not None:
+            found[node] = known["total"], found.get(node, (0, 0))[1]
+    return sum(total for total, _ in found.values()), sum(failed for _, failed in found.values())

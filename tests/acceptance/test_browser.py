@@ -68,7 +68,7 @@ def test_what_is_open_follows_the_run_in_every_tab(
     engine.drive()
 
     graph.wait_for_selector('.graph .is-done[data-node="z"]')
-    graph.wait_for_selector("h1 .state-succeeded")
+    graph.wait_for_selector(".run-title .state-succeeded")
     runs.wait_for_selector(f'[data-row="{run_id}"] .state-succeeded')
     engine.finish(GRAPH, FILES)
     runs.wait_for_selector("[data-news]:not([hidden]) a")
@@ -117,7 +117,7 @@ def test_pages_below_a_prefix_are_live_too(engine: Engine, browser: Any) -> None
         page = visitor.open(f"/runs/{run_id}")
         page.wait_for_selector("[data-live=on]")
         engine.drive()
-        page.wait_for_selector("h1 .state-succeeded")
+        page.wait_for_selector(".run-title .state-succeeded")
         complaints = visitor.complaints.all
         visitor.context.close()
 
@@ -152,7 +152,7 @@ def test_questions_are_answered_by_two_people_and_without_scripts(
     engine.drive()
 
     assert engine.run(run_id).status == "succeeded"
-    second.goto(f"{late.origin}/runs/{run_id}")
+    second.goto(f"{late.origin}/runs/{run_id}/graph")
     assert second.locator(".graph .is-done").count() == 4
     late.context.close()
 
@@ -204,7 +204,7 @@ def test_times_are_of_the_reader_s_zone_which_is_named(
     there = created.astimezone(ZoneInfo("Asia/Kolkata"))
 
     page = reader.open(f"/runs/{run_id}")
-    texts = page.locator(".facts time").first
+    texts = page.locator(".run-meta time").first
     recent = page.evaluate(
         """async (module) => {
             const { timeText } = await import(module);
@@ -289,6 +289,9 @@ def test_a_keyboard_is_enough_and_the_address_holds_the_view(
     page.keyboard.type(run_id[:8])
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/runs/{run_id}")
+    page.get_by_role("link", name="Graph").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/runs/{run_id}/graph")
     page.locator('.graph a.node[data-node="review"]').focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**?node=review")
@@ -296,6 +299,6 @@ def test_a_keyboard_is_enough_and_the_address_holds_the_view(
     page.reload()
     page.get_by_role("heading", name="review").wait_for()
     page.go_back()
-    page.wait_for_url(f"**/runs/{run_id}")
+    page.wait_for_url(f"**/runs/{run_id}/graph")
 
     assert person.complaints.all == []

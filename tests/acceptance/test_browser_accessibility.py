@@ -96,6 +96,7 @@ def everything(engine: Engine, models: ModelServer) -> list[str]:
     of_runs = [f"/runs/{failed}/{tab}" for tab in tabs]
     nodes = [f"/runs/{failed}/graph?node={node}" for node in ("each", "ask", "note")]
     graphs = [*nodes, f"/runs/{waiting}/graph?step=1"]
+    acts = [f"/runs/{failed}/retry", f"/runs/{waiting}/cancel", f"/runs/{failed}/fork"]
     narrower = [
         f"/runs/{failed}/model?node=ask&item=2",
         f"/runs/{failed}/items?map=each&item=2",
@@ -111,7 +112,7 @@ def everything(engine: Engine, models: ModelServer) -> list[str]:
     engine_pages = ["/styles", "/now", "/runs", "/batches", "/batches/evening", "/limits", "/fleet"]
     compared = f"/compare?a={waiting}&b={failed}"
     others = [compared, "/agents", "/agents/tested", "/audit", "/runs/0000000000000000"]
-    return [*of_runs, *graphs, *narrower, *questions, *engine_pages, *others]
+    return [*of_runs, *acts, *graphs, *narrower, *questions, *engine_pages, *others]
 
 
 def is_among(route: SiteRoute, paths: Sequence[str]) -> bool:

@@ -57,12 +57,12 @@ def test_a_failed_item_its_model_call_and_its_cost_are_five_clicks_away(
 
         page.get_by_role("navigation", name="Pages").get_by_role("link", name="Runs").click()
         page.locator("[data-row] a").first.click()
-        page.get_by_role("link", name=f"Items of each: {ITEMS:,} of {ITEMS:,} done").click()
+        page.get_by_role("link", name=f"Items {ITEMS}").click()
         page.get_by_role("link", name=f"item {FAILING}").click()
         page.get_by_role("row", name=f"{FAILING} ").get_by_role("link", name="model").click()
 
         person.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        page.locator("h1 .copy").click()
+        page.locator(".run-meta .copy").click()
         assert page.evaluate("navigator.clipboard.readText()") == run_id
         page.get_by_text(f"Tell of word-{FAILING}.").wait_for()
         thread = page.locator(".thread")

@@ -208,7 +208,7 @@ def test_focus_and_what_is_entered_outlast_what_happens(engine: Engine, person: 
     engine.client.answer(run_id, "no")
     engine.drive()
 
-    page.wait_for_selector("h1 .state-succeeded")
+    page.wait_for_selector(".run-title .state-succeeded")
     page.wait_for_selector('.graph .is-done[data-node="z"]')
     assert page.evaluate("document.activeElement.known") is True
     assert person.complaints.all == []

@@ -51,6 +51,9 @@ class RetryBody(CheckedModel):
     digest: str | None = Field(
         None, description="with `current`: the expected version; another one is refused"
     )
+    from_step: int | None = Field(
+        None, ge=1, description="repeat from this step; null: continue where it ended"
+    )
 
 
 class MoveBody(CheckedModel):

@@ -10,13 +10,7 @@ from typing import Any
 from sleipnir.records import dataclass
 from sleipnir.worker.monitor.access import Role
 from sleipnir.worker.monitor.handlers.acts import AuditHandler, SteerHandler
-from sleipnir.worker.monitor.handlers.agents import (
-    AgentApi,
-    AgentPage,
-    AgentsHandler,
-    ForkHandler,
-    RunsApi,
-)
+from sleipnir.worker.monitor.handlers.agents import AgentApi, AgentPage, AgentsHandler, RunsApi
 from sleipnir.worker.monitor.handlers.answered import AnsweredHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.handlers.bulk import (
@@ -62,7 +56,7 @@ _PARTS = {
     "run_id": _ID,
     "bulk_id": _ID,
     "visit": r"(.+)",
-    "verb": r"(cancel|retry|move)",
+    "verb": r"(cancel|fork|move|retry)",
     "switch": r"(watch|stop)",
     "version": r"([0-9a-f]+)",
     "file": r"([^/]+)",
@@ -99,8 +93,7 @@ ROUTES = (
     SiteRoute("/sign-in", SignInHandler, {"GET": None, "POST": None}),
     SiteRoute("/sign-out", SignOutHandler, {"GET": None, "POST": None}),
     SiteRoute("/runs", RunsPage),
-    SiteRoute("/runs/{run_id}/fork", ForkHandler, {"POST": Role.OPERATE}),
-    SiteRoute("/runs/{run_id}/{verb}", SteerHandler, {"POST": Role.OPERATE}),
+    SiteRoute("/runs/{run_id}/{verb}", SteerHandler, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute("/runs/{prefix}[/{tab}]", RunPage),
     SiteRoute("/now", NowHandler),
     SiteRoute("/batches", BatchesHandler),
@@ -139,7 +132,6 @@ ROUTES = (
     SiteRoute("/api/v1/compare", CompareHandler),
     SiteRoute("/api/v1/audit", AuditHandler, {"GET": Role.OPERATE}),
     SiteRoute("/api/v1/tally", TallyApi),
-    SiteRoute("/api/v1/runs/{run_id}/fork", ForkHandler, {"POST": Role.OPERATE}),
     SiteRoute("/api/v1/runs/{run_id}/{verb}", SteerHandler, {"POST": Role.OPERATE}),
     SiteRoute("/api/v1/runs", RunsApi, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute("/api/v1/runs/{run_id}[/{part}]", RunApi),

@@ -149,6 +149,14 @@ class HistoryQueries(Queries):
             for node, visit, set_aside in zip(run.frontier, opened, kept, strict=True)
         ]
 
+    def part_sizes(self, run_id: str) -> tuple[int, int]:
+        """Return how many entries a run's log has, and how many child runs it has started."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.llen(run_key("logs", run_id))
+            pipe.llen(run_key("children", run_id))
+            logs, children = pipe.execute()
+        return int(logs), int(children)
+
     def logs_dropped(self, run_id: str) -> int:
         """Return how many entries of the run's log were dropped for newer ones."""
         return int(self._redis.hget(run_key("run", run_id), "logs_dropped") or 0)

@@ -27,6 +27,7 @@ class TypicalDocument(TypedDict):
     elapsed_s: dict[str, float | None]
     steps: dict[str, float | None]
     cost_usd: dict[str, float | None]
+    last_good: Annotated[str | None, about("the newest run that succeeded")]
 
 
 class RunVersionDocument(TypedDict):

@@ -16,7 +16,7 @@ from sleipnir.scheduler.runs.documents import (
     UsageDocument,
     about,
 )
-from sleipnir.scheduler.views.types.agents import TypicalDocument
+from sleipnir.scheduler.views.types.agents import RetryDocument, TypicalDocument
 from sleipnir.scheduler.views.types.questions import QuestionDocument
 from sleipnir.scheduler.views.types.records import (
     ExcerptDocument,
@@ -186,8 +186,33 @@ class HeadlineDocument(Tried):
     forked_from: str | None
 
 
+class PartsDocument(TypedDict):
+    """How much there is of each part of a run."""
+
+    calls: Annotated[int, about("of models, its child runs' included")]
+    logs: Annotated[int, about("entries that are stored")]
+    items: Annotated[int, about("of its maps that have begun, in their last visits")]
+    failed_items: int
+    children: Annotated[int, about("child runs it has started itself")]
+
+
+class PlaceDocument(TypedDict):
+    step: int
+    nodes: list[str]
+    spent: Annotated[UsageDocument, about("from this step on, in all tries")]
+
+
+class AgainDocument(RetryDocument):
+    """What a retry would repeat, and how its agent has changed."""
+
+    places: Annotated[
+        list[PlaceDocument], about("steps it can be repeated from, the newest 100, newest first")
+    ]
+
+
 class RunDocument(HeadlineDocument):
     typical: Annotated[TypicalDocument, about("of the agent's runs")]
+    parts: PartsDocument
 
 
 class FailedChildDocument(TypedDict):
@@ -207,6 +232,7 @@ class CauseDocument(TypedDict):
     """What is known of why a run failed, besides its error."""
 
     tail: Annotated[list[str], about("last log lines of the node that failed")]
+    attempts: Annotated[int, about("of the node that failed; 0: it was no node")]
     child: Annotated[FailedChildDocument | None, about("the deepest child run that failed")]
     alike: AlikeDocument
 

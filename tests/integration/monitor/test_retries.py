@@ -9,6 +9,7 @@ import pytest
 
 from sleipnir.scheduler.runs.model import Status
 from tests.support.engine import Engine
+from tests.support.model_server import ModelServer, fails, says
 from tests.support.site import ServedSite
 from tests.support.wait import wait_until
 
@@ -38,7 +39,7 @@ def test_a_page_shows_both_versions_and_retries_with_the_new_one(
     path = f"/runs/{failed}/retry"
 
     page = site.ask(f"/runs/{failed}").text
-    shown = site.ask(path, "POST", form={"agent": "current"})
+    shown = site.ask(path)
     untouched = engine.run(failed).tries
     digest = re.search(r'name="digest" value="(\w+)"', shown.text)
     assert digest is not None
@@ -46,9 +47,11 @@ def test_a_page_shows_both_versions_and_retries_with_the_new_one(
     retried = site.ask(path, "POST", form={"agent": "current", "digest": digest[1]})
     engine.drive()
 
-    assert 'name="agent" value="current"' in page
-    assert old[:12] in shown.text
-    assert digest[1][:12] in shown.text
+    assert f'href="{path}">Retry' in page
+    assert "continues in step 1 and repeats <b>s</b>" in shown.text
+    assert f"As submitted <code>{old[:4]}</code>" in shown.text
+    assert f"Retry with {digest[1][:4]}</button>" in shown.text
+    assert "1 file changed: s.sh" in shown.text
     assert "s.sh: changed" in shown.text
     assert (untouched, digest[1] == old) == (1, False)
     assert (other.status, "now version" in other.text) == (409, True)
@@ -80,7 +83,7 @@ def test_an_agent_that_is_not_valid_is_refused_with_the_reason(
 ) -> None:
     engine.write("tested", GRAPH.replace("next: z", "next: nowhere"), MENDED)
 
-    shown = site.ask(f"/runs/{failed}/retry", "POST", form={"agent": "current"}).text
+    shown = site.ask(f"/runs/{failed}/retry").text
     refused = site.ask(f"/api/v1/runs/{failed}/retry", "POST", body='{"agent": "current"}')
 
     assert "nowhere" in shown
@@ -108,3 +111,41 @@ def test_a_batch_is_retried_with_the_agent_as_it_is_now(
     assert engine.run(failed).output == "mended"
     (act,) = site.ask("/api/v1/audit?act=retry").json["acts"]
     assert (act["target"], act["detail"]) == (failed, "with the agent as it is now")
+
+
+SPENDING = """
+model: openai:m
+settings: {tolerate_failures: false}
+start: first
+nodes:
+  first: {type: llm, prompt: "One.", state_updates: {said: "{{output}}"}, next: second}
+  second: {type: llm, prompt: "Two.", max_attempts: 1, next: z}
+  z: {type: end, output: "{{said}}"}
+"""
+
+
+def test_a_run_is_repeated_from_a_step_whose_cost_is_known_before(
+    engine: Engine, site: ServedSite, server: ModelServer
+) -> None:
+    server.script.add(says("a"), fails(400, "no"), says("b"), says("c"))
+    run = engine.finish(SPENDING)
+    path = f"/runs/{run.run_id}"
+
+    again = site.ask(f"/api/v1{path}/again").json
+    shown = site.ask(f"{path}/retry").text
+    wrong = site.ask(f"/api/v1{path}/retry", "POST", body='{"from_step": 7}')
+    retried = site.ask(f"{path}/retry", "POST", form={"from_step": "1", "agent": "same"})
+    engine.drive()
+    ended = site.ask(f"{path}/retry").text
+
+    places = [(each["step"], each["nodes"]) for each in again["places"]]
+    assert places == [(2, ["second"]), (1, ["first"])]
+    tokens = [each["spent"]["total_tokens"] for each in again["places"]]
+    assert tokens == [0, run.usage.prompt_tokens + run.usage.completion_tokens]
+    assert re.search(r"1: first .? ?\?</option>", " ".join(shown.split()))
+    assert (wrong.status, retried.status) == (422, 303)
+    assert engine.run(run.run_id).output == "b"
+    assert "Retry as submitted" not in ended  # it has succeeded
+    assert "Retry from this step" in ended
+    (act,) = site.ask("/api/v1/audit?act=retry&outcome=done").json["acts"]
+    assert act["detail"] == "from step 1"

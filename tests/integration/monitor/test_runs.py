@@ -88,7 +88,7 @@ def test_the_graph_and_the_state_of_any_step_are_shown(engine: Engine, site: Ser
     graph = site.ask(f"/api/v1{base}/graph").json
 
     assert 'is-running" data-node="first"' in begun
-    assert "well done" in begun
+    assert "well done" in site.ask(base).text
     found = next(each for each in state["keys"] if each["key"] == "found")
     assert (found["before"], found["value"], found["nodes"]) == ([], [1], ["first"])
     states = {node["id"]: node["state"] for node in graph["nodes"]}
@@ -116,7 +116,7 @@ def test_a_chosen_node_is_shown_with_its_definition_and_what_a_visit_wrote(
     assert "Publish {{initial_prompt}}?" in asks
     assert "It wrote nothing to the state" in asks
     assert HOSTILE not in script + asks + failed
-    assert f'{base}/graph?node=publish">The node in the graph' in failed
+    assert f'{base}/graph?node=publish">publish</a>' in failed
     assert f'href="{base}?node=publish">R' in site.ask("/runs").text
     assert "said &lt;" in site.ask(f"{base}/logs?step=1").text
     assert "said &lt;" not in site.ask(f"{base}/logs?step=2").text
@@ -254,14 +254,14 @@ def test_cancelling_is_no_failure_and_all_tries_count(engine: Engine, site: Serv
     engine.client.answer(run.run_id, "yes")
     engine.drive()
 
-    assert 'class="notice">Cancelled: enough &lt;now&gt;</p>' in page
-    assert 'class="banner"' not in page
+    assert 'class="banner is-cancelled">Cancelled: enough &lt;now&gt;</p>' in page
+    assert "is-failed" not in page
     assert site.ask(f"/api/v1/runs/{run.run_id}").json["elapsed_s"] == pytest.approx(97, abs=0.5)
     assert site.ask("/api/v1/runs?took=95s").json["runs"][0]["elapsed_s"] == pytest.approx(
         97, abs=1
     )
     assert "1 min 37 s" in site.ask(f"/runs/{run.run_id}").text
-    assert "in 2 tries" in site.ask(f"/runs/{run.run_id}").text
+    assert "in <b>2</b> tries" in site.ask(f"/runs/{run.run_id}").text
 
 
 def test_links_to_removed_runs_say_what_they_were_of(engine: Engine, site: ServedSite) -> None:

@@ -145,6 +145,12 @@ OPERATIONS = (
         run.SubmittedWithDocument,
     ),
     Operation(
+        "GET",
+        f"{_RUN}/again",
+        "What a retry would repeat, what that cost before, and how the agent has changed.",
+        run.AgainDocument,
+    ),
+    Operation(
         "POST",
         f"{_RUN}/cancel",
         "Cancel the run.",

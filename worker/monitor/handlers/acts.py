@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from sleipnir.scheduler.client.rerun.agents import CURRENT, SAME, current_reference
+from sleipnir.scheduler.client.rerun.agents import CURRENT, current_reference
 from sleipnir.scheduler.client.steer import ANY_MACHINE
 from sleipnir.scheduler.errors import ActionRefused, SleipnirError
-from sleipnir.scheduler.runs.model import Question
+from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.store.audit.log import DONE, AuditFilter
+from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.views import audit, versions
-from sleipnir.worker.monitor.bodies import CancelBody, MoveBody, RetryBody
+from sleipnir.worker.monitor.bodies import CancelBody, ForkBody, MoveBody, RetryBody
+from sleipnir.worker.monitor.handlers.arguments import whole_number
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
+from sleipnir.worker.monitor.handlers.run_parts import RunHandler
+from sleipnir.worker.monitor.pages.run_head import title_of
 from sleipnir.worker.monitor.problems import problem_of
 
 T = TypeVar("T")
@@ -22,6 +26,12 @@ CANCEL_REASON = "cancelled on the monitor's page"
 MOST_REASON = 500
 _PAGE = 100
 _MOST = 1_000
+_TITLES = {
+    "cancel": "Cancel the run",
+    "fork": "Fork the run",
+    "move": "Move the run",
+    "retry": "Retry the run",
+}
 
 
 class ActingHandler(MonitorHandler):
@@ -54,18 +64,44 @@ class ActingHandler(MonitorHandler):
         await self.site.call(self.audit_entry(name, detail), target, outcome)
 
 
-class SteerHandler(ActingHandler):
-    """POST …/runs/ID/cancel, /retry and /move, by a form or with a JSON object"""
+class SteerHandler(RunHandler, ActingHandler):
+    """/runs/ID/cancel, /retry, /move and /fork; POST, by a form or with a JSON object, acts."""
+
+    async def get(self, run_id: str, name: str) -> None:
+        of = await self.found(run_id)
+        head = await self.headline(of)
+        self.give_page(
+            f"run_{name}.html",
+            tab="runs",
+            title=_TITLES[name],
+            run=head,
+            run_title=title_of(head),
+            step=self.text_argument("step"),
+            most_reason=MOST_REASON,
+            **await self._told(of, name),
+        )
+
+    async def _told(self, of: Run, name: str) -> dict[str, Any]:
+        """Return what the page of an act says besides the head of the run."""
+        if name in ("retry", "fork"):
+            return {"again": await self.shown(versions.again_document, of)}
+        if name == "move":
+            machines = await self.site.call(self._machines, of)
+            return {"machines": machines, "any_machine": ANY_MACHINE}
+        return {}
+
+    def _machines(self, of: Run) -> list[str]:
+        """Return the machines that the run can be moved to."""
+        workers = Machines(self.site.client.store.client).workers()
+        return sorted({worker.machine for worker in workers} - {of.machine})
 
     async def post(self, run_id: str, name: str) -> None:
-        if name == "cancel":
-            await self._cancel(run_id)
-        elif name == "move":
-            await self._move(run_id)
-        elif not await self._retry(run_id):
+        if name == "fork":
+            await self._fork(run_id)
             return
+        await getattr(self, f"_{name}")(run_id)
         if self.gives_json:
-            run = await self.site.call(self.site.client.queries.run, run_id)
+            run = await self.found(run_id)
             self.set_status(202)
             self.give_json({"run_id": run_id, "status": str(run.status), "digest": run.digest})
         else:
@@ -80,35 +116,50 @@ class SteerHandler(ActingHandler):
         target = None if machine == ANY_MACHINE else machine
         await self.act("move", run_id, self.site.client.move, run_id, target, detail=machine)
 
-    async def _retry(self, run_id: str) -> bool:
-        """Retry the run; return False if a page was shown instead, on which to confirm it."""
-        body, client = RetryBody.of(self.given_fields()), self.site.client
-        run = await self.site.call(client.queries.run, run_id)
-        if body.agent == CURRENT and body.digest is None and not self.gives_json:
-            changes = await self.site.call(versions.retry_document, client, run)
-            self.give_page(
-                "retry_confirm.html",
-                tab="runs",
-                title="Retry",
-                run=run,
-                changes=await self.site.call(self.site.masks.masked, changes, run),
-            )
-            return False
+    async def _retry(self, run_id: str) -> None:
+        body, client = RetryBody.of(self._numbered("from_step")), self.site.client
+        run = await self.found(run_id)
 
         def retry() -> None:
-            if body.agent == CURRENT:
-                agent = client.prepare(current_reference(run))
-                if body.digest not in (None, agent.digest):
-                    raise ActionRefused(
-                        f"agent '{run.agent}' is now version {agent.digest[:12]}, "
-                        f"not {str(body.digest)[:12]}"
-                    )
-                client.retry(run_id, agent=agent)
-            else:
-                client.retry(run_id)
+            if body.agent != CURRENT:
+                client.retry(run_id, body.from_step)
+                return
+            agent = client.prepare(current_reference(run))
+            if body.digest not in (None, agent.digest):
+                raise ActionRefused(
+                    f"agent '{run.agent}' is now version {agent.digest[:12]}, "
+                    f"not {str(body.digest)[:12]}"
+                )
+            client.retry(run_id, body.from_step, agent=agent)
 
-        await self.act("retry", run_id, retry, detail="" if body.agent == SAME else AS_IT_IS_NOW)
-        return True
+        where = [] if body.from_step is None else [f"from step {body.from_step}"]
+        which = [AS_IT_IS_NOW] if body.agent == CURRENT else []
+        await self.act("retry", run_id, retry, detail=", ".join([*where, *which]))
+
+    async def _fork(self, run_id: str) -> None:
+        given = self._numbered("step")
+        if not self.gives_json:  # fields that are left empty change nothing
+            given = {name: value for name, value in given.items() if value != ""}
+        body = ForkBody.of(given)
+
+        def fork() -> str:
+            client = self.site.client
+            return client.fork(run_id, body.step, state=body.state, prompt=body.prompt).run_id
+
+        new = await self.act("fork", run_id, fork)
+        if self.gives_json:
+            self.set_status(201)
+            self.give_json({"run_id": new})
+        else:
+            self.redirect(f"/runs/{new}", status=303)
+
+    def _numbered(self, name: str) -> Any:
+        """Return what was given; of a form, the field of that name as a number, or without it."""
+        given = self.given_fields()
+        if self.gives_json:
+            return given
+        text = str(given.pop(name, "")).strip()
+        return {**given, name: whole_number(name, text)} if text else given
 
 
 class AuditHandler(MonitorHandler):

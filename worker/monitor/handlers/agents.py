@@ -6,7 +6,7 @@ import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sleipnir.graphs.drawing.page import NodeMark, to_page_svg
 from sleipnir.records import dataclass
@@ -15,11 +15,10 @@ from sleipnir.scheduler.process.drawing.processes import DrawingTooLarge
 from sleipnir.scheduler.views import agents, limits, submission, versions
 from sleipnir.scheduler.views.submission import AcceptedRun, WantedRun
 from sleipnir.scheduler.views.versions import AgentVersion
-from sleipnir.worker.monitor.bodies import ForkBody, SubmitBody
+from sleipnir.worker.monitor.bodies import SubmitBody
 from sleipnir.worker.monitor.charts.bars import days_svg
 from sleipnir.worker.monitor.drawings import DrawingNotReady
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
-from sleipnir.worker.monitor.handlers.arguments import whole_number
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.handlers.engine import DocumentHandler
 from sleipnir.worker.monitor.handlers.runs import RunsHandler
@@ -101,32 +100,6 @@ class RunsApi(RunsHandler, SubmittingHandler):
         accepted = await self.submit(WantedRun(**fields, variables=body.vars))
         self.set_status(201 if accepted.is_new else 200)
         self.give_json({"run_id": accepted.run_id})
-
-
-class ForkHandler(ActingHandler):
-    """POST …/runs/ID/fork, by its form or with a JSON object"""
-
-    async def post(self, run_id: str) -> None:
-        body = ForkBody.of(self._given())
-
-        def fork() -> str:
-            client = self.site.client
-            return client.fork(run_id, body.step, state=body.state, prompt=body.prompt).run_id
-
-        new = await self.act("fork", run_id, fork)
-        if self.gives_json:
-            self.set_status(201)
-            self.give_json({"run_id": new})
-        else:
-            self.redirect(f"/runs/{new}", status=303)
-
-    def _given(self) -> Any:
-        if self.gives_json:
-            return self.json_body() if self.request.body else {}
-        # Fields that are left empty change nothing.
-        step = self.get_body_argument("step", "").strip()
-        prompt = self.get_body_argument("prompt", "", strip=False).replace("\r\n", "\n")
-        return {"step": whole_number("step", step) if step else None, "prompt": prompt or None}
 
 
 @dataclass(frozen=True, slots=True)

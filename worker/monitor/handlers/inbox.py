@@ -273,7 +273,8 @@ class QuestionPage(InboxPages):
             self.set_status(422)
             await self.give_inbox(question, is_one=True, problem=problem, given=given)
             return
-        self.redirect(await self._next(question), status=303)
+        is_of_run = self.text_argument("then") == "run"
+        self.redirect(f"/runs/{run_id}" if is_of_run else await self._next(question), status=303)
 
     async def _other(self, question: Question, fields: Mapping[str, Any]) -> Document | None:
         """Return an answer that is none of the options and has to be confirmed."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from sleipnir.graphs.errors import BundleError
-from sleipnir.graphs.schema import Graph, MapNode
+from sleipnir.graphs.schema import Graph, LlmNode, MapNode
 from sleipnir.scheduler.client.rerun.words import word_diff
-from sleipnir.scheduler.client.steer import ANY_MACHINE
 from sleipnir.scheduler.runs.model import Run
-from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.views import failures, visits, why
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.run import MOST_VALUES, StateBounds
@@ -24,8 +23,19 @@ from sleipnir.worker.monitor.handlers.markdown import formatted
 from sleipnir.worker.monitor.handlers.run_conversation import conversation_tab, texts_of
 from sleipnir.worker.monitor.handlers.run_graph import graph_tab
 from sleipnir.worker.monitor.handlers.run_parts import RunHandler
+from sleipnir.worker.monitor.pages.run_head import (
+    TABS,
+    cure_of,
+    first_tab,
+    tabs_of,
+    title_of,
+    usual_of,
+)
 from sleipnir.worker.monitor.problems import Problem, Refused
 from sleipnir.worker.tools.sanitize import without_escapes
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.views.types.run import RunDocument
 
 # Texts are compared word by word from this length on, and shown up to that one, characters.
 _SHORT = 80
@@ -35,6 +45,7 @@ _IN_API = StateBounds(MOST_VALUES, each_bytes=524_288, all_bytes=1_048_576)
 # Parts of a run, each returned by the method of that name.
 _PARTS = frozenset(
     {
+        "again",
         "agent",
         "answers",
         "children",
@@ -80,18 +91,6 @@ class RunApi(RunHandler):
 class RunPage(RunHandler):
     """/runs/ID[/TAB]"""
 
-    tabs: ClassVar[Mapping[str, str]] = {
-        "graph": "Graph",
-        "timeline": "Timeline",
-        "state": "State",
-        "events": "Events",
-        "logs": "Log",
-        "model": "Conversation",
-        "items": "Items",
-        "children": "Children",
-        "agent": "Agent",
-    }
-
     async def get(self, run_id: str, tab: str | None = None) -> None:
         found = await self.site.call(self.site.client.queries.resolve, run_id)
         if found != run_id:
@@ -108,11 +107,17 @@ class RunPage(RunHandler):
         if self.text_argument("download") and tab in ("logs", "state"):
             await self._download(of, tab)
             return
-        tab = tab or ("model" if of.context.converses else "graph")
-        if tab not in self.tabs:
+        names_place = self.text_argument("node") or self.text_argument("step")
+        tab = tab or first_tab(head, is_of_graph=bool(names_place))
+        if tab not in TABS:
             raise Refused(Problem(404, "not_found", f"a run has no page '{tab}'"))
+        await self._show(of, head, tab)
+
+    async def _show(self, of: Run, head: RunDocument, tab: str) -> None:
         part = await self._of_tab(of, head, tab)
-        texts = [head["output"], *(each["text"] for each in head["questions"]), *texts_of(part)]
+        asked = await self.asked(of) if head["questions"] else []
+        cure = cure_of(head["error"]["code"]) if head["error"] else None
+        texts = [head["output"], cure, *(each["text"] for each in asked), *texts_of(part)]
         self.give_page(
             f"run_{tab}.html",
             tab="runs",
@@ -127,9 +132,13 @@ class RunPage(RunHandler):
             outlived=failures.tolerated_failures(
                 head["error"]["caused_by"] if head["error"] else head["failures"]
             ),
-            machines=await self.site.call(self._machines, of),
-            any_machine=ANY_MACHINE,
-            tabs=self.tabs,
+            asked=asked,
+            cure=cure,
+            calling=await self._calling(of),
+            run_title=title_of(head),
+            usual=partial(usual_of, typical=head["typical"]),
+            tabs=tabs_of(head, tab),
+            labels=TABS,
             this=tab,
             base=f"{self.site.prefix}/runs/{of.run_id}",
             argument=self.text_argument,
@@ -137,10 +146,11 @@ class RunPage(RunHandler):
             **part,
         )
 
-    def _machines(self, of: Run) -> list[str]:
-        """Return the machines that the run can be moved to."""
-        workers = Machines(self.site.client.store.client).workers()
-        return sorted({worker.machine for worker in workers} - {of.machine})
+    async def _calling(self, of: Run) -> frozenset[str]:
+        """Return the nodes of the run's graph that call models themselves."""
+        of_graph = await self.stored_graph(of)
+        nodes = {} if of_graph is None else of_graph.nodes
+        return frozenset(name for name, node in nodes.items() if isinstance(node, LlmNode))
 
     async def _download(self, of: Run, tab: str) -> None:
         """Answer with the log, a value of the state, or all of it as JSON, as a file."""

@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sleipnir.graphs.errors import BundleError
-from sleipnir.graphs.schema import Graph
-from sleipnir.scheduler.runs.model import Run
+from sleipnir.graphs.schema import Graph, MapNode
+from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.views import (
     audit,
     graph,
@@ -28,7 +28,11 @@ from sleipnir.worker.monitor.problems import Problem, Refused
 if TYPE_CHECKING:
     from sleipnir.scheduler.views.types import run as run_types
     from sleipnir.scheduler.views.types.agents import RunVersionDocument
-    from sleipnir.scheduler.views.types.questions import AnswerListDocument, OpenVisitDocument
+    from sleipnir.scheduler.views.types.questions import (
+        AnswerFormDocument,
+        AnswerListDocument,
+        OpenVisitDocument,
+    )
 
 T = TypeVar("T")
 
@@ -38,6 +42,7 @@ _MOST_OF_ITEM = 10_000
 _BEGINNING_OF_ITEM = 60
 _VISITS = 50
 _VISIT_ROWS = 300
+_MOST_ASKED = 5
 
 
 class RunHandler(MonitorHandler):
@@ -62,7 +67,14 @@ class RunHandler(MonitorHandler):
     async def headline(self, of: Run) -> run_types.RunDocument:
         """Return the head of the page, with typical values of the agent."""
         head = await self.shown(run.headline_document, of)
-        return {**head, "typical": await self.site.call(self.site.typical.of, of.agent)}
+        of_graph = await self.stored_graph(of)
+        nodes = {} if of_graph is None else of_graph.nodes
+        maps = [name for name, node in nodes.items() if isinstance(node, MapNode)]
+        return {
+            **head,
+            "typical": await self.site.call(self.site.typical.of, of.agent),
+            "parts": await self.site.call(run.parts_document, self.site.client, of, maps),
+        }
 
     async def graph(self, of: Run, step: int | None) -> run_types.GraphDocument:
         """Return the run's progress in its graph.
@@ -188,11 +200,29 @@ class RunHandler(MonitorHandler):
         found = await self.site.call(inbox.under_way_document, self.site.client, of, mask)
         return found["visits"]
 
+    async def asked(self, of: Run) -> Sequence[AnswerFormDocument]:
+        """Return open questions of the run and its child runs, with what each answer leads to."""
+        of_graph, client = await self.stored_graph(of), self.site.client
+        mask = partial(self.site.masks.masked, run=of)
+
+        def form(question: Question) -> AnswerFormDocument:
+            asks_itself = question.run_id == of.run_id
+            return inbox.form_document(client, question, of_graph if asks_itself else None, mask)
+
+        def read() -> list[AnswerFormDocument]:
+            return list(map(form, client.open_questions(of.run_id)[:_MOST_ASKED]))
+
+        found: list[AnswerFormDocument] = mask(await self.site.call(read))
+        return found
+
     async def children(self, of: Run) -> run_types.ChildrenDocument:
         return await self.shown(run.children_document, of)
 
     async def agent(self, of: Run) -> RunVersionDocument:
         return await self.shown(versions.run_version_document, of)
+
+    async def again(self, of: Run) -> run_types.AgainDocument:
+        return await self.shown(versions.again_document, of)
 
     async def submitted(self, of: Run) -> run_types.SubmittedWithDocument:
         return await self.shown(submission.submitted_document, of)
