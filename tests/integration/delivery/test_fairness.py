@@ -17,7 +17,9 @@ from sleipnir.scheduler.store.keys import (
     turns_key,
 )
 from tests.support.engine import Engine
+from tests.support.proxy import Proxy
 from tests.support.queue import lose_all, waiting
+from tests.support.redis_server import RedisServer
 from tests.support.wait import wait_until
 from tests.support.workers import Workers
 
@@ -232,3 +234,38 @@ def test_a_worker_keeps_to_the_order(
     turns = ("xxyy", "yyxx")
     assert worked in {f"--xx{first}{second}" for first in turns for second in turns}
     wait_until(lambda: not redis_client.exists(marks), "the last mark is taken", 60)
+
+
+ASKS = """
+start: i
+nodes:
+  i: {type: input, question: "well?", next: z}
+  z: {type: end}
+"""
+# Two branches without an end: there is always a message of started runs in the shared queue.
+NEVER_ENDS = """
+settings: {max_loop_iterations: 1000000}
+initial_state: {n: 1}
+start: s
+nodes:
+  s: {type: set, values: {m: n}, next: [a, b]}
+  a: {type: set, values: {x: n}, next: [{when: n > 0, to: a}, {to: z}]}
+  b: {type: set, values: {y: n}, next: [{when: n > 0, to: b}, {to: z}]}
+  z: {type: end}
+"""
+
+
+def test_no_queue_of_a_worker_waits_for_another_to_be_empty(
+    workers: Workers, redis_server: RedisServer
+) -> None:
+    with Proxy(redis_server.socket_file) as proxy:  # a worker of a shared Redis has two queues
+        workers.start("--scheduler", url=proxy.url, concurrency=1, machine="desk")
+        pinned = workers.submit(ASKS, machine="desk")
+        wait_until(workers.inbox, "it asks")
+        busy = workers.submit(NEVER_ENDS)
+        wait_until(lambda: workers.run(busy).step > 5, "the other run is under way")
+
+        workers.client.answer(pinned, "yes")
+
+        assert workers.client.wait(pinned, timeout_s=30).status == Status.SUCCEEDED
+        workers.client.cancel(busy, "enough")
