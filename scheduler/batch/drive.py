@@ -134,9 +134,8 @@ class Batch:
     def _announce(self) -> None:
         """Record the batch's agent and size for lists of batches."""
         if len(self._ledger):
-            self._client.store.batches.announce(
-                self._options.name, self._agent.name, len(self._ledger)
-            )
+            lines = self._options.lines or len(self._ledger)
+            self._client.store.batches.announce(self._options.name, self._agent.name, lines)
             self._budget.begin()
 
     def _start_more(self) -> Iterator[FinishedLine]:

@@ -57,6 +57,7 @@ class BatchOptions:
     from_start: bool = False  # these run from the beginning, not from where they stopped
     ordered: bool = False  # results in input order
     defaults: Request = field(default_factory=Request)  # overridden by lines' own values
+    lines: int | None = None  # of the whole input, if only some of them are run
 
 
 @dataclass(slots=True)

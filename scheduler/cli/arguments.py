@@ -136,6 +136,15 @@ def changes_option(help_text: str) -> Callable[..., Any]:
     )
 
 
+# Where findings are written for code hosts and editors.
+sarif_option = click.option(
+    "--sarif",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="Write errors and warnings to FILE too, as SARIF 2.1.0.",
+)
+
+
 def agent_option(also: str = "", **attributes: Any) -> Callable[..., Any]:
     """Return the option `--agent`: what a run continues with."""
     return click.option(

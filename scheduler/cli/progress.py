@@ -14,7 +14,7 @@ import click
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.connect import lacking_process
 from sleipnir.scheduler.cli.options import Options
-from sleipnir.scheduler.views.text.formatting import age, cost, tokens
+from sleipnir.scheduler.views.text.formatting import age, cost, tokens, usd
 from sleipnir.scheduler.views.text.terminal_output import printable, shortened
 
 # Needed only on terminals.
@@ -25,9 +25,12 @@ with lazy_imports():
 if TYPE_CHECKING:
     from sleipnir.scheduler.batch.options import Progress
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.runs.model import Usage
     from sleipnir.scheduler.runs.reasons import ReasonCount
 
 _BETWEEN_LINES_S = 10.0
+# Of so many finished lines, the mean cost is worth saying.
+_TELLING = 30
 _BETWEEN_LOOKS_S = 5.0
 _REASONS_SHOWN = 20
 _BAR_WIDTH = 20
@@ -238,7 +241,14 @@ def _spent(progress: Progress) -> Iterator[str]:
     usage = progress.spent.total()
     if usage:
         yield f"{tokens(usage)} tokens"
-        yield cost(usage)
+        yield f"{cost(usage)}{_of_expected(progress, usage)}"
+
+
+def _of_expected(progress: Progress, usage: Usage) -> str:
+    """Return what all lines cost if the others cost as much as those that have finished."""
+    if usage.cost_usd is None or not _TELLING <= progress.finished < progress.total:
+        return ""
+    return f" of about {usd(usage.cost_usd / progress.finished * progress.total)}"
 
 
 def _lines(count: int) -> str:

@@ -163,7 +163,7 @@ def test_agents_below_and_a_price_that_is_not_known(sleipnir: Sleipnir) -> None:
 def test_the_exit_code_says_whether_a_budget_may_be_enough(sleipnir: Sleipnir) -> None:
     assert sleipnir("plan", "sort", "in.csv", "--budget", "1").returncode == 0
     too_small = sleipnir("plan", "sort", "in.csv", "--budget", "0.00001")
-    assert (too_small.returncode, "costs at least" in too_small.stderr) == (1, True)
+    assert (too_small.returncode, "cost at least" in too_small.stderr) == (1, True)
     assert sleipnir("plan", "others", "--budget", "1").returncode == 1
     assert sleipnir("plan", "sort", "--set", "text=hello").returncode == 0
 
@@ -196,3 +196,64 @@ def test_lines_that_cannot_be_used_are_refused(sleipnir: Sleipnir, tmp_path: Pat
 
     assert (refused.returncode, "line 2" in refused.stderr) == (2, True)
     assert sleipnir("plan", "sort", str(lines), "--skip-bad").returncode == 0
+
+
+def test_a_sample_is_run_as_lines_of_the_batch(
+    sleipnir: Sleipnir, server: ModelServer, tmp_path: Path
+) -> None:
+    lines = tmp_path / "forty.csv"
+    lines.write_text("text\n" + "".join(f"hi {number}\n" for number in range(40)))
+    before = len(server.requests)
+
+    found = sleipnir.json("plan", "sort", str(lines), "--sample", "12", "--name", "forty")
+    told = sleipnir("plan", "sort", str(lines), "--sample", "12", "--name", "forty")
+    sampled = len(server.requests) - before
+    sleipnir("batch", "sort", str(lines), "--name", "forty")
+
+    assert (found["sample"]["lines"], found["sample"]["failed"], sampled) == (12, 0, 12)
+    assert len(server.requests) - before == 40  # nothing is paid for twice
+    sort = node(found, "sort")
+    assert (sort["calls"]["expected"], node(found, "answer")["calls"]["expected"]) == (1, 0)
+    assert found["total"]["calls"]["expected"] == 40
+    usd = found["total"]["usd"]
+    assert usd["low"] <= usd["expected"] <= usd["high"]
+    (route,) = found["sample"]["routes"]
+    assert route == {"node": "sort", "index": 2, "label": "else", "lines": 12}
+    assert found["time_s"] is not None
+    assert "From 12 of 40 lines (0 failed)" in told.stdout
+    assert "All 40 lines cost about $" in told.stdout
+
+
+def test_a_sample_needs_an_input(sleipnir: Sleipnir) -> None:
+    refused = sleipnir("plan", "sort", "--sample")
+
+    assert (refused.returncode, "INPUT" in refused.stderr) == (2, True)
+
+
+def test_batch_shows_the_plan_first(sleipnir: Sleipnir, tmp_path: Path) -> None:
+    lines = tmp_path / "first.csv"
+    lines.write_text("text\nhi\n")
+    command = ("batch", "sort", str(lines), "--name", "first", "--plan")
+
+    shown = sleipnir(*command)
+    started = sleipnir(*command, "--yes")
+
+    assert shown.returncode == 0
+    assert "TOKENS IN" in shown.stderr
+    assert "nothing was started" in shown.stderr
+    assert json.loads(started.stdout)["output"] == "other"
+    terminal = sleipnir.on_terminal(*command)
+    terminal.wait_for("Start? [y/N]")
+    terminal.type("\r")
+    assert terminal.end()[0] == 0
+
+
+def test_validate_writes_sarif(sleipnir: Sleipnir, tmp_path: Path) -> None:
+    log = tmp_path / "log.sarif"
+    sleipnir.write("wrong", SORT.replace("to: done", "to: nowhere"))
+
+    done = sleipnir("validate", "wrong", "--sarif", str(log))
+
+    assert done.returncode == 3
+    rules = json.loads(log.read_text())["runs"][0]["tool"]["driver"]["rules"]
+    assert "E101" in [rule["id"] for rule in rules]

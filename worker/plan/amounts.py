@@ -51,7 +51,7 @@ class Amounts:
     def to_json(self) -> dict[str, Any]:
         """Return the amounts by name; null: unknown, or without a bound."""
         document = {
-            each.name: bounds_json(getattr(self, each.name))
+            each.name: interval_json(getattr(self, each.name))
             for each in fields(self)
             if each.name != "is_priced"
         }
@@ -64,7 +64,7 @@ class Amounts:
 ANY_AMOUNTS = Amounts(UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
 
 
-def bounds_json(bounds: Interval) -> dict[str, float | None]:
+def interval_json(bounds: Interval) -> dict[str, float | None]:
     """Return a bounds with the keys of a plan; what is expected is known from a sample only."""
     return {"least": _number(bounds.least), "expected": None, "most": _number(bounds.most)}
 

@@ -6,63 +6,101 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sleipnir.records import dataclass
-from sleipnir.worker.plan.amounts import Amounts, bounds_json
+from sleipnir.worker.plan.amounts import Amounts, interval_json
+from sleipnir.worker.plan.estimate import Estimate, estimate, strata_of
 from sleipnir.worker.plan.rows import AgentRows, NodeRow, merged, total
+from sleipnir.worker.plan.sample import FIGURES, Sample
 
 
 @dataclass(frozen=True, slots=True)
 class InputPlan:
     """What runs of an agent, one for each line, do at least and at most."""
 
-    lines: int
     nodes: tuple[NodeRow, ...]  # of any one run
     per_line: Amounts  # of any one run
     total: Amounts  # of all lines
     known_prompt_share: float | None  # None: no call is certain
     differing: frozenset[str]  # nodes with a cache, of which no two lines have a prompt in common
+    lengths: Mapping[int, float]  # tokens of what is known of a line's prompts, by its number
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def lines(self) -> int:
+        """How many lines there are; without an input one."""
+        return len(self.lengths)
+
+    @property
+    def strata(self) -> list[list[int]]:
+        """The numbers of the lines, by the length of their prompts."""
+        return strata_of(self.lengths)
+
+    def estimates(self, sample: Sample) -> dict[str, Estimate]:
+        """Return what all lines sum up to, as far as a sample tells."""
+        lines = {number: line.of_node("") for number, line in sample.lines.items()}
+        return {
+            name: estimate(self.strata, {number: each[name] for number, each in lines.items()})
+            for name in FIGURES
+        }
+
+    def to_json(self, sample: Sample | None) -> dict[str, Any]:
         """Return the figures with the keys of `plan --json`."""
-        total_json = self.total.to_json()
-        # What is expected of an input, and between which bounds, is known from a sample only.
-        total_json["usd"] |= {"low": None, "high": None}
+        known = sample if sample is not None and sample.lines else None
+        whole = self.total.to_json()
+        whole["usd"] |= {"low": None, "high": None}
+        nodes = [_node_json(row) for row in self.nodes]
+        per_line = self.per_line.to_json()
+        if known is not None:
+            for node in nodes:
+                _expect(node, known.means(node["id"]))
+            _expect(per_line, known.means())
+            found = self.estimates(known)
+            _expect(whole, {name: each.expected for name, each in found.items()})
+            if self.total.is_priced:
+                whole["usd"] |= {"low": found["usd"].low, "high": found["usd"].high}
         return {
             "lines": self.lines,
             "known_prompt_share": self.known_prompt_share,
-            "nodes": [_node_json(row) for row in self.nodes],
-            "per_line": self.per_line.to_json(),
-            "total": total_json,
+            "nodes": nodes,
+            "per_line": per_line,
+            "total": whole,
+            "sample": None if known is None else known.to_json(row.node_id for row in self.nodes),
         }
 
 
-def plan_of(rows: AgentRows, states: Iterable[Mapping[str, Any]]) -> InputPlan:
-    """Return the plan for runs with these first states, of which there is at least one."""
+def plan_of(rows: AgentRows, states: Iterable[tuple[int, Mapping[str, Any]]]) -> InputPlan:
+    """Return the plan for runs, given by a line's number and first state; there is at least one."""
     nodes: list[NodeRow] = []
     per_line = whole = Amounts()
-    lines, certain, known = 0, 0.0, 0.0
+    certain, known = 0.0, 0.0
     keys: dict[str, set[int]] = {}
-    for state in states:
+    lengths: dict[int, float] = {}
+    for number, state in states:
         of_line = rows.of_run(state)
         amounts = total(of_line)
-        nodes = merged(nodes, of_line) if lines else of_line
-        per_line = per_line.or_other(amounts) if lines else amounts
+        nodes = merged(nodes, of_line) if lengths else of_line
+        per_line = per_line.or_other(amounts) if lengths else amounts
         whole += amounts
         certain += amounts.calls.least
         known += sum(row.known_calls for row in of_line)
-        lines += 1
+        lengths[number] = amounts.tokens_in.least
         for row in of_line:
             if row.prompt_key is not None:
                 keys.setdefault(row.node_id, set()).add(row.prompt_key)
-    differing = frozenset(node_id for node_id, some in keys.items() if len(some) == lines)
+    differing = frozenset(node_id for node_id, some in keys.items() if len(some) == len(lengths))
     share = round(known / certain, 4) if certain else None
-    return InputPlan(lines, tuple(nodes), per_line, whole, share, differing)
+    return InputPlan(tuple(nodes), per_line, whole, share, differing, lengths)
 
 
 def _node_json(row: NodeRow) -> dict[str, Any]:
-    visits = row.visits
     return {
         "id": row.node_id,
         "type": row.type,
-        "visits": bounds_json(visits),
+        "visits": interval_json(row.visits),
         **row.amounts.to_json(),
     }
+
+
+def _expect(document: dict[str, Any], figures: Mapping[str, float]) -> None:
+    for name, value in figures.items():
+        # Without a price, nothing is known of money.
+        if name != "usd" or document["usd"]["least"] is not None:
+            document[name]["expected"] = value

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from math import inf
 
 from sleipnir.graphs.plan.interval import Interval
-from sleipnir.scheduler.views.text.formatting import columns, usd
+from sleipnir.scheduler.views.text.formatting import age, columns, usd
+from sleipnir.scheduler.views.text.terminal_output import printable
 from sleipnir.worker.plan.amounts import Amounts
 from sleipnir.worker.plan.document import InputPlan
+from sleipnir.worker.plan.sample import Sample
 
 _HEAD = ("NODE", "TYPE", "VISITS", "CALLS", "TOKENS IN", "TOKENS OUT", "USD")
 
@@ -29,6 +31,33 @@ def lines_of(plan: InputPlan) -> Iterator[str]:
         )
 
 
+def sample_lines(plan: InputPlan, sample: Sample, time_s: float | None) -> Iterator[str]:
+    """Yield what a sample tells of all lines."""
+    count = len(sample.lines)
+    if not count:
+        yield f"No line of batch {printable(sample.batch)} has finished, so nothing is expected."
+        return
+    failed = sum(not line.succeeded for line in sample.lines.values())
+    line = sample.means()
+    yield (
+        f"From {count:,} of {plan.lines:,} lines ({failed:,} failed), which are finished in batch "
+        f"{printable(sample.batch)}: a line makes {line['calls']:,.1f} calls of "
+        f"{line['tokens_in']:,.0f} + {line['tokens_out']:,.0f} tokens in {sample.mean_s:,.1f} s."
+    )
+    if plan.total.is_priced:
+        found = plan.estimates(sample)["usd"]
+        between = ""
+        if found.low is not None and found.high is not None:
+            between = f", in nine of ten cases between {_usd(found.low)} and {_usd(found.high)}"
+        yield f"All {plan.lines:,} lines cost about {_usd(found.expected)}{between}."
+    if time_s is not None:
+        yield f"They take about {age(time_s)}."
+
+
+def _usd(amount: float) -> str:
+    return usd(amount) if amount else "$0"
+
+
 def _cells(amounts: Amounts) -> tuple[str, ...]:
     money = _money(amounts.usd) if amounts.is_priced else "?"
     return (_count(amounts.calls), _count(amounts.tokens_in), _count(amounts.tokens_out), money)
@@ -43,5 +72,4 @@ def _count(bounds: Interval) -> str:
 def _money(bounds: Interval) -> str:
     if bounds.most == 0:
         return "-"
-    least = usd(bounds.least) if bounds.least else "$0"
-    return f"{least} … {'?' if bounds.most == inf else usd(bounds.most)}"
+    return f"{_usd(bounds.least)} … {'?' if bounds.most == inf else usd(bounds.most)}"

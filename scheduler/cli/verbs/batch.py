@@ -18,12 +18,14 @@ from sleipnir.scheduler.cli.arguments import (
 )
 from sleipnir.scheduler.cli.batch.input_options import INPUT_OPTIONS, SOURCE
 from sleipnir.scheduler.cli.connect import open_client, settings_of
+from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.recording_flags import require_place
 from sleipnir.scheduler.cli.submission import REQUEST_OPTIONS
 
 with lazy_imports():
     from sleipnir.scheduler.cli.batch import command as batch_command
+    from sleipnir.scheduler.cli.batch import planned
     from sleipnir.scheduler.cli.batch import status as batch_status
 
 if TYPE_CHECKING:
@@ -83,6 +85,12 @@ _PARAMETERS = (
         type=PositiveNumber(),
         metavar="USD",
         help="What the batch may cost at most, over all starts; every model needs a price.",
+    ),
+    click.option(
+        "--plan",
+        "planned",
+        is_flag=True,
+        help="Say first what it will do and cost, and ask before it starts; --yes goes on.",
     ),
     click.option(
         "--detach", is_flag=True, help="Submit all lines, print the batch's name and exit."
@@ -146,6 +154,8 @@ def batch(
         raise click.UsageError("--where and --count need --status BATCH")
     _require(parameters)
     require_place(parameters["record"], parameters["detach"], parameters["replay"])
+    if parameters.pop("planned") and not planned.may_start(options, parameters):
+        return ExitCode.SUCCEEDED
     processes = settings_of(options).workers or os.cpu_count() or 1
     with open_client(options, workers=not parameters["detach"], processes=processes) as client:
         return batch_command.run_batch(

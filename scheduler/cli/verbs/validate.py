@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +13,7 @@ import click
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
-from sleipnir.scheduler.cli.arguments import complete_agents
+from sleipnir.scheduler.cli.arguments import complete_agents, sarif_option
 from sleipnir.scheduler.cli.connect import search_of, settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
@@ -22,6 +23,7 @@ with lazy_imports():
     from sleipnir.graphs.document import finding as finding_lists
     from sleipnir.graphs.document import loader
     from sleipnir.graphs.validator import unasked as unasked_tools
+    from sleipnir.scheduler.cli import sarif as sarif_file
     from sleipnir.scheduler.client import preparation
     from sleipnir.scheduler.doctor import agent_needs
 
@@ -37,8 +39,11 @@ if TYPE_CHECKING:
     "agents", metavar="AGENT...", nargs=-1, required=True, shell_complete=complete_agents
 )
 @click.option("--strict", is_flag=True, help="Treat warnings as errors.")
+@sarif_option
 @common_options(json=True)
-def validate(options: Options, agents: tuple[str, ...], strict: bool) -> ExitCode:
+def validate(
+    options: Options, agents: tuple[str, ...], strict: bool, sarif: Path | None
+) -> ExitCode:
     """Check each AGENT and print every error and warning with its location.
 
     Exits with 3 if there are errors. Also names models that cannot be called from here, for want of
@@ -52,6 +57,8 @@ def validate(options: Options, agents: tuple[str, ...], strict: bool) -> ExitCod
     unasked = [node for each in checked for node in each.unasked]
     uncallable = list(dict.fromkeys(why for each in checked for why in each.uncallable))
     valid = not any(strict or finding.severity == "error" for finding in findings)
+    if sarif is not None:
+        sarif_file.write(sarif, findings)
     if options.json:
         document = {
             "valid": valid,

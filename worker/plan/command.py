@@ -1,0 +1,155 @@
+"""One call of `sleipnir plan`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+
+import click
+
+from sleipnir.graphs.document.finding import Finding, folded, in_order
+from sleipnir.graphs.document.loader import load_agent
+from sleipnir.graphs.errors import InvalidAgent
+from sleipnir.records import dataclass
+from sleipnir.scheduler.batch.ledger import Ledger
+from sleipnir.scheduler.cli import sarif
+from sleipnir.scheduler.cli.connect import search_of, settings_of
+from sleipnir.scheduler.cli.exit_codes import ExitCode
+from sleipnir.scheduler.cli.options import Options
+from sleipnir.scheduler.cli.progress import Display, WorkerWatch
+from sleipnir.scheduler.client import Client
+from sleipnir.scheduler.client.preparation import Preparation, PreparedAgent
+from sleipnir.scheduler.store.machines import Machines
+from sleipnir.scheduler.views.text.formatting import usd
+from sleipnir.scheduler.views.text.terminal_output import printable
+from sleipnir.worker.plan.advice import Advice
+from sleipnir.worker.plan.document import InputPlan, plan_of
+from sleipnir.worker.plan.duration import Pace
+from sleipnir.worker.plan.input_lines import PlanCall, PlannedLines
+from sleipnir.worker.plan.rows import Planner
+from sleipnir.worker.plan.sample import Sample
+from sleipnir.worker.plan.sampling import Sampling
+from sleipnir.worker.plan.table import lines_of, sample_lines
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCommand:
+    """One call of the command; with a client, lines are run."""
+
+    options: Options
+    call: PlanCall
+    client: Client | None
+
+    def print(self) -> ExitCode:
+        """Print the plan; return the exit code."""
+        call, settings, search = self.call, settings_of(self.options), search_of(self.options)
+        try:
+            prepared = self._prepared()
+        except InvalidAgent as error:
+            return self._print_invalid(error.findings)
+        loaded = load_agent(search.find(call.agent), os.environ)
+        planner, sample = Planner(settings, search), None
+        with Ledger() as ledger:
+            agent_rows = planner.rows_of(loaded.directory, prepared.graph)
+            lines = PlannedLines(self.options, call, prepared, loaded.directory, ledger)
+            found = plan_of(agent_rows, lines.states())
+            if self.client is not None:
+                sample = self._sample(self.client, prepared, lines, found)
+        asked = Advice(loaded, prepared.graph, settings, planner.models)
+        findings = in_order((*prepared.warnings, *asked.of(found)))
+        if call.sarif is not None:
+            sarif.write(call.sarif, findings)
+        time_s = self._time_s(prepared, found, sample)
+        if self.options.json:
+            whole = {"agent": prepared.name, "version": prepared.digest[:12]}
+            more = {"time_s": time_s, "findings": [each.to_json() for each in findings]}
+            click.echo(json.dumps(whole | found.to_json(sample) | more, ensure_ascii=False))
+        else:
+            self._print_text(found, sample, time_s, findings, planner.models.unpriced)
+        return self._verdict(found, sample)
+
+    def _prepared(self) -> PreparedAgent:
+        if self.client is not None:
+            return self.client.prepare(self.call.agent)
+        settings, search = settings_of(self.options), search_of(self.options)
+        return Preparation(settings, search, _store_nothing).prepare(self.call.agent)
+
+    def _sample(
+        self, client: Client, prepared: PreparedAgent, lines: PlannedLines, found: InputPlan
+    ) -> Sample:
+        call = self.call
+        name = call.name or lines.default_name()
+        with Display(self.options, name) as display:
+            taking = Sampling(
+                client,
+                prepared,
+                name,
+                lines.defaults(),
+                call.sample or 0,
+                call.seed,
+                WorkerWatch(client, self.options, display.update),
+            )
+            return taking.take(lines.ledger, found.strata)
+
+    def _time_s(
+        self, prepared: PreparedAgent, found: InputPlan, sample: Sample | None
+    ) -> float | None:
+        if self.client is None or sample is None or not sample.lines:
+            return None
+        settings = self.client.store.settings
+        slots = Machines(self.client.store.client).slots() or settings.concurrency
+        pace = Pace(settings.models, settings.model, slots)
+        return round(pace.seconds(prepared.graph, sample, found.lines), 1)
+
+    def _print_invalid(self, findings: Sequence[Finding]) -> ExitCode:
+        if self.call.sarif is not None:
+            sarif.write(self.call.sarif, findings)
+        if self.options.json:
+            errors = [finding.to_json() for finding in findings]
+            click.echo(json.dumps({"findings": errors}, ensure_ascii=False))
+        else:
+            for finding in folded(findings):
+                click.echo(str(finding), err=True)
+        return ExitCode.INVALID
+
+    def _print_text(
+        self,
+        found: InputPlan,
+        sample: Sample | None,
+        time_s: float | None,
+        findings: Sequence[Finding],
+        unpriced: Sequence[str],
+    ) -> None:
+        for line in lines_of(found):
+            click.echo(line, err=self.call.aside)
+        if sample is not None:
+            for line in ("", *sample_lines(found, sample, time_s)):
+                click.echo(line, err=self.call.aside)
+        for finding in folded(findings):
+            self.options.say(str(finding))
+        for model in unpriced:
+            self.options.say(
+                f"the price of {printable(model)} is not known; add it to config.yaml:\n"
+                f'  models: {{prices: {{"{printable(model)}": {{prompt: USD, completion: USD}}}}}}'
+            )
+
+    def _verdict(self, found: InputPlan, sample: Sample | None) -> ExitCode:
+        budget = self.call.budget
+        if budget is None:
+            return ExitCode.SUCCEEDED
+        if not found.total.is_priced:
+            self.options.say("whether the budget is enough is not known, as a price is not")
+            return ExitCode.FAILED
+        needed, word = found.total.usd.least, "at least"
+        if sample is not None and sample.lines:
+            expected = found.estimates(sample)["usd"]
+            needed, word = expected.high or expected.expected, "up to"
+        if budget < needed:
+            self.options.say(f"the budget is not enough: this may cost {word} {usd(needed)}")
+            return ExitCode.FAILED
+        return ExitCode.SUCCEEDED
+
+
+def _store_nothing(_digest: str, _data: bytes) -> None:
+    """Take a bundle: nothing is run, so it is not needed."""

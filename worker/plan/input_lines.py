@@ -1,0 +1,100 @@
+"""The lines that a plan is for, and the first state of each one's run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sleipnir.graphs.state import PROMPT_KEY, decode
+from sleipnir.records import dataclass
+from sleipnir.scheduler.batch.identity import name_of_file
+from sleipnir.scheduler.batch.ledger import Ledger
+from sleipnir.scheduler.batch.lines import Format, request_of
+from sleipnir.scheduler.cli.arguments import json_or_text
+from sleipnir.scheduler.cli.batch.input import STDIN, InputAgent, InputFile, load
+from sleipnir.scheduler.cli.connect import settings_of
+from sleipnir.scheduler.cli.options import Options
+from sleipnir.scheduler.cli.submission import variables_from_environment
+from sleipnir.scheduler.client.preparation import PreparedAgent
+from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.conversation.sessions import TEMPORARY
+from sleipnir.scheduler.runs.submit import Request, new_run
+from sleipnir.scheduler.views.text.terminal_output import printable
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCall:
+    """The parameters of one call as parsed by click."""
+
+    agent: str
+    source: str | None  # None: one run
+    form: Format | None
+    delimiter: str | None
+    encoding: str | None
+    skip_bad: bool
+    seeds: Sequence[tuple[str, str]]
+    variables: Sequence[tuple[str, str]]
+    sample: int | None
+    seed: int
+    name: str | None
+    budget: float | None
+    sarif: Path | None
+    aside: bool = False  # print to stderr
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedLines:
+    """The lines of the input, or one run without."""
+
+    options: Options
+    call: PlanCall
+    agent: PreparedAgent
+    directory: Path
+    ledger: Ledger
+
+    def defaults(self) -> Request:
+        """Return what holds for all lines."""
+        return Request(
+            state={key: json_or_text(text) for key, text in self.call.seeds},
+            variables={
+                **variables_from_environment(self.agent.name, os.environ),
+                **dict(self.call.variables),
+            },
+            workdir=str(Path().absolute()),
+            session=TEMPORARY,
+            user=settings_of(self.options).identity,
+        )
+
+    def default_name(self) -> str:
+        """Return the name that `batch` would give."""
+        if self.call.source == STDIN:
+            raise click.UsageError("--sample of standard input needs the batch's --name")
+        return name_of_file(self.agent.name, Path(self.call.source or ""))
+
+    def states(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """Yield number and first state of each line, as far as it is known; at least one."""
+        call, defaults = self.call, self.defaults()
+        if call.source is None:
+            state = self._seeded(defaults)
+            yield 1, {key: value for key, value in state.items() if key != PROMPT_KEY}
+            return
+        file = InputFile(call.source, call.form, call.delimiter, call.encoding, call.skip_bad)
+        target = InputAgent(self.agent.name, self.agent.graph, self.directory, self._seeded)
+        load(file, target, self.ledger, defaults, self.options)
+        if not len(self.ledger):
+            raise SubmissionRefused(f"{printable(file.name)} has no lines, so there is no plan")
+        last = 0
+        while page := self.ledger.following(last):
+            for item in page:
+                request = request_of(item.content, defaults)
+                yield item.number, self._seeded(request)
+            last = page[-1].number
+
+    def _seeded(self, request: Request) -> Mapping[str, Any]:
+        agent = self.agent
+        run = new_run(agent.graph, agent.digest, request, agent=agent.name, agents=agent.agents)
+        return {key: decode(text) for key, text in run.state.items()}
