@@ -28,7 +28,7 @@ from sleipnir.worker.plan.document import InputPlan, plan_of
 from sleipnir.worker.plan.duration import Pace
 from sleipnir.worker.plan.input_lines import PlanCall, PlannedLines
 from sleipnir.worker.plan.rows import Planner
-from sleipnir.worker.plan.sample import Sample
+from sleipnir.worker.plan.sample import LineSample
 from sleipnir.worker.plan.sampling import Sampling
 from sleipnir.worker.plan.table import lines_of, sample_lines
 
@@ -77,7 +77,7 @@ class PlanCommand:
 
     def _sample(
         self, client: Client, prepared: PreparedAgent, lines: PlannedLines, found: InputPlan
-    ) -> Sample:
+    ) -> LineSample:
         call = self.call
         name = call.name or lines.default_name()
         with Display(self.options, name) as display:
@@ -93,7 +93,7 @@ class PlanCommand:
             return taking.take(lines.ledger, found.strata)
 
     def _time_s(
-        self, prepared: PreparedAgent, found: InputPlan, sample: Sample | None
+        self, prepared: PreparedAgent, found: InputPlan, sample: LineSample | None
     ) -> float | None:
         if self.client is None or sample is None or not sample.lines:
             return None
@@ -116,7 +116,7 @@ class PlanCommand:
     def _print_text(
         self,
         found: InputPlan,
-        sample: Sample | None,
+        sample: LineSample | None,
         time_s: float | None,
         findings: Sequence[Finding],
         unpriced: Sequence[str],
@@ -134,7 +134,7 @@ class PlanCommand:
                 f'  models: {{prices: {{"{printable(model)}": {{prompt: USD, completion: USD}}}}}}'
             )
 
-    def _verdict(self, found: InputPlan, sample: Sample | None) -> ExitCode:
+    def _verdict(self, found: InputPlan, sample: LineSample | None) -> ExitCode:
         budget = self.call.budget
         if budget is None:
             return ExitCode.SUCCEEDED

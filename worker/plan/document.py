@@ -9,7 +9,7 @@ from sleipnir.records import dataclass
 from sleipnir.worker.plan.amounts import Amounts, interval_json
 from sleipnir.worker.plan.estimate import Estimate, estimate, strata_of
 from sleipnir.worker.plan.rows import AgentRows, NodeRow, merged, total
-from sleipnir.worker.plan.sample import FIGURES, Sample
+from sleipnir.worker.plan.sample import FIGURES, LineSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class InputPlan:
         """The numbers of the lines, by the length of their prompts."""
         return strata_of(self.lengths)
 
-    def estimates(self, sample: Sample) -> dict[str, Estimate]:
+    def estimates(self, sample: LineSample) -> dict[str, Estimate]:
         """Return what all lines sum up to, as far as a sample tells."""
         lines = {number: line.of_node("") for number, line in sample.lines.items()}
         return {
@@ -41,7 +41,7 @@ class InputPlan:
             for name in FIGURES
         }
 
-    def to_json(self, sample: Sample | None) -> dict[str, Any]:
+    def to_json(self, sample: LineSample | None) -> dict[str, Any]:
         """Return the figures with the keys of `plan --json`."""
         known = sample if sample is not None and sample.lines else None
         whole = self.total.to_json()

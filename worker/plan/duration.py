@@ -10,7 +10,7 @@ from sleipnir.graphs.schema import Graph, LlmNode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.models import ModelSettings, RateLimits
 from sleipnir.scheduler.runs.spending import NOTHING_SPENT, Spent
-from sleipnir.worker.plan.sample import Sample
+from sleipnir.worker.plan.sample import LineSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Pace:
     default_model: str | None
     slots: int  # nodes that workers execute at once
 
-    def seconds(self, graph: Graph, sample: Sample, lines: int) -> float:
+    def seconds(self, graph: Graph, sample: LineSample, lines: int) -> float:
         """Return the time for so many lines: that of the provider which takes longest."""
         times = lines / len(sample.lines)
         return max(
@@ -32,7 +32,7 @@ class Pace:
             default=0.0,
         )
 
-    def _by_provider(self, graph: Graph, sample: Sample) -> Mapping[str, Spent]:
+    def _by_provider(self, graph: Graph, sample: LineSample) -> Mapping[str, Spent]:
         found: dict[str, Spent] = defaultdict(lambda: NOTHING_SPENT)
         for line in sample.lines.values():
             for node_id, spent in line.spent.items():

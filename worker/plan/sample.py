@@ -42,7 +42,7 @@ class LineFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class LineSample:
     """The finished lines of an input, by their numbers in it."""
 
     batch: str
@@ -83,7 +83,7 @@ class Sample:
 
 def read_sample(
     client: Client, batch: str, digest: str, numbers: Mapping[str, int], seed: int
-) -> Sample:
+) -> LineSample:
     """Read what the finished lines of a batch did; those of another version are left out.
 
     Args:
@@ -98,7 +98,7 @@ def read_sample(
             if run is None or number is None or run.digest != digest or not run.is_final:
                 continue
             lines[number] = _figures(run, history)
-    return Sample(batch, seed, lines)
+    return LineSample(batch, seed, lines)
 
 
 def _figures(run: Run, history: Sequence[Checkpoint]) -> LineFigures:

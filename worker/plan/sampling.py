@@ -14,7 +14,7 @@ from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.worker.plan.estimate import draw
-from sleipnir.worker.plan.sample import Sample, read_sample
+from sleipnir.worker.plan.sample import LineSample, read_sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Sampling:
     seed: int
     on_progress: Callable[[Progress], None]
 
-    def take(self, ledger: Ledger, strata: Sequence[Sequence[int]]) -> Sample:
+    def take(self, ledger: Ledger, strata: Sequence[Sequence[int]]) -> LineSample:
         """Run the lines that are drawn and have not finished; return what all finished ones did.
 
         Args:

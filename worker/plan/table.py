@@ -10,7 +10,7 @@ from sleipnir.scheduler.views.text.formatting import age, columns, usd
 from sleipnir.scheduler.views.text.terminal_output import printable
 from sleipnir.worker.plan.amounts import Amounts
 from sleipnir.worker.plan.document import InputPlan
-from sleipnir.worker.plan.sample import Sample
+from sleipnir.worker.plan.sample import LineSample
 
 _HEAD = ("NODE", "TYPE", "VISITS", "CALLS", "TOKENS IN", "TOKENS OUT", "USD")
 
@@ -31,7 +31,7 @@ def lines_of(plan: InputPlan) -> Iterator[str]:
         )
 
 
-def sample_lines(plan: InputPlan, sample: Sample, time_s: float | None) -> Iterator[str]:
+def sample_lines(plan: InputPlan, sample: LineSample, time_s: float | None) -> Iterator[str]:
     """Yield what a sample tells of all lines."""
     count = len(sample.lines)
     if not count:
