@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from sleipnir.graphs.drawing.native import Native
@@ -40,12 +40,20 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """The lines of text of a box, and its size."""
+
+    texts: tuple[str, ...]
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
 class Placed:
     """A box with its texts and its rectangle; `x`, `y` are the upper left corner."""
 
     box: Box
-    name: str
-    caption: str
+    texts: tuple[str, ...]
     x: float
     y: float
     width: float
@@ -85,19 +93,28 @@ class Picture:
     bounds: tuple[float, float, float, float]  # left, top, right, bottom
 
 
+def measured(box: Box) -> Measured:
+    """Return a box with two lines: the node's id, and its caption."""
+    name, caption = shortened(box.id, TEXT_LENGTH), shortened(box.caption, TEXT_LENGTH)
+    width = max(width_of(name, BODY), width_of(caption, SMALL)) + PADDING
+    return Measured((name, caption), max(BOX_WIDTH, width), BOX_HEIGHT)
+
+
 def place(
-    outline: Outline, native: Native, height: float = BOX_HEIGHT, least_width: float = BOX_WIDTH
+    outline: Outline,
+    native: Native,
+    measure: Callable[[Box], Measured] = measured,
+    options: Mapping[str, Any] = OPTIONS,
 ) -> Picture:
-    """Lay a graph out in layers, top to bottom; deterministic.
+    """Lay a graph out in layers; deterministic.
 
     Args:
-        height: of each box, which has room for two lines.
-        least_width: of each box.
+        options: graphlay's, over its own.
     """
-    texts = [_texts(box) for box in outline.boxes]
+    sizes = [measure(box) for box in outline.boxes]
     nodes = [
-        _node(box.id, max(least_width, _width(*each)), height)
-        for box, each in zip(outline.boxes, texts, strict=True)
+        _node(box.id, size.width, size.height)
+        for box, size in zip(outline.boxes, sizes, strict=True)
     ]
     arrows = list(outline.arrows)
     if any(box.id == outline.start for box in outline.boxes):
@@ -111,23 +128,14 @@ def place(
     edges = [_edge(arrow, numbers) for arrow in arrows]
 
     effort = "fast" if len(edges) > MANY_EDGES else "balanced"
-    drawn = native.lay_out({"nodes": nodes, "edges": edges}, {**OPTIONS, "effort": effort})
+    drawn = native.lay_out({"nodes": nodes, "edges": edges}, {**options, "effort": effort})
 
-    boxes = tuple(map(_placed, outline.boxes, texts, drawn["nodes"]))
+    boxes = tuple(map(_placed, outline.boxes, sizes, drawn["nodes"]))
     routes = tuple(map(_route, arrows, drawn["edges"]))
     frames_at = len(nodes) - len(outline.frames)
     frames = tuple(map(_framed, outline.frames, drawn["nodes"][frames_at:]))
     dots = tuple(Point(**node["center"]) for node in drawn["nodes"][len(boxes) : frames_at])
     return Picture(boxes, frames, routes, dots, _bounds([*boxes, *frames], routes, dots))
-
-
-def _texts(box: Box) -> tuple[str, str]:
-    """Return the two lines of a box: the node's id, and its caption."""
-    return shortened(box.id, TEXT_LENGTH), shortened(box.caption, TEXT_LENGTH)
-
-
-def _width(name: str, caption: str) -> float:
-    return max(width_of(name, BODY), width_of(caption, SMALL)) + PADDING
 
 
 def _node(key: str, width: float, height: float) -> dict[str, Any]:
@@ -147,8 +155,8 @@ def _edge(arrow: Arrow, numbers: Mapping[str, int]) -> dict[str, Any]:
     return fields
 
 
-def _placed(box: Box, texts: tuple[str, str], node: Mapping[str, Any]) -> Placed:
-    return Placed(box, *texts, *_rectangle(node))
+def _placed(box: Box, size: Measured, node: Mapping[str, Any]) -> Placed:
+    return Placed(box, size.texts, *_rectangle(node))
 
 
 def _framed(frame: Frame, node: Mapping[str, Any]) -> Framed:

@@ -6,18 +6,19 @@ is computed only once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from itertools import pairwise
 from math import hypot
-from typing import Final
+from typing import Any, Final, Literal, TypeAlias
 from xml.sax.saxutils import escape, quoteattr
 
+from sleipnir.graphs.drawing import icons
 from sleipnir.graphs.drawing.layout import (
-    BOX_HEIGHT,
     LABEL_PADDING,
-    PADDING,
+    OPTIONS,
     Framed,
+    Measured,
     Picture,
     Placed,
     PlacedArrow,
@@ -25,16 +26,27 @@ from sleipnir.graphs.drawing.layout import (
     place,
 )
 from sleipnir.graphs.drawing.native import Native
-from sleipnir.graphs.drawing.outline import TIMES, Outline
-from sleipnir.graphs.drawing.svg import MARGIN, bent_path, px, shape_of, size_of, title_of
-from sleipnir.graphs.drawing.text import BODY, LABEL, SMALL, shortened, width_of
+from sleipnir.graphs.drawing.outline import TIMES, Arrow, Box, Outline
+from sleipnir.graphs.drawing.svg import MARGIN, bent_path, px, size_of, title_of
+from sleipnir.graphs.drawing.text import LABEL, Style, in_one_line, shortened, width_of
 from sleipnir.records import dataclass
 
-_LINE_HEIGHT: Final = 16.0
-# The line of state fits every box: it is not known when these are laid out.
-_LONGEST_STATE: Final = "✕ failed, continued ×999"  # noqa: RUF001 - as on pages
-_LEAST_WIDTH: Final = width_of(_LONGEST_STATE, SMALL) + PADDING
-_RING: Final = 9  # radius
+Direction: TypeAlias = Literal["lr", "tb"]  # left to right, or top to bottom
+
+NAME: Final = Style(13, bold=True)
+_HEIGHT: Final = 44.0
+_LINE: Final = 16.0  # of a second line of the name
+_LEAST_WIDTH: Final = 152.0
+_LEAST_OF_MAPS: Final = 176.0  # whose line of state counts items
+_MOST_WIDTH: Final = 220.0
+_TEXT_AT: Final = 36.0  # beside the icon
+_ASIDE: Final = 12.0  # right of the text
+_STATE_LENGTH: Final = 19
+_LABEL_LENGTH: Final = 24  # as labels keep boxes apart
+_GAPS: Final[Mapping[Direction, Mapping[str, Any]]] = {
+    "lr": {"direction": "leftright", "spacing": {"layer_gap": 40.0, "node_gap": 22.0}},
+    "tb": {"direction": "topbottom", "spacing": {"layer_gap": 40.0, "node_gap": 26.0}},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +57,13 @@ class NodeMark:
     text: str = ""  # the line of state
     href: str = ""  # link target
     data: Mapping[str, str] = field(default_factory=dict)  # for scripts of the page
+    visits: int = 0  # from two on, they are counted at the corner
     ring: Ring | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """Progress of a node that has parts, as a ring at its corner."""
+    """Progress of a node that has parts, as a ring around its sign."""
 
     share: float  # 0 to 1
     text: str  # the share in words
@@ -60,9 +73,50 @@ class Ring:
 _UNTOUCHED: Final = NodeMark("untouched")
 
 
-def lay_out(outline: Outline, native: Native) -> Picture:
+def lay_out(outline: Outline, native: Native, direction: Direction = "lr") -> Picture:
     """Compute the layout, which takes a tenth of a second for 200 nodes."""
-    return place(outline, native, BOX_HEIGHT + _LINE_HEIGHT, _LEAST_WIDTH)
+    gaps = _GAPS[direction]
+    options = {**OPTIONS, **gaps, "spacing": {**OPTIONS["spacing"], **gaps["spacing"]}}
+    arrows = tuple(map(_with_short_label, outline.arrows))
+    return place(replace(outline, arrows=arrows), native, _measured, options)
+
+
+def _with_short_label(arrow: Arrow) -> Arrow:
+    label = shortened(arrow.label, _LABEL_LENGTH)
+    whole = arrow.title or arrow.label
+    return replace(arrow, label=label, title="" if label == whole else whole)
+
+
+def _measured(box: Box) -> Measured:
+    """Return the name in one line, or in two if it is long, and the size of its box."""
+    room = _MOST_WIDTH - _TEXT_AT - _ASIDE
+    lines = _lines(in_one_line(box.id), room)
+    least = _LEAST_OF_MAPS if box.type in ("map", "row") else _LEAST_WIDTH
+    width = max(width_of(line, NAME) for line in lines) + _TEXT_AT + _ASIDE
+    height = _HEIGHT + (len(lines) - 1) * _LINE
+    return Measured(lines, min(max(width, least), _MOST_WIDTH), height)
+
+
+def _lines(name: str, room: float) -> tuple[str, ...]:
+    """Break a name where words end; what does not fit into two lines is cut in its middle."""
+    if width_of(name, NAME) <= room:
+        return (name,)
+    fitting = _fitting(name, room)
+    breaks = [at + 1 for at in range(fitting // 2, fitting) if name[at] in "_-.:/ "]
+    at = breaks[-1] if breaks else fitting
+    rest = name[at:]
+    limit = len(rest)
+    while width_of(shortened(rest, limit), NAME) > room:
+        limit -= 1
+    return name[:at], shortened(rest, limit)
+
+
+def _fitting(name: str, room: float) -> int:
+    """Return how many of the first characters fit."""
+    count = len(name)
+    while width_of(name[:count], NAME) > room:
+        count -= 1
+    return count
 
 
 def to_page_svg(
@@ -81,26 +135,46 @@ def to_page_svg(
     left, top = picture.bounds[:2]
     width, height = size_of(picture)
     view = " ".join(map(px, (left - MARGIN, top - MARGIN, width, height)))
+    numbers = {placed.box.id: number for number, placed in enumerate(picture.boxes)}
     parts = [
         f'<svg class="graph" viewBox="{view}" data-whole="{view}" width="{px(width)}" '
         f'height="{px(height)}" role="group" aria-label={_quoted(title)}>',
-        '<defs><marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="9" '
-        'markerHeight="9" markerUnits="userSpaceOnUse" orient="auto">'
-        '<path class="tip" d="M0 1 10 5 0 9z"/></marker></defs>',
+        *_definitions(picture),
         *map(_frame, picture.frames),
-        *(_arrow(route, taken or {}) for route in picture.routes),
+        *(_arrow(route, numbers, taken or {}) for route in picture.routes),
         *(
             f'<circle class="start" cx="{px(dot.x)}" cy="{px(dot.y)}" r="6"/>'
             for dot in picture.dots
         ),
+        *(_label(route, taken or {}) for route in picture.routes),
         *(
             _node(number, placed, marks.get(placed.box.id, _UNTOUCHED))
             for number, placed in enumerate(picture.boxes)
         ),
-        *(_label(route, taken or {}) for route in picture.routes),
         "</svg>",
     ]
     return "\n".join(parts)
+
+
+def _definitions(picture: Picture) -> Iterator[str]:
+    """Yield what boxes have in common, so that it is said only once."""
+    yield (
+        '<defs><marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" '
+        'markerHeight="8" markerUnits="userSpaceOnUse" orient="auto">'
+        '<path class="tip" d="M0 1 10 5 0 9z"/></marker>'
+        '<pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" '
+        'patternTransform="rotate(45)"><rect class="hatched" width="6" height="6"/>'
+        '<path class="hatching" d="M0 0V6"/></pattern>'
+    )
+    for height in sorted({placed.height for placed in picture.boxes}):
+        # The left end of a box, 4 wide, with its round corners.
+        yield (
+            f'<path id="side-{px(height)}" d="M4 1.07A8 8 0 0 0 0 8V{px(height - 8)}'
+            f'A8 8 0 0 0 4 {height - 1.07:.2f}z"/>'
+        )
+    for node_type in sorted({placed.box.type for placed in picture.boxes}):
+        yield f'<g id="sign-{node_type}">{icons.icon_of(node_type)}</g>'
+    yield "</defs>"
 
 
 def _frame(frame: Framed) -> str:
@@ -111,54 +185,74 @@ def _frame(frame: Framed) -> str:
     )
 
 
-def _arrow(route: PlacedArrow, taken: Mapping[tuple[str, str], int]) -> str:
+def _arrow(
+    route: PlacedArrow, numbers: Mapping[str, int], taken: Mapping[tuple[str, str], int]
+) -> str:
     count = taken.get((route.source, route.target), 0)
+    # Nine times, 99 times, 999 times: one step wider each.
+    width = f" is-taken wide-{min(len(str(count)), 4)}" if count else ""
+    ends = f"{numbers.get(route.source, '')} {numbers[route.target]}"
     return (
-        f'<path class="arrow arrow-{route.kind}{" is-taken" if count else ""}" '
+        f'<path class="arrow arrow-{route.kind}{width}" data-ends="{ends}" '
         f'data-taken="{count}" d="{bent_path(route.points)}" marker-end="url(#tip)"/>'
     )
 
 
 def _node(number: int, placed: Placed, mark: NodeMark) -> str:
-    box, middle = placed.box, placed.x + placed.width / 2
-    baseline = placed.y + (24 if box.type in ("map", "rag", "row") else 22)
-    lines = (
-        (BODY.size, "name", placed.name),
-        (SMALL.size, "what", placed.caption),
-        (SMALL.size, "now", shortened(mark.text, len(_LONGEST_STATE))),
-    )
+    width, height = px(placed.width), px(placed.height)
+    state = shortened(mark.text, _STATE_LENGTH)
     # A blank between the lines, so that screen readers separate the words.
-    texts = " ".join(
-        f'<tspan class="{name}" x="{px(middle)}" '
-        f'y="{px(baseline + line * _LINE_HEIGHT)}" font-size="{size:g}">'
-        f"{escape(text)}</tspan>"
-        for line, (size, name, text) in enumerate(lines)
+    name = " ".join(
+        f'<tspan class="name" x="{px(_TEXT_AT)}" y="{px(18 + line * _LINE)}">{escape(text)}</tspan>'
+        for line, text in enumerate(placed.texts)
     )
     return (
-        f'<a id="n-{number}" class="node type-{box.type} is-{mark.state}" '
-        f"data-node={_quoted(box.id)}{_data(mark)} href={_quoted(mark.href)} "
-        f'aria-labelledby="t-{number}"><title>{escape(shortened(box.id, 200))}</title>'
-        f'<g class="shape">{shape_of(placed)}</g>'
-        f'<text id="t-{number}" text-anchor="middle">{texts}</text></a>{_ring(placed, mark)}'
+        f'<g transform="translate({px(placed.x)} {px(placed.y)})">'
+        f'<a id="n-{number}" class="node type-{placed.box.type} is-{mark.state}" '
+        f"data-node={_quoted(placed.box.id)}{_data(mark)} href={_quoted(mark.href)} "
+        f'aria-labelledby="t-{number}"><title>{escape(_title(placed.box))}</title>'
+        f'<rect class="shape" width="{width}" height="{height}" rx="8"/>'
+        f'<use class="side" href="#side-{height}"/>'
+        f'<use class="sign" href="#sign-{placed.box.type}" x="12" y="{px(placed.height / 2 - 8)}"/>'
+        f'<text id="t-{number}">{name} <tspan class="now" x="{px(_TEXT_AT)}" '
+        f'y="{px(placed.height - 10)}">{escape(state)}</tspan></text>'
+        f"{_badge(placed, mark)}</a>{_ring(placed, mark)}</g>"
     )
+
+
+def _title(box: Box) -> str:
+    """Return what is said of a box when the pointer rests on it: all that it has no room for."""
+    return f"{shortened(box.id, 200)} ({box.caption})"
 
 
 def _data(mark: NodeMark) -> str:
     return "".join(f" data-{name}={_quoted(value)}" for name, value in mark.data.items())
 
 
+def _badge(placed: Placed, mark: NodeMark) -> str:
+    """Return how often a node was visited."""
+    if mark.visits < 2:
+        return ""
+    text = f"{TIMES}{mark.visits:,}"
+    width = 10 + 7 * len(text)
+    left = placed.width - width + 6
+    return (
+        f'<g class="badge"><rect x="{px(left)}" y="-9" width="{width}" height="18" rx="9"/>'
+        f'<text x="{px(left + width / 2)}" y="4" text-anchor="middle">{text}</text></g>'
+    )
+
+
 def _ring(placed: Placed, mark: NodeMark) -> str:
     if mark.ring is None:
         return ""
-    x, y = placed.x + placed.width, placed.y
-    circle = f'cx="{px(x)}" cy="{px(y)}" r="{_RING}"'
+    y = px(placed.height / 2)
+    circle = f'cx="20" cy="{y}" r="12"'
     return (
         f'<a class="ring is-{mark.state}" data-ring={_quoted(placed.box.id)} '
         f"href={_quoted(mark.ring.href)} aria-label={_quoted(mark.ring.text)}>"
         f'<title>{escape(mark.ring.text)}</title><circle class="ground" {circle}/>'
         f'<circle class="share" {circle} pathLength="100" '
-        f'stroke-dasharray="{100 * mark.ring.share:.0f} 100" '
-        f'transform="rotate(-90 {px(x)} {px(y)})"/></a>'
+        f'stroke-dasharray="{100 * mark.ring.share:.0f} 100" transform="rotate(-90 20 {y})"/></a>'
     )
 
 
@@ -170,10 +264,10 @@ def _label(route: PlacedArrow, taken: Mapping[tuple[str, str], int]) -> str:
         return ""
     at, width = route.anchor or _middle(route.points), width_of(text, LABEL) + LABEL_PADDING
     return (
-        f'<rect class="ground" x="{px(at.x - width / 2)}" y="{px(at.y - 8)}" '
-        f'width="{px(width)}" height="16" rx="3"/>'
-        f'<text class="label" x="{px(at.x)}" y="{px(at.y + 4)}" text-anchor="middle" '
-        f'font-size="{LABEL.size:g}">{title_of(route)}{escape(text)}</text>'
+        f'<rect class="chip" x="{px(at.x - width / 2)}" y="{px(at.y - 8)}" '
+        f'width="{px(width)}" height="16" rx="8"/>'
+        f'<text class="label" x="{px(at.x)}" y="{px(at.y + 4)}" text-anchor="middle">'
+        f"{title_of(route)}{escape(text)}</text>"
     )
 
 

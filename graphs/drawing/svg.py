@@ -119,6 +119,7 @@ def _start(centre: Point) -> str:
 
 def _node(placed: Placed, by_progress: bool) -> str:
     paint = paint_of(placed.box, by_progress)
+    name, caption = placed.texts
     middle = placed.x + placed.width / 2
     # The map's stack and the cylinder's lid leave less room above the text.
     baseline = placed.y + (24 if placed.box.type in ("map", "rag") else 22)
@@ -127,9 +128,9 @@ def _node(placed: Placed, by_progress: bool) -> str:
         f'stroke="{paint.border}" stroke-width="1.5">{shape_of(placed)}</g>'
         f'<text text-anchor="middle" fill="{INK}">'
         f'<tspan x="{px(middle)}" y="{px(baseline)}" font-size="{BODY.size:g}" '
-        f'font-weight="bold">{escape(placed.name)}</tspan>'
+        f'font-weight="bold">{escape(name)}</tspan>'
         f'<tspan x="{px(middle)}" y="{px(baseline + 16)}" font-size="{SMALL.size:g}" '
-        f'fill="{FAINT}">{escape(placed.caption)}</tspan></text></g>'
+        f'fill="{FAINT}">{escape(caption)}</tspan></text></g>'
     )
 
 

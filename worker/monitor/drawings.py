@@ -17,7 +17,7 @@ from sleipnir.graphs.drawing import to_svg
 from sleipnir.graphs.drawing.folding import ROW_TYPE, Rows, folded
 from sleipnir.graphs.drawing.layout import Picture
 from sleipnir.graphs.drawing.outline import Outline, including
-from sleipnir.graphs.drawing.page import lay_out
+from sleipnir.graphs.drawing.page import Direction, lay_out
 from sleipnir.graphs.schema import Graph
 from sleipnir.records import dataclass
 from sleipnir.scheduler.client import Client
@@ -167,13 +167,15 @@ class Drawings:
                 self._drawings.popitem(last=False)
         return made
 
-    async def picture(self, drawing: Drawing) -> Picture:
+    async def picture(self, drawing: Drawing, direction: Direction = "lr") -> Picture:
         """Return the layout of a drawing.
 
         Raises:
             DrawingTooLarge, DrawingNotReady: there is none, or not yet.
         """
-        return await self._once((drawing.key, "page"), lambda: lay_out(drawing.shown, self._native))
+        return await self._once(
+            (drawing.key, direction), lambda: lay_out(drawing.shown, self._native, direction)
+        )
 
     async def svg(self, drawing: Drawing) -> str:
         """Return a drawing as an SVG document; raises as `picture`."""

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 
 from tornado.escape import xhtml_escape
 
-from sleipnir.graphs.drawing.outline import TIMES
+from sleipnir.graphs.drawing.text import Style, width_of
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.consent import MOST_LISTED, call_text
 from sleipnir.scheduler.store.clock import to_rfc3339
@@ -45,6 +45,10 @@ LOOKS: Final[Mapping[str, StateLook]] = {
 }
 _HEADING: Final = re.compile(r"^[#>]+ +")
 _STRONG: Final = re.compile(r"\*\*([^*\n]+)\*\*")
+# What fits beside the sign of the narrowest box of a drawing; estimates are generous.
+_NODE_LINE: Final = Style(12)
+_NODE_LINE_WIDTH: Final = 112.0
+_MOST_OF_ITEMS: Final = 19
 # Each unit, and the next smaller one that is named with it.
 _UNITS: Final = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
 # Of the characters that are invisible; the joiner makes one emoji of several.
@@ -66,19 +70,46 @@ def word(state: str) -> str:
     return LOOKS[state].word if state in LOOKS else state
 
 
-def node_line(node: Mapping[str, Any]) -> str:
-    """Return a drawing's line about a node of `graph_document`."""
-    text = f"{glyph(node['state'])} {word(node['state'])}"
+def node_line(node: Mapping[str, Any], *, is_over: bool = False) -> str:
+    """Return what matters now of a node of `graph_document`, short enough for its box.
+
+    Args:
+        is_over: whether its run has ended.
+    """
+    state = node["state"]
     if node["items"] is not None:
-        done = f"{node['items']['done']:,}/{node['items']['total']:,}"
-        # A box is narrow, so the number of failures replaces the word.
-        if node["failed"]:
-            return f"{glyph(node['state'])} {done} ✕{node['failed']:,}"
-        return f"{text} {done}"
-    if node["visits"] <= 1:
-        return text
-    failed = f" ✕{node['failed']:,}" if node["failed"] and node["state"] == "done" else ""
-    return f"{text} {TIMES}{node['visits']:,}{failed}"
+        return _items_line(node)
+    match state:
+        case "untouched":
+            return ""
+        case "staged":
+            return f"{glyph(state)} {'done, not kept' if is_over else 'done'}"
+        case "done":
+            return f"{glyph(state)} {_amounts(node)}"
+        case "failed" | "timed_out" | "interrupted" if node["total_s"]:
+            return _fitting(f"{glyph(state)} {word(state)}", f" · {span(node['total_s'])}")
+    return f"{glyph(state)} {word(state)}"
+
+
+def _items_line(node: Mapping[str, Any]) -> str:
+    done, total = node["items"]["done"], node["items"]["total"]
+    failed = f" ✕{node['failed']:,}" if node["failed"] else ""
+    line = f"{glyph(node['state'])} {done:,}/{total:,}{failed}"
+    if len(line) <= _MOST_OF_ITEMS:
+        return line
+    return f"{glyph(node['state'])} {100 * done // max(total, 1)} %{failed}"
+
+
+def _amounts(node: Mapping[str, Any]) -> str:
+    """Return how long a node took, and what it cost if there is room for it."""
+    if node["failed"]:
+        return f"done ✕{node['failed']:,}"
+    cost = node["usage"]["cost_usd"]
+    return _fitting(span(node["total_s"]), f" · {usd(cost)}" if cost != 0 else "")
+
+
+def _fitting(line: str, more: str) -> str:
+    return line + more if width_of(line + more, _NODE_LINE) <= _NODE_LINE_WIDTH else line
 
 
 def span(seconds: float | None) -> str:

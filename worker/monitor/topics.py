@@ -20,7 +20,7 @@ from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.store.clients.changes import ChangeFeed, ChangeKind
 from sleipnir.scheduler.views.batches import STATUSES
 from sleipnir.scheduler.views.engine import fleet_document
-from sleipnir.scheduler.views.graph import graph_document
+from sleipnir.scheduler.views.graph.progress import graph_document
 from sleipnir.scheduler.views.limits import limits_document
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.hub import Poll, PollResult
@@ -171,8 +171,8 @@ class RunTopic:
         }
         return PollResult(now, self._site.masks.masked(document, run), is_final=run.is_final)
 
-    def _nodes(self, run: Run) -> dict[str, list[str]]:
-        """Return each node's state, its line in the drawing, and the progress of its items."""
+    def _nodes(self, run: Run) -> dict[str, list[str | int]]:
+        """Return each node's state, its line in the drawing, its visits, and the progress in %."""
         if run.context.converses:
             return {}
         try:
@@ -181,13 +181,13 @@ class RunTopic:
             return {}
         document = graph_document(self._site.client, run, drawing.outline)
         boxes = drawing.including(document["arrows"]).boxes(document["nodes"])
-        return {box["id"]: _shown_live(box) for box in boxes}
+        return {box["id"]: _shown_live(box, is_over=run.is_final) for box in boxes}
 
 
-def _shown_live(node: Mapping[str, Any]) -> list[str]:
-    shown = [node["state"], formats.node_line(node)]
+def _shown_live(node: Mapping[str, Any], *, is_over: bool) -> list[str | int]:
+    shown = [node["state"], formats.node_line(node, is_over=is_over), node["visits"]]
     if items := node["items"]:
-        shown.append(str(round(100 * items["done"] / items["total"])))
+        shown.append(round(100 * items["done"] / items["total"]))
     return shown
 
 

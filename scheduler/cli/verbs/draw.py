@@ -20,7 +20,7 @@ with lazy_imports():
     from sleipnir.graphs.document import loader
     from sleipnir.graphs.validator import scripts
     from sleipnir.scheduler.process.drawing import processes
-    from sleipnir.scheduler.views import graph
+    from sleipnir.scheduler.views.graph import progress
 
 if TYPE_CHECKING:
     from sleipnir.graphs.drawing import Outline
@@ -124,6 +124,6 @@ def _outline_of_run(client: Client, run_id: str, step: int | None) -> Outline:
         raise click.UsageError(f"run {run_id} is of a normal agent; it has no graph to draw")
     _, outline = client.outline_of(run)
     try:
-        return graph.drawn_progress(client, run, outline, step=step)
+        return progress.drawn_progress(client, run, outline, step=step)
     except IndexError as error:
         raise click.UsageError(str(error)) from error

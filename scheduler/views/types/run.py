@@ -296,6 +296,29 @@ class GraphDocument(TypedDict):
     arrows: list[GraphArrowDocument]
 
 
+class PlaybackStepDocument(TypedDict):
+    step: int
+    ran: Annotated[list[int], about("nodes that it ran, as indexes of `nodes`")]
+    failed: Annotated[list[int], about("those of them that failed, and the run continued")]
+    next: Annotated[list[int], about("nodes of the next step")]
+    taken: Annotated[list[list[int]], about("routes to them: source and target")]
+
+
+class PlaybackMarksDocument(TypedDict):
+    """Steps in which something happened."""
+
+    failed: list[int]
+    asked: Annotated[list[int], about("a person answered")]
+    again: Annotated[list[int], about("a node ran that had run before")]
+
+
+class PlaybackDocument(TypedDict):
+    nodes: Annotated[list[str], about("ids")]
+    steps: list[PlaybackStepDocument]
+    marks: PlaybackMarksDocument
+    next: Annotated[int | None, about("`from` of the following steps; null: these are the last")]
+
+
 class PauseDocument(TypedDict):
     began_ms: int
     allowed_ms: Annotated[int, about("how long it was to take; 0 if that was unknown")]

@@ -39,7 +39,7 @@ def test_a_watched_run_tells_each_change_up_to_its_end(engine: Engine, site: Ser
     with site.stream(f"run:{run.run_id}") as frames:
         event, before = next(frames)
         assert (event, before["status"]) == ("change", "waiting")
-        assert before["nodes"]["review"] == ["waiting", "◆ waiting"]
+        assert before["nodes"]["review"] == ["waiting", "◆ waiting", 1]
         engine.client.answer(run.run_id, "yes")
         engine.drive()
         told = list(frames)

@@ -11,7 +11,7 @@ from sleipnir.scheduler.runs.events import ItemWentOn
 from sleipnir.scheduler.runs.history import node_times
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.runs.narration import render
-from sleipnir.scheduler.views.graph import graph_document
+from sleipnir.scheduler.views.graph.progress import graph_document
 from sleipnir.scheduler.views.timeline import times_of_nodes
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent

@@ -10,7 +10,7 @@ from sleipnir.scheduler.runs.events import RunEnded
 from sleipnir.scheduler.runs.model import Run, Status
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.views.documents import error_document, failure_documents
-from sleipnir.scheduler.views.graph import drawn_progress
+from sleipnir.scheduler.views.graph.progress import drawn_progress
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
 

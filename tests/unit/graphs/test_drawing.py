@@ -319,7 +319,7 @@ def test_the_nodes_of_a_chain_lie_in_a_frame_named_like_the_map() -> None:
     picture = place(outline_of(CHAIN), native)
 
     (frame,) = picture.frames
-    inside = [each.name for each in picture.boxes if overlap(each, frame)]
+    inside = [each.box.id for each in picture.boxes if overlap(each, frame)]
     assert (frame.name, inside) == ("a", ["b", "c", "d"])
     assert ">a</text>" in to_svg(CHAIN)
 

@@ -77,6 +77,13 @@ OPERATIONS = (
     Operation("GET", f"{_RUN}/graph.svg", "The drawing.", "image/svg+xml"),
     Operation(
         "GET",
+        f"{_RUN}/playback",
+        "Which nodes each step ran, and the routes that it took.",
+        run.PlaybackDocument,
+        {"from": "first step"},
+    ),
+    Operation(
+        "GET",
         f"{_RUN}/timeline",
         "One row per visit.",
         run.TimelineDocument,

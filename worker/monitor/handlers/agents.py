@@ -21,6 +21,7 @@ from sleipnir.worker.monitor.drawings import DrawingNotReady
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.handlers.engine import DocumentHandler
+from sleipnir.worker.monitor.handlers.run_graph import direction_of
 from sleipnir.worker.monitor.handlers.runs import RunsHandler
 from sleipnir.worker.monitor.masked import masked_texts
 from sleipnir.worker.monitor.problems import Refused, problem_of
@@ -222,7 +223,7 @@ class AgentPage(AgentReader, SubmittingHandler):
         if self.wants == "json":
             self.give_json(document)
             return
-        svg, undrawn = None, None
+        svg, undrawn, direction = None, None, direction_of(self)
         if version.outline is not None:
             drawing = await self.site.call(self.site.drawings.of_version, version)
             marks = {
@@ -231,7 +232,7 @@ class AgentPage(AgentReader, SubmittingHandler):
             }
             title = f"graph of {document['name']}"
             try:
-                picture = await self.site.drawings.picture(drawing)
+                picture = await self.site.drawings.picture(drawing, direction)
                 svg = await self.site.call(to_page_svg, picture, title, marks)
             except (DrawingTooLarge, DrawingNotReady) as error:
                 undrawn = str(error)

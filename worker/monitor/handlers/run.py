@@ -53,6 +53,7 @@ _PARTS = frozenset(
         "history",
         "logs",
         "model",
+        "playback",
         "submitted",
         "timeline",
     }

@@ -5,33 +5,60 @@ from __future__ import annotations
 import posixpath
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlencode
 
-from sleipnir.graphs.drawing.page import NodeMark, Ring, to_page_svg
+from sleipnir.graphs.drawing.folding import ROW_TYPE
+from sleipnir.graphs.drawing.layout import Picture
+from sleipnir.graphs.drawing.page import Direction, NodeMark, Ring, to_page_svg
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import Graph
 from sleipnir.scheduler.process.drawing.processes import DrawingTooLarge
 from sleipnir.scheduler.runs.model import Run
-from sleipnir.scheduler.views import graph
 from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.graph import node as node_view
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.drawings import Drawing, DrawingNotReady
+from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.handlers.run_parts import RunHandler
 
+_DIRECTION_COOKIE: Final = "sleipnir_dir"
+_DAYS: Final = 365
 _NO_GRAPH = {
     **dict.fromkeys(("svg", "chosen", "definition")),
     **{"nodes": [], "row": [], "is_coming": False},
 }
 
 
+def direction_of(page: MonitorHandler) -> Direction:
+    """Return the direction in `dir`, and remember it; without one, the remembered one."""
+    match page.text_argument("dir") or page.get_cookie(_DIRECTION_COOKIE):
+        case "lr" | "tb" as wanted:
+            pass
+        case _ if page.text_argument("dir"):
+            raise bad_request("dir must be lr (left to right) or tb (top to bottom)")
+        case _:
+            return "lr"
+    if page.text_argument("dir"):
+        page.set_cookie(
+            _DIRECTION_COOKIE,
+            wanted,
+            expires_days=_DAYS,
+            path=page.site.prefix or "/",
+            httponly=True,
+            samesite="Strict",
+            secure=page.request.protocol == "https",
+        )
+    return wanted
+
+
 async def graph_tab(page: RunHandler, of: Run, head: Document) -> dict[str, Any]:
     """Return what the template of the tab needs."""
-    step = page.index_argument()
+    step, direction = page.index_argument(), direction_of(page)
     try:
         document = await page.graph(of, step)
     except BundleError as error:
-        return {**_NO_GRAPH, "why": str(error), "step": step}
+        return {**_NO_GRAPH, "why": str(error), "step": step, "direction": direction}
     chosen = page.text_argument("node") or _representative_node(head)
     drawing = await page.site.call(page.site.drawings.of, of)
     drawing = await page.site.call(drawing.including, document["arrows"])
@@ -39,7 +66,8 @@ async def graph_tab(page: RunHandler, of: Run, head: Document) -> dict[str, Any]
     known = chosen if chosen in drawing.graph.nodes else None
     svg, why, is_coming = None, None, False
     try:
-        svg = await _svg(page, of, drawing, document, row[0] if row else chosen)
+        picture = await page.site.drawings.picture(drawing, direction)
+        svg = await _svg(page, of, drawing, document, picture, row[0] if row else chosen)
     except (DrawingTooLarge, DrawingNotReady) as error:
         why, is_coming = str(error), isinstance(error, DrawingNotReady)
     return {
@@ -49,16 +77,20 @@ async def graph_tab(page: RunHandler, of: Run, head: Document) -> dict[str, Any]
         "chosen": next((each for each in document["nodes"] if each["id"] == chosen), None),
         "row": [each for each in document["nodes"] if each["id"] in row],
         "step": step,
+        "direction": direction,
         "why": why,
         "is_coming": is_coming,
     }
 
 
 async def _svg(
-    page: RunHandler, of: Run, drawing: Drawing, document: Document, chosen: str | None
+    page: RunHandler,
+    of: Run,
+    drawing: Drawing,
+    document: Document,
+    picture: Picture,
+    chosen: str | None,
 ) -> str:
-    """Return the drawing; raises as `Drawings.picture`."""
-    picture = await page.site.drawings.picture(drawing)
     boxes = drawing.boxes(document["nodes"])
     marks = {box["id"]: _mark(page, of, box, chosen) for box in boxes}
     taken = drawing.taken(document["arrows"])
@@ -70,7 +102,7 @@ async def _node(
 ) -> Document:
     """Return a node with its definition, and the source of its script."""
     mask = partial(page.site.masks.masked, run=of)
-    document = await page.shown(graph.node_document, of, of_graph, node, step=step, mask=mask)
+    document = await page.shown(node_view.node_document, of, of_graph, node, step=step, mask=mask)
     source = None
     if document["script"] is not None:
         path = posixpath.normpath(document["script"])
@@ -82,7 +114,14 @@ async def _node(
 def _mark(page: RunHandler, of: Run, node: Document, chosen: str | None) -> NodeMark:
     state = f"{node['state']} is-chosen" if node["id"] == chosen else node["state"]
     href = page.with_query(node=node.get("representative_node", node["id"]))
-    return NodeMark(state, formats.node_line(node), href, _heat(node), _ring(page, of, node))
+    return NodeMark(
+        state,
+        formats.node_line(node, is_over=of.is_final),
+        href,
+        _heat(node),
+        node["visits"] if node["type"] != ROW_TYPE else 0,
+        _ring(page, of, node),
+    )
 
 
 def _ring(page: RunHandler, of: Run, node: Document) -> Ring | None:

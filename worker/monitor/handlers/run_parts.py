@@ -12,7 +12,6 @@ from sleipnir.graphs.schema import Graph, MapNode
 from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.views import (
     audit,
-    graph,
     inbox,
     run,
     submission,
@@ -21,6 +20,7 @@ from sleipnir.scheduler.views import (
     visits,
 )
 from sleipnir.scheduler.views.documents import Document, excerpt
+from sleipnir.scheduler.views.graph import playback, progress
 from sleipnir.worker.monitor.formats import first_line
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.problems import Problem, Refused
@@ -85,7 +85,17 @@ class RunHandler(MonitorHandler):
         if of.context.converses:
             raise BundleError("a normal agent has no graph")
         drawing = await self.site.call(self.site.drawings.of, of)
-        return await self.shown(graph.graph_document, of, drawing.outline, step=step)
+        return await self.shown(progress.graph_document, of, drawing.outline, step=step)
+
+    async def playback(self, of: Run) -> run_types.PlaybackDocument:
+        """Return the run's steps in its graph; raises as `graph`."""
+        if of.context.converses:
+            raise BundleError("a normal agent has no graph")
+        drawing = await self.site.call(self.site.drawings.of, of)
+        start = self.index_argument("from") or 0
+        return await self.shown(
+            playback.playback_document, of, drawing.graph, drawing.outline, start=start
+        )
 
     async def events(self, of: Run) -> run_types.EventsDocument:
         return await self.shown(run.events_document, of, self.text_argument("after") or "0")

@@ -5,7 +5,7 @@ import { notify } from "./notices.js";
 
 const LEAST_MS = 2_000; // between two looks at the page
 const SAY_MS = 10_000; // between two that are read out
-// Tells `fresh` whenever the page shows something new.
+// Tells `fresh` whenever the page shows something new, and `nodes` how those of its run stand.
 export const mark = new EventTarget();
 const topics = document.body.dataset.topics.split(",").filter(Boolean);
 let title = document.title.replace(/^\(\d[\d,]*\) /, ""); // without the count of the inbox
@@ -16,7 +16,8 @@ let looking = null;
 const address = (path) => new URL(`../../${path}`, import.meta.url);
 
 function isTyping(part) {
-  return part.contains(document.activeElement) && document.activeElement.matches("input, textarea, select");
+  const fields = "input:not([data-tool]), textarea, select:not([data-tool])";
+  return part.contains(document.activeElement) && document.activeElement.matches(fields);
 }
 
 // What the reader has opened or closed stays so.
@@ -84,21 +85,6 @@ export async function look() {
 function lookSoon() {
   if (looking !== null || document.hidden) return;
   looking = setTimeout(() => look().catch(() => {}), LEAST_MS * (0.25 + Math.random() / 2));
-}
-
-function paint(nodes) {
-  for (const [id, [state, text, share]] of Object.entries(nodes)) {
-    const ring = document.querySelector(`.graph [data-ring="${CSS.escape(id)}"] .share`);
-    if (share !== undefined) ring?.setAttribute("stroke-dasharray", `${share} 100`);
-    const node = document.querySelector(`.graph a.node[data-node="${CSS.escape(id)}"]`);
-    if (node === null || new URLSearchParams(location.search).has("step")) continue;
-    for (const name of [...node.classList]) {
-      if (name.startsWith("is-") && name !== "is-chosen") node.classList.remove(name);
-    }
-    node.classList.add(`is-${state}`);
-    node.querySelector(".now").textContent = text;
-  }
-  mark.dispatchEvent(new Event("fresh"));
 }
 
 // To who cannot see it: what has changed, now and then.
@@ -174,7 +160,7 @@ function receive({ event, data }) {
   }
   if (data.word) say(`${document.querySelector("h1")?.textContent.trim().slice(0, 80)}: ${data.word}`);
   if (data.glyph) tellState(data);
-  if (data.nodes) paint(data.nodes);
+  if (data.nodes) mark.dispatchEvent(new CustomEvent("nodes", { detail: data.nodes }));
   lookSoon();
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from sleipnir.graphs.drawing.outline import TIMES
 from sleipnir.worker.monitor import formats
 
 FAMILY = "\N{MAN}\N{ZERO WIDTH JOINER}\N{WOMAN}\N{ZERO WIDTH JOINER}\N{GIRL}"
@@ -61,10 +60,31 @@ def test_texts_of_others_are_seen_as_they_are_and_stay_in_their_place() -> None:
     assert formats.isolated("سير <b>") == "<bdi>سير &lt;b&gt;</bdi>"
 
 
-def test_counts_have_thousands_separators() -> None:
-    items = {"done": 9_999, "total": 10_000}
-    node = {"state": "failed", "items": items, "failed": 1_021, "visits": 1}
+def node(**fields: object) -> dict[str, object]:
+    """A node of a drawing that was visited once."""
+    usage = {"cost_usd": 0}
+    return {"state": "done", "items": None, "failed": 0, "total_s": 1.3, "usage": usage} | fields
 
-    assert formats.node_line(node) == "✕ 9,999/10,000 ✕1,021"
-    branch = {"state": "done", "items": None, "failed": 2, "visits": 60}
-    assert formats.node_line(branch) == f"✓ done {TIMES}60 ✕2"
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        ({"state": "untouched"}, ""),
+        ({"state": "running"}, "◐ running"),
+        ({}, "✓ 1.3 s"),
+        ({"usage": {"cost_usd": 0.0016}}, "✓ 1.3 s · $0.0016"),
+        ({"total_s": 5_898, "usage": {"cost_usd": 36.738}}, "✓ 1 h 38 min"),
+        ({"failed": 2}, "✓ done ✕2"),
+        ({"state": "failed", "total_s": 3.21}, "✕ failed · 3.2 s"),
+        ({"state": "tolerated"}, "✕ failed, continued"),
+        ({"state": "staged"}, "✓ done, not kept"),
+        ({"items": {"done": 9_999, "total": 10_000}, "failed": 21}, "✓ 9,999/10,000 ✕21"),
+        ({"items": {"done": 90_000, "total": 100_000}, "failed": 1_021}, "✓ 90 % ✕1,021"),
+    ],
+)
+def test_a_box_says_what_matters_now(fields: dict[str, object], line: str) -> None:
+    assert formats.node_line(node(**fields), is_over=True) == line
+
+
+def test_a_branch_that_waits_for_the_rest_of_its_step_is_done() -> None:
+    assert formats.node_line(node(state="staged")) == "✓ done"
