@@ -135,6 +135,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "Remove finished runs before their retention ends.",
     ),
     "doctor": ("sleipnir.scheduler.cli.verbs.doctor:doctor", "Check this installation."),
+    "health": (
+        "sleipnir.scheduler.cli.verbs.health:health",
+        "Ask a worker, scheduler or monitor whether it is well.",
+    ),
     "help": ("sleipnir.scheduler.cli.verbs.help:help_", "Show the help of a verb."),
     "completion": (
         "sleipnir.scheduler.cli.verbs.completion:completion",
@@ -153,7 +157,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     ),
     "Operate": (
         *("up", "worker", "scheduler", "limits", "spend"),
-        *("monitor", "prune", "doctor", "bench"),
+        *("monitor", "health", "prune", "doctor", "bench"),
     ),
     "Get help": ("help", "completion"),
 }

@@ -106,6 +106,11 @@ class Settings:
         20.0, gt=0, description="time a stopping worker gives its nodes before it requeues them"
     )
 
+    health_address: str | None = forms.text(
+        None,
+        description="HOST:PORT at which worker, scheduler and monitor answer health checks; unset: "
+        "none",
+    )
     pin: Literal["auto", "never"] = forms.choice(
         "auto",
         description="whether runs that use files of the submitting machine stay on it if it has a "

@@ -22,9 +22,8 @@ from types import FrameType
 from sleipnir.records import dataclass
 from sleipnir.scheduler.embedded import orphans
 from sleipnir.scheduler.process.backoff import RESTART
+from sleipnir.scheduler.process.health.verdict import SHORT_LIFE_S, ChildHealth
 
-# A process that lives shorter than this has failed to start: each further start waits longer.
-SHORT_LIFE_S = 5.0
 # After so many of them in a row, all with `ends_all_with`, the supervisor ends as well.
 _MOST_SHORT_LIVES = 3
 
@@ -98,6 +97,8 @@ class _Member:
     process: subprocess.Popen[bytes] | None = None
     wanted: bool = True
     began_at: float = 0.0
+    known_since: float = field(default_factory=monotonic)
+    last_life_s: float | None = None  # of the process before
     starts_at: float | None = None
     pauses: Pauses = field(default_factory=Pauses)
     short_lives: int = 0  # in a row, that ended with `ends_all_with`
@@ -170,6 +171,21 @@ class Supervisor:
             self._members[child.name] = member
         assert member.process is not None  # set by its first start
         return member.process
+
+    def children(self) -> list[ChildHealth]:
+        """Return the children that are to run, as of now."""
+        now = monotonic()
+        return [
+            ChildHealth(
+                name,
+                is_alive=member.alive(),
+                age_s=now - member.began_at,
+                known_s=now - member.known_since,
+                last_life_s=member.last_life_s,
+            )
+            for name, member in self._members.items()
+            if member.wanted
+        ]
 
     def restart(self, name: str) -> None:
         """Terminate a child, so that it is restarted."""
@@ -274,7 +290,8 @@ class Supervisor:
                 return False
             if self._is_hopeless(member, code, now - member.began_at):
                 return False
-            pause_s = member.pauses.after(now - member.began_at)
+            member.last_life_s = now - member.began_at
+            pause_s = member.pauses.after(member.last_life_s)
             member.starts_at = now + pause_s
             say(f"{member.child.name} exited with {code}; restarting in {pause_s:.1f} s")
             self._end_orphans()

@@ -59,6 +59,11 @@ class ClockMonitor:
         """Whether Redis was away since the last `look`."""
         return self._away_s > _AWAY_S
 
+    @property
+    def is_calling(self) -> bool:
+        """Whether a call of Redis is under way, or has failed and is to be repeated."""
+        return self._calling_since is not None
+
     @contextmanager
     def calling(self) -> Iterator[None]:
         """Time a call of Redis; a failed call counts until the next one succeeds."""

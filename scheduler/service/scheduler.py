@@ -60,6 +60,7 @@ class Scheduler:
         self._renewed_at = monotonic()  # when live workers have renewed their leases
         self._tick_s = tick_s
         self._owner = secrets.token_hex(8)
+        self._turned_at = self._answered_at = monotonic()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self.run, name="scheduler", daemon=True)
         # One partition each time: a round takes 64 intervals, or more with many runs.
@@ -82,7 +83,9 @@ class Scheduler:
         """Tick until stopped; wait while Redis is unreachable."""
         while not self._stopping.is_set():
             try:
+                self._turned_at = self._monotonic()
                 busy = self.run_once()
+                self._answered_at = self._monotonic()
             except RedisError as error:
                 logger.warning("cannot sweep: %s", error)
                 busy = False
@@ -131,6 +134,14 @@ class Scheduler:
     @property
     def _has_renewals(self) -> bool:
         return self._monotonic() >= self._renewed_at
+
+    def stands_still_s(self) -> float:
+        """Return for how long the loop has not turned; 0 while it waits for Redis."""
+        return 0.0 if self._time.is_calling else self._monotonic() - self._turned_at
+
+    def redis_age_s(self) -> float:
+        """Return for how long Redis has not answered."""
+        return self._monotonic() - self._answered_at
 
     def request_stop(self) -> None:
         """Make `run` return soon; safe in a signal handler."""

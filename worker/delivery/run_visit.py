@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
+from time import monotonic
 
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.normal_agent import is_normal
@@ -19,11 +20,12 @@ from sleipnir.scheduler.runs.model import Begun, Failure, Lease
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.worker.delivery.admit import admit
 from sleipnir.worker.delivery.commit import commit
-from sleipnir.worker.delivery.delivery import DeliveryOver
+from sleipnir.worker.delivery.delivery import Delivery, DeliveryOver
 from sleipnir.worker.delivery.execute import execute
 from sleipnir.worker.delivery.handover import handover
 from sleipnir.worker.delivery.services import Services
 from sleipnir.worker.visit.loaded_agent import LoadedAgent
+from sleipnir.worker.visit.outcome import Ended, Outcome, Wrote
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +56,9 @@ def deliver(
         with services.leases.holding(lease) as cancelled:
             delivery = admit(services, lease, agent, begun, cancelled)
             outcome = execute(delivery)
-            return commit(delivery, outcome)
+            code = commit(delivery, outcome)
+        _count(delivery, outcome, code)
+        return code
     except (DeliveryOver, TransitionRefused) as reason:
         # Committed, parked, taken by another worker, or its run has ended: drop the message.
         logger.debug("%s %s dropped: %s", lease.run_id, lease.visit, reason)
@@ -68,6 +72,13 @@ def deliver(
         failure = Failure("R023", text, lease.visit.node)
         services.store.runs.close(lease.run_id, "failed", failure)
         return failure.code
+
+
+def _count(delivery: Delivery, outcome: Outcome, code: str | None) -> None:
+    visit = delivery.visit
+    result = "failed" if code else "done" if isinstance(outcome, Wrote | Ended) else "waits"
+    seconds = monotonic() - visit.began_at
+    delivery.services.figures.count_visit(visit.node.type, result, seconds)
 
 
 def load(services: Services, lease: Lease, digest: str) -> LoadedAgent:

@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.process.health.figures import Figures
 from sleipnir.worker.delivery.known_conversations import KnownConversations
 
 if TYPE_CHECKING:
@@ -43,3 +44,4 @@ class Services:
     # For visits that have lost workers; None in a process that was started for one visit.
     isolation: Isolation | None = None
     conversations: KnownConversations = field(default_factory=KnownConversations)
+    figures: Figures = field(default_factory=Figures)

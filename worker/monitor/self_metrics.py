@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
+from time import monotonic
 
 from prometheus_client import Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -21,16 +22,21 @@ class LoopLag:
     def __init__(self) -> None:
         self._lags: deque[float] = deque([0.0], _KEPT)
         self._is_watched = False
+        self._turned_at = monotonic()
 
     def watch(self) -> None:
         """Start measuring; must be called on the loop, and does nothing the second time."""
         if not self._is_watched:
-            self._is_watched = True
+            self._is_watched, self._turned_at = True, monotonic()
             self._wait(asyncio.get_running_loop())
 
     def note(self, seconds: float) -> None:
         """Record a lag."""
         self._lags.append(seconds)
+
+    def stands_still_s(self) -> float:
+        """Return for how long the loop has not turned; 0 before `watch`."""
+        return monotonic() - self._turned_at if self._is_watched else 0.0
 
     @property
     def latest_s(self) -> float:
@@ -46,6 +52,7 @@ class LoopLag:
         loop.call_at(due, self._turn, loop, due)
 
     def _turn(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        self._turned_at = monotonic()
         self.note(max(0.0, loop.time() - due))
         self._wait(loop)
 

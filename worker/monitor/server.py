@@ -44,6 +44,7 @@ from sleipnir.worker.monitor.admission.proxies import Proxies
 from sleipnir.worker.monitor.admission.roles import RoleRules
 from sleipnir.worker.monitor.flower_pages import FlowerTemplates
 from sleipnir.worker.monitor.gate import GatedApplication
+from sleipnir.worker.monitor.health import MonitorHealth
 from sleipnir.worker.monitor.metrics import EngineMetrics
 from sleipnir.worker.monitor.routes import rules
 from sleipnir.worker.monitor.sign_in import SignIn
@@ -124,6 +125,11 @@ def serve(
     flower = _flower(settings, place, figures, site)
     site.task_events = task_events = TaskEvents(flower, always=place.has_task_events)
     flower.add_handlers(".*", list(rules(site)))
+    health = MonitorHealth(site, settings.lease_s)
+    try:
+        health.open(settings.health_address)
+    except (OSError, ValueError) as error:
+        return _refuse(f"cannot answer health checks at {settings.health_address}: {error}", 2)
     try:
         port = flower.start_http_server()
     except OSError as error:
@@ -132,6 +138,7 @@ def serve(
             "`sleipnir monitor --port` takes another one",
             2,
         )
+    flower.io_loop.add_callback(site.figures.loop_lag.watch)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: flower.io_loop.add_callback_from_signal(flower.stop))
     of_site = partial(link, place.address, port, prefix=site.prefix)
@@ -146,6 +153,7 @@ def serve(
     # All requests wait while garbage is collected: leave out what the start has created.
     gc.freeze()
     flower.start()
+    health.stopping()
     task_events.close()
     site.drawings.close()
     # Its threads wait for workers' events; none of them has anything to finish.

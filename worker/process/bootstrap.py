@@ -23,6 +23,7 @@ from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.embedded.watchdog import Watched
 from sleipnir.scheduler.errors import SettingInvalid, TransitionRefused
+from sleipnir.scheduler.process.health.pulse import Pulse
 from sleipnir.scheduler.process.periodic import pause
 from sleipnir.scheduler.process.temporary import OwnDirectory, keep_temporary_files
 from sleipnir.scheduler.store import scripts
@@ -41,6 +42,7 @@ from sleipnir.worker.delivery.services import Services
 from sleipnir.worker.executors import EXECUTORS, import_executors
 from sleipnir.worker.process.eviction import evict_unused
 from sleipnir.worker.process.heartbeat import announce
+from sleipnir.worker.process.reporting import Reporting
 from sleipnir.worker.sandbox.child_process import GRACE_S
 from sleipnir.worker.sandbox.programs import adopt_orphans, end_all, marks
 from sleipnir.worker.visit.context import VisitLimits
@@ -163,8 +165,12 @@ def _unusable(directory: Path, reason: str) -> SettingInvalid:
     )
 
 
-def serve(settings: Settings, *, with_scheduler: bool) -> None:
-    """Run a worker until it is told to stop."""
+def serve(settings: Settings, *, with_scheduler: bool, reports_to: int | None = None) -> None:
+    """Run a worker until it is told to stop.
+
+    Args:
+        reports_to: the descriptor of the socket on which its supervisor hears of its health.
+    """
     _allow_many_files()
     adopt_orphans()
     temporary = _own_temporary_files()
@@ -172,7 +178,10 @@ def serve(settings: Settings, *, with_scheduler: bool) -> None:
     services = replace(services, isolation=Isolation(services.store, services.leases))
     if settings.model is not None:
         services.models.prepare([None])
-    name, app = _make_app(services)
+    reporting = Reporting(services)
+    if reports_to is not None:
+        reporting.start(reports_to)
+    name, app = _make_app(services, reporting.pulse)
     # A worker that hangs is ended, so that its visits are redelivered as if it had died.
     Watched(2 * settings.lease_s, marks())
     scheduler = scheduling.Scheduler(services.store) if with_scheduler else None
@@ -188,7 +197,7 @@ def serve(settings: Settings, *, with_scheduler: bool) -> None:
     _start(app, name)
 
 
-def _make_app(services: Services) -> tuple[str, Celery]:
+def _make_app(services: Services, pulse: Pulse) -> tuple[str, Celery]:
     """Return this worker's name, under which it is announced, and its app, which runs visits."""
     settings = services.settings
     assert settings.redis_url is not None
@@ -197,7 +206,7 @@ def _make_app(services: Services) -> tuple[str, Celery]:
     if pinned := not is_private(settings.redis_url):
         queues.append(machine_queue(settings.machine_name))
     machines = Machines(services.store.client)
-    name = announce(machines, settings, services.leases, with_queue=pinned)
+    name = announce(machines, settings, services.leases, pulse, with_queue=pinned)
     app = make_app(settings.broker_url or settings.redis_url, settings.concurrency, queues)
     register_visits(app, partial(run_visit, services))
     return name, app

@@ -9,6 +9,7 @@ from pathlib import Path
 from time import monotonic
 
 from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.process.health.pulse import Pulse
 from sleipnir.scheduler.process.periodic import repeat
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.machines import Machines, WorkerState
@@ -20,7 +21,9 @@ _EVERY_S = 5.0
 _MEMORY = Path("/proc/self/statm")
 
 
-def announce(machines: Machines, settings: Settings, leases: Leases, *, with_queue: bool) -> str:
+def announce(
+    machines: Machines, settings: Settings, leases: Leases, pulse: Pulse, *, with_queue: bool
+) -> str:
     """Announce this worker periodically, from a thread of its own, while the process lives.
 
     Returns the name of its record.
@@ -48,7 +51,8 @@ def announce(machines: Machines, settings: Settings, leases: Leases, *, with_que
 
     def beat() -> None:
         try:
-            machines.announce(state(), with_queue=with_queue)
+            with pulse.calling():
+                machines.announce(state(), with_queue=with_queue)
         except RedisError as error:
             logger.debug("cannot publish the worker's heartbeat: %s", error)
 

@@ -24,6 +24,7 @@ def main() -> int:
     parser.add_argument("--broker")
     parser.add_argument("--scheduler", action="store_true")
     parser.add_argument("--concurrency", type=int)
+    parser.add_argument("--reports-to", type=int, metavar="FD", help="for its supervisor")
     parser.add_argument("-v", "--verbose", action="count", default=0)
     parser.add_argument("-q", "--quiet", action="store_true", help="nothing of Celery's but errors")
     arguments = parser.parse_args()
@@ -53,7 +54,7 @@ def main() -> int:
         ).values
         if settings.redis_url is None:
             parser.error("no Redis is configured: give one with --redis or SLEIPNIR_REDIS_URL")
-        serve(settings, with_scheduler=arguments.scheduler)
+        serve(settings, with_scheduler=arguments.scheduler, reports_to=arguments.reports_to)
     except SleipnirError as error:
         logging.getLogger("sleipnir").error("%s", error)
         return 7

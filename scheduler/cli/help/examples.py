@@ -201,6 +201,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Search quality", "bench rag --quality"),
         ("With a larger knowledge base", "bench rag --chunks 100000 --json"),
     ),
+    "health": (
+        ("Whether a worker lives that answers on this port", "health --address 127.0.0.1:8081"),
+        ("Whether it takes messages", "health --ready --address 127.0.0.1:8081"),
+    ),
     "doctor": (
         ("What is missing, and what to do", "doctor"),
         ("Check that stored runs are consistent", "doctor --verify"),

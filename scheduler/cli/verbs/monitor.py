@@ -14,6 +14,7 @@ import click
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.connect import settings_of
+from sleipnir.scheduler.cli.health import health_option
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.processes import environment_of, flags_of
 from sleipnir.scheduler.config.directories import data_dir
@@ -75,6 +76,7 @@ with lazy_imports():
 @click.option(
     "--link", "prints", is_flag=True, help="Print the link that opens the pages, and exit."
 )
+@health_option
 @common_options()
 def monitor(
     options: Options,
@@ -89,6 +91,7 @@ def monitor(
     celery_events: bool,
     opens: bool,
     prints: bool,
+    health_address: str | None,
 ) -> int:
     """Serve the web UI: runs with their progress, and Flower's pages of workers.
 
@@ -114,18 +117,17 @@ def monitor(
         command += ["--auth", auth, "--auth-provider", auth_provider]
     if users_file is not None:
         command += ["--users", str(users_file.absolute())]
-    if celery_events:
-        command.append("--celery-events")
-    if options.quiet:
-        command.append("--quiet")
+    command += ["--celery-events"] if celery_events else []
+    command += ["--quiet"] if options.quiet else []
     # Not an argument: command lines are public.
-    secret = {"SLEIPNIR_MONITOR_AUTH": basic_auth} if basic_auth else {}
+    own = {"SLEIPNIR_MONITOR_AUTH": basic_auth} if basic_auth else {}
+    own |= {"SLEIPNIR_HEALTH_ADDRESS": health_address} if health_address else {}
     settings = settings_of(options)
     if settings.redis_url is not None:
-        _become(command, {**environment_of(settings), **secret})
+        _become(command, {**environment_of(settings), **own})
     with attach(data_dir(), settings, workers=False) as engine:
         found = replace(settings, redis_url=engine.redis_url)
-        return _run(command, {**environment_of(found), **secret})
+        return _run(command, {**environment_of(found), **own})
 
 
 def _print_user(options: Options, name: str, role: str) -> None:
