@@ -338,6 +338,10 @@ CODES: Mapping[str, Mapping[str, Code]] = {
         "W012": Code("`tools` on an `agent` node", "the other agent has its own"),
         "W013": Code("`name` is not the directory's name", "the directory's name is used"),
         "W017": Code("an agent runs itself", "`max_agent_depth` limits that"),
+        "W028": Code(
+            "`plan`: on some way through the graph, a key is read before anything has set it",
+            "seed it, set it on that way, or ask for it by `has`",
+        ),
         "W029": Code(
             "`plan`: a prompt may be longer than what its model reads",
             "shorten it, or choose another model",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from sleipnir.graphs.chains import chain_of
 from sleipnir.graphs.schema import EndNode, Graph, MapNode, Node, distinct
@@ -15,6 +16,7 @@ class FlowWay:
 
     targets: tuple[str, ...]
     most: int | None = None  # open during so many visits of the node
+    condition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,6 @@ def _ways(node: Node, nodes: Mapping[str, Node]) -> tuple[FlowWay, ...]:
         targets = dict.fromkeys(way.target for way in node.exits())
         ways = [FlowWay((target,)) for target in targets]
     else:
-        ways = [FlowWay(distinct(way.to), way.most) for way in node.ways_on()]
-    known = (FlowWay(tuple(t for t in way.targets if t in nodes), way.most) for way in ways)
+        ways = [FlowWay(distinct(way.to), way.most, way.label) for way in node.ways_on()]
+    known = (replace(way, targets=tuple(t for t in way.targets if t in nodes)) for way in ways)
     return tuple(way for way in known if way.targets)

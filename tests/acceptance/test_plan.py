@@ -171,6 +171,12 @@ def test_the_exit_code_says_whether_a_budget_may_be_enough(sleipnir: Sleipnir) -
 def test_findings_of_agent_and_plan(sleipnir: Sleipnir, tmp_path: Path) -> None:
     sleipnir.write("cached", SORT.replace("max_tokens: 20", "cache: true"))
     sleipnir.write("broken", SORT.replace("to: done", "to: nowhere"))
+    sleipnir.write(
+        "unset",
+        SORT.replace("Answer {{label}}", "Answer {{why}}")
+        .replace("  answer:", "  other: {type: set, values: {why: label}, next: answer}\n  answer:")
+        .replace("{to: done}", "{to: other}"),
+    )
     lines = tmp_path / "lines.csv"
     lines.write_text("text\none\ntwo\n")
 
@@ -179,6 +185,11 @@ def test_findings_of_agent_and_plan(sleipnir: Sleipnir, tmp_path: Path) -> None:
     log = tmp_path / "log.sarif"
     broken = sleipnir("plan", "broken", "--sarif", str(log))
 
+    (unset,) = [
+        each for each in sleipnir.json("plan", "unset")["findings"] if each["code"] == "W028"
+    ]
+    assert unset["message"].endswith("nothing sets 'why' on the path sort -> answer")
+    assert unset["line"] > 1
     assert [each["node"] for each in found["findings"] if each["code"] == "W031"] == ["sort"]
     assert not [each for each in alike["findings"] if each["code"] == "W031"]
     assert (broken.returncode, "E101" in broken.stderr) == (3, True)

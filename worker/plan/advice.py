@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.loader import Agent
 from sleipnir.graphs.plan.calls import is_cached
+from sleipnir.graphs.plan.unset import unset_reads
 from sleipnir.graphs.schema import Graph, LlmNode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import Settings
@@ -26,9 +27,16 @@ class Advice:
 
     def of(self, plan: InputPlan) -> Iterator[Finding]:
         """Yield them."""
+        yield from self._unset(plan)
         yield from self._too_long(plan)
         yield from self._too_dear(plan)
         yield from self._never_again(plan)
+
+    def _unset(self, plan: InputPlan) -> Iterator[Finding]:
+        """W028: a key that only other ways through the graph set."""
+        for read in unset_reads(self.graph, plan.seeded):
+            message = f"nothing sets '{read.key}' on the path {' -> '.join(read.way)}"
+            yield self._finding("W028", message, "nodes", read.node_id, *read.field)
 
     def _too_long(self, plan: InputPlan) -> Iterator[Finding]:
         """W029: a prompt may be longer than what its model reads."""

@@ -21,6 +21,7 @@ class InputPlan:
     total: Amounts  # of all lines
     known_prompt_share: float | None  # None: no call is certain
     differing: frozenset[str]  # nodes with a cache, of which no two lines have a prompt in common
+    seeded: frozenset[str]  # keys that each line's run has from the beginning
     lengths: Mapping[int, float]  # tokens of what is known of a line's prompts, by its number
 
     @property
@@ -73,6 +74,7 @@ def plan_of(rows: AgentRows, states: Iterable[tuple[int, Mapping[str, Any]]]) ->
     certain, known = 0.0, 0.0
     keys: dict[str, set[int]] = {}
     lengths: dict[int, float] = {}
+    seeded: frozenset[str] | None = None
     for number, state in states:
         of_line = rows.of_run(state)
         amounts = total(of_line)
@@ -81,13 +83,16 @@ def plan_of(rows: AgentRows, states: Iterable[tuple[int, Mapping[str, Any]]]) ->
         whole += amounts
         certain += amounts.calls.least
         known += sum(row.known_calls for row in of_line)
+        seeded = frozenset(state) if seeded is None else seeded & state.keys()
         lengths[number] = amounts.tokens_in.least
         for row in of_line:
             if row.prompt_key is not None:
                 keys.setdefault(row.node_id, set()).add(row.prompt_key)
     differing = frozenset(node_id for node_id, some in keys.items() if len(some) == len(lengths))
     share = round(known / certain, 4) if certain else None
-    return InputPlan(tuple(nodes), per_line, whole, share, differing, lengths)
+    return InputPlan(
+        tuple(nodes), per_line, whole, share, differing, seeded or frozenset(), lengths
+    )
 
 
 def _node_json(row: NodeRow) -> dict[str, Any]:
