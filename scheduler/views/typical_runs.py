@@ -50,6 +50,10 @@ class TypicalRuns:
             self._kept.popitem(last=False)
         return found
 
+    def known(self, agent: str) -> TypicalDocument | None:
+        """Return what was read of an agent, however long ago; None if nothing was."""
+        return self._kept.get(agent, (0.0, None))[1]
+
     def excess_of(self, run: RunRowDocument) -> str | None:
         """Return a sentence on how an open run exceeds what is usual for its agent, or None."""
         cost, steps = run["usage"]["cost_usd"] or 0.0, run["step"]

@@ -152,7 +152,7 @@ class Site:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._looks, lambda: function(*args, **kwargs))
 
-    def begin(self, function: Callable[P, None], /, *args: P.args, **kwargs: P.kwargs) -> None:
+    def begin(self, function: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -> None:
         """Call a function on a thread without waiting for it."""
         self._threads.submit(function, *args, **kwargs)
 

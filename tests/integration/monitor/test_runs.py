@@ -199,7 +199,8 @@ def test_runs_are_searched(engine: Engine, site: ServedSite) -> None:
     assert found("took=1h") == set()
     listed = site.ask("/api/v1/runs?q=offer").json
     assert (listed["total"], listed["searched"]["complete"]) == (1, True)
-    assert "&lt;Item 7&gt;" in site.ask("/runs?q=item").text
+    assert "<b>xxxx" not in site.ask("/runs?q=item").text
+    assert "<b>&lt;Item 7&gt;</b>" in site.ask("/runs?q=item").text
     assert "No run matches" in site.ask("/runs?q=%3Cnothing%3E").text
     wrong = ("cost=much", "took=long", "q=" + "x" * 201, "status=happy")
     assert [site.ask(f"/runs?{query}").status for query in wrong] == [400] * 4
@@ -225,7 +226,7 @@ def test_runs_are_told_apart_and_found_by_names(engine: Engine, site: ServedSite
     assert listed == {lead: "Score\n<Acme>", other: "", exact: "p"}
     page = site.ask("/runs?q=score").text
     assert "&lt;Acme&gt;" not in page
-    assert '<td class="text">Score</td>' in page
+    assert '<span class="agent">lead-scoring</span> <b>Score</b>' in page
     assert '<option value="lead-scoring">' in page
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import ClassVar, NamedTuple
+from urllib.parse import urlencode
 
 from sleipnir.scheduler.errors import AmbiguousRun, RunNotFound
 from sleipnir.scheduler.runs.model import Status
@@ -10,27 +13,37 @@ from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.runs import runs_overview
 from sleipnir.scheduler.views.text.tables import runs as run_table
+from sleipnir.worker.monitor import formats
+from sleipnir.worker.monitor.charts.gauge import gauge_svg
 from sleipnir.worker.monitor.conditions import RunConditions, number_of
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.masked import masked_texts
+from sleipnir.worker.monitor.pages.run_columns import COLUMNS, ORDERS, Columns, ordered
+from sleipnir.worker.monitor.problems import bad_request
 
 _LIMIT = 50
 _MOST = 200
+_ROWS = 60  # of a page
+# Agents whose usual figures are read for the next look at the page.
+_MOST_AGENTS = 5
 _ID_PREFIX = re.compile("[0-9a-f]{4,16}")
 
 
 class RunsHandler(MonitorHandler):
     """Shared by pages and API; the filters are query parameters."""
 
-    async def documents(self) -> Document:
-        """Return the page of the list that the query asks for."""
-        self.require_known([*RunConditions.model_fields, "limit", "cursor"])
+    # Parameters of a page, beside the conditions.
+    known: ClassVar[tuple[str, ...]] = ("limit", "cursor")
+
+    async def documents(self, limit: int = _LIMIT) -> Document:
+        """Return the page of the list that the query asks for; `limit` is the default."""
+        self.require_known([*RunConditions.model_fields, *self.known])
         found = await self.site.call(
             runs_overview,
             self.site.client,
             await self.wanted(),
             self.site.typical,
-            limit=self.number_argument("limit", _LIMIT, _MOST),
+            limit=self.number_argument("limit", limit, _MOST),
             cursor=self.text_argument("cursor"),
         )
         return masked_texts(found)
@@ -67,19 +80,24 @@ class RunsHandler(MonitorHandler):
 class RunsPage(RunsHandler):
     """The list of runs; searching for a prefix of an id leads to its run."""
 
+    known = ("limit", "cursor", "cols", "sort")
+
     async def get(self) -> None:
         if run_id := await self._named():
             self.redirect(f"/runs/{run_id}")
             return
-        listed = await self.documents()
+        sort = self.choice_argument("sort", ["", *ORDERS], "") or None
+        columns = self._columns()
+        # Of more runs, the most expensive ones are worth more.
+        listed = await self.documents(_MOST if sort else _ROWS)
         if self.wants == "json":
             self.give_json(listed)
             return
         if self.wants == "text":
             self.give_lines(run_table.lines_of(listed["runs"], fit=False))
             return
-        chosen = self.get_query_arguments("status")
         here = await self.site.call(self.site.client.search.names)
+        runs = ordered(listed["runs"], sort)[:_ROWS]
         self.give_page(
             "runs.html",
             agents=sorted({*here, *(run["agent"] for run in listed["runs"])}),
@@ -87,11 +105,19 @@ class RunsPage(RunsHandler):
             title="Runs",
             topics="inbox,runs",
             listed=listed,
-            chips=[(status, listed["counts"].get(status)) for status in _CHIPS],
-            chosen=chosen,
-            status_query=self._status_query,
+            runs=runs,
+            p95=self._usual({run["agent"] for run in runs}),
+            columns=columns,
+            all_columns=COLUMNS,
+            orders=ORDERS,
+            gauge_svg=gauge_svg,
+            sort=sort,
+            looked_at=len(listed["runs"]),
+            chips=self._chips(listed["counts"]),
+            chosen=self.get_query_arguments("status"),
+            applied=self._applied(),
             argument=self.text_argument,
-            is_filtered=bool(set(self.request.query_arguments) - {"cursor", "limit"}),
+            is_filtered=bool(set(self.request.query_arguments) - set(self.known)),
             may_act_on_all=not self.conditions.is_empty,
             is_first=self.text_argument("cursor") is None,
         )
@@ -107,11 +133,67 @@ class RunsPage(RunsHandler):
             return None
         return str(found)
 
-    def _status_query(self, status: str) -> str:
-        """Return this list's address with a status added or removed."""
+    def _columns(self) -> Columns:
+        try:
+            return Columns.of(self.text_argument("cols"))
+        except ValueError as error:
+            raise bad_request(str(error)) from None
+
+    def _usual(self, agents: Collection[str]) -> Mapping[str, float]:
+        """Return what 95 % of the runs of agents take, in s, as far as it is known by now."""
+        typical = self.site.typical
+        known = {agent: typical.known(agent) for agent in agents}
+        unknown = sorted(agent for agent, found in known.items() if found is None)
+        for agent in unknown[:_MOST_AGENTS]:
+            self.site.begin(typical.of, agent)
+        return {
+            agent: p95
+            for agent, found in known.items()
+            if found is not None and (p95 := found["elapsed_s"]["p95"])
+        }
+
+    def _chips(self, counts: Mapping[str, int]) -> list[StatusChip]:
+        """Return the states to choose from; of what is open, the two kinds once it is chosen."""
         chosen = self.get_query_arguments("status")
-        is_on = chosen == [status]
-        return self.with_query(status=None if is_on else status, cursor=None)
+        kinds = [_OPEN, *([[each] for each in _OPEN] if set(chosen) & set(_OPEN) else [])]
+        kinds += [[str(status)] for status in Status if status not in _OPEN]
+        return [
+            StatusChip(
+                look="running" if kind == _OPEN else kind[0],
+                label="open" if kind == _OPEN else formats.word(kind[0]),
+                number=counts.get("open" if kind == _OPEN else kind[0]),
+                address=self._with(status=[] if chosen == kind else kind),
+                is_chosen=chosen == kind,
+            )
+            for kind in kinds
+        ]
+
+    def _with(self, **changes: Sequence[str]) -> str:
+        """Return this list's address from its beginning, with other values of some parameters."""
+        kept = self.with_query(cursor=None, **dict.fromkeys(changes)).partition("?")[2]
+        given = urlencode(changes, doseq=True)
+        query = "&".join(filter(None, (kept, given)))
+        return f"?{query}" if query else self.request.path
+
+    def _applied(self) -> list[tuple[str, str, str]]:
+        """Return the conditions that hold: name, value, and the address of the list without it."""
+        found = []
+        for name in set(RunConditions.model_fields) - {"status", "order"}:
+            values = self.get_query_arguments(name)
+            for value in filter(None, values):
+                others = [each for each in values if each != value]
+                found.append((name, value, self._with(**{name: others})))
+        return sorted(found)
 
 
-_CHIPS = tuple(map(str, Status))
+class StatusChip(NamedTuple):
+    """A choice of states."""
+
+    look: str
+    label: str
+    number: int | None
+    address: str
+    is_chosen: bool
+
+
+_OPEN = [str(Status.QUEUED), str(Status.RUNNING)]

@@ -13,7 +13,7 @@ from tornado.escape import to_unicode, xhtml_escape
 
 from sleipnir.records import dataclass
 from sleipnir.worker.monitor.access import Powers, User
-from sleipnir.worker.monitor.formats import glyph, instant, isolated, short, visible, word
+from sleipnir.worker.monitor.formats import NONE, glyph, instant, isolated, short, visible, word
 
 Around: TypeAlias = Callable[[bytes], str]
 ButtonKind: TypeAlias = Literal["primary", "plain", "quiet", "danger"]
@@ -59,6 +59,10 @@ class PageParts:
         return f'<span class="pill state-{_text(status)}">{sign} {_text(word(status))}</span>'
 
     state = pill  # until all templates say pill
+
+    def figure(self, text: str) -> str:
+        """A formatted number; a dash steps back."""
+        return f'<span class="none">{NONE}</span>' if text == NONE else _text(text)
 
     def time(self, at: str | None) -> str:
         """An instant, which scripts show in the visitor's zone; None: a dash."""
