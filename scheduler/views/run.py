@@ -302,6 +302,10 @@ def children_document(client: Client, run: Run) -> types.ChildrenDocument:
         why, found = errors.get(row.run_id), below.get(row.run_id, NO_CHILDREN)
         return {
             **row_document(row, now_ms=now_ms),
+            "began_ms": row.started_at,
+            "took_ms": None
+            if row.started_at is None or row.ended_at is None
+            else row.ended_at - row.started_at,
             "error": None if why is None else why.to_json(),
             "children": [document(child) for child in _failed_first(found.rows)],
             "more_children": left_out(found),

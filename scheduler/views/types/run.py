@@ -526,6 +526,8 @@ class ItemsDocument(TypedDict):
 
 
 class ChildDocument(RunRowDocument):
+    began_ms: Annotated[int | None, about("in its last try")]
+    took_ms: Annotated[int | None, about("null: it has no end yet")]
     error: FailureDocument | None
     children: Annotated[list[ChildDocument], about("its own, those that failed first")]
     more_children: Annotated[dict[str, int], about("others than the first 20, by status")]

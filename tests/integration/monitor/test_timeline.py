@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+from sleipnir.graphs.drawing.outline import TIMES
+from sleipnir.worker.monitor.charts.axis import axis_of
 from sleipnir.worker.monitor.charts.timeline import (
+    Lane,
     TimelineLinks,
-    place,
-    stretches,
-    ticks,
-    timeline_svg,
+    node_lines,
+    timeline_of,
+    visit_lines,
 )
+from sleipnir.worker.monitor.charts.tracks import minimap_svg, track_svg
 from tests.support.engine import Clock, Engine
 from tests.support.model_server import ModelServer, calls, fails, says
 from tests.support.site import ServedSite
 
-LINKS = TimelineLinks("/runs", "/runs/r/model")
+LINKS = TimelineLinks("/runs", "/runs/r")
+
+
+def visit(step: int, node: str, began: int, took: int | None, **more: Any) -> dict[str, Any]:
+    """A row of the document."""
+    rest = {"waited_ms": 0, "parked_ms": 0, "parked_since_ms": None, "items": None}
+    inside = {"calls": [], "more_calls": 0, "children": [], "more_children": 0}
+    about = {"held_up": False, "pauses": [], "state": "done"}
+    own = {"step": step, "node": node, "began_ms": began, "took_ms": took}
+    return {**rest, **inside, **about, **own, **more}
+
+
+def kinds(line: Lane) -> list[str]:
+    return [bar.kind for bar in line.bars]
+
 
 GRAPH = """
 start: both
@@ -83,13 +101,12 @@ def test_waiting_to_begin_is_told_apart_from_work_and_from_rest(
 
     row = site.ask(f"/api/v1/runs/{run_id}/timeline").json["rows"][0]
     node, end = site.ask(f"/api/v1/runs/{run_id}/graph").json["nodes"]
-    bars = ElementTree.fromstring(timeline_svg([row], row["began_ms"], LINKS)).iter()
+    (line,) = visit_lines([row], row["began_ms"], LINKS, {"try": "script"})
 
     assert (row["waited_ms"], row["parked_ms"]) == (7_000, 60_000)
     assert row["took_ms"] >= 60_000
     assert (node["waited_s"], node["parked_s"], end["waited_s"]) == (7, 60, 0)
-    shown = [bar.get("class") for bar in bars if bar.tag.endswith("rect")]
-    assert shown == ["waits", "bar state-done", "parked"]
+    assert kinds(line) == ["waits", "work type-script", "parked"]
 
 
 def test_a_step_s_window_and_another_try_count_from_their_own_start(
@@ -164,33 +181,93 @@ def test_the_step_that_failed_has_its_attempts_and_pauses(
     assert "z" not in rows
     assert rows.get("fine", {"state": "staged"})["state"] == "staged"
     assert "✕ failed 2 min, 3 attempts</text>" in page
+    assert 'class="end"' in page
 
 
 def test_the_axis_has_marks_at_round_distances_except_where_it_is_folded() -> None:
     hour = 3_600_000
-    bars = stretches([(500, 40_500), (hour, hour + 20_000)], 760)
+    axis = axis_of([(500, 40_500), (hour, hour + 20_000)])
+    assert axis is not None
 
-    marks = ticks(bars)
+    marks = axis.marks()
 
     assert [each.since_ms for each in marks][:4] == [0, 10_000, 20_000, 30_000]
     assert all(each.since_ms % 10_000 == 0 for each in marks)
     assert not any(40_500 < each.at < hour for each in marks)
     assert marks[-1].at > hour
-    assert ticks([]) == []
+    assert axis_of([]) is None
 
 
 def test_long_pauses_are_folded() -> None:
     hour = 3_600_000
     bars = [(0, 1_000), (1_500, 3_000), (hour, hour + 1_000)]
 
-    found = stretches(bars, 100)
+    axis = axis_of(bars)
+    assert axis is not None
 
-    assert [each.is_folded for each in found] == [False, True, False]
-    assert found[1].width == pytest.approx(4)
-    assert place(0, found) == 0
-    assert place(3_000, found) == pytest.approx(72)
-    assert place(hour + 1_000, found) == pytest.approx(100)
-    assert stretches([], 100) == []
+    assert [each.is_folded for each in axis.stretches] == [False, True, False]
+    assert axis.stretches[1].width == pytest.approx(4)
+    assert axis.place(0) == 0
+    assert axis.place(3_000) == pytest.approx(72)
+    assert axis.place(hour + 1_000) == pytest.approx(100)
+
+
+def test_a_part_of_the_time_fills_the_axis() -> None:
+    rows = [visit(n, f"n{n}", 1_000 * n, 1_000) for n in range(1, 10)]
+    lines = visit_lines(rows, 10_000, LINKS, {})
+
+    found = timeline_of(lines, (2_500, 4_000))
+
+    assert found is not None
+    assert [line.name for line in found.lines] == ["3 n3", "4 n4", "5 n5"]
+    assert [round(found.axis.place(at)) for at in (3_500, 4_250, 5_000, 9_000)] == [0, 50, 100, 100]
+    assert found.axis.marks()[0].since_ms == 2_600
+    assert 'class="here" x="27.78%"' in minimap_svg(found)
+
+
+def test_many_visits_of_a_node_share_a_line_that_can_be_opened() -> None:
+    loop = [
+        each
+        for n in range(5)
+        for each in (
+            visit(2 * n, "draft", 100 * n, 60),
+            visit(2 * n + 1, "gate", 100 * n + 60, 40, state="tolerated" if n else "done"),
+        )
+    ]
+    rows = [*loop, visit(10, "z", 500, None)]
+
+    lines = visit_lines(rows, 900, LINKS, {"draft": "llm"})
+    by_node = node_lines(rows[:2] + rows[-1:], 900, LINKS, {})
+
+    assert [(line.name, line.is_folded, len(line.inside)) for line in lines] == [
+        (f"draft {TIMES}5", True, 5),
+        (f"gate {TIMES}5", True, 5),
+        ("10 z", False, 0),
+    ]
+    assert lines[0].said == "0.3 s"
+    assert lines[1].said == "0.2 s, ✕ 4"
+    assert kinds(lines[0]) == ["work type-llm"] * 5
+    assert (lines[2].bars[0].begin, lines[2].bars[0].end) == (500, 900)
+    assert [line.name for line in by_node] == ["draft", "gate", "z"]
+
+
+def test_a_visit_works_between_the_pauses_before_its_attempts() -> None:
+    pauses = [
+        {"began_ms": at, "allowed_ms": 5_000, "reason": "", "attempt": n}
+        for n, at in ((2, 1_000), (3, 7_000))
+    ]
+    row = visit(1, "n", 0, 13_000, parked_ms=10_000, pauses=pauses, state="failed")
+
+    (line,) = visit_lines([row], 0, LINKS, {})
+
+    assert [(bar.kind, bar.begin, bar.end) for bar in line.bars] == [
+        ("work", 0, 1_000),
+        ("paused", 1_000, 6_000),
+        ("work", 6_000, 7_000),
+        ("paused", 7_000, 12_000),
+        ("work", 12_000, 13_000),
+        ("end", 13_000, 13_000),
+    ]
 
 
 def test_waiting_for_a_person_is_folded_too(engine: Engine, site: ServedSite) -> None:
@@ -212,8 +289,6 @@ def test_waiting_for_a_person_is_folded_too(engine: Engine, site: ServedSite) ->
 
 
 def test_hostile_names_stay_text() -> None:
-    row = {"step": 1, "node": "<script>", "state": "done", "began_ms": 0, "took_ms": 5}
-    rest = {"waited_ms": 0, "parked_ms": 0, "items": None, "held_up": False, "pauses": []}
     call = {"number": 1, "model": '<script a="', "state": "done", "began_ms": 0, "took_ms": 5}
     child = {"run_id": "c", "agent": "<script>", "state": "queued", "began_ms": None}
     inside = {
@@ -223,12 +298,16 @@ def test_hostile_names_stay_text() -> None:
         "more_children": 7,
     }
 
-    drawn = timeline_svg([{**row, **rest, **inside}], 10, LINKS)
+    (line,) = visit_lines([visit(1, "<script>", 0, 5, **inside)], 10, LINKS, {})
+    found = timeline_of([line], None)
+    assert found is not None
 
-    assert "<script" not in drawn
-    assert ElementTree.fromstring(drawn).tag == "svg"
-    assert "2 more calls" in drawn
-    assert "7 more child runs" in drawn
+    drawn = [track_svg(each, found.axis) for each in (line, *line.inside)]
+
+    assert "<script" not in "".join(drawn)
+    assert {ElementTree.fromstring(each).tag for each in drawn} == {"svg"}
+    names = [each.name for each in line.inside]
+    assert names == ['1 <script a="', "2 more calls", "run <script>", "7 more child runs"]
 
 
 CALLING = """
@@ -279,8 +358,13 @@ def test_a_visit_has_its_model_calls_and_child_runs(
     assert started["took_ms"] == 90_000
     assert [each["state"] for each in rows["bad"]["calls"]] == ["failed"]
     assert rows["ask"]["calls"] == rows["think"]["children"] == []
-    assert f'<a href="/runs/{child.run_id}">' in page
-    assert f'<a href="/runs/{run_id}/model?node=bad&amp;step=3&amp;call=1">' in page
+    assert f'href="/runs/{child.run_id}">run asker</a>' in page
+    assert f'href="/runs/{run_id}/model?node=bad&amp;step=3&amp;call=1">' in page
+    flame = site.ask(f"/runs/{run_id}/timeline?view=runs").text
+    assert f'href="/runs/{child.run_id}">asker</a>' in flame
+    zoomed = site.ask(f"/runs/{run_id}/timeline?from=0&to=1&view=nodes").text
+    assert "Show all of the time" in zoomed
+    assert 'aria-current="true">By node' in " ".join(zoomed.split())
     assert "calls look</text>" in page
     assert "run asker, ✓ succeeded 1 min 30 s" in page
     (call,) = site.ask(f"/api/v1/runs/{run_id}/model?node=bad").json["visits"][0]["exchanges"]

@@ -1,99 +1,57 @@
-"""A run's visits as bars over time, with their model calls and child runs; long pauses folded."""
+"""A run's visits as lines of bars over time, with their model calls, tools and child runs."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from math import inf
 from typing import Any, Final
 from urllib.parse import urlencode
-from xml.sax.saxutils import escape, quoteattr
 
 from sleipnir.graphs.drawing.outline import TIMES
-from sleipnir.graphs.drawing.text import shortened
 from sleipnir.records import dataclass
-from sleipnir.scheduler.store.clock import to_rfc3339
+from sleipnir.worker.monitor.charts.axis import Axis, Span, axis_of
 from sleipnir.worker.monitor.formats import glyph, span, word
 
-# Longer pauses take no more room than this one.
-_LONGEST_PAUSE_MS: Final = 60_000
-_FOLDED_SHARE: Final = 0.04  # width of a folded pause, as a fraction of the whole
-_NAMES: Final = 190
-_BARS: Final = 720
-_WIDTH: Final = _NAMES + _BARS + 270  # with room for what follows a bar
-_ROW: Final = 22
-_TOP: Final = 40
-_AXIS: Final = 28  # what is above it belongs to it
-_TICKS: Final = 8  # at most, if nothing is folded
-_LEAST_APART: Final = 56  # px
-_STEPS_MS: Final = tuple(
-    unit * count
-    for unit, counts in (
-        (1, (1, 2, 5, 10, 20, 50, 100, 200, 500)),
-        (1_000, (1, 2, 5, 10, 15, 30)),
-        (60_000, (1, 2, 5, 10, 15, 30)),
-        (3_600_000, (1, 2, 6, 12)),
-        (86_400_000, (1, 2, 5, 10, 50, 100)),
-    )
-    for count in counts
-)
-_THIN: Final = 0.5  # narrower bars are left out
-_PATTERNS: Final = (
-    '<defs><pattern id="waits" class="hatched" width="6" height="6" patternUnits="userSpaceOnUse">'
-    '<path d="M0 6L6 0"/></pattern>'
-    '<pattern id="parked" class="dotted" width="6" height="6" patternUnits="userSpaceOnUse">'
-    '<circle cx="3" cy="3" r="1.4"/></pattern>'
-    '<pattern id="pauses" class="striped" width="5" height="5" patternUnits="userSpaceOnUse">'
-    '<path d="M0 0V5"/></pattern></defs>'
-)
+# So many visits of a node stand in one line that can be opened.
+_LEAST_FOLDED: Final = 4
+ENDED_BADLY: Final = frozenset({"failed", "tolerated", "timed_out", "interrupted", "cancelled"})
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """A stretch of time, and its place on the page."""
+class Bar:
+    """A stretch of time on a line, and what it was spent on."""
 
+    kind: str  # a class of styles
     begin: int  # ms
     end: int
-    left: float
-    width: float
-    is_folded: bool
 
 
-def stretches(bars: Sequence[tuple[int, int]], width: float) -> list[Stretch]:
-    """Return the time from the first bar's beginning to the last one's end, left to right.
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A visit, a call, a child run, or several of them on one line."""
 
-    Args:
-        bars: begin and end in ms.
-        width: of the whole.
-    """
-    busy: list[tuple[int, int]] = []
-    for begin, end in sorted(bars):
-        if busy and begin - busy[-1][1] <= _LONGEST_PAUSE_MS:
-            busy[-1] = busy[-1][0], max(end, busy[-1][1])
-        else:
-            busy.append((begin, end))
-    total = sum(end - begin for begin, end in busy) or 1
-    folded = min(_FOLDED_SHARE, 0.5 / len(busy)) * width if busy else 0.0
-    room = width - folded * (len(busy) - 1)
-    found: list[Stretch] = []
-    left = 0.0
-    for begin, end in busy:
-        if found:
-            found.append(Stretch(found[-1].end, begin, left, folded, is_folded=True))
-            left += folded
-        share = room * (end - begin) / total
-        found.append(Stretch(begin, end, left, share, is_folded=False))
-        left += share
-    return found
+    name: str
+    href: str
+    said: str  # after the last bar
+    told: str  # all that is known, when the line is pointed at
+    bars: Sequence[Bar] = ()
+    state: str = ""
+    is_held: bool = False  # on the critical path
+    kind: str = ""  # the node's type
+    inside: Sequence[Lane] = field(default_factory=tuple)
+    is_folded: bool = False  # what is inside is shown when the line is opened
 
-
-def place(at: int, found: Sequence[Stretch]) -> float:
-    """Return the place of an instant."""
-    for stretch in found:
-        if at <= stretch.end:
-            length = stretch.end - stretch.begin
-            share = (at - stretch.begin) / length if length else 0.0
-            return stretch.left + stretch.width * max(0.0, share)
-    return found[-1].left + found[-1].width if found else 0.0
+    @property
+    def spans(self) -> Iterator[Span]:
+        """The times that the axis has to show; of a rest, its ends."""
+        for bar in self.bars:
+            if bar.kind in ("parked", "paused"):
+                yield bar.begin, bar.begin
+                yield bar.end, bar.end
+            else:
+                yield bar.begin, bar.end
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,222 +59,234 @@ class TimelineLinks:
     """Where the timeline's names lead."""
 
     runs: str  # child runs are below it, by id
-    calls: str  # with `node`, `step` and `call` as its query
+    run: str  # the run itself
+
+    def visit(self, row: Mapping[str, Any]) -> str:
+        """Return the address of a visit's node, as it was then."""
+        query = {"node": row["node"]}
+        return f"{self.run}/graph?{urlencode(query)}"
+
+    def calls(self, row: Mapping[str, Any], call: int | None = None) -> str:
+        """Return the address of a visit's model calls, or of one of them."""
+        query = {"node": row["node"], "step": row["step"]}
+        return f"{self.run}/model?{urlencode(query if call is None else {**query, 'call': call})}"
 
 
-def timeline_svg(rows: Sequence[Mapping[str, Any]], now_ms: int, links: TimelineLinks) -> str:
-    """Return the rows of a timeline document as an SVG element."""
-    if not rows:
-        return ""
-    bars = [_instants(row, now_ms) for row in rows]
-    inside = [list(_inside(row, now_ms, links)) for row in rows]
-    # Nothing works on a visit that is parked: only the ends of that are places in time.
-    busy = [(begin, parked) for begin, _, parked, _ in bars] + [(end, end) for *_, end in bars]
-    found = stretches([*busy, *_busy_inside(bars, inside)], _BARS)
-    height = _TOP + _ROW * (len(rows) + sum(map(len, inside)))
-    parts = [
-        f'<svg class="timeline" viewBox="0 0 {_WIDTH} {height}" '
-        f'width="{_WIDTH}" height="{height}" role="img" '
-        f'aria-label="{len(rows)} visits over time">',
-        _PATTERNS,
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Lines on an axis."""
+
+    lines: Sequence[Lane]
+    axis: Axis
+    all_lines: Sequence[Lane]  # also those that the window leaves out
+    whole: Axis  # without the window
+
+
+def timeline_of(lines: Sequence[Lane], window: Span | None) -> Timeline | None:
+    """Lay lines out on an axis; None if there are none.
+
+    Args:
+        window: only this part of the time, ms since the first line's beginning.
+    """
+    spans = list(_spans(lines))
+    whole, axis = axis_of(spans), axis_of(spans, window)
+    if whole is None or axis is None:
+        return None
+    shown = [line for line in lines if any(axis.shows(each) for each in _spans([line]))]
+    return Timeline(shown, axis, lines, whole)
+
+
+def _spans(lines: Sequence[Lane]) -> Iterator[Span]:
+    """Yield the times of lines; those inside a line are kept within it: clocks differ a little."""
+    for line in lines:
+        own = list(line.spans)
+        yield from own
+        if not own:
+            continue
+        first, last = min(begin for begin, _ in own), max(end for _, end in own)
+        for begin, end in _spans(line.inside):
+            yield min(max(begin, first), last), min(max(end, first), last)
+
+
+def visit_lines(
+    rows: Sequence[Mapping[str, Any]],
+    now_ms: int,
+    links: TimelineLinks,
+    types: Mapping[str, str],
+) -> list[Lane]:
+    """Return a line per visit; many visits of a node share one.
+
+    Args:
+        rows: of a timeline document.
+        types: of nodes, by name.
+    """
+    times = Counter(row["node"] for row in rows)
+    folded: set[str] = set()
+    lines: list[Lane] = []
+    for row in rows:
+        node = row["node"]
+        if times[node] < _LEAST_FOLDED:
+            lines.append(_visit_line(row, now_ms, links, types))
+        elif node not in folded:
+            folded.add(node)
+            same = [each for each in rows if each["node"] == node]
+            lines.append(_folded(node, [_visit_line(e, now_ms, links, types) for e in same]))
+    return lines
+
+
+def node_lines(
+    rows: Sequence[Mapping[str, Any]],
+    now_ms: int,
+    links: TimelineLinks,
+    types: Mapping[str, str],
+) -> list[Lane]:
+    """Return a line per node, with all of its visits."""
+    by_node: dict[str, list[Lane]] = {}
+    for row in rows:
+        by_node.setdefault(row["node"], []).append(_visit_line(row, now_ms, links, types))
+    return [
+        _folded(node, same) if len(same) > 1 else replace(same[0], name=node)
+        for node, same in by_node.items()
     ]
-    parts += [_pause(stretch, height) for stretch in found if stretch.is_folded]
-    parts += [_tick(tick, height) for tick in ticks(found)]
-    y = _TOP
-    for row, instants, below in zip(rows, bars, inside, strict=True):
-        places = [place(instant, found) for instant in instants]
-        parts.append(_bar(y, row, places, _breaks(row, instants, found)))
-        for number, line in enumerate(below, 1):
-            parts.append(_inside_bar(y + number * _ROW, line, found))
-        y += _ROW * (1 + len(below))
-    return "\n".join([*parts, "</svg>"])
 
 
-@dataclass(frozen=True, slots=True)
-class _Inside:
-    """A model call or a child run of a visit, or how many others there are."""
-
-    name: str
-    href: str
-    said: str  # after its bar
-    state: str = ""
-    span: tuple[int, int] | None = None  # None: there is no bar
-
-
-def _inside(row: Mapping[str, Any], now_ms: int, links: TimelineLinks) -> Iterator[_Inside]:
-    where = {"node": row["node"], "step": row["step"]}
-    for call in row["calls"]:
-        tools = ", ".join(
-            f"{tool} {TIMES}{times}" if times > 1 else tool
-            for tool, times in Counter(call["tools"]).items()
-        )
-        yield _Inside(
-            f"{call['number']} {call['model']}",
-            f"{links.calls}?{urlencode({**where, 'call': call['number']})}",
-            f"{_outcome(call['state'])}{span(call['took_ms'] / 1000)}"
-            + (f", {call['tokens']:,} tokens" if call["tokens"] else "")
-            + (f", calls {tools}" if tools else ""),
-            call["state"],
-            (call["began_ms"], call["began_ms"] + call["took_ms"]),
-        )
-    if row["more_calls"]:
-        yield _Inside(f"{row['more_calls']:,} more calls", f"{links.calls}?{urlencode(where)}", "")
-    for child in row["children"]:
-        began, took = child["began_ms"], child["took_ms"]
-        end = now_ms if began is None or took is None else began + took
-        yield _Inside(
-            f"run {child['agent']}",
-            f"{links.runs}/{child['run_id']}",
-            f"{glyph(child['state'])} {word(child['state'])}"
-            + ("" if took is None else f" {span(took / 1000)}"),
-            child["state"],
-            None if began is None else (began, max(began, end)),
-        )
-    if row["more_children"]:
-        yield _Inside(f"{row['more_children']:,} more child runs", "children", "")
-
-
-def _busy_inside(
-    bars: Sequence[tuple[int, int, int, int]], inside: Sequence[Sequence[_Inside]]
-) -> Iterator[tuple[int, int]]:
-    """Yield the instants of calls and children within their visits: clocks differ a little."""
-    for (begin, *_, end), lines in zip(bars, inside, strict=True):
-        for line in lines:
-            if line.span is not None:
-                since, until = line.span
-                yield min(max(since, begin), end), min(max(until, begin), end)
-
-
-def _inside_bar(y: int, line: _Inside, found: Sequence[Stretch]) -> str:
-    name = escape(shortened(line.name, 26))
-    drawn, right = "", 0.0
-    if line.span is not None:
-        left, right = (_NAMES + place(instant, found) for instant in line.span)
-        right = max(right, left + 2)
-        drawn = (
-            f'<rect class="inside state-{line.state}" x="{left:.1f}" y="{y + 6}" '
-            f'width="{right - left:.1f}" height="{_ROW - 13}" rx="2"/>'
-        )
-    return (
-        f"<g><title>{escape(shortened(f'{line.name}, {line.said}', 300))}</title>"
-        f"<a href={quoteattr(line.href)}>"
-        f'<text class="name" x="14" y="{y + 14}" font-size="11">{name}</text></a>{drawn}'
-        f'<text class="what" x="{(right or _NAMES) + 6:.1f}" y="{y + 14}" font-size="11">'
-        f"{escape(shortened(line.said, 60))}</text></g>"
+def _folded(node: str, lines: Sequence[Lane]) -> Lane:
+    bars = [bar for line in lines for bar in line.bars]
+    worked = sum(bar.end - bar.begin for bar in bars if bar.kind.startswith("work"))
+    failed = sum(line.state in ENDED_BADLY for line in lines)
+    said = span(worked / 1000) + (f", {glyph('failed')} {failed:,}" if failed else "")
+    return Lane(
+        name=f"{node} {TIMES}{len(lines):,}",
+        href=lines[0].href,
+        said=said,
+        told=f"{node}, {len(lines):,} visits, worked {said}",
+        bars=bars,
+        state=lines[-1].state,
+        is_held=any(line.is_held for line in lines),
+        kind=lines[0].kind,
+        inside=lines,
+        is_folded=True,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class AxisMark:
-    """A mark of the axis."""
-
-    at: int  # ms
-    since_ms: int  # the beginning of the axis
-    left: float
-
-
-def ticks(found: Sequence[Stretch]) -> list[AxisMark]:
-    """Return marks at round distances from the beginning, none in what is folded."""
-    shown = [stretch for stretch in found if not stretch.is_folded]
-    total = sum(stretch.end - stretch.begin for stretch in shown)
-    step = next((each for each in _STEPS_MS if each * _TICKS >= total), _STEPS_MS[-1])
-    marks: list[AxisMark] = []
-    for stretch in shown:
-        origin = found[0].begin
-        first = -(-(stretch.begin - origin) // step) * step
-        for since in range(first, stretch.end - origin + 1, step):
-            left = place(origin + since, found)
-            if not marks or left - marks[-1].left >= _LEAST_APART:
-                marks.append(AxisMark(origin + since, since, left))
-    return marks
-
-
-def _tick(tick: AxisMark, height: int) -> str:
-    x = _NAMES + tick.left
-    return (
-        f'<g class="tick"><title>{to_rfc3339(tick.at)}</title>'
-        f'<path d="M{x:.1f} {_AXIS}V{height}"/>'
-        f'<text class="what" x="{x:.1f}" y="{_AXIS - 4}" text-anchor="middle" font-size="10">'
-        f"{escape(f'+{span(tick.since_ms / 1000)}' if tick.since_ms else '0 s')}</text></g>"
-    )
-
-
-def _breaks(
-    row: Mapping[str, Any], instants: Sequence[int], found: Sequence[Stretch]
-) -> list[tuple[float, float]]:
-    """Return the places of a visit's pauses."""
-    _, begin, _, end = instants
-    pauses = (
-        (max(begin, each["began_ms"]), min(end, each["began_ms"] + each["allowed_ms"]))
-        for each in row["pauses"]
-    )
-    return [(place(one, found), place(other, found)) for one, other in pauses if one < other]
-
-
-def _instants(row: Mapping[str, Any], now_ms: int) -> tuple[int, int, int, int]:
-    """Return when its step began, it began, was parked and ended, as if it was parked only once."""
-    began = row["began_ms"]
-    if row["took_ms"] is None:
-        end = max(began, now_ms)
-        return began - row["waited_ms"], began, row["parked_since_ms"] or end, end
-    end = began + row["took_ms"]
-    return began - row["waited_ms"], began, end - row["parked_ms"], end
-
-
-def _pause(stretch: Stretch, height: int) -> str:
-    x = _NAMES + stretch.left
-    took = span((stretch.end - stretch.begin) / 1000)
-    return (
-        f'<rect class="pause" x="{x:.1f}" y="0" width="{stretch.width:.1f}" height="{height}"/>'
-        f'<text class="what" x="{x + stretch.width / 2:.1f}" y="12" text-anchor="middle" '
-        f'font-size="10">{took}</text>'
-    )
-
-
-def _bar(
-    y: int,
-    row: Mapping[str, Any],
-    places: Sequence[float],
-    breaks: Sequence[tuple[float, float]],
-) -> str:
-    left, begin, parked, right = (_NAMES + each for each in places)
-    items = f" {row['items']:,} items" if row["items"] else ""
+def _visit_line(
+    row: Mapping[str, Any], now_ms: int, links: TimelineLinks, types: Mapping[str, str]
+) -> Lane:
     attempts = [each["attempt"] for each in row["pauses"] if each["attempt"]]
-    tries = f", {attempts[-1]} attempts" if attempts else ""
     took = "" if row["took_ms"] is None else span(row["took_ms"] / 1000)
+    more = f" {row['items']:,} items" if row["items"] else ""
+    more += f", {attempts[-1]} attempts" if attempts else ""
     apart = "".join(
         f", {what} {span(row[of] / 1000)}"
         for what, of in (("waited", "waited_ms"), ("parked", "parked_ms"))
         if row[of]
     )
-    name = shortened(f"{row['step']} {row['node']}", 28)
-    done = f"{word(row['state'])} {took}{items}{apart}{tries}"
-    said = shortened(f"step {row['step']}, {row['node']}, {done}", 300)
-    held = " held" if row["held_up"] else ""
-    return (
-        f"<g><title>{escape(said)}</title>"
-        f'<text class="name" x="0" y="{y + 14}" font-size="12">{escape(name)}</text>'
-        + _part("waits", y, left, begin, 'fill="url(#waits)"')
-        + _part(f"bar state-{row['state']}{held}", y, begin, max(parked, begin + 2))
-        + _part("parked", y, max(parked, begin + 2), right, 'fill="url(#parked)"')
-        + "".join(
-            _part("paused", y, _NAMES + one, _NAMES + other, 'fill="url(#pauses)"')
-            for one, other in breaks
-        )
-        + f'<text class="what" x="{right + 6:.1f}" y="{y + 14}" font-size="11">'
-        f"{escape(_outcome(row['state']) + took + items + tries)}</text></g>"
+    kind = types.get(row["node"], "")
+    return Lane(
+        name=f"{row['step']} {row['node']}",
+        href=links.visit(row),
+        said=f"{_outcome(row['state'])}{took}{more}",
+        told=f"step {row['step']}, {row['node']}, {word(row['state'])} {took}{more}{apart}",
+        bars=list(_bars(row, now_ms, kind)),
+        state=row["state"],
+        is_held=row["held_up"],
+        kind=kind,
+        inside=list(_inside(row, now_ms, links)),
     )
+
+
+def _bars(row: Mapping[str, Any], now_ms: int, kind: str) -> Iterator[Bar]:
+    """Yield what a visit's time was spent on.
+
+    Besides its pauses before further attempts, it is shown as parked only once, before its end.
+    """
+    began = row["began_ms"]
+    took = row["took_ms"]
+    end = max(began, now_ms) if took is None else began + took
+    work = f"work type-{kind}" if kind else "work"
+    if row["waited_ms"]:
+        yield Bar("waits", began - row["waited_ms"], began)
+    at, left = began, row["parked_ms"]
+    for pause in row["pauses"]:
+        since = min(end, max(at, pause["began_ms"]))
+        until = min(end, since + pause["allowed_ms"])
+        if until > since:
+            yield Bar(work, at, since)
+            yield Bar("paused", since, until)
+            at, left = until, left - (until - since)
+    parked = min(end, row["parked_since_ms"] or end) if took is None else end - max(0, left)
+    yield Bar(work, at, max(at, parked))
+    if end > max(at, parked):
+        yield Bar("parked", max(at, parked), end)
+    if row["state"] in ENDED_BADLY:
+        yield Bar("end", end, end)
+
+
+def _inside(row: Mapping[str, Any], now_ms: int, links: TimelineLinks) -> Iterator[Lane]:
+    calls = row["calls"]
+    for number, call in enumerate(calls, 1):
+        following = calls[number] if number < len(calls) else None
+        yield _call_line(row, call, following, links)
+    if row["more_calls"]:
+        yield _more(f"{row['more_calls']:,} more calls", links.calls(row))
+    for child in row["children"]:
+        yield _child_line(child, now_ms, links)
+    if row["more_children"]:
+        yield _more(f"{row['more_children']:,} more child runs", f"{links.run}/children")
+
+
+def _more(name: str, href: str) -> Lane:
+    return Lane(name, href, "", name)
+
+
+def _call_line(
+    row: Mapping[str, Any],
+    call: Mapping[str, Any],
+    following: Mapping[str, Any] | None,
+    links: TimelineLinks,
+) -> Lane:
+    tools = ", ".join(
+        f"{tool} {TIMES}{times}" if times > 1 else tool
+        for tool, times in Counter(call["tools"]).items()
+    )
+    end = call["began_ms"] + call["took_ms"]
+    bars = [Bar(f"call state-{call['state']}", call["began_ms"], end)]
+    if tools and following is not None and following["began_ms"] > end:
+        bars.append(Bar("tools", end, following["began_ms"]))
+    said = f"{_outcome(call['state'])}{span(call['took_ms'] / 1000)}"
+    said += f", {call['tokens']:,} tokens" if call["tokens"] else ""
+    said += f", calls {tools}" if tools else ""
+    name = f"{call['number']} {call['model']}"
+    href = links.calls(row, call["number"])
+    return Lane(name, href, said, f"{name}, {said}", bars, call["state"])
+
+
+def _child_line(child: Mapping[str, Any], now_ms: int, links: TimelineLinks) -> Lane:
+    began, took = child["began_ms"], child["took_ms"]
+    said = f"{glyph(child['state'])} {word(child['state'])}"
+    said += "" if took is None else f" {span(took / 1000)}"
+    end = now_ms if began is None or took is None else began + took
+    bars = () if began is None else [Bar(f"run state-{child['state']}", began, max(began, end))]
+    name = f"run {child['agent']}"
+    href = f"{links.runs}/{child['run_id']}"
+    return Lane(name, href, said, f"{name}, {said}", bars, child["state"])
+
+
+def run_lines(tree: Sequence[Mapping[str, Any]], now_ms: int, links: TimelineLinks) -> list[Lane]:
+    """Return a line per child run of a children document, with those below it inside."""
+
+    def line(run: Mapping[str, Any]) -> Lane:
+        one = _child_line({**run, "state": run["status"]}, now_ms, links)
+        inside = sorted(map(line, run["children"]), key=_beginning)
+        return replace(one, name=run["agent"], inside=inside)
+
+    return sorted(map(line, tree), key=_beginning)
+
+
+def _beginning(line: Lane) -> float:
+    return min((bar.begin for bar in line.bars), default=inf)
 
 
 def _outcome(state: str) -> str:
     """Return the state before what follows a bar, if it is not what everybody expects."""
     return "" if state == "done" else f"{glyph(state)} {word(state)} "
-
-
-def _part(classes: str, y: int, left: float, right: float, more: str = "") -> str:
-    if right - left < _THIN:
-        return ""
-    return (
-        f'<rect class="{classes}" x="{left:.1f}" y="{y + 3}" width="{right - left:.1f}" '
-        f'height="{_ROW - 7}" rx="2" {more}/>'
-    )

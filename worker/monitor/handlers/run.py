@@ -17,7 +17,6 @@ from sleipnir.scheduler.views.run import MOST_VALUES, StateBounds
 from sleipnir.scheduler.views.text import run_page
 from sleipnir.scheduler.views.text.terminal_output import unstyled
 from sleipnir.worker.monitor import formats
-from sleipnir.worker.monitor.charts.timeline import TimelineLinks, timeline_svg
 from sleipnir.worker.monitor.charts.wall import wall_svg
 from sleipnir.worker.monitor.handlers.markdown import formatted
 from sleipnir.worker.monitor.handlers.run_conversation import conversation_tab, texts_of
@@ -31,6 +30,7 @@ from sleipnir.worker.monitor.pages.run_head import (
     title_of,
     usual_of,
 )
+from sleipnir.worker.monitor.pages.run_timeline import timeline_tab
 from sleipnir.worker.monitor.problems import Problem, Refused
 from sleipnir.worker.tools.sanitize import without_escapes
 
@@ -192,13 +192,7 @@ class RunPage(RunHandler):
             case "model":
                 return await conversation_tab(self, of, head)
             case "timeline":
-                document = await self.timeline(of)
-                runs = f"{self.site.prefix}/runs"
-                links = TimelineLinks(runs, f"{runs}/{of.run_id}/model")
-                drawn = await self.site.call(
-                    timeline_svg, document["rows"], document["now_ms"], links
-                )
-                return {"timeline": document, "drawn": drawn}
+                return await timeline_tab(self, of, head)
             case "items":
                 return await self._items_tab(of)
             case "agent":

@@ -152,11 +152,12 @@ class RunHandler(MonitorHandler):
             limit=self.number_argument("limit", _LOG_LINES, run.MOST_ENTRIES),
         )
 
-    async def timeline(self, of: Run) -> run_types.TimelineDocument:
+    async def timeline(self, of: Run, first: str = "from") -> run_types.TimelineDocument:
+        """Return the visits of a run; `first` is the parameter with the first step."""
         return await self.shown(
             timeline.timeline_document,
             of,
-            start=self.index_argument("from") or 0,
+            start=self.index_argument(first) or 0,
             limit=self.number_argument("limit", _VISIT_ROWS, run.MOST_ENTRIES),
         )
 
