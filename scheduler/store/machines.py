@@ -32,6 +32,8 @@ class WorkerState:
     memory_bytes: int
     incarnation: str = ""  # random: in containers all processes have equal pids
     version: str | None = None  # of Sleipnir; None if it is not installed as a package
+    age_s: float = 0.0  # since its start
+    draining: bool = False  # takes no more visits, as it is to stop
     silent_s: float = 0.0  # since that heartbeat
 
     @property
@@ -111,6 +113,8 @@ class Machines:
                 memory_bytes=int(fields["memory_bytes"]),
                 incarnation=fields.get("incarnation", ""),
                 version=fields.get("version") or None,
+                age_s=float(fields.get("age_s", 0)),
+                draining=fields.get("draining") == str(True),
                 silent_s=max(0.0, _KEPT_S - left_ms / 1000),
             )
             for fields, left_ms in found.values()

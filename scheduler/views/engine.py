@@ -22,6 +22,7 @@ from sleipnir.scheduler.views.typical_runs import unusual_runs
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.client.scaling import Scaling
     from sleipnir.scheduler.config.settings import Settings
     from sleipnir.scheduler.store.queries import RunQueries
     from sleipnir.scheduler.views.hours import HourlyRuns
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.views.types.records import ListedRunDocument
     from sleipnir.scheduler.views.typical_runs import TypicalRuns
 
+# The only one so far.
+DEFAULT_QUEUE = "default"
 _DAY_MS = 86_400_000
 _SPENT_DAYS = 7
 _QUESTIONS = 5
@@ -75,6 +78,24 @@ def fleet_document(client: Client) -> types.FleetDocument:
 def _worker_document(worker: WorkerState) -> types.WorkerDocument:
     fields: Any = asdict(worker)
     return {**cast("types.WorkerDocument", fields), "name": worker.name}
+
+
+def scale_document(client: Client, scaling: Scaling) -> types.ScaleDocument | None:
+    """Return how much work there is for workers; None if another broker has the queue."""
+    if not _is_broker(client.store.settings):
+        return None
+    scale = scaling.read()
+    return {
+        "queue": DEFAULT_QUEUE,
+        "work": scale.work,
+        "ready": scale.ready,
+        "running": scale.running,
+        "oldest_s": round(scale.oldest_s, 3),
+        "slots": scale.slots,
+        "workers": scale.workers,
+        "slots_per_worker": scale.slots_per_worker,
+        "wanted_workers": scale.wanted_workers,
+    }
 
 
 def queue_of(client: Client, machine: str | None) -> QueueState | None:

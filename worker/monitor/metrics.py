@@ -1,6 +1,7 @@
 """Our metrics for Prometheus, in addition to Flower's.
 
-Sums over runs cover the stored ones: they fall when finished runs are removed, so they are gauges.
+Sums over runs cover the stored ones: they fall when finished runs are removed, so they are gauges;
+their old names, which end in `_total` as those of counters do, stay until the next release.
 No label contains a run, a batch, a node, a machine, or text that a user wrote.
 """
 
@@ -23,6 +24,7 @@ from prometheus_client.registry import Collector
 from sleipnir.records import dataclass
 from sleipnir.scheduler.client.limits.commands import LimitCommands
 from sleipnir.scheduler.client.limits.report import Report, report, scope_of
+from sleipnir.scheduler.client.scaling import Scale, scale_of
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.runs.consistency.rules import REPAIRS
 from sleipnir.scheduler.store.errors import RedisError
@@ -31,7 +33,7 @@ from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.queries.engine import EngineState, QueueState
 from sleipnir.scheduler.store.run_store import RunStore
-from sleipnir.scheduler.views.engine import MOST_PINNED, pinned_machines
+from sleipnir.scheduler.views.engine import DEFAULT_QUEUE, MOST_PINNED, pinned_machines
 
 _KEPT_S = 5.0
 _PINNED = "pinned"  # the queues of all machines together
@@ -81,6 +83,7 @@ class EngineMetrics(Collector):
         self._machines = Machines(store.client)
         self._limits = LimitCommands(store)
         self._standing = StandingQueues()
+        self._concurrency = settings.concurrency
         self._is_broker = settings.broker_url in (None, settings.redis_url)
         self._lock = threading.Lock()
         self._latest: tuple[float, list[Metric]] = (-_KEPT_S, [])
@@ -118,6 +121,8 @@ class EngineMetrics(Collector):
         about = f"Open runs pinned to machines without a worker, of the newest {MOST_PINNED}"
         yield _gauge("sleipnir_deserted_runs", about, deserted)
         yield from _of_workers(workers)
+        if self._is_broker:
+            yield from _of_scale(scale_of(workers, state.queues, self._concurrency))
         yield from _of_limits(limits)
 
 
@@ -136,7 +141,9 @@ def _labelled(
 
 def _of_runs(state: EngineState) -> Iterator[Metric]:
     runs, took, used = _by_agent(state.tally)
-    yield _labelled("sleipnir_runs_total", "Stored finished root runs", ("agent", "status"), runs)
+    about = "Stored finished root runs"
+    for name in ("sleipnir_stored_runs", "sleipnir_runs_total"):
+        yield _labelled(name, about, ("agent", "status"), runs)
     about = "Duration of stored finished root runs"
     seconds = HistogramMetricFamily("sleipnir_run_seconds", about, labels=("agent",))
     for agent, counts in sorted(took.items()):
@@ -146,18 +153,14 @@ def _of_runs(state: EngineState) -> Iterator[Metric]:
             buckets.append(("+Inf" if most == "inf" else f"{most}.0", total))
         seconds.add_metric((agent,), buckets, sum_value=None)
     yield seconds
-    yield _labelled(
-        "sleipnir_cost_usd_total",
-        "Cost of stored finished root runs, as far as prices are known",
-        ("agent",),
-        {(agent,): n / 1e9 for (agent, kind), n in used.items() if kind == "cost"},
-    )
-    yield _labelled(
-        "sleipnir_tokens_total",
-        "Tokens of stored finished root runs",
-        ("agent", "kind"),
-        {key: n for key, n in used.items() if key[1] in _KINDS},
-    )
+    about = "Cost of stored finished root runs, as far as prices are known"
+    costs = {(agent,): n / 1e9 for (agent, kind), n in used.items() if kind == "cost"}
+    for name in ("sleipnir_stored_cost_usd", "sleipnir_cost_usd_total"):
+        yield _labelled(name, about, ("agent",), costs)
+    about = "Tokens of stored finished root runs"
+    tokens = {key: n for key, n in used.items() if key[1] in _KINDS}
+    for name in ("sleipnir_stored_tokens", "sleipnir_tokens_total"):
+        yield _labelled(name, about, ("agent", "kind"), tokens)
     yield _gauge("sleipnir_runs_open", "Root runs that have not ended", state.open)
     yield _gauge("sleipnir_runs_waiting", "Root runs that wait for a person", state.waiting)
 
@@ -230,6 +233,16 @@ def _of_workers(workers: list[WorkerState]) -> Iterator[Metric]:
     longest = max((worker.idle_s + worker.silent_s for worker in workers), default=0.0)
     about = "Longest time since a worker last took a visit"
     yield _gauge("sleipnir_worker_last_taken_seconds", about, longest)
+
+
+def _of_scale(scale: Scale) -> Iterator[Metric]:
+    for name, about, value in (
+        ("sleipnir_work", "Visits that are ready or running", scale.work),
+        ("sleipnir_ready", "Visits that a worker could take now", scale.ready),
+        ("sleipnir_running", "Visits that workers execute", scale.running),
+        ("sleipnir_ready_oldest_seconds", "Age of the oldest ready visit", scale.oldest_s),
+    ):
+        yield _labelled(name, about, ("queue",), {(DEFAULT_QUEUE,): value})
 
 
 def _of_limits(found: Report) -> Iterator[Metric]:

@@ -25,6 +25,7 @@ from sleipnir.worker.monitor.handlers.engine import (
     BatchResults,
     FleetHandler,
     NowHandler,
+    ScaleApi,
     TallyApi,
     TaskEventsHandler,
 )
@@ -122,6 +123,7 @@ ROUTES = (
     SiteRoute("/api/v1/agents/{name}", AgentApi),
     SiteRoute("/api/v1/limits", LimitsApi, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute("/api/v1/fleet", FleetHandler),
+    SiteRoute("/api/v1/scale", ScaleApi),
     SiteRoute("/api/v1/stream", StreamHandler),
     SiteRoute("/api/v1/questions", InboxHandler),
     SiteRoute("/api/v1/questions/groups", GroupsApi),

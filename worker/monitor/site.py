@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from sleipnir.scheduler.client import Client
+from sleipnir.scheduler.client.scaling import Scaling
 from sleipnir.scheduler.store.audit.log import AuditLog
 from sleipnir.scheduler.views.hours import HourlyRuns
 from sleipnir.scheduler.views.typical_runs import TypicalRuns
@@ -73,6 +74,7 @@ class Site:
         self.agent_file = lru_cache(_FILES)(partial(agent_file, client))
         self.typical = TypicalRuns(client)
         self.hourly = HourlyRuns(client)
+        self.scaling = Scaling(client)
         self.bulk = BulkActs(client)
         self.prefix = prefix
         self.told = ToldPages()

@@ -18,6 +18,9 @@ from sleipnir.worker.visit.lease import Leases
 logger = logging.getLogger("sleipnir.worker")
 
 _EVERY_S = 5.0
+# Sooner, if it begins to work, has nothing to do any more, or drains: an autoscaler would otherwise
+# end a worker that has just taken the last message.
+_LOOKS_EVERY_S = 1.0
 _MEMORY = Path("/proc/self/statm")
 
 
@@ -47,18 +50,28 @@ def announce(
             memory_bytes=_memory_bytes(),
             incarnation=leases.worker_id,
             version=installed,
+            age_s=round(monotonic() - started, 1),
+            draining=leases.closed,
         )
 
+    announced, announced_at = state(), 0.0
+
     def beat() -> None:
+        nonlocal announced, announced_at
+        now = state()
+        changed = (now.busy > 0, now.draining) != (announced.busy > 0, announced.draining)
+        if not changed and monotonic() - announced_at < _EVERY_S:
+            return
         try:
             with pulse.calling():
-                machines.announce(state(), with_queue=with_queue)
+                machines.announce(now, with_queue=with_queue)
         except RedisError as error:
             logger.debug("cannot publish the worker's heartbeat: %s", error)
+        announced, announced_at = now, monotonic()
 
     beat()
-    repeat(beat, _EVERY_S, "machine-heartbeat")
-    return state().name
+    repeat(beat, _LOOKS_EVERY_S, "machine-heartbeat")
+    return announced.name
 
 
 def _version() -> str | None:

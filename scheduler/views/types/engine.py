@@ -25,6 +25,20 @@ class WorkerDocument(TypedDict):
     incarnation: str
     version: Annotated[str | None, about("of Sleipnir; null: unknown")]
     silent_s: float
+    age_s: Annotated[float, about("since its start")]
+    draining: Annotated[bool, about("takes no more visits, as it is to stop")]
+
+
+class ScaleDocument(TypedDict):
+    queue: str
+    work: Annotated[int, about("visits that are ready or running")]
+    ready: Annotated[int, about("visits that a worker could take now")]
+    running: Annotated[int, about("visits that workers execute")]
+    oldest_s: Annotated[float, about("age of the oldest that is next in its lane")]
+    slots: Annotated[int, about("visits that all workers can execute at once")]
+    workers: Annotated[int, about("processes that take visits")]
+    slots_per_worker: Annotated[int, about("of the latest worker, or as configured")]
+    wanted_workers: Annotated[int, about("processes that could do all work at once")]
 
 
 class QueueDocument(TypedDict):

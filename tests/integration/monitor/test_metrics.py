@@ -52,7 +52,8 @@ def test_runs_are_counted_by_agent_and_status(engine: Engine, clock: Clock) -> N
     found = figures(engine)
 
     by = {"agent": "tested", "status": "succeeded"}
-    assert found.get_sample_value("sleipnir_runs_total", by) == 2
+    for name in ("sleipnir_stored_runs", "sleipnir_runs_total"):
+        assert found.get_sample_value(name, by) == 2
     at_most = {
         le: found.get_sample_value("sleipnir_run_seconds_bucket", {"agent": "tested", "le": le})
         for le in ("5.0", "30.0", "+Inf")

@@ -296,6 +296,13 @@ OPERATIONS = (
     Operation("GET", "/api/v1/fleet", "Workers, queues, schedulers, Redis.", engine.FleetDocument),
     Operation(
         "GET",
+        "/api/v1/scale",
+        "How much work there is for workers.",
+        engine.ScaleDocument,
+        {"queue": "`default`, the only one"},
+    ),
+    Operation(
+        "GET",
         "/api/v1/audit",
         "Actions, newest first.",
         questions.ActListDocument,

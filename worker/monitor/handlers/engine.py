@@ -63,6 +63,21 @@ class FleetHandler(DocumentHandler):
         self.give(document, topics="inbox,fleet", task_events=self.site.task_events)
 
 
+class ScaleApi(MonitorHandler):
+    """GET /api/v1/scale"""
+
+    async def get(self) -> None:
+        self.require_known(("queue",))
+        queue = self.text_argument("queue")
+        if queue not in (None, engine.DEFAULT_QUEUE):
+            raise Refused(Problem(404, "not_found", f"there is no queue '{queue}'"))
+        found = await self.site.call(engine.scale_document, self.site.client, self.site.scaling)
+        if found is None:
+            text = "the queue is on another broker, which does not say how much work there is"
+            raise Refused(Problem(404, "not_found", text))
+        self.give_json(found)
+
+
 class TaskEventsHandler(ActingHandler):
     """POST /fleet/task-events/watch and /stop"""
 
