@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from sleipnir.scheduler.runs.model import Failure, RunRow, Status
-from sleipnir.scheduler.runs.reasons import cause_of, fixed_part
+from sleipnir.scheduler.runs.reasons import fixed_part
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.batches import BatchQueries, BatchRow
 from sleipnir.scheduler.store.queries.filters import RunFilter
@@ -154,7 +154,7 @@ def _group_document(
         "node": why.node,
         "example": why.message,
         "text": fixed_part(why.message),
-        "cause": cause_of(why.code, why.node, why.message),
+        "cause": group["cause"],
         "caused_by": cause,
         "run_id": run.run_id,
         "first_at": to_rfc3339(oldest.ended_at or oldest.created_at),

@@ -27,12 +27,13 @@ def grouped(failures: Iterable[OneFailure]) -> list[FailureGroupDocument]:
         groups.setdefault(cause_of(each.code, each.node, each.message), []).append(each)
     found: list[FailureGroupDocument] = [
         {
+            "cause": cause,
             "pattern": pattern_of(members[0].message),
             "count": len(members),
             "first": members[0].place,
             "last": members[-1].place,
             "example": members[0].message,
         }
-        for members in groups.values()
+        for cause, members in groups.items()
     ]
     return sorted(found, key=lambda group: (-group["count"], group["first"]))

@@ -15,6 +15,7 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.runs.map_items import MapItem
 from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Run, Usage
+from sleipnir.scheduler.runs.reasons import cause_of
 from sleipnir.scheduler.runs.spending import unattributed
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views.grouping import OneFailure, grouped
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 ITEM_STATES = ("done", "failed", "open", "left_out")
 _MOST_GROUPS = 20
+_CODE = "R011"  # of a map whose items failed
 # Reducers that keep what a map has written as it is.
 _KEEPING = (None, "overwrite")
 
@@ -44,13 +46,14 @@ def items_document(
     node: str,
     *,
     state: str | None = None,
+    cause: str | None = None,
     after: int | None = None,
     limit: int,
 ) -> types.ItemsDocument:
     """Return a map's items: counts by state, reasons of failures, and a page of items.
 
     Args:
-        state: only items in this state.
+        state: only items in this state; `cause`: only those that failed for it.
         after: the index of the previous page's last item.
 
     Raises:
@@ -62,14 +65,16 @@ def items_document(
         raise NoSuchMap(run.run_id, node) from None
     counts: Counter[str] = Counter(item.state for item in items)
     failures = (
-        OneFailure(item.index, "R011", node, item.reason)
+        OneFailure(item.index, _CODE, node, item.reason)
         for item in items
         if item.reason is not None
     )
     wanted = (
         item
         for item in items
-        if (state is None or item.state == state) and (after is None or item.index > after)
+        if (state is None or item.state == state)
+        and (cause is None or _failed_for(item, node, cause))
+        and (after is None or item.index > after)
     )
     page = list(islice(wanted, limit + 1))
     return {
@@ -81,6 +86,10 @@ def items_document(
         "items": [item.to_json() for item in page[:limit]],
         "next": page[limit - 1].index if len(page) > limit else None,
     }
+
+
+def _failed_for(item: MapItem, node: str, cause: str) -> bool:
+    return item.reason is not None and cause_of(_CODE, node, item.reason) == cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +123,8 @@ def item_document(
             known["result"] = result["value"]
     elif visit.checkpoint is not None and graph.reducers.get(node.collect_into) in _KEEPING:
         known |= _collected(node, visit.checkpoint, items, index)
-    return {"index": index, "state": items[index].state, "known": known}
+    item = items[index]
+    return {"index": index, "state": item.state, "item": item.to_json(), "known": known}
 
 
 def item_values_document(

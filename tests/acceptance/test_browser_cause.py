@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -47,7 +48,7 @@ def models(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
         yield started
 
 
-def test_a_failed_item_its_model_call_and_its_cost_are_five_clicks_away(
+def test_a_failed_item_its_model_call_and_its_cost_are_four_clicks_away(
     engine: Engine, browser: Any, models: ModelServer
 ) -> None:
     run_id = engine.finish(MAP).run_id
@@ -59,7 +60,6 @@ def test_a_failed_item_its_model_call_and_its_cost_are_five_clicks_away(
         page.locator("[data-row] a").first.click()
         page.get_by_role("link", name=f"Items {ITEMS}").click()
         page.get_by_role("link", name=f"item {FAILING}").click()
-        page.get_by_role("row", name=f"{FAILING} ").get_by_role("link", name="model").click()
 
         person.context.grant_permissions(["clipboard-read", "clipboard-write"])
         page.locator(".run-meta .copy").click()
@@ -69,5 +69,16 @@ def test_a_failed_item_its_model_call_and_its_cost_are_five_clicks_away(
         assert thread.count() == 1
         assert page.get_by_role("article", name="assistant").locator(".said").count() == 0
         assert "15 tokens, $0.0000" in thread.inner_text()
+
+        square = page.locator(".wall").bounding_box()  # of ten pixels; the rows have a hundred
+        page.mouse.click(square["x"] + 2 * square["width"] / 100 - 4, square["y"] + 4)
+        page.get_by_role("heading", name="Item 1", exact=True).wait_for()
+        page.get_by_role("row", name=re.compile("^2 word-2")).click()
+        page.get_by_role("heading", name="Item 2", exact=True).wait_for()
+        assert page.evaluate("document.activeElement.id") == "item"
+        page.go_back()
+        page.get_by_role("heading", name="Item 1", exact=True).wait_for()
+        page.keyboard.press("Escape")
+        page.locator("#item").wait_for(state="detached")
         assert person.complaints.all == []
         person.context.close()

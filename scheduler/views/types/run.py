@@ -498,6 +498,7 @@ class KnownItemDocument(TypedDict):
 class ShownItemDocument(TypedDict):
     index: int
     state: str
+    item: ItemDocument
     known: KnownItemDocument
 
 
@@ -508,6 +509,7 @@ class ItemValuesDocument(TypedDict):
 class FailureGroupDocument(TypedDict):
     """Failures of one kind."""
 
+    cause: Annotated[str, about("finds those that failed alike")]
     pattern: str
     count: int
     first: Annotated[int, about("index of the first one")]
@@ -523,6 +525,7 @@ class ItemsDocument(TypedDict):
     states: Annotated[str, about("one letter per item")]
     items: list[ItemDocument]
     next: int | None
+    chosen: NotRequired[Annotated[ShownItemDocument, about("the `item` that is asked for")]]
 
 
 class ChildDocument(RunRowDocument):

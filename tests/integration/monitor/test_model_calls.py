@@ -222,7 +222,7 @@ def test_child_runs_and_long_texts_are_a_link_away(
     (boss,) = engine.queries.children(run.run_id)
     (worker,) = engine.queries.children(boss.run_id)
     page = site.ask(f"/runs/{boss.run_id}").text
-    link, size = re.findall(r'<a data-whole href="([^"]+)">Show all ([^<]+)</a>', page)[-1]
+    link, size = re.findall(r'<a data-whole href="([^"]+)">Show all\s+([^<]+)</a>', page)[-1]
     whole = site.ask(unescape(link.partition("#")[0])).text
 
     child = page.partition('<p class="child">')[2].partition("</p>")[0]

@@ -48,8 +48,22 @@ def test_a_failed_item_leads_to_its_model_call(
     assert items["counts"] == {"done": 3, "failed": 1, "open": 0, "left_out": 0}
     assert (items["states"], [item["index"] for item in items["items"]]) == ("ddfd", [0, 1, 2, 3])
     assert [group["first"] for group in items["failures"]] == [2]
-    assert f'href="{base}/model?node=ask&amp;item=2"' in failed
-    assert f"{base}/model?node=ask&amp;item=1" not in failed
+    row = failed.partition('class="whole-row"')[2].partition("</tr>")[0]
+    assert '&amp;item=2#items"' in row
+    assert "star &lt;1&gt;" in row
+    assert 'class="whole-row"' not in failed.partition("</tr>")[2].partition("</tr>")[2]
+    panel = site.ask(f"{base}/items?map=each&item=2").text.partition("<aside")[2]
+    assert panel.index("produced no output") < panel.index("Tell of star &lt;1&gt;.")
+    assert f'href="{base}/model?node=ask&amp;item=2"' in panel
+    cause = items["failures"][0]["cause"]
+    assert f"cause={cause}#items" in failed
+    alike = site.ask(f"/api/v1{base}/items?map=each&cause={cause}&item=2").json
+    assert [item["index"] for item in alike["items"]] == [2]
+    assert (alike["chosen"]["known"]["value"], alike["chosen"]["item"]["state"]) == (
+        "star <1>",
+        "failed",
+    )
+    assert site.ask(f"/api/v1{base}/items?map=each&cause=other").json["items"] == []
     assert "Tell of star &lt;1&gt;." in call
     assert "It is round" not in call
     assert ">1 call, " in call
@@ -84,11 +98,10 @@ def test_an_item_is_shown_with_its_value_and_its_result(
     failed, last = (item_part(site.ask(f"{base}&item={index}").text) for index in (2, 3))
 
     assert re.findall(r'<td class="text">([^<]+)</td>', page)[:2] == VALUES[:2]
-    assert page.index('map=each&amp;state=failed&amp;after=1&amp;item=2#item">item 2</a>') < (
-        page.index('class="wall"')
-    )
+    assert page.index("Why items failed") < page.index('class="wall"') < page.index("<table")
+    assert 'map=each&amp;state=failed&amp;after=1&amp;item=2#items">item' in page
     assert item_part(page) == ended
-    assert 'href="?map=each&amp;item=0#item" aria-current="true">0</a>' in page
+    assert 'href="?map=each&amp;item=0#items" aria-current="true">0</a>' in page
     assert failed[0] == "star &lt;1&gt;"
     assert "&quot;error&quot;" in failed[1]
     assert last == ["sky", "It is wide."]
@@ -179,7 +192,7 @@ def test_an_item_whose_steps_were_folded_is_no_longer_known(
 
 def item_part(page: str) -> list[str]:
     """Return the value and the result that a page shows of an item."""
-    part = page.partition('id="item"')[2].partition("</section>")[0]
+    part = page.partition('id="item"')[2].partition("Conversation")[0]
     shown = re.findall(r"</h3>\s*<(?:pre|p)[^>]*>(.*?)</(?:pre|p)>", part, re.DOTALL)
     return [str(text) for text in shown]
 
@@ -217,11 +230,25 @@ def test_failures_are_grouped_by_code_node_and_first_line() -> None:
 
 
 def test_ten_thousand_items_are_a_small_drawing() -> None:
-    drawn = wall_svg("d" * 9_999 + "f", "10000 items")
+    drawn = wall_svg(
+        "d" * 9_990 + "f" + "d" * 9, "10000 items", lambda index: f"?a=1&after={index}"
+    )
 
-    paths = {path.get("class"): path.get("d") for path in ElementTree.fromstring(drawn)}
-    assert paths["state-failed"] == "M990 994h8"
-    assert len(drawn) < 3_000
+    svg = ElementTree.fromstring(drawn)
+    paths = {path.get("class"): path.get("d") for path in svg.findall("path")}
+    assert (svg.get("data-each"), svg.get("height")) == ("9", "120")
+    assert paths["state-failed"] == "M100 114h8"  # a square of nine, of which one failed
+    assert svg.findall("a")[1].get("href") == "?a=1&after=900"
+    assert svg.findall("a")[-1].get("aria-label") == "items 9,900 to 9,999"
+    assert len(drawn) < 4_000
+
+
+def test_two_thousand_items_have_a_square_each() -> None:
+    svg = ElementTree.fromstring(wall_svg("d" * 1_999 + "f", "2000 items", str))
+
+    paths = {path.get("class"): path.get("d") for path in svg.findall("path")}
+    assert svg.get("data-each") == "1"
+    assert paths["state-failed"] == "M990 194h8"
 
 
 def test_logs_have_times_and_tell_tries_apart(engine: Engine, site: ServedSite) -> None:

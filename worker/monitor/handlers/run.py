@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from sleipnir.graphs.errors import BundleError
-from sleipnir.graphs.schema import Graph, LlmNode, MapNode
+from sleipnir.graphs.schema import LlmNode
 from sleipnir.scheduler.client.rerun.words import word_diff
 from sleipnir.scheduler.runs.model import Run
-from sleipnir.scheduler.views import failures, visits, why
+from sleipnir.scheduler.views import failures, why
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.run import MOST_VALUES, StateBounds
 from sleipnir.scheduler.views.text import run_page
 from sleipnir.scheduler.views.text.terminal_output import unstyled
 from sleipnir.worker.monitor import formats
-from sleipnir.worker.monitor.charts.wall import wall_svg
 from sleipnir.worker.monitor.handlers.markdown import formatted
 from sleipnir.worker.monitor.handlers.run_conversation import conversation_tab, texts_of
 from sleipnir.worker.monitor.handlers.run_graph import graph_tab
+from sleipnir.worker.monitor.handlers.run_items import items_tab
 from sleipnir.worker.monitor.handlers.run_parts import RunHandler
 from sleipnir.worker.monitor.pages.run_head import (
     TABS,
@@ -82,7 +82,7 @@ class RunApi(RunHandler):
         if part == "state":
             return await self.state(of, None if self.text_argument("key") else _IN_API)
         if part == "items":
-            return await self.items(of, self.text_argument("map") or "")
+            return await self.items_with_chosen(of, self.text_argument("map") or "")
         if part not in _PARTS:
             raise Refused(Problem(404, "not_found", f"a run has no '{part}'"))
         document: Document = await getattr(self, part)(of)
@@ -194,7 +194,7 @@ class RunPage(RunHandler):
             case "timeline":
                 return await timeline_tab(self, of, head)
             case "items":
-                return await self._items_tab(of)
+                return await items_tab(self, of)
             case "agent":
                 return await self._agent_tab(of)
         return await graph_tab(self, of, head)
@@ -204,36 +204,6 @@ class RunPage(RunHandler):
             return {"agent": await self.agent(of), "submitted": await self.submitted(of)}
         except BundleError as error:
             return {"agent": None, "why": str(error)}
-
-    async def _items_tab(self, of: Run) -> dict[str, Any]:
-        """Return the items of the map that is named, else of the first that has begun."""
-        of_graph = await self.stored_graph(of)
-        nodes = {} if of_graph is None else of_graph.nodes
-        maps = {name: node.branch for name, node in nodes.items() if isinstance(node, MapNode)}
-        wanted = self.text_argument("map")
-        for name in [wanted] if wanted is not None else maps:
-            try:
-                items = await self.items(of, name)
-            except visits.NoSuchMap:
-                continue
-            label = f"{items['total']} items, {items['counts']['failed']} failed"
-            wall = await self.site.call(wall_svg, items["states"], label)
-            chosen = await self._items_chosen(of, of_graph, items)
-            return {"items": items, "wall": wall, "branch": maps.get(name), **chosen}
-        why = "No map of this run has begun." if maps else "The agent of this run has no map."
-        return {"items": None, "why": why}
-
-    async def _items_chosen(
-        self, of: Run, of_graph: Graph | None, items: Document
-    ) -> dict[str, Any]:
-        """Return what the map's items were, and all that is known of the one that is named."""
-        name, index = items["map"], self.index_argument("item")
-        if of_graph is None or not isinstance(of_graph.nodes.get(name), MapNode):
-            return {"values": None, "chosen": None}
-        item = None if index is None else await self.item(of, of_graph, name, index)
-        indexes = [each["index"] for each in items["items"]]
-        values = await self.item_values(of, of_graph, name, indexes)
-        return {"values": values, "chosen": item}
 
 
 def _origin(entry: Document) -> str:

@@ -27,29 +27,45 @@ _FORMATTED = frozenset(("user", "assistant", "arguments", "result"))
 
 async def conversation_tab(page: RunHandler, of: Run, head: Document) -> dict[str, Any]:
     """Return what the template of the tab needs."""
-    whole = page.text_argument("whole") == "1"
     model = await page.model(of)
-    children = await page.children(of)
-    times = await page.site.call(_tool_times, page.site.client, of)
+    children = (await page.children(of))["children"]
+    return {
+        "model": model,
+        "has_children": bool(children),  # whose calls are in the sums
+        "total": _total(model["sums"], head),
+        "under_way": await page.under_way(of),
+        "share_bar": share_bar_svg,
+        **await threads_tab(page, of, model["visits"], children),
+    }
+
+
+async def threads_tab(
+    page: RunHandler,
+    of: Run,
+    found: Sequence[Mapping[str, Any]],
+    children: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return what `thread.html` needs for the conversations of visits.
+
+    Args:
+        found: of `model_document`.
+        children: of `children_document`.
+    """
+    whole = page.text_argument("whole") == "1"
     threads = await page.site.call(
         threads_of,
-        model["visits"],
+        found,
         is_one=of.context.converses,
-        children=children["children"],
-        times=times,
+        children=children,
+        times=await page.site.call(_tool_times, page.site.client, of),
         whole=whole,
     )
     return {
-        "model": model,
         "threads": threads,
-        "has_children": bool(children["children"]),  # whose calls are in the sums
-        "total": _total(model["sums"], head),
-        "under_way": await page.under_way(of),
         "reply_line": partial(_reply_line, most=None if whole else _MOST_OF_REPLY),
+        "place_of": _place_of,
         "finish_notes": FINISH_NOTES,
         "native_note": NATIVE_NOTE,
-        "place_of": _place_of,
-        "share_bar": share_bar_svg,
     }
 
 

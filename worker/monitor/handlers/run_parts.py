@@ -170,9 +170,19 @@ class RunHandler(MonitorHandler):
             of,
             node,
             state=state,
+            cause=self.text_argument("cause"),
             after=self.index_argument("after"),
             limit=self.number_argument("limit", _ITEMS, run.MOST_ENTRIES),
         )
+
+    async def items_with_chosen(self, of: Run, node: str) -> run_types.ItemsDocument:
+        """Return a map's items, and all that is known of the one that is named."""
+        items, index = await self.items(of, node), self.index_argument("item")
+        of_graph = await self.stored_graph(of)
+        if index is None or of_graph is None:
+            return items
+        chosen = await self.shown(visits.item_document, of, of_graph, node, index)
+        return {**items, "chosen": chosen}
 
     async def item_values(
         self, of: Run, of_graph: Graph, node: str, indexes: Sequence[int]

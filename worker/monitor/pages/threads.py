@@ -16,7 +16,7 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.conversation.roster import handle
 
 # Characters: of a text, of one that the reader has asked for, and of all texts of a page.
-_EACH: Final = 4_000
+_EACH: Final = 2_000
 _WHOLE: Final = 131_072
 _PAGE: Final = 262_144
 _LINE: Final = 120  # of a call's arguments or result, when it is folded
