@@ -70,12 +70,14 @@ def test_a_failed_item_its_model_call_and_its_cost_are_four_clicks_away(
         assert page.get_by_role("article", name="assistant").locator(".said").count() == 0
         assert "15 tokens, $0.0000" in thread.inner_text()
 
-        square = page.locator(".wall").bounding_box()  # of ten pixels; the rows have a hundred
-        page.mouse.click(square["x"] + 2 * square["width"] / 100 - 4, square["y"] + 4)
+        page.locator("[data-live]:not([hidden])").wait_for()  # the scripts are there
+        wall = page.locator(".wall")
+        square = wall.bounding_box()["width"] / 100  # a row has a hundred
+        wall.click(position={"x": 1.5 * square, "y": square / 2})
         page.get_by_role("heading", name="Item 1", exact=True).wait_for()
         page.get_by_role("row", name=re.compile("^2 word-2")).click()
         page.get_by_role("heading", name="Item 2", exact=True).wait_for()
-        assert page.evaluate("document.activeElement.id") == "item"
+        assert page.evaluate("document.activeElement.textContent") == "close"
         page.go_back()
         page.get_by_role("heading", name="Item 1", exact=True).wait_for()
         page.keyboard.press("Escape")

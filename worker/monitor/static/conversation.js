@@ -15,7 +15,8 @@ async function showWhole(link) {
 
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a[data-whole]");
-  if (link === null || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  const isLive = document.body.dataset.topics.includes("run:"); // the next look would cut it again
+  if (link === null || isLive || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
   showWhole(link).catch(() => location.assign(link.href));
 });

@@ -26,13 +26,14 @@ function addressAt(wall, event) {
 document.addEventListener("click", async (event) => {
   if (event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
   const wall = event.target.closest(".wall");
-  const link = event.target.closest(".items a.act, .items a.whole-row, .causes a.act, .all-items .chip, .items .pages a");
+  const link = event.target.closest(".items a.btn-small, .items a.whole-row, .causes a.btn-small, .all-items .chip, .items .pages a");
   if (wall === null && link === null) return;
   event.preventDefault();
   const address = wall ? addressAt(wall, event) : new URL(link.href);
   address.hash = "";
   await go(address);
-  if (link?.matches(".whole-row")) document.getElementById("item")?.focus({ preventScroll: true });
+  // What has the focus keeps its content, so it must be a part that is the same for all items.
+  if (link?.matches(".whole-row")) document.querySelector(".item [data-close]")?.focus({ preventScroll: true });
 });
 window.addEventListener("popstate", () => look().catch(() => {}));
 document.addEventListener("keydown", (event) => {
