@@ -17,7 +17,7 @@ from sleipnir.scheduler.views import inbox
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import bad_request
-from sleipnir.worker.monitor.handlers.markdown import formatted
+from sleipnir.worker.monitor.pages.markdown import formatted
 from sleipnir.worker.monitor.problems import Problem, Refused
 
 

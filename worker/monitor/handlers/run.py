@@ -17,11 +17,11 @@ from sleipnir.scheduler.views.run import MOST_VALUES, StateBounds
 from sleipnir.scheduler.views.text import run_page
 from sleipnir.scheduler.views.text.terminal_output import unstyled
 from sleipnir.worker.monitor import formats
-from sleipnir.worker.monitor.handlers.markdown import formatted
 from sleipnir.worker.monitor.handlers.run_conversation import conversation_tab, texts_of
 from sleipnir.worker.monitor.handlers.run_graph import graph_tab
 from sleipnir.worker.monitor.handlers.run_items import items_tab
 from sleipnir.worker.monitor.handlers.run_parts import RunHandler
+from sleipnir.worker.monitor.pages.markdown import formatted
 from sleipnir.worker.monitor.pages.run_head import (
     TABS,
     cure_of,

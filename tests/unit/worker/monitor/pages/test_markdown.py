@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from sleipnir.worker.monitor.handlers.markdown import formatted
+from sleipnir.worker.monitor.pages.markdown import formatted
 
 HOSTILE = """
 # Pay?
