@@ -1,4 +1,4 @@
-"""What model calls have cost, by day, agent, batch, node or model; booked as they are answered."""
+"""What model calls have cost, by time, agent, batch, node or model; booked as they are answered."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.spending import NAMES, NOTHING_SPENT, Spent, sum_of
-from sleipnir.scheduler.store.figures.by_time import DAY_MS, SpendingByTime
+from sleipnir.scheduler.store.figures.by_time import DAY_MS, HOUR_MS, HOURS_OF_A_DAY, SpendingByTime
+from sleipnir.scheduler.store.figures.folding import HOURS_KEPT_MS
+from sleipnir.scheduler.store.figures.sums import Sums
 from sleipnir.scheduler.store.run_store import RunStore
 
 if TYPE_CHECKING:
@@ -20,8 +22,9 @@ if TYPE_CHECKING:
         SpendRowDocument,
     )
 
-By: TypeAlias = Literal["day", "agent", "batch", "node", "model"]
+By: TypeAlias = Literal["hour", "day", "agent", "batch", "node", "model"]
 BY: tuple[By, ...] = get_args(By)
+_TIMES: tuple[By, ...] = ("day", "hour")
 # Nodes and models on a page.
 _DEAREST = 10
 
@@ -40,49 +43,61 @@ class SpendFilter:
 class SpendRow:
     """What was spent for one combination of the names that were asked for."""
 
-    # The day as `2026-11-27`; None: runs of no batch, or calls that are not told apart.
+    # The day as `2026-11-27`, the hour as `2026-11-27T14`; None: runs of no batch, or calls that are
+    # not told apart.
     names: Mapping[By, str | None]
     spent: Spent
 
     def to_json(self) -> SpendRowDocument:
         # The names differ from call to call, so they are no fields for the type checker.
-        return cast("SpendRowDocument", {**self.names, **_figures(self.spent)})
+        return cast("SpendRowDocument", {**self.names, **figures_of(self.spent)})
 
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What was spent: by day in order of time, else the dearest first."""
+    """What was spent: by time in its order, else the dearest first."""
 
     rows: Sequence[SpendRow]
     total: Spent
 
     def to_json(self) -> SpendDocument:
-        return {"rows": [row.to_json() for row in self.rows], "total": _figures(self.total)}
+        return {"rows": [row.to_json() for row in self.rows], "total": figures_of(self.total)}
 
 
 def spending(store: RunStore, by: Sequence[By], wanted: SpendFilter) -> Spending:
     """Return what was spent, one row for each combination of the names in `by`."""
-    days = _days(store, wanted)
+    days = days_of(store, wanted)
     filters = {"agent": wanted.agent, "batch": wanted.batch}
     names = tuple(name for name in NAMES if name in by or filters.get(name) is not None)
-    columns = ("day", *names)
+    columns = ("hour", "day", *names)
     required = [(columns.index(name), filters[name]) for name in names if filters.get(name)]
     shown = [columns.index(name) for name in by]
     found: dict[tuple[str, ...], list[int]] = {}
-    stored = SpendingByTime(store.client)
-    if "day" in by:
-        by_day = {_text(day): sums for day, sums in stored.by_day(days, names).items()}
-    else:
-        by_day = {"": stored.together(days, names)}  # first, as there are few sums then
-    for text, sums in by_day.items():
+    for times, sums in _by_time(SpendingByTime(store.client), by, days, names):
         for given, numbers in sums.items():
-            values = (text, *given.split("\n", len(names) - 1))
+            values = (*times, *given.split("\n", len(names) - 1))
             if all(values[column] == value for column, value in required):
                 key = tuple([values[column] for column in shown])  # a list is made faster
                 before = found.get(key)
                 found[key] = numbers if before is None else list(map(add, before, numbers))
     spent = {key: Spent(*numbers) for key, numbers in found.items()}
     return Spending(tuple(_rows(by, spent)), sum_of(spent.values()))
+
+
+def _by_time(
+    stored: SpendingByTime, by: Sequence[By], days: range, names: Sequence[str]
+) -> Iterator[tuple[tuple[str, str], Sums]]:
+    """Yield hour and day, "" if sums are not by these, with the sums."""
+    if "hour" in by:
+        hours = range(days.start * HOURS_OF_A_DAY, days.stop * HOURS_OF_A_DAY)
+        for hour, sums in stored.by_hour(hours[-HOURS_KEPT_MS // HOUR_MS :], names).items():
+            day = day_text(hour // HOURS_OF_A_DAY)
+            yield (f"{day}T{hour % HOURS_OF_A_DAY:02}", day), sums
+    elif "day" in by:
+        for number, sums in stored.by_day(days, names).items():
+            yield ("", day_text(number)), sums
+    else:
+        yield ("", ""), stored.together(days, names)  # first, as there are few sums then
 
 
 def recent_spending(store: RunStore, days: int, agent: str | None = None) -> RecentSpendingDocument:
@@ -98,7 +113,7 @@ def recent_spending(store: RunStore, days: int, agent: str | None = None) -> Rec
         "days": [by_day.get(row["day"], row) for row in nothing],
         "nodes": _grouped(found, ("agent", "node"))[:_DEAREST],
         "models": _grouped(found, ("model",))[:_DEAREST],
-        "total": _figures(found.total),
+        "total": figures_of(found.total),
     }
 
 
@@ -113,15 +128,15 @@ def _grouped(found: Spending, by: Sequence[By]) -> list[SpendRowDocument]:
 
 def _rows(by: Sequence[By], sums: Mapping[tuple[str, ...], Spent]) -> Iterator[SpendRow]:
     def order(key: tuple[str, ...]) -> tuple[str, int, tuple[str, ...]]:
-        day = key[by.index("day")] if "day" in by else ""
-        return day, -sums[key].cost_units, key
+        time = "".join(key[by.index(name)] for name in _TIMES if name in by)
+        return time, -sums[key].cost_units, key
 
     for key in sorted(sums, key=order):
         names = {name: value or None for name, value in zip(by, key, strict=True)}
         yield SpendRow(names, sums[key])
 
 
-def _days(store: RunStore, wanted: SpendFilter) -> range:
+def days_of(store: RunStore, wanted: SpendFilter) -> range:
     """Return the days since 1970 of which sums may be kept."""
     now_ms = store.clock.now_ms()
     oldest = (now_ms - round(store.settings.spend_retention_s * 1000)) // DAY_MS - 1
@@ -135,11 +150,12 @@ def _number(day: date) -> int:
     return day.toordinal() - date(1970, 1, 1).toordinal()
 
 
-def _text(day: int) -> str:
+def day_text(day: int) -> str:
+    """Return a day, given since 1970, as `2026-11-27`."""
     return datetime.fromtimestamp(day * DAY_MS / 1000, tz=UTC).date().isoformat()
 
 
-def _figures(spent: Spent) -> SpendFiguresDocument:
+def figures_of(spent: Spent) -> SpendFiguresDocument:
     return {
         "calls": spent.calls,
         "tokens_in": spent.prompt_tokens,

@@ -31,7 +31,7 @@ _BEFORE_SECOND_LOOK_S = 0.2
 
 _OF_A_PARTITION = (
     *("timers", "inbox", "builds", "bundles", "owner", "swept"),
-    *("batches", "batchends", "tally", "sessions", "repairs"),
+    *("batches", "batchends", "dearest", "tally", "sessions", "repairs"),
     *("spend", "ended", "hours", "dropped"),
 )
 # Kinds of run indexes: one per partition, or one per name.

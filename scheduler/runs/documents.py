@@ -80,6 +80,7 @@ class SpendFiguresDocument(TypedDict):
 class SpendRowDocument(SpendFiguresDocument):
     """What was spent for the names that were asked for; the others are not there."""
 
+    hour: NotRequired[Annotated[str, about("UTC, such as `2026-11-27T14`")]]
     day: NotRequired[Annotated[str, about("UTC, such as `2026-11-27`")]]
     agent: NotRequired[Annotated[str | None, about("of root runs, with their child runs")]]
     batch: NotRequired[Annotated[str | None, about("null: runs of no batch")]]
@@ -90,8 +91,36 @@ class SpendRowDocument(SpendFiguresDocument):
 class SpendDocument(TypedDict):
     """What `spend` prints."""
 
-    rows: Annotated[list[SpendRowDocument], about("in order of days, the dearest first")]
+    rows: Annotated[list[SpendRowDocument], about("in order of time, the dearest first")]
     total: SpendFiguresDocument
+
+
+class EndedFiguresDocument(TypedDict):
+    runs: Annotated[int, about("root runs that have ended")]
+    succeeded: int
+    failed: int
+    cancelled: int
+    timed_out: int
+    took_s: Annotated[
+        dict[str, float | None], about("`p50`, `p95`: about, from numbers by powers of two")
+    ]
+    cost_usd: Annotated[dict[str, float | None], about("the same, of runs of known cost")]
+
+
+class EndedRowDocument(EndedFiguresDocument):
+    """The runs of the names that were asked for; the others are not there."""
+
+    hour: NotRequired[Annotated[str, about("UTC, such as `2026-11-27T14`")]]
+    day: NotRequired[Annotated[str, about("UTC, such as `2026-11-27`")]]
+    agent: NotRequired[str | None]
+    batch: NotRequired[Annotated[str | None, about("null: runs of no batch")]]
+
+
+class EndedDocument(TypedDict):
+    """What `stats` prints."""
+
+    rows: Annotated[list[EndedRowDocument], about("in order of their names")]
+    total: EndedFiguresDocument
 
 
 class RecentSpendingDocument(TypedDict):

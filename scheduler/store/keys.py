@@ -67,6 +67,8 @@ Of these the indexes, written by lua/lib/indexes.lua; each zset has run → crea
     {pNN}:waiting  :failed  :cancelled  :timed_out  zset  those of that status
     {pNN}:batches               zset    batch → when one of its runs was created, started or
                                         stopped waiting, or ended, ms
+    {pNN}:dearest:<days since 1970>  zset  root run → cost, of those that ended that day: the 20
+                                        dearest; expires after twice the retention time
     {pNN}:batchends:<batch>     zset    run → ended at, ms: the last of a batch's runs that ended;
                                         expires in an hour
 Of these the sums over stored root runs, whole numbers; a field that reaches 0 is removed:
@@ -193,6 +195,11 @@ def counted_key(partition: str, kind: str, hour: int | str) -> str:
 def hours_key(partition: str) -> str:
     """Return the set of the hours that a partition has sums of."""
     return f"{partition}:hours"
+
+
+def dearest_key(partition: str, day: int) -> str:
+    """Return the dearest runs of a day, given since 1970, in a partition."""
+    return f"{partition}:dearest:{day}"
 
 
 def hour_key(kind: str, hour: int | str) -> str:

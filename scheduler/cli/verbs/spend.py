@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.client.spending import By
     from sleipnir.scheduler.runs.documents import SpendDocument
 
-_BY = ("day", "agent", "batch", "node", "model")
+_BY = ("hour", "day", "agent", "batch", "node", "model")
 _FIGURES = (
     *("calls", "tokens_in", "cached", "tokens_out"),
     *("cost_usd", "economy_usd", "unknown_price_calls"),
@@ -76,11 +76,11 @@ def spend(
     batch: str | None,
     as_csv: bool,
 ) -> None:
-    """Show what model calls have cost, by day, agent, batch, node or model.
+    """Show what model calls have cost, by hour, day, agent, batch, node or model.
 
     Every answered call is counted on its day, also of runs that are no longer stored. A call of a
-    child run counts for the agent and the node that started the child. Rows are in order of days,
-    the dearest first.
+    child run counts for the agent and the node that started the child. Rows are in order of time,
+    the dearest first; hours are kept for 35 days.
     """
     if options.json and as_csv:
         raise click.UsageError("print either --json or --csv")

@@ -283,8 +283,8 @@ OPERATIONS = (
         "What model calls have cost.",
         documents.SpendDocument,
         {
-            "by": "a row for each `day` (the default), `agent`, `batch`, `node` or `model`; "
-            "repeatable",
+            "by": "a row for each `hour`, `day` (the default), `agent`, `batch`, `node` or "
+            "`model`; repeatable",
             "since": "first day (UTC): `2026-11-01`, or `30d` for 30 days ago",
             "until": "last day",
             "agent": "only of root runs of this agent",

@@ -4,9 +4,14 @@
 -- LAZY
 
 local HOUR_MS = 3600000
+local DAY_MS = 24 * HOUR_MS
 
 local function hour_of(at_ms)
   return string.format('%.0f', math.floor(at_ms / HOUR_MS))
+end
+
+local function day_of(at_ms)
+  return string.format('%.0f', math.floor(at_ms / DAY_MS))
 end
 
 -- Have an hour added up once it is over.

@@ -6,6 +6,7 @@
 local RARE = {waiting = true, failed = true, cancelled = true, timed_out = true}
 local ENDS_KEPT = 20
 local ENDS_KEPT_MS = 3600000
+local DEAREST = 20
 
 -- Add to a number in a hash; a field that reaches 0 is removed.
 local function count_in(target, field, by)
@@ -49,6 +50,21 @@ local function count_end(r, by)
   elseif numbers and numbers > most_hourly_sums then
     write_undone_by(nil, 'HDEL', target, field)
     count_in_hour(target, 'other\nother\n' .. kind, by)
+  end
+end
+
+-- Keep the dearest of the root runs that ended on a day, of which lists are made.
+local function note_cost(run_id, r)
+  if not r.cost or not FINAL[r.status] then return end
+  local dearest = partition .. ':dearest:' .. day_of(r.ended)
+  write_undone_by({'ZREM', dearest, run_id}, 'ZADD', dearest, r.cost, run_id)
+  write_undone_by(nil, 'ZREMRANGEBYRANK', dearest, 0, -1 - DEAREST)
+  write_undone_by(nil, 'PEXPIRE', dearest, 2 * retention_ms)
+end
+
+local function forget_cost(run_id, r)
+  if r.cost and FINAL[r.status] then
+    write('ZREM', partition .. ':dearest:' .. day_of(r.ended), run_id)
   end
 end
 
@@ -110,6 +126,7 @@ local function relist_run(run_id, r, status, ended)
   if r.parent then return end
   count_run(r, -1)
   count_end(r, -1)
+  forget_cost(run_id, r)
   if RARE[r.status] then
     leave(r.status, run_id, r)
   end
@@ -124,6 +141,7 @@ local function relist_run(run_id, r, status, ended)
   end
   count_run(r, 1)
   count_end(r, 1)
+  note_cost(run_id, r)
   note_activity(r)
   if r.batch and FINAL[status] then
     note_end(run_id, r)
@@ -145,6 +163,7 @@ local function unlist_run(run_id, r)
     return
   end
   count_run(r, -1)
+  forget_cost(run_id, r)
   for _, name in ipairs(lasting_indexes(r)) do
     leave(name, run_id, r)
   end

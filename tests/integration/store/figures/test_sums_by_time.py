@@ -12,6 +12,7 @@ from sleipnir.scheduler.runs.spending import MOST_COMBINATIONS, OTHERS, Spent, s
 from sleipnir.scheduler.runs.tries import AnotherTry
 from sleipnir.scheduler.service.sweeps.figures import add_up_hours
 from sleipnir.scheduler.store.figures.by_time import DAY_MS, HOUR_MS, FiguresByTime, SpendingByTime
+from sleipnir.scheduler.store.figures.dearest import dearest_runs
 from sleipnir.scheduler.store.figures.sums import ENDED
 from sleipnir.scheduler.store.keys import counted_key
 from tests.support.engine import Clock, Engine
@@ -239,3 +240,20 @@ def test_beyond_the_most_combinations_of_an_hour_ends_are_counted_for_others(
     stored = engine.redis.hgetall(counted)
     assert len(stored) == MOST_COMBINATIONS
     assert stored["other\nother\ncancelled\n0\n0"] == "1"
+
+
+def test_the_dearest_runs_of_days_are_known_until_they_go_on(engine: Engine, clock: Clock) -> None:
+    first = clock.ms // DAY_MS
+    costs = {tokens: end(engine, "failed", tokens=tokens) for tokens in range(1_000, 31_000, 1_000)}
+    end(engine, "failed")
+    clock.move(_DAY_S)
+    late = end(engine, "cancelled", tokens=25_500)
+    days = [first, first + 1]
+
+    before = dearest_runs(engine.redis, days), dearest_runs(engine.redis, days[1:])
+    engine.store.runs.retry(AnotherTry(costs[30_000], 1, 1, RunRetried(1, ("s",), 2)))
+    after = dearest_runs(engine.redis, days, 3)
+
+    dearest = [costs[tokens] for tokens in sorted(costs, reverse=True)]
+    assert before == ([*dearest[:5], late, *dearest[5:19]], [late])
+    assert after == dearest[1:4]
