@@ -48,6 +48,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "sleipnir.scheduler.cli.verbs.batches:batches",
         "List batches with their progress.",
     ),
+    "stats": (
+        "sleipnir.scheduler.cli.verbs.stats:stats",
+        "Show how runs ended, how long they took and what they cost.",
+    ),
     "spend": (
         "sleipnir.scheduler.cli.verbs.spend:spend",
         "Show what model calls have cost.",
@@ -156,7 +160,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
         *("kb", "tools", "init", "import", "schema"),
     ),
     "Operate": (
-        *("up", "worker", "scheduler", "limits", "spend"),
+        *("up", "worker", "scheduler", "limits", "spend", "stats"),
         *("monitor", "health", "prune", "doctor", "bench"),
     ),
     "Get help": ("help", "completion"),

@@ -24,6 +24,7 @@ with lazy_imports():
     from sleipnir.graphs.expressions import parser as expressions
     from sleipnir.scheduler.cli import connect, options
     from sleipnir.scheduler.embedded import place
+    from sleipnir.scheduler.runs import time_bounds
     from sleipnir.scheduler.store import connection, queries
     from sleipnir.scheduler.store import errors as store_errors
     from sleipnir.scheduler.store.queries import filters
@@ -42,6 +43,16 @@ _PIPED_LIMIT_CHARS = 64 * MIB
 # More than anybody reads.
 _MOST_COMPLETIONS = 100
 _AGENT_FILES = ("graph.yaml", "config.yaml")
+
+
+def parse_day_option(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
+    """Check an option's day or age."""
+    try:
+        if text is not None:
+            time_bounds.parse_day(text, 0)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from error
+    return text
 
 
 def complete_agents(

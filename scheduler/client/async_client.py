@@ -251,3 +251,4 @@ class AsyncClient:
     retry = _in_thread(Client.retry)
     diff = _in_thread(Client.diff)
     spend = _in_thread(Client.spend)
+    ended = _in_thread(Client.ended)

@@ -37,7 +37,7 @@ with lazy_imports():
     from sleipnir.graphs.bundles import archive, packed
     from sleipnir.graphs.drawing import outline as outlines
     from sleipnir.graphs.validator import scripts
-    from sleipnir.scheduler.client import spending
+    from sleipnir.scheduler.client import endings, spending
     from sleipnir.scheduler.client.limits import budget_check
     from sleipnir.scheduler.config import settings as configuration
     from sleipnir.scheduler.embedded import attach as embedded
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from sleipnir.graphs.document.references import AgentSearch
     from sleipnir.graphs.drawing.outline import Outline
     from sleipnir.graphs.schema import Graph
+    from sleipnir.scheduler.client.endings import EndedRuns
     from sleipnir.scheduler.client.limits.budget_check import BudgetCheck
     from sleipnir.scheduler.client.preparation import PreparedAgent
     from sleipnir.scheduler.client.spending import By, Spending
@@ -246,6 +247,25 @@ class Client(Preparing, Following, Steering, Sessions, Reruns):
         """
         wanted = spending.SpendFilter(since, until, agent, batch)
         return spending.spending(self.store, by, wanted)
+
+    def ended(
+        self,
+        by: Sequence[endings.By] = ("day",),
+        *,
+        since: date | None = None,
+        until: date | None = None,
+        agent: str | None = None,
+        batch: str | None = None,
+    ) -> EndedRuns:
+        """Return how root runs ended, a row for each combination of the names in `by`.
+
+        Removed runs are counted, too; one that was retried is counted at its last end.
+
+        Args:
+            since, until, agent, batch: as of `spend`.
+        """
+        wanted = spending.SpendFilter(since, until, agent, batch)
+        return endings.endings(self.store, by, wanted)
 
     def graph_of(self, run: Run) -> Graph:
         """Return the graph of a run, as it was submitted.

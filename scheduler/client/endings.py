@@ -26,7 +26,7 @@ _NANO = 1e9
 
 
 @dataclass
-class Ended:
+class RunCounts:
     """A number of runs that have ended."""
 
     runs: Counter[str] = field(default_factory=Counter)  # by status
@@ -66,12 +66,12 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Endings:
-    """Ended runs by the names that were asked for, in order of these."""
+class EndedRuns:
+    """RunCounts runs by the names that were asked for, in order of these."""
 
     by: tuple[By, ...]
-    rows: Mapping[tuple[str, ...], Ended]
-    total: Ended
+    rows: Mapping[tuple[str, ...], RunCounts]
+    total: RunCounts
 
     def to_json(self) -> EndedDocument:
         rows = [
@@ -82,7 +82,7 @@ class Endings:
         return cast("EndedDocument", {"rows": rows, "total": self.total.to_json()})
 
 
-def endings(store: RunStore, by: Sequence[By], wanted: SpendFilter) -> Endings:
+def endings(store: RunStore, by: Sequence[By], wanted: SpendFilter) -> EndedRuns:
     """Return how runs ended, for each combination of the names in `by`."""
     figures, days = FiguresByTime(store.client, ENDED), days_of(store, wanted)
     if "hour" in by:
@@ -98,7 +98,7 @@ def endings(store: RunStore, by: Sequence[By], wanted: SpendFilter) -> Endings:
 
 def endings_of_hours(
     figures: FiguresByTime, hours: range, by: Sequence[By], wanted: SpendFilter
-) -> Endings:
+) -> EndedRuns:
     """Return how the runs of some hours ended, likewise."""
     names = _names(by, wanted)
     found = _Found(tuple(by), wanted)
@@ -121,8 +121,8 @@ class _Found:
     def __init__(self, by: tuple[By, ...], wanted: SpendFilter) -> None:
         self._by = by
         self._wanted = wanted
-        self._rows: dict[tuple[str, ...], Ended] = {}
-        self._total = Ended()
+        self._rows: dict[tuple[str, ...], RunCounts] = {}
+        self._total = RunCounts()
 
     def add(self, times: Mapping[str, str], names: Sequence[str], sums: Sums, kind: str) -> None:
         """Add sums by these names, by status and by `kind`: how long runs took, or their cost."""
@@ -132,18 +132,18 @@ class _Found:
             if not self._is_wanted(named):
                 continue
             key = tuple([named[name] for name in self._by])
-            for ended in (self._rows.setdefault(key, Ended()), self._total):
+            for ended in (self._rows.setdefault(key, RunCounts()), self._total):
                 _count(ended, status, bucket, number, kind)
 
     def _is_wanted(self, named: Mapping[str, str]) -> bool:
         filters = (("agent", self._wanted.agent), ("batch", self._wanted.batch))
         return all(named[name] == value for name, value in filters if value is not None)
 
-    def given(self) -> Endings:
-        return Endings(self._by, dict(sorted(self._rows.items())), self._total)
+    def given(self) -> EndedRuns:
+        return EndedRuns(self._by, dict(sorted(self._rows.items())), self._total)
 
 
-def _count(ended: Ended, status: str, bucket: str, number: int, kind: str) -> None:
+def _count(ended: RunCounts, status: str, bucket: str, number: int, kind: str) -> None:
     if kind == "took":
         ended.runs[status] += number
         ended.took[int(bucket)] += number

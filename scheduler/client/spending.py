@@ -43,8 +43,8 @@ class SpendFilter:
 class SpendRow:
     """What was spent for one combination of the names that were asked for."""
 
-    # The day as `2026-11-27`, the hour as `2026-11-27T14`; None: runs of no batch, or calls that are
-    # not told apart.
+    # The day as `2026-11-27`, the hour as `2026-11-27T14`; None: runs of no batch, or calls that
+    # are not told apart.
     names: Mapping[By, str | None]
     spent: Spent
 

@@ -89,12 +89,29 @@ def runs_overview(
         BadCursor: the cursor is not one of a list of runs.
     """
     page = runs_page(client, wanted, limit=limit, cursor=cursor)
-    ended = [run["run_id"] for run in page["runs"] if run["status"] in WITH_REASON]
+    counts, are_all = client.queries.counts_by_status(wanted)
+    runs = _listed(client, page["runs"], typical)
+    return {**page, "runs": runs, "counts": dict(counts), "counts_all": are_all}
+
+
+def listed_documents(
+    client: Client, rows: Sequence[RunRow], typical: TypicalRuns
+) -> list[types.ListedRunDocument]:
+    """Return runs with what a person looks for, as in a list."""
+    now_ms, waits = client.queries.now_ms(), waits_of(client, rows)
+    documents = [row_document(row, now_ms=now_ms, waits_for=waits.get(row.run_id)) for row in rows]
+    return _listed(client, documents, typical)
+
+
+def _listed(
+    client: Client, documents: Sequence[types.RunRowDocument], typical: TypicalRuns
+) -> list[types.ListedRunDocument]:
+    ended = [run["run_id"] for run in documents if run["status"] in WITH_REASON]
     reasons = dict(zip(ended, client.queries.errors(ended), strict=True))
-    run_ids = [run["run_id"] for run in page["runs"]]
+    run_ids = [run["run_id"] for run in documents]
     children, prompts = client.queries.child_counts(run_ids), client.queries.prompts(run_ids)
     runs: list[types.ListedRunDocument] = []
-    for run, count, prompt in zip(page["runs"], children, prompts, strict=True):
+    for run, count, prompt in zip(documents, children, prompts, strict=True):
         reason = reasons.get(run["run_id"])
         runs.append(
             {
@@ -105,8 +122,7 @@ def runs_overview(
                 "prompt": prompt.strip()[:_MOST_OF_PROMPT],
             }
         )
-    counts, are_all = client.queries.counts_by_status(wanted)
-    return {**page, "runs": runs, "counts": dict(counts), "counts_all": are_all}
+    return runs
 
 
 NO_CHILDREN = ChildRows((), {}, 0)

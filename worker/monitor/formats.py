@@ -162,6 +162,25 @@ def money(cost: float) -> str:
     return f"${cost:.{1 - floor(log10(cost))}f}" if cost > 0 else "$0"
 
 
+def change(now: float, before: float) -> str:
+    """Format how a number compares with the one before: `+12 %`, `3.1 times that`."""
+    if not before:
+        return "nothing before" if now else NONE
+    if now >= 2 * before:
+        times = now / before
+        return f"{times:,.0f} times that" if times >= 9.95 else f"{times:.1f} times that"
+    return f"{100 * (now - before) / before:+.0f} %".replace("-", "\N{MINUS SIGN}")
+
+
+def amount(number: int) -> str:
+    """Format a large number short: `812`, `9.1 k`, `12 M`."""
+    for size, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k")):
+        if number >= size:
+            part = number / (1_000 if unit == "k" else size)
+            return f"{part:,.3g} {unit}" if part < 1_000 else f"{part:,.0f} {unit}"
+    return f"{number:,}"
+
+
 def megabytes(number: int) -> str:
     """Format an amount of memory."""
     return f"{number / 1_048_576:,.0f} MiB"
@@ -245,6 +264,8 @@ NAMES: Final[Mapping[str, Callable[..., Any]]] = {
     "share": share,
     "count": count,
     "usd": usd,
+    "change": change,
+    "amount": amount,
     "megabytes": megabytes,
     "size": size,
     "instant": instant,

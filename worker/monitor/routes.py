@@ -37,6 +37,8 @@ from sleipnir.worker.monitor.handlers.entry import (
     OpenApiHandler,
     ReadyHandler,
 )
+from sleipnir.worker.monitor.handlers.figures.costs import CostsHandler
+from sleipnir.worker.monitor.handlers.figures.spending import SpendApi, StatsApi
 from sleipnir.worker.monitor.handlers.inbox import (
     AnswerApi,
     GroupsApi,
@@ -47,7 +49,6 @@ from sleipnir.worker.monitor.handlers.limits import LimitsApi, LimitsHandler
 from sleipnir.worker.monitor.handlers.run import RunApi, RunPage
 from sleipnir.worker.monitor.handlers.runs import RunsPage
 from sleipnir.worker.monitor.handlers.signing_in import SignInHandler, SignOutHandler
-from sleipnir.worker.monitor.handlers.spending import SpendApi
 from sleipnir.worker.monitor.handlers.stream import StreamHandler
 from sleipnir.worker.monitor.site import Site
 
@@ -102,6 +103,7 @@ ROUTES = (
     SiteRoute("/batches/{name}/results", BatchResults),
     SiteRoute("/agents", AgentsHandler),
     SiteRoute("/agents/{name}", AgentPage, {"GET": Role.READ, "POST": Role.OPERATE}),
+    SiteRoute("/costs", CostsHandler),
     SiteRoute("/limits", LimitsHandler, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute("/fleet", FleetHandler),
     SiteRoute("/fleet/task-events/{switch}", TaskEventsHandler, {"POST": Role.OPERATE}),
@@ -120,6 +122,8 @@ ROUTES = (
     SiteRoute("/api/v1/batches/{name}/results", BatchResults),
     SiteRoute("/api/v1/agents", AgentsHandler),
     SiteRoute("/api/v1/spend", SpendApi),
+    SiteRoute("/api/v1/costs", CostsHandler),
+    SiteRoute("/api/v1/stats", StatsApi),
     SiteRoute("/api/v1/agents/{name}", AgentApi),
     SiteRoute("/api/v1/limits", LimitsApi, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute("/api/v1/fleet", FleetHandler),

@@ -37,6 +37,11 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Batches with their progress", "batches"),
         ("For a program", "batches --limit 100 --json"),
     ),
+    "stats": (
+        ("How each day went", "stats"),
+        ("By agent in this week", "stats --by agent --since 7d"),
+        ("The hours of a batch", "stats --by hour --batch night"),
+    ),
     "spend": (
         ("What each day has cost", "spend"),
         ("The dearest nodes of an agent this month", "spend --by node --agent review --since 30d"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.arguments import complete_agents, complete_batches
+from sleipnir.scheduler.cli.arguments import complete_agents, complete_batches, parse_day_option
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.options import Options, common_options
 
@@ -30,16 +30,6 @@ _FIGURES = (
 )
 
 
-def _day(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
-    """Check an option's day or age."""
-    try:
-        if text is not None:
-            time_bounds.parse_day(text, 0)
-    except ValueError as error:
-        raise click.BadParameter(str(error), ctx, param) from error
-    return text
-
-
 @click.command
 @click.option(
     "--by",
@@ -51,11 +41,16 @@ def _day(ctx: click.Context, param: click.Parameter, text: str | None) -> str | 
 )
 @click.option(
     "--since",
-    callback=_day,
+    callback=parse_day_option,
     metavar="DAY",
     help="From this day (UTC) on: 2026-11-01, or 30d for 30 days ago.",
 )
-@click.option("--until", callback=_day, metavar="DAY", help="Up to this day, which is included.")
+@click.option(
+    "--until",
+    callback=parse_day_option,
+    metavar="DAY",
+    help="Up to this day, which is included.",
+)
 @click.option(
     "--agent",
     metavar="NAME",

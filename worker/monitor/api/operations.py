@@ -19,6 +19,7 @@ from sleipnir.scheduler.views.types import (
     questions,
     records,
     run,
+    trends,
 )
 from sleipnir.worker.monitor import bodies
 from sleipnir.worker.monitor.api import answers
@@ -289,6 +290,30 @@ OPERATIONS = (
             "until": "last day",
             "agent": "only of root runs of this agent",
             "batch": "only of runs of this batch",
+        },
+    ),
+    Operation(
+        "GET",
+        "/api/v1/stats",
+        "How root runs ended, removed ones included.",
+        documents.EndedDocument,
+        {
+            "by": "a row for each `hour`, `day` (the default), `agent` or `batch`; repeatable",
+            "since": "first day (UTC): `2026-11-01`, or `30d` for 30 days ago",
+            "until": "last day",
+            "agent": "only of this agent",
+            "batch": "only of this batch",
+        },
+    ),
+    Operation(
+        "GET",
+        "/api/v1/costs",
+        "What was spent in a period, with the day's forecast and the dearest runs.",
+        trends.CostsDocument,
+        {
+            "period": "`24h`, `7d` (the default) or `30d`",
+            "per": "`hour` or `day`; 7 days may be by either",
+            "by": "`agent` (the default), `model`, `batch` or `node`",
         },
     ),
     Operation("GET", "/api/v1/limits", "Limits, pauses and budgets.", engine.LimitsDocument),

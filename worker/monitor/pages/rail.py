@@ -39,6 +39,7 @@ RAIL: Final = (
 )
 MORE: Final = (
     RailPage("agents", "bot"),
+    RailPage("costs", "circle-dollar-sign"),
     RailPage("limits", "gauge", count="pauses", words="paused"),
     RailPage("fleet", "server", "Workers", count="lost", words="lost in 24 h"),
     RailPage("audit", "scroll-text", of_operators=True),

@@ -21,6 +21,11 @@ function formatsNow() {
     thisYear: format({ day: "numeric", month: "short", ...minute }),
     anyYear: format({ day: "numeric", month: "short", year: "numeric", ...minute }),
     exact: format({ dateStyle: "medium", timeStyle: "long" }),
+    // Of charts; their days are those of UTC.
+    hour: format(minute),
+    "hour-exact": format({ day: "numeric", month: "short", ...minute }),
+    day: format({ day: "numeric", month: "short", timeZone: "UTC" }),
+    "day-exact": format({ weekday: "short", day: "numeric", month: "short", timeZone: "UTC" }),
   };
 }
 
@@ -48,7 +53,8 @@ export function localise(root) {
   for (const time of root.querySelectorAll("time")) {
     const at = new Date(time.dateTime);
     if (Number.isNaN(at.getTime())) continue;
-    const text = timeText(at, new Date(), time.closest("table, .plain, .rows") !== null);
+    const form = formats[time.dataset.form];
+    const text = form ? form.format(at) : timeText(at, new Date(), time.closest("table, .plain, .rows") !== null);
     if (time.textContent !== text) time.textContent = text;
     time.title = `${formats.exact.format(at)} (${time.dateTime})`;
   }

@@ -1,10 +1,12 @@
-"""What model calls have cost, for programs."""
+"""What model calls have cost, and how runs ended, for programs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import date
+from typing import Any, ClassVar
 
-from sleipnir.scheduler.client.spending import BY
+from sleipnir.scheduler.client import Client, endings, spending
 from sleipnir.scheduler.runs.time_bounds import parse_day
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.masked import masked_texts
@@ -12,8 +14,11 @@ from sleipnir.worker.monitor.masked import masked_texts
 _KNOWN = ("by", "since", "until", "agent", "batch")
 
 
-class SpendApi(MonitorHandler):
-    """GET /api/v1/spend"""
+class _ByNames(MonitorHandler):
+    """Answers a query of the client by names, such as days."""
+
+    names: ClassVar[Sequence[str]]
+    query: ClassVar[Callable[..., Any]]
 
     async def get(self) -> None:
         self.require_known(_KNOWN)
@@ -21,11 +26,12 @@ class SpendApi(MonitorHandler):
         now_ms = await self.site.call(client.queries.now_ms)
         asked = dict.fromkeys(self.get_query_arguments("by"))
         for name in asked:
-            if name not in BY:
-                raise bad_request(f"by must be one of {', '.join(BY)}")
+            if name not in self.names:
+                raise bad_request(f"by must be one of {', '.join(self.names)}")
         found = await self.site.call(
-            client.spend,
-            tuple(name for name in BY if name in asked) or ("day",),
+            type(self).query,
+            client,
+            tuple(name for name in self.names if name in asked) or ("day",),
             since=self._day("since", now_ms),
             until=self._day("until", now_ms),
             agent=self.text_argument("agent"),
@@ -39,3 +45,15 @@ class SpendApi(MonitorHandler):
             return None if text is None else parse_day(text, now_ms)
         except ValueError as error:
             raise bad_request(f"{name}: {error}") from error
+
+
+class SpendApi(_ByNames):
+    """GET /api/v1/spend"""
+
+    names, query = spending.BY, Client.spend
+
+
+class StatsApi(_ByNames):
+    """GET /api/v1/stats"""
+
+    names, query = endings.BY, Client.ended

@@ -1,0 +1,37 @@
+"""The table of how runs ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sleipnir.scheduler.limits import money
+from sleipnir.scheduler.views.text import formatting
+
+_HEAD = ("RUNS", "SUCCEEDED", "FAILED", "TIMED OUT", "CANCELLED", "HALF", "95 %", "COST", "95 %")
+
+
+def lines_of(document: Mapping[str, Any], by: Sequence[str], *, fit: bool = True) -> list[str]:
+    """Return the lines of the table, with the total last, from an `EndedDocument`."""
+    head = (*(name.upper() for name in by), *_HEAD)
+    rows = [
+        (*(formatting.first_line(row[name] or "-") for name in by), *_figures(row))
+        for row in document["rows"]
+    ]
+    total = ("total", *("",) * (len(by) - 1), *_figures(document["total"]))
+    return formatting.columns(head, [*rows, total], fit=fit)
+
+
+def _figures(row: Mapping[str, Any]) -> tuple[str, ...]:
+    counts = (row[name] for name in ("runs", "succeeded", "failed", "timed_out", "cancelled"))
+    took = (row["took_s"][share] for share in ("p50", "p95"))
+    costs = (row["cost_usd"][share] for share in ("p50", "p95"))
+    return (
+        *(formatting.amount(count) for count in counts),
+        *("-" if each is None else f"~{_time(each)}" for each in took),
+        *(f"~{money.dollars(each)}" if each else "-" for each in costs),
+    )
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.2g}s" if seconds < 9.95 else formatting.age(seconds)

@@ -1,0 +1,1 @@
+"""What charts show: spending, and how runs ended, by the hour or the day."""
