@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +12,7 @@ from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.batches import BatchQueries, BatchRow
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.documents import failure_documents
-from sleipnir.scheduler.views.grouping import OneFailure, grouped
+from sleipnir.scheduler.views.grouping import OneFailure, by_cause
 from sleipnir.scheduler.views.limits import limits_document
 from sleipnir.scheduler.views.pages import page_fields, searched_fields
 
@@ -19,11 +20,14 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.runs.documents import NodeFailureDocument
     from sleipnir.scheduler.store.queries import RunQueries
+    from sleipnir.scheduler.views.batch_spread import BatchSpreads
     from sleipnir.scheduler.views.types import batches as types
-    from sleipnir.scheduler.views.types.run import FailureGroupDocument
 
 # Failed runs whose reasons are read at most.
 _MOST_FAILED = 500
+# Of each kind of failure: runs that are named, and equal parts of the time in which any failed.
+_EXAMPLES = 3
+_MOMENTS = 24
 # Ends that tell how fast a batch is, even if it takes long for so many.
 _FEWEST_TIMED = 10
 # Batches of a page of which that is told.
@@ -108,8 +112,10 @@ def _rate(ends: Sequence[int], now_ms: int) -> float:
     return (len(counted) - 1) * _MINUTE_MS / max(1, now_ms - counted[-1])
 
 
-def batch_report(client: Client, name: str) -> types.BatchReportDocument | None:
-    """Return it with `errors`: the failures of its newest failed runs, grouped by kind."""
+def batch_report(
+    client: Client, spreads: BatchSpreads, name: str
+) -> types.BatchReportDocument | None:
+    """Return a batch with how it proceeds, and why its newest failed runs failed, by kind."""
     document = batch_page(client.queries, name)
     if document is None:
         return None
@@ -117,19 +123,26 @@ def batch_report(client: Client, name: str) -> types.BatchReportDocument | None:
     found = client.queries.list_runs(wanted, _MOST_FAILED).entries
     reasons = client.queries.errors([run.run_id for run in found])
     failures = [(run, why) for run, why in zip(found, reasons, strict=True) if why]
-    groups = grouped(
+    groups = by_cause(
         OneFailure(index, why.code, why.node, why.message)
         for index, (_, why) in enumerate(failures)
     )
+    times = [run.ended_at or run.created_at for run, _ in failures]
     budgets = limits_document(client)["budgets"]
     return {
         **document,
         **progress_document(client.queries, document, client.queries.now_ms()),
+        "spread": spreads.of(document),
         "budget": next((each for each in budgets if each["name"] == f"batch:{name}"), None),
         "errors_of": len(found),
         "errors": [
-            _group_document(group, failures, _cause(client, failures[group["first"]][0]))
-            for group in groups
+            _group_document(
+                [failures[member.place] for member in members],
+                cause,
+                _cause(client, failures[members[0].place][0]),
+                (min(times), max(times)),
+            )
+            for cause, members in sorted(groups.items(), key=lambda group: -len(group[1]))
         ],
     }
 
@@ -142,23 +155,29 @@ def _cause(client: Client, row: RunRow) -> NodeFailureDocument | None:
 
 
 def _group_document(
-    group: FailureGroupDocument,
-    failures: Sequence[tuple[RunRow, Failure]],
-    cause: NodeFailureDocument | None,
+    alike: Sequence[tuple[RunRow, Failure]],
+    cause: str,
+    caused_by: NodeFailureDocument | None,
+    bounds_ms: tuple[int, int],
 ) -> types.BatchErrorDocument:
     """Failures of one kind; those of a batch are in the order of their runs, the newest first."""
-    (run, why), (oldest, _) = failures[group["first"]], failures[group["last"]]
+    run, why = alike[0]
+    times = [each.ended_at or each.created_at for each, _ in alike]
+    since, until = bounds_ms
+    shares = Counter(_MOMENTS * (at - since) // (until - since + 1) for at in times)
     return {
-        "count": group["count"],
+        "count": len(alike),
         "code": why.code,
         "node": why.node,
         "example": why.message,
         "text": fixed_part(why.message),
-        "cause": group["cause"],
-        "caused_by": cause,
+        "cause": cause,
+        "caused_by": caused_by,
         "run_id": run.run_id,
-        "first_at": to_rfc3339(oldest.ended_at or oldest.created_at),
-        "newest_at": to_rfc3339(run.ended_at or run.created_at),
+        "run_ids": [each.run_id for each, _ in alike[:_EXAMPLES]],
+        "by_time": [shares[moment] for moment in range(_MOMENTS)],
+        "first_at": to_rfc3339(min(times)),
+        "newest_at": to_rfc3339(max(times)),
     }
 
 

@@ -20,11 +20,16 @@ class OneFailure(NamedTuple):
     message: str
 
 
-def grouped(failures: Iterable[OneFailure]) -> list[FailureGroupDocument]:
-    """Group failures, the most frequent kind first."""
+def by_cause(failures: Iterable[OneFailure]) -> dict[str, list[OneFailure]]:
+    """Return the failures of each kind, in their order."""
     groups: dict[str, list[OneFailure]] = {}
     for each in failures:
         groups.setdefault(cause_of(each.code, each.node, each.message), []).append(each)
+    return groups
+
+
+def grouped(failures: Iterable[OneFailure]) -> list[FailureGroupDocument]:
+    """Group failures, the most frequent kind first."""
     found: list[FailureGroupDocument] = [
         {
             "cause": cause,
@@ -34,6 +39,6 @@ def grouped(failures: Iterable[OneFailure]) -> list[FailureGroupDocument]:
             "last": members[-1].place,
             "example": members[0].message,
         }
-        for cause, members in groups.items()
+        for cause, members in by_cause(failures).items()
     ]
     return sorted(found, key=lambda group: (-group["count"], group["first"]))

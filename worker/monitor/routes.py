@@ -13,6 +13,7 @@ from sleipnir.worker.monitor.handlers.acts import AuditHandler, SteerHandler
 from sleipnir.worker.monitor.handlers.agents import AgentApi, AgentPage, AgentsHandler, RunsApi
 from sleipnir.worker.monitor.handlers.answered import AnsweredHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
+from sleipnir.worker.monitor.handlers.batches import BatchesHandler, BatchHandler, BatchResults
 from sleipnir.worker.monitor.handlers.bulk import (
     BulkApi,
     BulkPage,
@@ -20,9 +21,6 @@ from sleipnir.worker.monitor.handlers.bulk import (
 )
 from sleipnir.worker.monitor.handlers.compare import CompareHandler
 from sleipnir.worker.monitor.handlers.engine import (
-    BatchesHandler,
-    BatchHandler,
-    BatchResults,
     FleetHandler,
     NowHandler,
     ScaleApi,

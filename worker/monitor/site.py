@@ -13,6 +13,7 @@ from typing import ParamSpec, TypeVar
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.client.scaling import Scaling
 from sleipnir.scheduler.store.audit.log import AuditLog
+from sleipnir.scheduler.views.batch_spread import BatchSpreads
 from sleipnir.scheduler.views.hours import HourlyRuns
 from sleipnir.scheduler.views.typical_runs import TypicalRuns
 from sleipnir.scheduler.views.versions import agent_file
@@ -75,6 +76,7 @@ class Site:
         self.typical = TypicalRuns(client)
         self.hourly = HourlyRuns(client)
         self.scaling = Scaling(client)
+        self.spreads = BatchSpreads(client)
         self.bulk = BulkActs(client)
         self.prefix = prefix
         self.told = ToldPages()

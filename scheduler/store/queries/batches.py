@@ -117,6 +117,25 @@ class BatchQueries(TotalQueries):
         since = max(complete_since, self.now_ms() - ENDS_KEPT_MS)
         return sorted((at for ends in kept for at in ends if at >= since), reverse=True)
 
+    def spread_ids(self, batch: str, most: int) -> list[str]:
+        """Return the ids of a batch's runs; of more than `most`, of every nth one."""
+        keys = [f"{partition}:batch:{batch}" for partition in ALL_PARTITIONS]
+        with self._redis.pipeline(transaction=False) as pipe:
+            for key in keys:
+                pipe.zcard(key)
+            counts = pipe.execute()
+        every = max(1, -(-sum(counts) // most))
+        before = 0
+        with self._redis.pipeline(transaction=False) as pipe:
+            for key, count in zip(keys, counts, strict=True):
+                if every == 1:
+                    pipe.zrange(key, 0, -1)
+                else:
+                    for rank in range(-before % every, count, every):
+                        pipe.zrange(key, rank, rank)
+                before += count
+            return [run_id for found in pipe.execute() for run_id in found]
+
     def _before(self, after: Position | None, names: Sequence[str]) -> set[str]:
         """Return those of the batches that are listed before a position."""
         if after is None:

@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 
 from sleipnir.scheduler.client.limits.report import BudgetLine
 from sleipnir.scheduler.runs.documents import NodeFailureDocument, about
+from sleipnir.scheduler.views.types.agents import TypicalDocument
 from sleipnir.scheduler.views.types.records import PageDocument, SearchedDocument
 
 
@@ -102,11 +103,37 @@ class BatchErrorDocument(TypedDict):
         about("of the example: its first tolerated failure"),
     ]
     run_id: str
+    run_ids: Annotated[list[str], about("of the newest three")]
+    by_time: Annotated[list[int], about("in 24 equal parts of the time in which any failed")]
     first_at: str
     newest_at: str
 
 
+class BatchEndsDocument(TypedDict):
+    at: Annotated[str, about("its beginning")]
+    succeeded: int
+    failed: Annotated[int, about("cancelled and timed out included")]
+
+
+class BatchBinDocument(TypedDict):
+    least: float
+    most: Annotated[float | None, about("below this; null: no bound")]
+    runs: int
+
+
+class BatchSpreadDocument(TypedDict):
+    """How the ended runs of a batch are spread over time, duration and cost."""
+
+    read: Annotated[int, about("runs that were read: all, or about 1,000 spread evenly")]
+    step_s: Annotated[float, about("length of each part of `ends`")]
+    ends: Annotated[list[BatchEndsDocument], about("estimated, unless all were read")]
+    elapsed_s: list[BatchBinDocument]
+    cost_usd: list[BatchBinDocument]
+    typical: TypicalDocument
+
+
 class BatchReportDocument(BatchProgressDocument):
+    spread: BatchSpreadDocument
     budget: BudgetLine | None
     errors_of: Annotated[int, about("failed runs examined")]
     errors: Annotated[list[BatchErrorDocument], about("their failures, grouped")]

@@ -11,6 +11,8 @@ import pytest
 from sleipnir.scheduler.client.limits.commands import LimitCommands
 from sleipnir.scheduler.store.keys import AUDIT
 from sleipnir.scheduler.store.machines import Machines, WorkerState
+from sleipnir.scheduler.views import batch_spread
+from sleipnir.scheduler.views.batch_spread import spread_document
 from tests.support.engine import Engine
 from tests.support.site import Answer, ServedSite
 
@@ -103,7 +105,7 @@ def test_a_batch_tells_its_failures_by_what_they_have_in_common(
     (retry,) = re.findall(r'action="(/bulk\?batch=[^"]+&amp;cause=[^"]+)"', page)
     asked = site.ask(retry.replace("&amp;", "&"), "POST", form={"all": "retry"}).text
     assert "Retry 3 runs?" in asked
-    (alike,) = re.findall(r'href="(/runs\?batch=[^"]+)">find', page)
+    (alike,) = re.findall(r'href="(/runs\?batch=[^"]+)">Runs<', page)
     found = site.ask(f"/api/v1{alike.replace('&amp;', '&')}").json["runs"]
     assert len(found) == 3
     assert site.ask(f"/api/v1{alike.replace('&amp;', '&')}0").status == 400
@@ -129,7 +131,62 @@ def test_a_batch_tells_how_fast_it_is_and_what_it_will_have_cost(
     assert (batch["total"], batch["open"], batch["rate_per_minute"]) == (10, 1, 300 / 61)
     assert (batch["eta_s"], batch["projected_usd"]) == (pytest.approx(4 * 61 / 5), 0.0)
     assert listed["eta_s"] == batch["eta_s"]
-    assert "4 of 10, about 49 s" in site.ask("/batches/night").text
+    page = " ".join(site.ask("/batches/night").text.split())
+    assert ">6</b><span>of 10, 60 %<" in page
+    assert "<b>49 s</b><span>ends about" in page
+
+
+def test_a_batch_shows_how_its_runs_spread_over_time_and_duration(
+    engine: Engine, site: ServedSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(30):
+        engine.submit(QUICK, batch="night", item=str(n))
+    while engine.queued():
+        engine.clock.move(2)
+        engine.work_once()
+    engine.clock.move(60)
+    engine.submit(GRAPH, FILES, batch="night", answers={"ask": ["1"]})
+    engine.work_once()
+    engine.clock.move(7)
+    engine.drive()
+
+    whole = site.ask("/api/v1/batches/night").json
+    page = " ".join(site.ask("/batches/night").text.split())
+    monkeypatch.setattr(batch_spread, "_MOST_READ", 8)
+    part = spread_document(engine.client, whole)
+
+    spread = whole["spread"]
+    assert (spread["read"], spread["step_s"]) == (31, 5)
+    assert sum(each["succeeded"] for each in spread["ends"]) == 30
+    assert [each["failed"] for each in spread["ends"]][-2:] == [0, 1]
+    bins = [(each["least"], each["most"], each["runs"]) for each in spread["elapsed_s"]]
+    assert (bins[0], bins[-1]) == ((0, 0.5, 30), (7, None, 1))
+    assert spread["cost_usd"] == []
+    assert "<title>2023-11-14 22:13:20 UTC: 2 succeeded</title>" in page
+    assert "Nothing was paid." in page
+    (group,) = whole["errors"]
+    assert (sum(group["by_time"]), len(group["run_ids"])) == (1, 1)
+    assert part["read"] < 31
+    estimated = sum(each["succeeded"] + each["failed"] for each in part["ends"])
+    assert estimated == pytest.approx(31, abs=8)
+
+
+def test_the_runs_of_a_batch_are_shown_by_state(engine: Engine, site: ServedSite) -> None:
+    failed = engine.finish(GRAPH, FILES, batch="night", answers={"ask": ["1"]}).run_id
+    good = engine.finish(QUICK, batch="night", item="<7>").run_id
+
+    pages = [
+        site.ask(f"/batches/night{query}").text for query in ("", "?status=failed", "?status=x")
+    ]
+
+    rows = [re.findall(r'data-row="(\w+)"', page) for page in pages]
+    assert [sorted(found) for found in rows] == [
+        sorted([failed, good]),
+        [failed],
+        sorted([failed, good]),
+    ]
+    assert "&lt;7&gt;" in pages[0]
+    assert "Cancel open" not in pages[0]
 
 
 def test_a_large_batch_has_a_rate_and_an_end_from_its_first_runs_to_its_last(

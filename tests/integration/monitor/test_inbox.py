@@ -317,7 +317,7 @@ def test_questions_say_how_long_their_runs_have_left(engine: Engine, site: Serve
 
     assert (early["left_s"], early["is_urgent"]) == (3_600, False)
     assert (late["left_s"], late["is_urgent"]) == (99, True)
-    urgent = 'class="pill state state-failed"'
+    urgent = 'class="pill state-failed"'
     assert urgent in page
     assert '<span aria-hidden="true">◷</span> 1 min 39 s left' in " ".join(page.split())
 

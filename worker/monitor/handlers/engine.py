@@ -1,30 +1,15 @@
-"""Pages about everything but single runs: now, batches, workers."""
+"""Pages about the engine: now, and workers."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import suppress
-from itertools import islice
 from typing import Any, ClassVar
 
-from tornado.iostream import StreamClosedError
-
-from sleipnir.scheduler.batch.results.lines import ResultLines
-from sleipnir.scheduler.views import agents, batches, engine
+from sleipnir.scheduler.views import agents, engine
 from sleipnir.scheduler.views.documents import Document
-from sleipnir.scheduler.views.text.tables import batches as batch_table
-from sleipnir.worker.monitor.charts.bars import bar_svg, columns_svg, days_svg
+from sleipnir.worker.monitor.charts.bars import columns_svg, days_svg
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.problems import Problem, Refused
-from sleipnir.worker.monitor.topics import batch_topic
-
-_LIMIT = 50
-_MOST = 200
-# The state that colours runs which are queued or running.
-_LOOKS = {"open": "running"}
-_LINES = 100  # of a download that are built and sent at a time
 
 
 class DocumentHandler(MonitorHandler):
@@ -91,54 +76,6 @@ class TaskEventsHandler(ActingHandler):
             await events.stop()
         await self.note("task-events", name, "", "done")
         self.redirect("/fleet#celery", status=303)
-
-
-class BatchesHandler(DocumentHandler):
-    tab, title = "batches", "Batches"
-
-    async def get(self) -> None:
-        document = await self.site.call(
-            batches.batches_overview,
-            self.site.client,
-            limit=self.number_argument("limit", _LIMIT, _MOST),
-            cursor=self.text_argument("cursor"),
-        )
-        if self.wants == "text":
-            self.give_lines(batch_table.lines_of(document["batches"], fit=False))
-            return
-        self.give(document, topics="inbox,runs")
-
-
-class BatchHandler(DocumentHandler):
-    tab, title, section = "batch", "Batch", "batches"
-
-    async def get(self, name: str) -> None:
-        found = await self.site.call(batches.batch_report, self.site.client, name)
-        if found is None:
-            raise Refused(Problem(404, "not_found", f"there is no batch '{name}'"))
-        counts = {status: found[status] for status in batches.STATUSES}
-        bar = bar_svg({_LOOKS.get(each, each): n for each, n in counts.items()}, found["total"])
-        self.give(found, bar=bar, topics=f"inbox,{batch_topic(name)}", crumbs=[(name, None)])
-
-
-class BatchResults(MonitorHandler):
-    """/batches/NAME/results and below /api/v1: runs that are over, a JSON line each."""
-
-    async def get(self, name: str) -> None:
-        found = await self.site.call(batches.batch_page, self.site.client.queries, name)
-        if found is None:
-            raise Refused(Problem(404, "not_found", f"there is no batch '{name}'"))
-        self.set_header("Content-Type", "text/plain; charset=utf-8")
-        self.set_header("Content-Disposition", 'attachment; filename="results.jsonl"')
-        lines = self._lines(name)
-        with suppress(StreamClosedError):
-            while chunk := await self.site.call(lambda: "".join(islice(lines, _LINES))):
-                self.write(chunk)
-                await self.flush()  # waits for slow readers: lines must not pile up
-
-    def _lines(self, name: str) -> Iterator[str]:
-        for run, document in ResultLines(self.site.client).of_batch(name):
-            yield json.dumps(self.site.masks.masked(document, run), ensure_ascii=False) + "\n"
 
 
 class TallyApi(MonitorHandler):

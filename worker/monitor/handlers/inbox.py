@@ -49,17 +49,15 @@ class InboxPages(AnswerHandler):
         if shown is None and listed["questions"]:
             shown = await self._first_open(listed["questions"])
         pane = {} if shown is None else await self.pane(shown)
-        total = await self.site.call(queries.count_questions)
         self.give_page(
             "inbox.html",
             **{
                 "tab": "inbox",
-                "title": f"({total}) Inbox" if total else "Inbox",
+                "title": "Inbox",
                 "question": None,
                 "is_one": False,
                 "groups": found["groups"],
                 "is_all": found["is_all"],
-                "total": total,
                 "group": group,
                 "listed": listed,
                 "kept": self._kept(),
@@ -250,7 +248,11 @@ class QuestionPage(InboxPages):
     """/inbox/RUN/VISIT: a question with its form; answering leads to the next of its group."""
 
     async def get(self, run_id: str, visit: str) -> None:
-        await self.give_inbox(await self.open_question(run_id, visit), is_one=True)
+        await self._give(await self.open_question(run_id, visit))
+
+    async def _give(self, question: Question, **values: Any) -> None:
+        title = f"{question.agent} · {question.place}"
+        await self.give_inbox(question, is_one=True, title=title, **values)
 
     async def post(self, run_id: str, visit: str) -> None:
         fields = {
@@ -263,7 +265,7 @@ class QuestionPage(InboxPages):
         try:
             other = await self._other(question, fields)
             if other is not None:
-                await self.give_inbox(question, is_one=True, other=other, given=given)
+                await self._give(question, other=other, given=given)
                 return
             await self.answer(run_id, visit, fields)
         except (Refused, AnswerInvalid) as error:
@@ -271,7 +273,7 @@ class QuestionPage(InboxPages):
             if problem.status != 422:
                 raise
             self.set_status(422)
-            await self.give_inbox(question, is_one=True, problem=problem, given=given)
+            await self._give(question, problem=problem, given=given)
             return
         is_of_run = self.text_argument("then") == "run"
         self.redirect(f"/runs/{run_id}" if is_of_run else await self._next(question), status=303)

@@ -12,13 +12,17 @@ from typing import Any, Literal, TypeAlias
 from tornado.escape import to_unicode, xhtml_escape
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.views.batches import STATUSES
 from sleipnir.worker.monitor.access import Powers, User
+from sleipnir.worker.monitor.charts.bars import bar_svg
 from sleipnir.worker.monitor.formats import NONE, glyph, instant, isolated, short, visible, word
 
 Around: TypeAlias = Callable[[bytes], str]
 ButtonKind: TypeAlias = Literal["primary", "plain", "quiet", "danger"]
 
 _MARKS: Mapping[str, str] = {"+": "is-added", "-": "is-removed"}
+# The state that colours runs which are queued or running.
+_LOOKS: Mapping[str, str] = {"open": "running"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,11 @@ class PageParts:
     def figure(self, text: str) -> str:
         """A formatted number; a dash steps back."""
         return f'<span class="none">{NONE}</span>' if text == NONE else _text(text)
+
+    def batch_bar(self, batch: Mapping[str, Any]) -> str:
+        """A batch's runs by state, as parts of a bar."""
+        counts = {_LOOKS.get(status, status): batch[status] for status in STATUSES}
+        return bar_svg(counts, batch["total"])
 
     def time(self, at: str | None) -> str:
         """An instant, which scripts show in the visitor's zone; None: a dash."""
