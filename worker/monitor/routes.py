@@ -11,7 +11,6 @@ from sleipnir.records import dataclass
 from sleipnir.worker.monitor.access import Role
 from sleipnir.worker.monitor.handlers.acts import AuditHandler, SteerHandler
 from sleipnir.worker.monitor.handlers.agents import AgentApi, AgentPage, AgentsHandler, RunsApi
-from sleipnir.worker.monitor.handlers.answered import AnsweredHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.handlers.batches import BatchesHandler, BatchHandler, BatchResults
 from sleipnir.worker.monitor.handlers.bulk import (
@@ -37,13 +36,14 @@ from sleipnir.worker.monitor.handlers.entry import (
 )
 from sleipnir.worker.monitor.handlers.figures.costs import CostsHandler
 from sleipnir.worker.monitor.handlers.figures.spending import SpendApi, StatsApi
-from sleipnir.worker.monitor.handlers.inbox import (
+from sleipnir.worker.monitor.handlers.limits import LimitsApi, LimitsHandler
+from sleipnir.worker.monitor.handlers.questions.answered import AnsweredHandler
+from sleipnir.worker.monitor.handlers.questions.inbox import (
     AnswerApi,
     GroupsApi,
     InboxHandler,
     QuestionPage,
 )
-from sleipnir.worker.monitor.handlers.limits import LimitsApi, LimitsHandler
 from sleipnir.worker.monitor.handlers.run import RunApi, RunPage
 from sleipnir.worker.monitor.handlers.runs import RunsPage
 from sleipnir.worker.monitor.handlers.signing_in import SignInHandler, SignOutHandler

@@ -14,8 +14,8 @@ from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.text.tables import questions as question_table
 from sleipnir.worker.monitor.bodies import AnswerBody
 from sleipnir.worker.monitor.conditions import instant_of
-from sleipnir.worker.monitor.handlers.answering import AnswerHandler
 from sleipnir.worker.monitor.handlers.base import bad_request
+from sleipnir.worker.monitor.handlers.questions.answering import AnswerHandler
 from sleipnir.worker.monitor.problems import Problem, Refused, problem_of
 
 _LIMIT = 50

@@ -1,0 +1,1 @@
+"""Questions to people: the inbox, single questions, and their answers."""
