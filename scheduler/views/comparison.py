@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -53,7 +54,7 @@ def comparison_document(
         "b": _run_document(sides[1].run),
         **found.to_json(),
         "output": found.output.to_json() if found.output.differs else None,
-        "first": _first(found),
+        "first": _first(found, *(_prompts(client, side.run) for side in sides)),
         "inputs": dict(_inputs(*sides)),
         "files": _files(client, sides[0].run, sides[1].run),
     }
@@ -113,7 +114,13 @@ def with_excerpts(document: types.ComparisonPageDocument) -> types.ComparisonPag
         },
         "first": None
         if first is None
-        else {**first, "nodes": [{**node, **_cut_made(node)} for node in first["nodes"]]},
+        else {
+            **first,
+            "nodes": [
+                {**node, **_cut_made(node), "prompt": _cut_pair(node["prompt"])}
+                for node in first["nodes"]
+            ],
+        },
     }
 
 
@@ -157,7 +164,26 @@ def _run_document(run: Run) -> types.ComparedRunDocument:
     }
 
 
-def _first(found: Difference) -> types.PartingDocument | None:
+def _prompts(client: Client, run: Run) -> dict[tuple[int, str], str]:
+    """Return what models were sent first, by the step and node of a visit."""
+    found: dict[tuple[int, str], str] = {}
+    for entry in client.queries.transcripts(run.run_id):
+        if entry["index"] is None and entry["exchanges"]:
+            said = entry["exchanges"][0]["messages"]
+            texts = (f"{each.get('role')}: {_told(each.get('content'))}" for each in said)
+            found[entry["step"], entry["node"]] = "\n\n".join(texts)
+    return found
+
+
+def _told(content: Any) -> str:
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+
+
+def _first(
+    found: Difference,
+    prompts_a: Mapping[tuple[int, str], str],
+    prompts_b: Mapping[tuple[int, str], str],
+) -> types.PartingDocument | None:
     parted = next((node for node in found.nodes if what_differs(node)), None)
     if parted is None:
         return None
@@ -173,6 +199,10 @@ def _first(found: Difference) -> types.PartingDocument | None:
                 "output": node.fields["output"].to_json(),
                 "error": node.fields["error"].to_json(),
                 "route": node.fields["route"].to_json(),
+                "prompt": {
+                    "a": prompts_a.get((step.a, node.node)),
+                    "b": prompts_b.get((step.b, node.node)),
+                },
             }
             for node in nodes
             if what_differs(node)

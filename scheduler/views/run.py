@@ -302,6 +302,7 @@ def children_document(client: Client, run: Run) -> types.ChildrenDocument:
         why, found = errors.get(row.run_id), below.get(row.run_id, NO_CHILDREN)
         return {
             **row_document(row, now_ms=now_ms),
+            "started_by": None if row.started_by is None else row.started_by.node,
             "began_ms": row.started_at,
             "took_ms": None
             if row.started_at is None or row.ended_at is None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
+from typing import Final, Literal
 
 from sleipnir.records import dataclass
 
@@ -15,16 +16,37 @@ _WORDS_AROUND = 5
 _MOST_WORDS = 3_000
 
 
+PartKind = Literal["same", "removed", "added"]
+_MARKS: Final[Mapping[str, tuple[str, str]]] = {"removed": ("[-", "-]"), "added": ("{+", "+}")}
+
+
 @dataclass(frozen=True, slots=True)
 class WordDiff:
     """Two texts without most of their common parts.
 
-    `[-…-]` is only in the first, `{+…+}` only in the second.
+    As texts, `[-…-]` is only in the first, `{+…+}` only in the second.
     """
 
-    inline: str
-    a: str
-    b: str
+    parts: Sequence[tuple[PartKind, str]]
+
+    @property
+    def inline(self) -> str:
+        """Both texts as one."""
+        return self._text("same", "removed", "added")
+
+    @property
+    def a(self) -> str:
+        """The first text."""
+        return self._text("same", "removed")
+
+    @property
+    def b(self) -> str:
+        """The second text."""
+        return self._text("same", "added")
+
+    def _text(self, *kinds: PartKind) -> str:
+        shown = (_marked(kind, text) for kind, text in self.parts if kind in kinds)
+        return "".join(shown).strip()
 
 
 def word_diff(a: str, b: str) -> WordDiff | None:
@@ -32,22 +54,15 @@ def word_diff(a: str, b: str) -> WordDiff | None:
     words = _WORD.findall(a), _WORD.findall(b)
     if max(map(len, words)) > _MOST_WORDS or a.split() == b.split():
         return None
-    inline: list[str] = []
-    only_a: list[str] = []
-    only_b: list[str] = []
+    parts: list[tuple[PartKind, str]] = []
     for kind, from_a, to_a, from_b, to_b in SequenceMatcher(None, *words).get_opcodes():
         old, new = words[0][from_a:to_a], words[1][from_b:to_b]
         if kind == "equal":
             around = _WORDS_AROUND if from_a else 0, _WORDS_AROUND if to_a < len(words[0]) else 0
-            shared = "".join(_ends(old, *around))
-            for parts in (inline, only_a, only_b):
-                parts.append(shared)
+            parts.append(("same", "".join(_ends(old, *around))))
             continue
-        removed, added = _marked(old, "[-", "-]"), _marked(new, "{+", "+}")
-        inline.append(removed + added)
-        only_a.append(removed)
-        only_b.append(added)
-    return WordDiff(*("".join(parts).strip() for parts in (inline, only_a, only_b)))
+        parts += [("removed", "".join(old)), ("added", "".join(new))]
+    return WordDiff(parts)
 
 
 def _ends(words: Sequence[str], first: int, last: int) -> Iterator[str]:
@@ -60,7 +75,9 @@ def _ends(words: Sequence[str], first: int, last: int) -> Iterator[str]:
     yield from words[len(words) - last :]
 
 
-def _marked(words: Sequence[str], before: str, after: str) -> str:
-    text = "".join(words)
+def _marked(kind: PartKind, text: str) -> str:
     inner = text.lstrip()
-    return f"{text[: len(text) - len(inner)]}{before}{inner}{after}" if inner else text
+    if kind == "same" or not inner:
+        return text
+    before, after = _MARKS[kind]
+    return f"{text[: len(text) - len(inner)]}{before}{inner}{after}"

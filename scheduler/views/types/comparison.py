@@ -22,6 +22,9 @@ class ComparedRunDocument(TypedDict):
 class PartedNodeDocument(MadeDocument):
     id: str
     differs: list[str]
+    prompt: Annotated[
+        PairDocument, about("what its model was sent first, if that is stored; else null")
+    ]
 
 
 class PartingDocument(TypedDict):

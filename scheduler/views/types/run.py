@@ -529,6 +529,7 @@ class ItemsDocument(TypedDict):
 
 
 class ChildDocument(RunRowDocument):
+    started_by: Annotated[str | None, about("the node of its parent, or a call of its model")]
     began_ms: Annotated[int | None, about("in its last try")]
     took_ms: Annotated[int | None, about("null: it has no end yet")]
     error: FailureDocument | None

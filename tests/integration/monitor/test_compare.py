@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.worker.monitor.formats import NONE
 from tests.support.engine import Engine
+from tests.support.model_server import ModelServer, says
 from tests.support.site import ServedSite
 
 GRAPH = """
@@ -44,7 +46,7 @@ def test_two_runs_are_compared(engine: Engine, site: ServedSite) -> None:
     assert document["files"] == []
     assert "&lt;i&gt;two" in page
     assert "They differ from step 3 | none on, at <b>publish</b> (only in a)" in page
-    assert "publish → last" in page
+    assert re.findall(r"route-step is-first\">(\w+)<", page) == ["publish", "last"]
     assert (same["equal"], same["first"], same["inputs"]) == (True, None, {})
     assert begun["route"] == {"common": [["look"]], "a": [], "b": []}
     assert site.ask("/api/v1/compare?a=x").status == 400
@@ -95,8 +97,8 @@ def test_what_two_versions_of_an_agent_made_differently(engine: Engine, site: Se
         ("look.sh", "changed")
     ]
     assert "# &lt;again&gt;" in page
-    assert "[-so-]" in texts
-    assert "{+but+}" in texts
+    assert "<del> so</del></pre>" in texts
+    assert "<ins> but</ins></pre>" in texts
 
 
 def test_secrets_of_either_run_are_not_shown(engine: Engine, site: ServedSite) -> None:
@@ -132,7 +134,7 @@ def test_the_errors_of_compared_runs_are_side_by_side(engine: Engine, site: Serv
     assert work["error"]["b"] == "script 'work' failed: exit code 3: <broken>"
     assert work["elapsed_s"]["b"] is not None
     row = page.partition('<th scope="row">Error</th>')[2].partition("</tr>")[0]
-    assert row.strip().startswith(f"<td>{NONE}</td> <td>R013 at work: ")
+    assert row.strip().startswith(f'<td>{NONE}</td> <td class="failure">R013 at work: ')
     assert "&lt;broken&gt;" in row
     assert page.partition("<h2>Nodes</h2>")[2].count("failed</span>") == 1
 
@@ -147,9 +149,55 @@ def test_runs_to_compare_one_with_are_offered(engine: Engine, site: ServedSite) 
     page = site.ask(f"/compare?a={a[:12]}").text
 
     assert f'href="/compare?a={a}&amp;b={good}"' in page
+    assert page.count(f"b={good}") == 1
+    assert "<h2>The last good run</h2>" in page
     assert "&lt;good&gt;" in page
     assert f"b={a}" not in page
     assert site.ask("/compare?a=ffffffffffffffff").status == 404
+
+
+def test_a_batch_s_item_is_compared_with_itself_in_another_batch_and_a_fork_with_its_origin(
+    engine: Engine, site: ServedSite
+) -> None:
+    answers = {"review": ["no"]}
+    ids = []
+    for batch, item in (("monday", "order-7"), ("monday", "order-70"), ("tuesday", "order-7")):
+        ids.append(engine.finish(GRAPH, FILES, batch=batch, item=item, answers=answers).run_id)
+        engine.clock.move(1)
+    fork = engine.client.fork(ids[0], 0).run_id
+
+    item = site.ask(f"/compare?a={ids[2]}").text.partition("<h2>The same item</h2>")[2]
+    of_fork = site.ask(f"/compare?a={fork}").text.partition("it was forked from</h2>")[2]
+
+    assert f"b={ids[0]}" in item.partition("</section>")[0]
+    assert f"b={ids[1]}" not in item.partition("</section>")[0]
+    assert f"b={ids[0]}" in of_fork.partition("</section>")[0]
+
+
+def test_prompts_are_compared_word_by_word_and_numbers_with_their_change(
+    engine: Engine, site: ServedSite, server: ModelServer
+) -> None:
+    graph = """
+    model: openai:gpt-4o-mini
+    start: tell
+    nodes:
+      tell: {type: llm,
+             prompt: "Tell of {{initial_prompt}} as you told of all the others, in few words.
+              Do not say when you were asked, nor by whom.",
+             state_updates: {said: "{{output}}"}, next: z}
+      z: {type: end}
+    """
+    server.script.add(says("a", prompt_tokens=100), says("b", prompt_tokens=300))
+    a, b = (engine.finish(graph, prompt=each).run_id for each in ("<sun>", "moon"))
+
+    (node,) = site.ask(f"/api/v1/compare?a={a}&b={b}").json["first"]["nodes"]
+    page = site.ask(f"/compare?a={a}&b={b}").text
+
+    assert "<sun>" in node["prompt"]["a"]
+    assert '<th scope="row">tell prompt</th>' in page
+    assert "&lt;sun&gt;</del>" in page
+    assert "moon</ins>" in page
+    assert re.search(r'<td class="n">\+200 \(\+\d+%\)</td>', page)
 
 
 def test_long_comparisons_are_given_in_parts(engine: Engine, site: ServedSite) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, TypeVar
 
 from sleipnir.graphs.document.finding import cut
-from sleipnir.scheduler.client.rerun.words import word_diff
-from sleipnir.scheduler.runs.model import Status
+from sleipnir.scheduler.client.rerun.words import WordDiff, word_diff
+from sleipnir.scheduler.runs.model import Run, Status
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.comparison import (
     MOST_ROWS,
@@ -16,7 +18,7 @@ from sleipnir.scheduler.views.comparison import (
     rows_of,
     with_excerpts,
 )
-from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.documents import Document, row_document
 from sleipnir.scheduler.views.runs import runs_overview
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.masked import masked_texts
@@ -26,6 +28,7 @@ _MOST_CHARACTERS = 2_000
 # Longer texts are compared word by word.
 _SHORT = 80
 _OTHERS = 5
+MINUS = "\N{MINUS SIGN}"
 
 T = TypeVar("T")
 
@@ -51,34 +54,61 @@ class CompareHandler(MonitorHandler):
                 raise bad_request("a and b name the two runs")
             self.give_json(found)
             return
-        others = None
+        offered = None
         if a is not None and b is None:
-            others = await self.site.call(self._others, a.strip())
+            offered = await self.site.call(self._offered, a.strip())
         self.give_page(
             "compare.html",
             tab="runs",
             title="Compare",
             found=found,
-            others=others,
+            offered=offered,
             a=a,
             b=b,
             step=self.text_argument("step"),
             beside=_beside,
+            change=_change,
         )
 
-    def _others(self, a: str) -> Document:
-        """Return runs of the same agent to compare one with: those that succeeded, the newest."""
+    def _offered(self, a: str) -> Document:
+        """Return runs to compare one with, by what makes them worth it; each run once."""
         client = self.site.client
         run = client.queries.run(client.queries.resolve(a))
-        any_end = RunFilter(agents=(run.agent,), children=run.parent is not None)
-        succeeded = replace(any_end, statuses=frozenset({Status.SUCCEEDED}))
-        rows = {
-            row["run_id"]: row
-            for wanted in (succeeded, any_end)
-            for row in runs_overview(client, wanted, self.site.typical, limit=_OTHERS)["runs"]
-            if row["run_id"] != run.run_id
-        }
-        return masked_texts({"run_id": run.run_id, "runs": list(rows.values())})
+        of_agent = RunFilter(agents=(run.agent,), children=run.parent is not None)
+        good = replace(of_agent, statuses=frozenset({Status.SUCCEEDED}))
+        others = (row for row in self._listed(good) if row["run_id"] != run.run_id)
+        origin = None if run.forked_from is None else run.forked_from[0]
+        groups: list[tuple[str, Iterable[Document]]] = [
+            ("The run it was forked from", self._rows([origin])),
+            ("The last good run", islice(others, 1)),
+            ("The same item", [] if run.item is None else self._same_item(run)),
+            ("The newest of its agent", self._listed(of_agent)),
+        ]
+        shown, seen = [], {run.run_id}
+        for label, rows in groups:
+            fresh = [row for row in rows if row["run_id"] not in seen]
+            seen.update(row["run_id"] for row in fresh)
+            shown += [{"label": label, "runs": fresh}] if fresh else []
+        return masked_texts({"run_id": run.run_id, "groups": shown})
+
+    def _rows(self, run_ids: Sequence[str | None]) -> list[Document]:
+        """Return those of the runs that are still stored."""
+        client = self.site.client
+        known = [run_id for run_id in run_ids if run_id]
+        now_ms, prompts = client.queries.now_ms(), client.queries.prompts(known)
+        return [
+            {**row_document(row, now_ms=now_ms), "prompt": prompt, "error": None}
+            for row, prompt in zip(client.queries.rows(known), prompts, strict=True)
+            if row is not None
+        ]
+
+    def _same_item(self, run: Run) -> list[Document]:
+        wanted = RunFilter(agents=(run.agent,), text=run.item)
+        return [row for row in self._listed(wanted) if row["item"] == run.item]
+
+    def _listed(self, wanted: RunFilter) -> list[Document]:
+        found = runs_overview(self.site.client, wanted, self.site.typical, limit=_OTHERS)
+        return [dict(row) for row in found["runs"]]
 
     def _read(self, a: str, b: str, step: int | None) -> Document:
         client = self.site.client
@@ -98,14 +128,22 @@ class CompareHandler(MonitorHandler):
         return document
 
 
-def _beside(pair: Document) -> tuple[str, str]:
-    """Return two values for display; of long texts mostly the differences."""
+def _beside(pair: Document) -> tuple[WordDiff | None, str, str]:
+    """Return how two long texts differ, and two values for display."""
     a, b = pair["a"], pair["b"]
+    words = None
     if isinstance(a, str) and isinstance(b, str) and max(len(a), len(b)) > _SHORT:
         words = word_diff(a, b)
-        if words is not None:
-            a, b = words.a, words.b
-    return _shown(a), _shown(b)
+    return words, _shown(a), _shown(b)
+
+
+def _change(a: float | None, b: float | None, shown: Callable[[float], str]) -> str:
+    """Return how much more or less the second number is, with a sign; empty if that is nothing."""
+    if a is None or b is None or a == b:
+        return ""
+    sign = "+" if b > a else MINUS
+    share = f" ({sign}{abs(b - a) / a:.0%})" if a else ""
+    return f"{sign}{shown(abs(b - a))}{share}"
 
 
 def _shown(value: Any) -> str:

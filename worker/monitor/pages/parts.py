@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 from tornado.escape import to_unicode, xhtml_escape
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.client.rerun.words import WordDiff
 from sleipnir.scheduler.views.batches import STATUSES
 from sleipnir.worker.monitor.access import Powers, User
 from sleipnir.worker.monitor.charts.bars import bar_svg
@@ -87,6 +88,16 @@ class PageParts:
         )
         reachable = f' tabindex="0" aria-label="{_text(label)}"' if label else ""
         return f'<pre class="diff"{reachable}>{marked}</pre>'
+
+    def words(self, found: WordDiff, *, first: bool) -> str:
+        """The first or the second of two texts, with the words that are only in it marked."""
+        kind, tag = ("removed", "del") if first else ("added", "ins")
+        shown = "".join(
+            _text(visible(text)) if each == "same" else f"<{tag}>{_text(visible(text))}</{tag}>"
+            for each, text in found.parts
+            if each in ("same", kind) and text
+        )
+        return f'<pre class="words">{shown.strip()}</pre>'
 
     def source(self, text: str) -> str:
         """The lines of a file."""
