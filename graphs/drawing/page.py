@@ -17,6 +17,7 @@ from sleipnir.graphs.drawing import icons
 from sleipnir.graphs.drawing.layout import (
     LABEL_PADDING,
     OPTIONS,
+    Form,
     Framed,
     Measured,
     Picture,
@@ -26,8 +27,8 @@ from sleipnir.graphs.drawing.layout import (
     place,
 )
 from sleipnir.graphs.drawing.native import Native
-from sleipnir.graphs.drawing.outline import TIMES, Arrow, Box, Outline
-from sleipnir.graphs.drawing.svg import MARGIN, bent_path, px, size_of, title_of
+from sleipnir.graphs.drawing.outline import TIMES, Arrow, Box, Outline, Route
+from sleipnir.graphs.drawing.svg import MARGIN, bent_path, px, size_of
 from sleipnir.graphs.drawing.text import LABEL, Style, in_one_line, shortened, width_of
 from sleipnir.records import dataclass
 
@@ -43,6 +44,7 @@ _TEXT_AT: Final = 36.0  # beside the icon
 _ASIDE: Final = 12.0  # right of the text
 _STATE_LENGTH: Final = 19
 _LABEL_LENGTH: Final = 24  # as labels keep boxes apart
+_COUNT_WIDTH: Final = 30.0
 _GAPS: Final[Mapping[Direction, Mapping[str, Any]]] = {
     "lr": {"direction": "leftright", "spacing": {"layer_gap": 40.0, "node_gap": 22.0}},
     "tb": {"direction": "topbottom", "spacing": {"layer_gap": 40.0, "node_gap": 26.0}},
@@ -78,13 +80,19 @@ def lay_out(outline: Outline, native: Native, direction: Direction = "lr") -> Pi
     gaps = _GAPS[direction]
     options = {**OPTIONS, **gaps, "spacing": {**OPTIONS["spacing"], **gaps["spacing"]}}
     arrows = tuple(map(_with_short_label, outline.arrows))
-    return place(replace(outline, arrows=arrows), native, _measured, options)
+    form = Form(_measured, _room_of, options)
+    return place(replace(outline, arrows=arrows), native, form)
 
 
 def _with_short_label(arrow: Arrow) -> Arrow:
     label = shortened(arrow.label, _LABEL_LENGTH)
     whole = arrow.title or arrow.label
     return replace(arrow, label=label, title="" if label == whole else whole)
+
+
+def _room_of(arrow: Arrow) -> float:
+    """Return the width that the layout keeps for a label, with how often its route was taken."""
+    return width_of(arrow.label, LABEL) + LABEL_PADDING + _COUNT_WIDTH
 
 
 def _measured(box: Box) -> Measured:
@@ -123,7 +131,8 @@ def to_page_svg(
     picture: Picture,
     title: str,
     marks: Mapping[str, NodeMark],
-    taken: Mapping[tuple[str, str], int] | None = None,
+    taken: Mapping[Route, int] | None = None,
+    notes: Mapping[Route, str] | None = None,
 ) -> str:
     """Return the drawing as an SVG element without colours, which the page's style sheet has.
 
@@ -131,6 +140,7 @@ def to_page_svg(
         title: for screen readers.
         marks: by node; nodes without one count as untouched.
         taken: how often the edge between two nodes was taken.
+        notes: what its label says of that, in place of the number.
     """
     left, top = picture.bounds[:2]
     width, height = size_of(picture)
@@ -146,7 +156,7 @@ def to_page_svg(
             f'<circle class="start" cx="{px(dot.x)}" cy="{px(dot.y)}" r="6"/>'
             for dot in picture.dots
         ),
-        *(_label(route, taken or {}) for route in picture.routes),
+        *(_label(route, *_counted(route, taken or {}, notes)) for route in picture.routes),
         *(
             _node(number, placed, marks.get(placed.box.id, _UNTOUCHED))
             for number, placed in enumerate(picture.boxes)
@@ -185,9 +195,7 @@ def _frame(frame: Framed) -> str:
     )
 
 
-def _arrow(
-    route: PlacedArrow, numbers: Mapping[str, int], taken: Mapping[tuple[str, str], int]
-) -> str:
+def _arrow(route: PlacedArrow, numbers: Mapping[str, int], taken: Mapping[Route, int]) -> str:
     count = taken.get((route.source, route.target), 0)
     # Nine times, 99 times, 999 times: one step wider each.
     width = f" is-taken wide-{min(len(str(count)), 4)}" if count else ""
@@ -256,18 +264,33 @@ def _ring(placed: Placed, mark: NodeMark) -> str:
     )
 
 
-def _label(route: PlacedArrow, taken: Mapping[tuple[str, str], int]) -> str:
+def _counted(
+    route: PlacedArrow, taken: Mapping[Route, int], notes: Mapping[Route, str] | None
+) -> tuple[str, str]:
+    """Return what a label says of how often a route was taken, and the same for a tooltip."""
+    ends = route.source, route.target
+    if route.kind == "each":
+        return "", ""
+    if notes is not None:
+        note = notes.get(ends, "")
+        return note, f"taken in {note} of runs" if note else ""
+    count = taken.get(ends, 0)
+    return (f"{TIMES}{count:,}", "") if count > 1 else ("", "")
+
+
+def _label(route: PlacedArrow, note: str, more: str) -> str:
     """Return a label; drawn above all lines, so that none crosses a word."""
-    count = 0 if route.kind == "each" else taken.get((route.source, route.target), 0)
-    text = f"{route.label} {TIMES}{count:,}".lstrip() if count > 1 else route.label
+    text = f"{route.label} {note}".strip()
     if not text:
         return ""
     at, width = route.anchor or _middle(route.points), width_of(text, LABEL) + LABEL_PADDING
+    whole = f"{route.title} {more}".strip()
+    title = f"<title>{escape(whole)}</title>" if more or route.title != route.label else ""
     return (
         f'<rect class="chip" x="{px(at.x - width / 2)}" y="{px(at.y - 8)}" '
         f'width="{px(width)}" height="16" rx="8"/>'
         f'<text class="label" x="{px(at.x)}" y="{px(at.y + 4)}" text-anchor="middle">'
-        f"{title_of(route)}{escape(text)}</text>"
+        f"{title}{escape(text)}</text>"
     )
 
 

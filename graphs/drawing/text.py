@@ -12,6 +12,9 @@ NARROW: Final = frozenset("fijlrtI.,:;'|!()[]{}/ \\-`")
 WIDE: Final = frozenset("mwMW@%<>=+~#&…")
 
 
+_JOINER: Final = "\N{ZERO WIDTH JOINER}"
+
+
 @dataclass(frozen=True, slots=True)
 class Style:
     size: float
@@ -29,7 +32,7 @@ def width_of(text: str, style: Style) -> float:
 
 
 def _share(char: str) -> float:
-    if unicodedata.combining(char):
+    if unicodedata.combining(char) or char == _JOINER:
         return 0.0
     if unicodedata.east_asian_width(char) in "WF":
         return 1.05
@@ -42,8 +45,9 @@ def _share(char: str) -> float:
 
 def in_one_line(text: str) -> str:
     """Return the text in one line, without control characters."""
-    # XML allows no control characters, not even escaped.
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    # XML allows no control characters, not even escaped. The joiner makes one emoji of several.
+    kept = (char if char.isprintable() or char == _JOINER else " " for char in text)
+    return " ".join("".join(kept).split())
 
 
 def shortened(text: str, limit: int) -> str:

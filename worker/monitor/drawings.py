@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
@@ -16,7 +16,7 @@ from sleipnir.errors import SleipnirError
 from sleipnir.graphs.drawing import to_svg
 from sleipnir.graphs.drawing.folding import ROW_TYPE, Rows, folded
 from sleipnir.graphs.drawing.layout import Picture
-from sleipnir.graphs.drawing.outline import Outline, including
+from sleipnir.graphs.drawing.outline import Outline, Route, including
 from sleipnir.graphs.drawing.page import Direction, lay_out
 from sleipnir.graphs.schema import Graph
 from sleipnir.records import dataclass
@@ -57,11 +57,9 @@ class Drawing:
     shown: Outline
     rows: Rows  # nodes that are shown as one box
 
-    def including(self, arrows: Iterable[Document]) -> Drawing:
-        """Return the drawing with those arrows of a `graph_document` that only its run knows of."""
-        outline = including(
-            self.outline, ((a["from"], a["to"]) for a in arrows if a["kind"] == "chosen")
-        )
+    def including(self, routes: Iterable[Route]) -> Drawing:
+        """Return the drawing with those routes that only runs know of."""
+        outline = including(self.outline, routes)
         if outline is self.outline:
             return self
         key = f"{self.key} {outline.arrows[len(self.outline.arrows) :]}"
@@ -77,15 +75,21 @@ class Drawing:
             if node not in inner
         ]
 
-    def taken(self, arrows: Iterable[Document]) -> Counter[tuple[str, str]]:
-        """Return how often the edge between two boxes was taken."""
-        box_of = {node: first for first, row in self.rows.items() for node in row}
-        taken: Counter[tuple[str, str]] = Counter()
+    def taken(self, arrows: Iterable[Document]) -> Counter[Route]:
+        """Return how often the edge between two boxes was taken, from a `graph_document`."""
+        counts = Counter[Route]()
         for arrow in arrows:
-            ends: tuple[str, str] = arrow["from"], arrow["to"]
+            counts[arrow["from"], arrow["to"]] += arrow["taken"]
+        return self.taken_between(counts)
+
+    def taken_between(self, counts: Mapping[Route, int]) -> Counter[Route]:
+        """Return the same from how often the edges between nodes were taken."""
+        box_of = {node: first for first, row in self.rows.items() for node in row}
+        taken = Counter[Route]()
+        for ends, count in counts.items():
             source, target = (box_of.get(end, end) for end in ends)
             if source != target or target == ends[1]:  # otherwise within a row
-                taken[source, target] += arrow["taken"]
+                taken[source, target] += count
         return taken
 
     def row_of(self, node: str) -> Sequence[str]:
@@ -113,6 +117,11 @@ def _row(nodes: Sequence[Document]) -> Document:
         "usage": {**nodes[0]["usage"], "cost_usd": cost},
         **{name: sum(node[name] for node in nodes) for name in _SUMMED},
     }
+
+
+def chosen_routes(arrows: Iterable[Document]) -> Iterator[Route]:
+    """Yield the routes of a `graph_document` that scripts have chosen."""
+    return ((arrow["from"], arrow["to"]) for arrow in arrows if arrow["kind"] == "chosen")
 
 
 class Drawings:

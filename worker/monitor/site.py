@@ -14,6 +14,7 @@ from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.client.scaling import Scaling
 from sleipnir.scheduler.store.audit.log import AuditLog
 from sleipnir.scheduler.views.batch_spread import BatchSpreads
+from sleipnir.scheduler.views.graph.usual import UsualGraphs
 from sleipnir.scheduler.views.hours import HourlyRuns
 from sleipnir.scheduler.views.typical_runs import TypicalRuns
 from sleipnir.scheduler.views.versions import agent_file
@@ -74,6 +75,7 @@ class Site:
         # Cached, as pages of runs that go on are made again with every step.
         self.agent_file = lru_cache(_FILES)(partial(agent_file, client))
         self.typical = TypicalRuns(client)
+        self.usual_graphs = UsualGraphs(client)
         self.hourly = HourlyRuns(client)
         self.scaling = Scaling(client)
         self.spreads = BatchSpreads(client)

@@ -23,6 +23,7 @@ from sleipnir.scheduler.views.engine import fleet_document
 from sleipnir.scheduler.views.graph.progress import graph_document
 from sleipnir.scheduler.views.limits import limits_document
 from sleipnir.worker.monitor import formats
+from sleipnir.worker.monitor.drawings import chosen_routes
 from sleipnir.worker.monitor.hub import Poll, PollResult
 from sleipnir.worker.monitor.problems import Problem, Refused
 
@@ -180,7 +181,7 @@ class RunTopic:
         except BundleError:
             return {}
         document = graph_document(self._site.client, run, drawing.outline)
-        boxes = drawing.including(document["arrows"]).boxes(document["nodes"])
+        boxes = drawing.including(chosen_routes(document["arrows"])).boxes(document["nodes"])
         return {box["id"]: _shown_live(box, is_over=run.is_final) for box in boxes}
 
 

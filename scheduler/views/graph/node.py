@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.dataflow import STATE_UPDATES, state_reads, templates
@@ -15,6 +16,7 @@ from sleipnir.scheduler.views.timeline import find_unfinished, last_step_rows
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.views.types import records as record_types
     from sleipnir.scheduler.views.types import run as types
 
 # What is shown of a node: the newest visits, characters of a text, keys and log entries.
@@ -43,11 +45,17 @@ def node_document(
         mask: hides secrets in JSON; called before texts are cut, which could leave a part of one.
     """
     node = graph.nodes[node_id]
-    visits = [
-        checkpoint
-        for checkpoint in client.queries.checkpoints(run.run_id)
-        if _is_visited(checkpoint, node_id) and (step is None or checkpoint.step <= step)
-    ][-_NEWEST_VISITS:]
+    keys = sorted({each.key for each in state_reads(node) if each.field[0] != STATE_UPDATES})
+    visits = deque[Checkpoint](maxlen=_NEWEST_VISITS)
+    values: dict[str, Any] = {}
+    read: dict[str, Any] = {}  # in its last visit
+    for checkpoint in client.queries.checkpoints(run.run_id):
+        if step is not None and checkpoint.step > step:
+            break
+        if _is_visited(checkpoint, node_id):
+            visits.append(checkpoint)
+            read = dict(values)
+        values |= {key: checkpoint.writes[key] for key in keys if key in checkpoint.writes}
     steps = client.queries.steps(run.run_id)
     is_now = steps < run.step and step in (None, steps)
     return {
@@ -60,13 +68,17 @@ def node_document(
         ],
         "script": node.script if isinstance(node, ScriptNode) else None,
         "visits": [checkpoint.step for checkpoint in visits],
-        "visit": _visit_document(client, run, node, node_id, visits[-1], mask) if visits else None,
-        "unfinished": _unfinished_document(client, run, node, node_id, mask) if is_now else None,
+        "visit": (
+            _visit_document(client, run, node, node_id, visits[-1], _inputs(keys, read, mask), mask)
+            if visits
+            else None
+        ),
+        "unfinished": _unfinished_document(client, run, node_id, keys, mask) if is_now else None,
     }
 
 
 def _unfinished_document(
-    client: Client, run: Run, node: Node, node_id: str, mask: Callable[[Any], Any]
+    client: Client, run: Run, node_id: str, keys: Sequence[str], mask: Callable[[Any], Any]
 ) -> types.UnfinishedVisitDocument | None:
     """Return the visit that is not committed; None if the node has not begun."""
     row = find_unfinished(last_step_rows(client, run), node_id)
@@ -74,18 +86,25 @@ def _unfinished_document(
         return None
     attempts = [pause["attempt"] for pause in row["pauses"] if pause["attempt"] is not None]
     failure = run.failure if run.failure is not None and run.failure.node == node_id else None
-    keys = sorted({each.key for each in state_reads(node) if each.field[0] != STATE_UPDATES})
     values = client.queries.state_values(run.run_id, keys[:_MOST_KEYS]) if keys else {}
     logs = logs_document(client, run, node=node_id, step=run.step, limit=_MOST_LOG_ENTRIES)
     return {
         **row,
         "attempts": max(attempts, default=1),
         "error": None if failure is None else failure.to_json(),
-        "input": [
-            {"key": key, **excerpt(mask(value), _MOST_OF_VALUE)} for key, value in values.items()
-        ],
+        "input": _inputs(keys, values, mask),
         "log": excerpt(mask("\n".join(each["text"] for each in logs["entries"])), _MOST_OF_TEXT),
     }
+
+
+def _inputs(
+    keys: Sequence[str], values: Mapping[str, Any], mask: Callable[[Any], Any]
+) -> list[record_types.KeyedExcerptDocument]:
+    return [
+        {"key": key, **excerpt(mask(values[key]), _MOST_OF_VALUE)}
+        for key in keys[:_MOST_KEYS]
+        if key in values
+    ]
 
 
 def _is_visited(checkpoint: Checkpoint, node_id: str) -> bool:
@@ -103,6 +122,7 @@ def _visit_document(
     node: Node,
     node_id: str,
     checkpoint: Checkpoint,
+    inputs: list[record_types.KeyedExcerptDocument],
     mask: Callable[[Any], Any],
 ) -> types.NodeVisitDocument:
     others = [each for each in checkpoint.nodes if each != node_id]
@@ -115,6 +135,7 @@ def _visit_document(
         "step": checkpoint.step,
         "took_s": None if timing is None else int(timing.get("ms", 0)) / 1000,
         "others": others,
+        "input": inputs,
         "writes": [
             {"key": key, **excerpt(mask(written[key]), _MOST_OF_VALUE)}
             for key in sorted(written)[:_MOST_KEYS]

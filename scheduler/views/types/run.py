@@ -387,6 +387,7 @@ class NodeVisitDocument(TypedDict):
     step: int
     took_s: float | None
     others: Annotated[list[str], about("nodes visited in the same step")]
+    input: Annotated[list[KeyedExcerptDocument], about("values that its templates read")]
     writes: list[KeyedExcerptDocument]
     more_writes: int
     log: ExcerptDocument

@@ -15,6 +15,7 @@ from sleipnir.scheduler.process.drawing.processes import DrawingTooLarge
 from sleipnir.scheduler.views import agents, limits, submission, versions
 from sleipnir.scheduler.views.submission import AcceptedRun, WantedRun
 from sleipnir.scheduler.views.versions import AgentVersion
+from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.bodies import SubmitBody
 from sleipnir.worker.monitor.charts.bars import days_svg
 from sleipnir.worker.monitor.drawings import DrawingNotReady
@@ -27,6 +28,7 @@ from sleipnir.worker.monitor.masked import masked_texts
 from sleipnir.worker.monitor.problems import Refused, problem_of
 
 if TYPE_CHECKING:
+    from sleipnir.scheduler.views.graph.usual import UsualGraph
     from sleipnir.scheduler.views.types.agents import AgentDocument
 
 _VARIABLE = "var-"
@@ -223,17 +225,13 @@ class AgentPage(AgentReader, SubmittingHandler):
         if self.wants == "json":
             self.give_json(document)
             return
-        svg, undrawn, direction = None, None, direction_of(self)
-        if version.outline is not None:
-            drawing = await self.site.call(self.site.drawings.of_version, version)
-            marks = {
-                node["id"]: NodeMark("untouched", href=f"#node-{number}")
-                for number, node in enumerate(document["nodes"])
-            }
-            title = f"graph of {document['name']}"
+        svg, undrawn, usual = None, None, None
+        if version.outline is not None and document["digest"] is not None:
+            usual = await self.site.call(
+                self.site.usual_graphs.of, document["name"], document["digest"], version.outline
+            )
             try:
-                picture = await self.site.drawings.picture(drawing, direction)
-                svg = await self.site.call(to_page_svg, picture, title, marks)
+                svg = await self._svg(document, version, usual)
             except (DrawingTooLarge, DrawingNotReady) as error:
                 undrawn = str(error)
         budgets = (await self.site.call(limits.limits_document, self.site.client))["budgets"]
@@ -244,6 +242,8 @@ class AgentPage(AgentReader, SubmittingHandler):
             agent=document,
             svg=svg,
             undrawn=undrawn,
+            usual_runs=usual.runs if usual is not None and usual.is_known else 0,
+            direction=direction_of(self),
             filled=filled,
             again=again,
             # With this key, sending the form twice submits only once.
@@ -252,3 +252,22 @@ class AgentPage(AgentReader, SubmittingHandler):
             budget=next((each for each in budgets if each["name"] == "day"), None),
             against=self.text_argument("against"),
         )
+
+    async def _svg(self, document: AgentDocument, version: AgentVersion, usual: UsualGraph) -> str:
+        """Return the drawing, with the share of runs that took a route; raises as `picture`."""
+        drawing = await self.site.call(self.site.drawings.of_version, version)
+        taken = usual.taken_in if usual.is_known else {}
+        drawing = await self.site.call(drawing.including, sorted(taken))
+        marks = {
+            node["id"]: NodeMark("defined", node["type"], href=f"#node-{number}")
+            for number, node in enumerate(document["nodes"])
+        }
+        # What all runs do needs no number.
+        notes = {
+            route: formats.share(runs, usual.runs)
+            for route, runs in drawing.taken_between(taken).items()
+            if 0 < runs < usual.runs
+        }
+        title = f"graph of {document['name']}"
+        picture = await self.site.drawings.picture(drawing, direction_of(self))
+        return await self.site.call(to_page_svg, picture, title, marks, {}, notes)

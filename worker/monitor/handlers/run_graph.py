@@ -15,17 +15,20 @@ from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import Graph
 from sleipnir.scheduler.process.drawing.processes import DrawingTooLarge
 from sleipnir.scheduler.runs.model import Run
+from sleipnir.scheduler.views import visits
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.graph import node as node_view
 from sleipnir.worker.monitor import formats
-from sleipnir.worker.monitor.drawings import Drawing, DrawingNotReady
+from sleipnir.worker.monitor.drawings import Drawing, DrawingNotReady, chosen_routes
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.handlers.run_parts import RunHandler
+from sleipnir.worker.monitor.pages.threads import threads_of
 
 _DIRECTION_COOKIE: Final = "sleipnir_dir"
 _DAYS: Final = 365
+_CONVERSATIONS: Final = 1  # of the node that is shown
 _NO_GRAPH = {
-    **dict.fromkeys(("svg", "chosen", "definition")),
+    **dict.fromkeys(("svg", "chosen", "definition", "thread", "usual_node")),
     **{"nodes": [], "row": [], "is_coming": False},
 }
 
@@ -59,11 +62,11 @@ async def graph_tab(page: RunHandler, of: Run, head: Document) -> dict[str, Any]
         document = await page.graph(of, step)
     except BundleError as error:
         return {**_NO_GRAPH, "why": str(error), "step": step, "direction": direction}
-    chosen = page.text_argument("node") or _representative_node(head)
+    chosen = _chosen(page, head)
     drawing = await page.site.call(page.site.drawings.of, of)
-    drawing = await page.site.call(drawing.including, document["arrows"])
+    usual = await page.site.call(page.site.usual_graphs.of, of.agent, of.digest, drawing.outline)
+    drawing = await page.site.call(drawing.including, chosen_routes(document["arrows"]))
     row = drawing.row_of(chosen) if chosen else ()
-    known = chosen if chosen in drawing.graph.nodes else None
     svg, why, is_coming = None, None, False
     try:
         picture = await page.site.drawings.picture(drawing, direction)
@@ -73,14 +76,39 @@ async def graph_tab(page: RunHandler, of: Run, head: Document) -> dict[str, Any]
     return {
         "svg": svg,
         "nodes": document["nodes"],
-        "definition": await _node(page, of, drawing.graph, known, step) if known else None,
         "chosen": next((each for each in document["nodes"] if each["id"] == chosen), None),
         "row": [each for each in document["nodes"] if each["id"] in row],
         "step": step,
         "direction": direction,
         "why": why,
         "is_coming": is_coming,
+        "usual_node": usual.nodes.get(chosen) if usual.is_known and chosen else None,
+        **(await _panel(page, of, drawing.graph, chosen, step)),
     }
+
+
+def _chosen(page: RunHandler, head: Document) -> str | None:
+    """Return the node whose panel is open; an empty `node` closes it."""
+    if page.get_query_argument("node", None) == "":
+        return None
+    return page.text_argument("node") or _representative_node(head)
+
+
+async def _panel(
+    page: RunHandler, of: Run, of_graph: Graph, chosen: str | None, step: int | None
+) -> dict[str, Any]:
+    """Return the definition of a node, and the conversation of the visit that is shown."""
+    if chosen is None or chosen not in of_graph.nodes:
+        return {"definition": None, "thread": None}
+    definition = await _node(page, of, of_graph, chosen, step)
+    visit = definition["unfinished"] or definition["visit"]
+    if definition["model"] is None or visit is None:
+        return {"definition": definition, "thread": None}
+    model = await page.shown(
+        visits.model_document, of, node=chosen, step=visit["step"], limit=_CONVERSATIONS
+    )
+    threads = await page.site.call(threads_of, model["visits"], is_one=False)
+    return {"definition": definition, "thread": threads[-1] if threads else None}
 
 
 async def _svg(

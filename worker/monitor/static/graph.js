@@ -5,11 +5,12 @@ import { boxOf, bring, drawing, element, fit, frame, listen, movedMs, nodes, ope
 const AGAIN_MS = 2_000; // until a drawing that is being laid out is asked for again
 const QUIET_MS = 10_000; // after the reader has moved the drawing, nothing else moves it
 const NEW_MS = 600;
-const BELOW_PX = 76; // room that the page needs below the drawing
+const BELOW_PX = 60; // room that the page needs below the drawing
 const LEAST_PX = 416;
 
 // The drawing and the panel fill what the page has left of the window.
 function stretch() {
+  if (frame.matches(".is-alone")) return;
   const top = frame.getBoundingClientRect().top + scrollY;
   document.documentElement.style.setProperty("--graph-height", `${Math.max(LEAST_PX, innerHeight - top - BELOW_PX)}px`);
 }
@@ -26,7 +27,7 @@ function find(name) {
 
 // Costs or times instead of states: the more, the darker.
 function heat() {
-  const mode = tool("mode").value;
+  const mode = tool("mode")?.value ?? "state";
   const most = Math.max(...nodes().map((node) => Number(node.dataset[mode] ?? 0)), 0);
   drawing().classList.toggle("is-heat", mode !== "state");
   if (mode === "state") return;
@@ -92,7 +93,7 @@ function tellTaken() {
 }
 
 function follow() {
-  if (!tool("follow").checked || movedMs() < QUIET_MS) return;
+  if (!tool("follow")?.checked || movedMs() < QUIET_MS) return;
   const active = frame.querySelector("a.is-running, a.is-waiting, a.is-queued");
   if (active !== null) bring(active);
 }
@@ -126,14 +127,26 @@ function listenToLinks() {
 function addTools() {
   const acts = { in: () => zoom(1.25), out: () => zoom(0.8), fit };
   for (const [name, act] of Object.entries(acts)) tool(name).addEventListener("click", act);
+  tool("full").hidden = !document.fullscreenEnabled;
+  tool("full").addEventListener("click", () => (document.fullscreenElement ? document.exitFullscreen() : frame.requestFullscreen()));
+  if (tool("follow") !== null) addToolsOfRuns();
+  tool("find").addEventListener("change", () => find(tool("find").value));
+  frame.addEventListener("scaled", ({ detail }) => (tool("scale").textContent = `${Math.round(100 * detail)} %`));
+}
+
+function addToolsOfRuns() {
   tool("follow").checked = localStorage.getItem("sleipnir-follow") === "yes";
   tool("follow").addEventListener("change", () => {
     localStorage.setItem("sleipnir-follow", tool("follow").checked ? "yes" : "no");
     follow();
   });
   tool("mode").addEventListener("change", () => (tool("mode").value === "state" ? look() : heat()));
-  tool("find").addEventListener("change", () => find(tool("find").value));
-  frame.addEventListener("scaled", ({ detail }) => (tool("scale").textContent = `${Math.round(100 * detail)} %`));
+}
+
+// Names that can be found; also of nodes that have no box of their own.
+function listNames() {
+  const names = new Set([...nodes().map((node) => node.dataset.node), ...[...document.querySelectorAll(".nodes a")].map((link) => link.textContent)]);
+  document.getElementById("graph-ids").replaceChildren(...[...names].map((name) => new Option("", name)));
 }
 
 function refresh() {
@@ -146,6 +159,7 @@ function refresh() {
 
 if (frame !== null && drawing() !== null) {
   addTools();
+  listNames();
   refresh();
   open(frame.querySelector("a.is-chosen, a.is-failed, a.is-waiting, a.is-running") ?? nodes()[0]);
   listen();
@@ -157,7 +171,11 @@ if (frame !== null && drawing() !== null) {
     take(taken);
     paint(states);
   });
-  mark.addEventListener("fresh", () => frame.isConnected && refresh());
+  mark.addEventListener("fresh", () => {
+    if (!frame.isConnected) return;
+    listNames();
+    refresh();
+  });
 } else if (document.querySelector("[data-again]") !== null) {
   setTimeout(() => location.reload(), AGAIN_MS);
 }

@@ -4,7 +4,7 @@ import { frame } from "./view.js";
 
 const REST_MS = 300; // until all the rest of the page shows the step, too
 const STEP_MS = 800; // when it is played, at 1×
-const KINDS = { failed: "Failures", asked: "Answers of people", again: "Nodes that ran before" };
+const KINDS = ["again", "asked", "failed"]; // the last ones are seen best
 const place = document.querySelector("[data-scrubber]");
 const tool = (name) => document.querySelector(`[data-tool="${name}"]`);
 const params = () => new URLSearchParams(location.search);
@@ -25,7 +25,7 @@ async function read() {
     const more = await answer.json();
     found.nodes = more.nodes;
     found.steps.push(...more.steps);
-    for (const kind of Object.keys(KINDS)) found.marks[kind].push(...more.marks[kind]);
+    for (const kind of KINDS) found.marks[kind].push(...more.marks[kind]);
     from = more.next;
   }
   return found;
@@ -49,9 +49,9 @@ function drawMarks() {
   marks?.remove();
   const last = Math.max(1, lastStep());
   marks = svg("svg", { class: "marks", viewBox: `0 0 ${last} 10`, preserveAspectRatio: "none", "aria-hidden": "true" });
-  Object.keys(KINDS).forEach((kind, row) => {
-    marks.append(svg("path", { class: `mark-${kind}`, d: record.marks[kind].map((step) => `M${step} ${7 - 3 * row}v3`).join("") }));
-  });
+  for (const kind of KINDS) {
+    marks.append(svg("path", { class: `mark-${kind}`, d: record.marks[kind].map((step) => `M${step} 1v8`).join("") }));
+  }
   place.append(marks);
 }
 
