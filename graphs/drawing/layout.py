@@ -106,7 +106,7 @@ def label_width(arrow: Arrow) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class Sizing:
     """The sizes of a drawing's parts, and the options of its layout, over graphlay's own."""
 
     measure: Callable[[Box], Measured]
@@ -114,12 +114,12 @@ class Form:
     options: Mapping[str, Any]
 
 
-FORM: Final = Form(measured, label_width, OPTIONS)
+SIZING: Final = Sizing(measured, label_width, OPTIONS)
 
 
-def place(outline: Outline, native: Native, form: Form = FORM) -> Picture:
+def place(outline: Outline, native: Native, sizing: Sizing = SIZING) -> Picture:
     """Lay a graph out in layers; deterministic."""
-    sizes = [form.measure(box) for box in outline.boxes]
+    sizes = [sizing.measure(box) for box in outline.boxes]
     nodes = [
         _node(box.id, size.width, size.height)
         for box, size in zip(outline.boxes, sizes, strict=True)
@@ -133,10 +133,10 @@ def place(outline: Outline, native: Native, form: Form = FORM) -> Picture:
         for node in frame.nodes:
             nodes[numbers[node]]["parent"] = len(nodes)
         nodes.append(_node(f" {frame.map}", BOX_WIDTH, BOX_HEIGHT))  # fits what is in it
-    edges = [_edge(arrow, numbers, form) for arrow in arrows]
+    edges = [_edge(arrow, numbers, sizing) for arrow in arrows]
 
     effort = "fast" if len(edges) > MANY_EDGES else "balanced"
-    drawn = native.lay_out({"nodes": nodes, "edges": edges}, {**form.options, "effort": effort})
+    drawn = native.lay_out({"nodes": nodes, "edges": edges}, {**sizing.options, "effort": effort})
 
     boxes = tuple(map(_placed, outline.boxes, sizes, drawn["nodes"]))
     routes = tuple(map(_route, arrows, drawn["edges"]))
@@ -150,7 +150,7 @@ def _node(key: str, width: float, height: float) -> dict[str, Any]:
     return {"key": key, "size": {"width": width, "height": height}, "shape": "box"}
 
 
-def _edge(arrow: Arrow, numbers: Mapping[str, int], form: Form) -> dict[str, Any]:
+def _edge(arrow: Arrow, numbers: Mapping[str, int], sizing: Sizing) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "source": numbers[arrow.source],
         "target": numbers[arrow.target],
@@ -158,7 +158,7 @@ def _edge(arrow: Arrow, numbers: Mapping[str, int], form: Form) -> dict[str, Any
         "weight": 1.0 if arrow.kind in ("otherwise", "chosen", "back") else 3.0,
     }
     if arrow.label:
-        fields["label_size"] = {"width": form.label_width(arrow), "height": LABEL_HEIGHT}
+        fields["label_size"] = {"width": sizing.label_width(arrow), "height": LABEL_HEIGHT}
     return fields
 
 

@@ -17,13 +17,13 @@ from sleipnir.graphs.drawing import icons
 from sleipnir.graphs.drawing.layout import (
     LABEL_PADDING,
     OPTIONS,
-    Form,
     Framed,
     Measured,
     Picture,
     Placed,
     PlacedArrow,
     Point,
+    Sizing,
     place,
 )
 from sleipnir.graphs.drawing.native import Native
@@ -80,8 +80,8 @@ def lay_out(outline: Outline, native: Native, direction: Direction = "lr") -> Pi
     gaps = _GAPS[direction]
     options = {**OPTIONS, **gaps, "spacing": {**OPTIONS["spacing"], **gaps["spacing"]}}
     arrows = tuple(map(_with_short_label, outline.arrows))
-    form = Form(_measured, _room_of, options)
-    return place(replace(outline, arrows=arrows), native, form)
+    sizing = Sizing(_measured, _room_of, options)
+    return place(replace(outline, arrows=arrows), native, sizing)
 
 
 def _with_short_label(arrow: Arrow) -> Arrow:

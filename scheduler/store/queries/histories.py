@@ -87,24 +87,12 @@ class HistoryQueries(Queries):
             for run_id, first in zip(run_ids, firsts, strict=True)
         ]
 
-    def short_histories(
-        self, run_ids: Sequence[str], digest: str, most_bytes: int
-    ) -> list[list[Checkpoint]]:
-        """Return the histories of the first of those runs of an agent's version that fit together.
-
-        Args:
-            most_bytes: of all of them.
-        """
+    def history_sizes(self, run_ids: Sequence[str]) -> list[tuple[str | None, int]]:
+        """Return the agent's version of each run, and how many bytes its history has."""
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
                 pipe.hmget(run_key("run", run_id), "digest", "history_bytes")
-            known = pipe.execute()
-        fitting: list[str] = []
-        for run_id, (of_digest, size) in zip(run_ids, known, strict=True):
-            if of_digest == digest and int(size or 0) <= most_bytes:
-                most_bytes -= int(size or 0)
-                fitting.append(run_id)
-        return self.histories(fitting)
+            return [(digest, int(size or 0)) for digest, size in pipe.execute()]
 
     def superseded(self, run_id: str) -> list[Checkpoint]:
         """Return checkpoints replaced by retries from earlier steps: the newest ones that fit."""

@@ -6,7 +6,7 @@ It is computed from the newest runs that have ended, and from as many as can be 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -73,7 +73,7 @@ class UsualGraphs:
         queries = self._client.queries
         ended = RunFilter(agents=(agent,), statuses=FINAL)
         runs = [run.run_id for run in queries.list_runs(ended, _LOOKED_AT).entries]
-        histories = queries.short_histories(runs, digest, _MOST_BYTES)
+        histories = queries.histories(list(_fitting(runs, queries.history_sizes(runs), digest)))
         routes, taken = RouteFinder(outline), Counter[Route]()
         seconds, costs = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
         for history in histories:
@@ -87,3 +87,14 @@ class UsualGraphs:
             for node, each in seconds.items()
         }
         return UsualGraph(len(histories), taken, nodes)
+
+
+def _fitting(
+    run_ids: Sequence[str], sizes: Sequence[tuple[str | None, int]], digest: str
+) -> Iterator[str]:
+    """Yield the runs of a version whose histories together are not too large."""
+    room = _MOST_BYTES
+    for run_id, (of_digest, size) in zip(run_ids, sizes, strict=True):
+        if of_digest == digest and size <= room:
+            room -= size
+            yield run_id
