@@ -200,6 +200,11 @@ def instant(rfc3339: str | None) -> str:
     return NONE if rfc3339 is None else f"{rfc3339[:10]} {rfc3339[11:19]} UTC"
 
 
+def clock_ms(rfc3339: str | None) -> str:
+    """Format an instant of a known day, down to milliseconds."""
+    return NONE if rfc3339 is None else rfc3339[11:23]
+
+
 def short(run_id: str) -> str:
     """Return enough digits of an id to tell runs apart."""
     return run_id[:8]
@@ -269,6 +274,7 @@ NAMES: Final[Mapping[str, Callable[..., Any]]] = {
     "megabytes": megabytes,
     "size": size,
     "instant": instant,
+    "clock_ms": clock_ms,
     "short": short,
     "rfc3339": to_rfc3339,
     "first_line": first_line,

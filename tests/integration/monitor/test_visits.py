@@ -270,8 +270,12 @@ def test_logs_have_times_and_tell_tries_apart(engine: Engine, site: ServedSite) 
     printed = [each for each in entries if "green" in each["text"]]
     assert {each["attempt"] for each in printed} == {1, 2}
     assert all(each["at"] for each in entries)
-    assert page.count("<time datetime=") >= len(entries)
-    assert ", attempt 2" in page
+    assert page.count('<time data-form="clock-exact" datetime=') == len(entries)
+    assert ">22:14:20.000</time><span" in page
+    assert ">+60.000 s</span>" in page
+    assert page.count('aria-label="Visit"') == 2
+    assert "attempt 2</h3>" in page
+    assert '<span class="ansi-2">green</span>' in page
     assert "x1b" not in page + file
     assert "stderr, attempt 2: green" in file
 

@@ -17,10 +17,11 @@ from sleipnir.scheduler.views.run import MOST_VALUES, StateBounds
 from sleipnir.scheduler.views.text import run_page
 from sleipnir.scheduler.views.text.terminal_output import unstyled
 from sleipnir.worker.monitor import formats
-from sleipnir.worker.monitor.handlers.run_conversation import conversation_tab, texts_of
 from sleipnir.worker.monitor.handlers.run_graph import graph_tab
-from sleipnir.worker.monitor.handlers.run_items import items_tab
 from sleipnir.worker.monitor.handlers.run_parts import RunHandler
+from sleipnir.worker.monitor.handlers.tabs.conversation import conversation_tab, texts_of
+from sleipnir.worker.monitor.handlers.tabs.items import items_tab
+from sleipnir.worker.monitor.handlers.tabs.log import log_file, log_tab
 from sleipnir.worker.monitor.pages.markdown import formatted
 from sleipnir.worker.monitor.pages.run_head import (
     TABS,
@@ -32,7 +33,6 @@ from sleipnir.worker.monitor.pages.run_head import (
 )
 from sleipnir.worker.monitor.pages.run_timeline import timeline_tab
 from sleipnir.worker.monitor.problems import Problem, Refused
-from sleipnir.worker.tools.sanitize import without_escapes
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.views.types.run import RunDocument
@@ -157,11 +157,7 @@ class RunPage(RunHandler):
         """Answer with the log, a value of the state, or all of it as JSON, as a file."""
         suffix = "txt"
         if tab == "logs":
-            logs = await self.logs(of)
-            texts = [
-                f"{_origin(each)}: {without_escapes(each['text']).rstrip()}\n"
-                for each in logs["entries"]
-            ]
+            texts = [log_file((await self.logs(of))["entries"])]
         else:
             values = {each["key"]: each["value"] for each in (await self.state(of, None))["keys"]}
             if self.text_argument("key"):
@@ -185,7 +181,7 @@ class RunPage(RunHandler):
             case "events":
                 return {"events": await self.latest_events(of)}
             case "logs":
-                return {"logs": await self.logs(of)}
+                return await log_tab(self, of, head)
             case "children":
                 children = await self.children(of)
                 return {"children": children, "rows": list(_levels(children["children"]))}
@@ -204,13 +200,6 @@ class RunPage(RunHandler):
             return {"agent": await self.agent(of), "submitted": await self.submitted(of)}
         except BundleError as error:
             return {"agent": None, "why": str(error)}
-
-
-def _origin(entry: Document) -> str:
-    """Return what printed a log entry."""
-    index = "" if entry["index"] is None else f"[{entry['index']}]"
-    attempt = "" if entry["attempt"] == 1 else f", attempt {entry['attempt']}"
-    return f"{entry['at'] or '-'} {entry['step']} {entry['node']}{index} {entry['stream']}{attempt}"
 
 
 def _levels(children: Iterable[Document], depth: int = 0) -> Iterator[tuple[int, Document]]:

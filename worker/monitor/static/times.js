@@ -21,6 +21,8 @@ function formatsNow() {
     thisYear: format({ day: "numeric", month: "short", ...minute }),
     anyYear: format({ day: "numeric", month: "short", year: "numeric", ...minute }),
     exact: format({ dateStyle: "medium", timeStyle: "long" }),
+    // Of logs.
+    "clock-exact": format({ ...minute, second: "2-digit", fractionalSecondDigits: 3 }),
     // Of charts; their days are those of UTC.
     hour: format(minute),
     "hour-exact": format({ day: "numeric", month: "short", ...minute }),

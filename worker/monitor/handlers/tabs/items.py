@@ -10,8 +10,8 @@ from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.views import visits
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.worker.monitor.charts.wall import wall_svg
-from sleipnir.worker.monitor.handlers.run_conversation import threads_tab
 from sleipnir.worker.monitor.handlers.run_parts import RunHandler
+from sleipnir.worker.monitor.handlers.tabs.conversation import threads_tab
 
 _MOST_OF_LOG = 4_000  # characters
 

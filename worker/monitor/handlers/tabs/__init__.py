@@ -1,0 +1,1 @@
+"""Tabs of a run's page."""
