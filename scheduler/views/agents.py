@@ -188,13 +188,19 @@ def agents_named(client: Client, names: Sequence[str]) -> tuple[str, ...]:
     """Return the agents meant by names: those of that name, else all whose names begin with it."""
     if not names:
         return ()
-    recent = client.queries.list_runs(RunFilter(), _RECENT).entries
-    known = {*client.search.names(), *_used(client.queries.tally()), *(run.agent for run in recent)}
+    known = known_agents(client)
     found: list[str] = []
     for name in names:
         longer = sorted(each for each in known if each.startswith(name))
         found += [name] if name in known or not longer else longer
     return tuple(dict.fromkeys(found))
+
+
+def known_agents(client: Client) -> set[str]:
+    """Return the names of agents that are available, or have runs."""
+    recent = client.queries.list_runs(RunFilter(), _RECENT).entries
+    used = _used(client.queries.tally())
+    return {*client.search.names(), *used, *(run.agent for run in recent)}
 
 
 def _used(tally: Mapping[str, int]) -> set[str]:

@@ -250,13 +250,13 @@ def test_keys_count_before_the_scripts_of_a_page_are_ready(
     scripts = Held(page, "**/keys.js")
 
     page.goto(f"{person.origin}/runs", wait_until="commit")
-    page.locator(".search input").wait_for()
+    page.locator(".search button").wait_for()
     for key in ("/", *run_id[:8]):
         page.keyboard.press(key)
     scripts.release()
 
     # No `wait_for_function`: it evaluates texts, which the pages' security policy may refuse.
-    search = page.locator(".search input")
+    search = page.locator(".find input")
     wait_until(lambda: search.input_value() == run_id[:8], "the field has the keys")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/runs/{run_id}")

@@ -36,6 +36,7 @@ from sleipnir.worker.monitor.handlers.entry import (
 )
 from sleipnir.worker.monitor.handlers.figures.costs import CostsHandler
 from sleipnir.worker.monitor.handlers.figures.spending import SpendApi, StatsApi
+from sleipnir.worker.monitor.handlers.find import FindApi
 from sleipnir.worker.monitor.handlers.limits import LimitsApi, LimitsHandler
 from sleipnir.worker.monitor.handlers.questions.answered import AnsweredHandler
 from sleipnir.worker.monitor.handlers.questions.inbox import (
@@ -135,6 +136,7 @@ ROUTES = (
     SiteRoute("/api/v1/bulk/{bulk_id}", BulkProgressHandler),
     SiteRoute("/api/v1/compare", CompareHandler),
     SiteRoute("/api/v1/audit", AuditHandler, {"GET": Role.OPERATE}),
+    SiteRoute("/api/v1/find", FindApi),
     SiteRoute("/api/v1/tally", TallyApi),
     SiteRoute("/api/v1/runs/{run_id}/{verb}", SteerHandler, {"POST": Role.OPERATE}),
     SiteRoute("/api/v1/runs", RunsApi, {"GET": Role.READ, "POST": Role.OPERATE}),

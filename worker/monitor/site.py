@@ -32,6 +32,7 @@ from sleipnir.worker.monitor.bulk import BulkActs
 from sleipnir.worker.monitor.drawings import Drawings
 from sleipnir.worker.monitor.hub import Hub
 from sleipnir.worker.monitor.masked import Masks
+from sleipnir.worker.monitor.pages.name_search import NameSearch
 from sleipnir.worker.monitor.pages.prefixed_templates import PrefixedTemplates
 from sleipnir.worker.monitor.pages.told_pages import ToldPages
 from sleipnir.worker.monitor.self_metrics import SelfMetrics
@@ -79,6 +80,7 @@ class Site:
         self.hourly = HourlyRuns(client)
         self.scaling = Scaling(client)
         self.spreads = BatchSpreads(client)
+        self.names = NameSearch(client)
         self.bulk = BulkActs(client)
         self.prefix = prefix
         self.told = ToldPages()

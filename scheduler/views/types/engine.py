@@ -76,6 +76,21 @@ class LimitsDocument(TypedDict):
     today: Annotated[BudgetLine, about("the day (UTC), with or without a budget")]
 
 
+class FoundDocument(TypedDict):
+    kind: Annotated[str, about("`agent`, `batch`, `item`, `label`, `limit` or `run`")]
+    name: str
+    about: Annotated[str | None, about("of a run: its agent and status")]
+    run_id: Annotated[str | None, about("of a run, or of an item's first one")]
+
+
+class FoundPlace(FoundDocument):
+    path: Annotated[str, about("of the page that shows it")]
+
+
+class FindDocument(TypedDict):
+    found: Annotated[list[FoundPlace], about("the likeliest first; pages too")]
+
+
 class TouchedDocument(TypedDict):
     """What a change to a limit affects now."""
 

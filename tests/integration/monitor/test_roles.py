@@ -55,7 +55,7 @@ class Controls(HTMLParser):
             self._add("GET", given["href"], is_enabled=True)
         elif tag == "form":
             self._form = (given.get("method") or "get").upper(), given.get("action") or ""
-        elif tag == "button" and self._form is not None:
+        elif tag == "button" and self._form is not None and given.get("type") != "button":
             self._add(*self._form, is_enabled="disabled" not in given)
 
     def handle_endtag(self, tag: str) -> None:

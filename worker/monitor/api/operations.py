@@ -324,6 +324,13 @@ OPERATIONS = (
         engine.LimitsDocument,
         takes=bodies.LimitsBody,
     ),
+    Operation(
+        "GET",
+        "/api/v1/find",
+        "Pages, agents, batches and their items, labels, limits and runs, by name or id.",
+        engine.FindDocument,
+        {"q": "a part of a name, the beginning of a run's id, or an item's name"},
+    ),
     Operation("GET", "/api/v1/tally", "Totals of finished runs by agent.", agents.TallyDocument),
     Operation("GET", "/api/v1/fleet", "Workers, queues, schedulers, Redis.", engine.FleetDocument),
     Operation(

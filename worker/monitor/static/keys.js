@@ -1,4 +1,6 @@
 // Keyboard shortcuts. They can be switched off, and are ignored while typing.
+import { open as openFind } from "./find.js";
+
 const OFF = "sleipnir-keys"; // "off" in the browser's storage
 const GO_MS = 1_500; // for the letter after `g`
 const help = document.querySelector("[data-keys-help]");
@@ -36,7 +38,7 @@ function go(letter) {
 }
 
 const ACTS = {
-  "/": () => document.querySelector(".search input").focus(),
+  "/": openFind,
   j: () => step(1),
   k: () => step(-1),
   x: tick,
