@@ -57,8 +57,8 @@ def test_the_first_page_tells_what_needs_people_what_failed_and_who_works(
     assert "gpu-3" in workers
     assert "128 MiB" in workers
     assert [each["version"] for each in fleet["workers"]] == [None, "7.3.1"]
-    assert "<td>unknown</td>" in workers
-    assert "<td>7.3.1</td>" in workers
+    assert "version unknown" in " ".join(workers.split())
+    assert "▲ version 7.3.1</span>" in " ".join(workers.split())
     assert "partitions have no scheduler" in workers
     assert site.ask("/").headers["Location"] == "/now"
 
@@ -375,7 +375,7 @@ def test_questions_and_acts_are_filtered(engine: Engine, site: ServedSite) -> No
         for query in ("act=cancel", "who=operator", f"target={runs[1]}", "who=nobody")
     }
     assert list(acts.values()) == [["cancel"], ["answer", "cancel"], ["answer"], []]
-    assert "No action matches" in site.ask("/audit?who=nobody").text
+    assert "No action matches" in " ".join(site.ask("/audit?who=nobody").text.split())
 
 
 def test_machines_that_runs_need_and_that_have_no_worker_are_told(

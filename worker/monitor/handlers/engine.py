@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections import Counter
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sleipnir.scheduler.views import agents, engine
 from sleipnir.scheduler.views.documents import Document
@@ -10,6 +11,9 @@ from sleipnir.worker.monitor.charts.bars import columns_svg, days_svg
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.problems import Problem, Refused
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.views.types.engine import WorkerDocument
 
 
 class DocumentHandler(MonitorHandler):
@@ -45,7 +49,22 @@ class FleetHandler(DocumentHandler):
 
     async def get(self) -> None:
         document = await self.site.call(engine.fleet_document, self.site.client)
-        self.give(document, topics="inbox,fleet", task_events=self.site.task_events)
+        if self.wants != "html":
+            self.give(document)
+            return
+        workers = document["workers"]
+        machines: dict[str, list[WorkerDocument]] = {}
+        for worker in workers:
+            machines.setdefault(worker["machine"], []).append(worker)
+        versions = Counter(worker["version"] for worker in workers)
+        self.give(
+            document,
+            topics="inbox,fleet",
+            task_events=self.site.task_events,
+            machines=dict(sorted(machines.items())),
+            usual_version=max(versions, key=lambda each: versions[each], default=None),
+            oldest_s=max((each["oldest_s"] for each in document["queues"].values()), default=0.0),
+        )
 
 
 class ScaleApi(MonitorHandler):

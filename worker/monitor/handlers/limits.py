@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sleipnir.scheduler.client.limits import report
 from sleipnir.scheduler.client.limits.commands import LimitCommands
 from sleipnir.scheduler.errors import SettingInvalid, SleipnirError
@@ -71,6 +73,7 @@ class LimitsHandler(ActingHandler):
             title="Limits",
             topics="inbox,limits",
             document=document,
+            providers=_by_provider(document["limits"]),
             budgets=[each for each in document["budgets"] if each not in easy],
             easy=easy,
             act=act,
@@ -105,6 +108,14 @@ def _acts_of(body: LimitsBody) -> list[LimitAct]:
     if not acts:
         raise bad_request("the body must have one of set, unset, pause and resume")
     return acts
+
+
+def _by_provider(limits: Sequence[Document]) -> dict[str, list[Document]]:
+    """Return the lines of each provider, those of its models last."""
+    found: dict[str, list[Document]] = {}
+    for line in sorted(limits, key=lambda line: (line["name"], line["setting"])):
+        found.setdefault(line["name"].partition(":")[0], []).append(line)
+    return found
 
 
 def _has_room(budget: Document) -> bool:
