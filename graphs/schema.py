@@ -242,10 +242,14 @@ class BaseNode(Section):
     WITHOUT_EFFECT: ClassVar[tuple[str, ...]] = ()  # fields of other dialects, accepted (W011)
     CAPTION: ClassVar[str | None] = None  # the field that drawings show beside its type
 
+    NAMES_IN_FILES: ClassVar[Mapping[str, str]] = {"group": "x-group"}
+
     id: str | None = None
     """Optional; if given, the same as the node's key."""
     description: str | None = None
     """For people."""
+    group: Any = None
+    """For drawings: a name, which frames the nodes that have the same one."""
     next: field_types.Next | None = None
     """The node to go to, a list of nodes that run side by side, routes, or a switch."""
 
@@ -562,7 +566,7 @@ class RagNode(Timed, RetriedNode):
 class MapNode(BaseNode):
     """Runs a branch, one node or a chain of nodes, for each item of a list."""
 
-    NAMES_IN_FILES: ClassVar[Mapping[str, str]] = {"item_name": "as"}
+    NAMES_IN_FILES: ClassVar[Mapping[str, str]] = {**BaseNode.NAMES_IN_FILES, "item_name": "as"}
     NEEDS_NEXT = True
     STRICT = ("over", "max_concurrency")
     CAPTION = "over"

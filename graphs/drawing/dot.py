@@ -45,7 +45,9 @@ def to_dot(outline: Outline) -> str:
     nodes = {box.id: _node(box, outline.has_progress) for box in outline.boxes}
     for number, frame in enumerate(outline.frames):
         lines.append(f"    subgraph cluster_{number} {{")
-        lines.append(f'        label="{_label(frame.map)}"; {font}; color="{LINE}"; style=rounded;')
+        lines.append(
+            f'        label="{_label(frame.name)}"; {font}; color="{LINE}"; style=rounded;'
+        )
         lines += [f"    {nodes.pop(node)}" for node in frame.nodes]
         lines.append("    }")
     lines += nodes.values()

@@ -75,7 +75,7 @@ class PlacedArrow:
 
 @dataclass(frozen=True, slots=True)
 class Framed:
-    """A frame with the name of its map, and its rectangle as of a `Placed`."""
+    """A frame with its name, and its rectangle as of a `Placed`."""
 
     name: str
     x: float
@@ -129,10 +129,10 @@ def place(outline: Outline, native: Native, sizing: Sizing = SIZING) -> Picture:
         nodes.append({**_node(START, START_SIZE, START_SIZE), "shape": "ellipse", "rank": "first"})
         arrows.append(Arrow(START, outline.start, "usual"))
     numbers = {node["key"]: number for number, node in enumerate(nodes)}
-    for frame in outline.frames:
+    for number, frame in enumerate(outline.frames):
         for node in frame.nodes:
             nodes[numbers[node]]["parent"] = len(nodes)
-        nodes.append(_node(f" {frame.map}", BOX_WIDTH, BOX_HEIGHT))  # fits what is in it
+        nodes.append(_node(f" {number}", BOX_WIDTH, BOX_HEIGHT))  # fits what is in it
     edges = [_edge(arrow, numbers, sizing) for arrow in arrows]
 
     effort = "fast" if len(edges) > MANY_EDGES else "balanced"
@@ -167,7 +167,7 @@ def _placed(box: Box, size: Measured, node: Mapping[str, Any]) -> Placed:
 
 
 def _framed(frame: Frame, node: Mapping[str, Any]) -> Framed:
-    return Framed(shortened(frame.map, TEXT_LENGTH), *_rectangle(node))
+    return Framed(shortened(frame.name, TEXT_LENGTH), *_rectangle(node))
 
 
 def _rectangle(node: Mapping[str, Any]) -> tuple[float, float, float, float]:

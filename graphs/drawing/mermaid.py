@@ -44,7 +44,7 @@ def to_mermaid(outline: Outline) -> str:
         for box in outline.boxes
     }
     for number, frame in enumerate(outline.frames):
-        lines.append(f'    subgraph g{number} ["{_escaped(frame.map)}"]')
+        lines.append(f'    subgraph g{number} ["{_escaped(frame.name)}"]')
         lines += [f"        {nodes.pop(node)}" for node in frame.nodes]
         lines.append("    end")
     lines += [f"    {node}" for node in nodes.values()]

@@ -61,9 +61,9 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A frame around the chain of nodes that a map runs for each item."""
+    """A frame around the chain of nodes that a map runs for each item, or around a group."""
 
-    map: str
+    name: str  # of the map, or of the group
     nodes: tuple[str, ...]
 
 
@@ -122,13 +122,20 @@ def with_progress(
 
 
 def _frames(graph: Graph) -> Iterator[Frame]:
-    """Yield the chains of several nodes; a node of several chains is drawn in the first."""
+    """Yield chains and groups of several nodes; a node of several is drawn in the first."""
     taken: set[str] = set()
-    for map_id, node in graph.nodes_of(MapNode):
-        chain = tuple(each for each in chain_of(graph, node) if each not in taken)
-        if len(chain) > 1:
-            taken.update(chain)
-            yield Frame(map_id, chain)
+    wanted: list[tuple[str, Iterable[str]]] = [
+        (map_id, chain_of(graph, node)) for map_id, node in graph.nodes_of(MapNode)
+    ]
+    groups: dict[str, list[str]] = {}
+    for node_id, node in graph.nodes.items():
+        if isinstance(node.group, str) and node.group:
+            groups.setdefault(node.group, []).append(node_id)
+    for name, nodes in [*wanted, *groups.items()]:
+        framed = tuple(each for each in nodes if each not in taken)
+        if len(framed) > 1:
+            taken.update(framed)
+            yield Frame(name, framed)
 
 
 def _reached(box: Box, progress: Progress | None) -> Box:

@@ -54,3 +54,20 @@ def test_arrows_say_which_nodes_they_join_and_grow_with_their_count() -> None:
     assert 'class="arrow arrow-usual is-taken wide-4" data-ends="0 1" data-taken="1404"' in svg
     assert svg.count(">×1,404</text>") == 2  # noqa: RUF001 - at the node, and at its arrow
     assert 'data-ends=" 0"' in svg  # from the start
+
+
+def test_nodes_of_a_group_stand_in_a_frame_with_its_name() -> None:
+    phases = {name: {**node, "x-group": "Phase 1"} for name, node in list(CHAIN.items())[:2]}
+    alone = {"z": {**CHAIN["z"], "x-group": "Alone"}}
+    odd = {NAMES[3]: {**CHAIN[NAMES[3]], "x-group": 3}}
+    graph = make_graph({"name": "test", "start": "a", "nodes": {**CHAIN, **phases, **alone, **odd}})
+
+    picture = lay_out(outline_of(graph), native)
+
+    (frame,) = picture.frames
+    inside = [
+        placed.box.id
+        for placed in picture.boxes
+        if frame.x <= placed.x and placed.x + placed.width <= frame.x + frame.width
+    ]
+    assert (frame.name, inside) == ("Phase 1", ["a", NAMES[1]])
