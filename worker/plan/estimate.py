@@ -12,7 +12,7 @@ from random import Random
 from statistics import fmean, variance
 
 from sleipnir.records import dataclass
-from sleipnir.worker.plan.student import t_quantile
+from sleipnir.scheduler.testing.statistics.student import t_quantile
 
 STRATA = 5
 # Of fewer lines, what they cost says too little of the others.

@@ -1,30 +1,10 @@
-"""Estimates from a sample of lines, and the quantiles that they need."""
+"""Estimates from a sample of lines."""
 
 from __future__ import annotations
 
 from random import Random
 
-import pytest
-
 from sleipnir.worker.plan.estimate import draw, estimate, strata_of
-from sleipnir.worker.plan.student import t_quantile
-
-
-@pytest.mark.parametrize(
-    ("probability", "freedom", "value"),
-    [  # published tables
-        (0.95, 1, 6.313752),
-        (0.95, 2, 2.919986),
-        (0.95, 5, 2.015048),
-        (0.975, 10, 2.228139),
-        (0.95, 30, 1.697261),
-        (0.99, 40, 2.423257),
-        (0.95, 120, 1.657651),
-        (0.95, 100_000, 1.644869),
-    ],
-)
-def test_quantiles_of_t(probability: float, freedom: float, value: float) -> None:
-    assert t_quantile(probability, freedom) == pytest.approx(value, abs=1e-6)
 
 
 def test_the_interval_holds_the_cost_of_all_lines_as_often_as_it_says() -> None:

@@ -1,0 +1,1 @@
+"""Intervals, paired differences and exact tests, in pure Python."""
