@@ -19,6 +19,7 @@ PositiveInt: TypeAlias = Annotated[int, Field(ge=1)]
 NumberOrTemplate: TypeAlias = PositiveInt | str
 NotNegativeInt: TypeAlias = Annotated[int, Field(ge=0)]
 NotNegative: TypeAlias = Annotated[float, Field(ge=0)]
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 # True: for the default time; else seconds.
 Keeping: TypeAlias = bool | Seconds
 # The validator explains why these are wrong; editors can already mark them.

@@ -122,6 +122,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "sleipnir.scheduler.cli.verbs.schema:schema",
         "Print the JSON Schema of graph.yaml.",
     ),
+    "eval": (
+        "sleipnir.scheduler.cli.verbs.eval:eval_",
+        "Score an agent on labelled rows, and compare versions.",
+    ),
     "test": ("sleipnir.scheduler.cli.verbs.test:test", "Run an agent's test cases."),
     "worker": ("sleipnir.scheduler.cli.verbs.worker:worker", "Run worker processes for a Redis."),
     "scheduler": (
@@ -156,7 +160,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "Answer and cancel": ("inbox", "answer", "cancel"),
     "Retry and compare": ("retry", "fork", "move", "diff"),
     "Develop agents": (
-        *("dev", "validate", "plan", "test", "draw", "agents"),
+        *("dev", "validate", "plan", "test", "eval", "draw", "agents"),
         *("kb", "tools", "init", "import", "schema"),
     ),
     "Operate": (

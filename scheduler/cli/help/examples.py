@@ -157,6 +157,12 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "plan ./my-agent people.csv --budget 20",
         ),
     ),
+    "eval": (
+        ("Score an agent on its rows", "eval ./my-agent"),
+        ("Against what was accepted, for CI", "eval ./my-agent --gate -o results"),
+        ("Against the last commit", "eval ./my-agent --baseline git:HEAD"),
+        ("Make an evaluation of labelled rows", "eval ./my-agent --init people.csv"),
+    ),
     "init": (
         ("An agent that runs right away", "init hello"),
         ("One that calls a model", "init hello --template llm"),

@@ -65,7 +65,7 @@ def mcnemar(won: int, lost: int) -> float:
     flips = won + lost
     tail = sum(comb(flips, k) for k in range(min(won, lost) + 1))
     # In whole numbers: the quotient of large ones is exact, where 2**-flips would vanish.
-    return min(1.0, 2 * tail / 2**flips)
+    return min(1.0, float(2 * tail / 2**flips))
 
 
 def holm(values: Mapping[str, float]) -> dict[str, float]:

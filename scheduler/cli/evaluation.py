@@ -1,0 +1,288 @@
+"""One call of `sleipnir eval`: runs versions on rows, scores and compares them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from sleipnir.graphs.document.finding import printable
+from sleipnir.graphs.files import reason
+from sleipnir.graphs.state import encode
+from sleipnir.records import dataclass
+from sleipnir.scheduler.batch.lines import Line
+from sleipnir.scheduler.cli.connect import settings_of
+from sleipnir.scheduler.cli.exit_codes import ExitCode
+from sleipnir.scheduler.cli.options import Options
+from sleipnir.scheduler.cli.progress import Display, WorkerWatch
+from sleipnir.scheduler.cli.run_result import print_json
+from sleipnir.scheduler.cli.submission import variables_from_environment
+from sleipnir.scheduler.client import Client
+from sleipnir.scheduler.client.preparation import PreparedAgent
+from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.conversation.sessions import TEMPORARY
+from sleipnir.scheduler.runs.submit import Request
+from sleipnir.scheduler.testing.evaluation.file import (
+    CheckFields,
+    Evaluation,
+    find_evaluation,
+    read_evaluation,
+)
+from sleipnir.scheduler.testing.evaluation.report import BASELINE, CURRENT, Report
+from sleipnir.scheduler.testing.evaluation.rows import EvaluationRow, digest_of, read_rows
+from sleipnir.scheduler.testing.evaluation.running import (
+    RowRun,
+    RowRunner,
+    by_row,
+    lines_of,
+    version_of,
+)
+from sleipnir.scheduler.testing.evaluation.scoring import (
+    VersionRuns,
+    VersionScores,
+    judgement_of,
+    score_version,
+)
+
+_GIT = "git:"
+_ACCEPTED = ".baseline"
+
+
+@dataclass(frozen=True, slots=True)
+class EvalCall:
+    """The parameters of one call as parsed by click."""
+
+    agent: str
+    evaluation: str | None
+    baseline: str | None
+    variants: Sequence[tuple[str, str]]
+    repeat: int | None
+    rows: int | None
+    gate: bool
+    accept: bool
+    target: Path | None
+
+
+class EvalCommand:
+    """Runs and compares the versions that one call names."""
+
+    def __init__(self, client: Client, options: Options, call: EvalCall) -> None:
+        self._client = client
+        self._options = options
+        self._call = call
+        self._directory = client.search.find(call.agent)
+        self._evaluation = self._read(find_evaluation(self._directory, call.evaluation))
+        self._rows = read_rows(self._evaluation, call.rows)
+
+    def run(self) -> ExitCode:
+        """Run, score, compare and report; return the exit code."""
+        versions = list(self._versions())
+        waiting = sum(
+            run.status == "waiting"
+            for version in versions
+            for runs in version.runs.values()
+            for run in runs
+        )
+        if waiting:
+            self._options.say(
+                f"{waiting:,} rows wait for a person, so nothing was scored: `sleipnir inbox`"
+            )
+            return ExitCode.WAITING
+        report = Report(
+            self._directory.name,
+            self._evaluation,
+            self._rows,
+            [self._scored(version) for version in versions],
+            has_baseline=versions[0].name == BASELINE,
+        )
+        if self._call.target is not None:
+            self._write(report, self._call.target)
+        if self._options.json:
+            print_json(report.document())
+        else:
+            click.echo("\n".join(report.lines()))
+        if self._call.accept:
+            current = next(each for each in versions if each.name == CURRENT)
+            accepted = self._evaluation.file.parent / _ACCEPTED
+            accepted.write_text(f"{current.version}\n", encoding="utf-8")
+            self._options.say(f"baseline from now on: {current.version}, in {accepted}")
+        return self._exit_code(report)
+
+    def _exit_code(self, report: Report) -> ExitCode:
+        if report.stopped:
+            return ExitCode.FAILED
+        if self._call.gate and report.passed() is False:
+            self._options.say("the gate is not passed")
+            return ExitCode.FAILED
+        return ExitCode.SUCCEEDED
+
+    def _read(self, file: Path) -> Evaluation:
+        evaluation, findings = read_evaluation(file)
+        if evaluation is None:
+            raise click.UsageError("\n".join(map(str, findings)) or f"cannot read {file}")
+        if self._call.repeat is None:
+            return evaluation
+        return replace(evaluation, given=replace(evaluation.given, repeat=self._call.repeat))
+
+    # ---- versions
+
+    def _versions(self) -> Iterator[VersionRuns]:
+        """Run each version; yield the baseline first, if there is one."""
+        baseline = self._call.baseline or self._accepted()
+        if baseline is not None:
+            yield self._run(BASELINE, baseline)
+        yield self._run(CURRENT, self._call.agent)
+        for name, reference in self._call.variants:
+            yield self._run(name, reference)
+
+    def _accepted(self) -> str | None:
+        file = self._evaluation.file.parent / _ACCEPTED
+        if self._call.accept or not file.is_file():
+            return None
+        return f"{self._directory.name}@{file.read_text(encoding='utf-8').strip()}"
+
+    def _run(self, name: str, reference: str) -> VersionRuns:
+        agent, at, version = reference.partition("@")
+        if at and agent == self._directory.name:
+            return self._stored(name, version)
+        with self._prepared(reference) as prepared:
+            version = version_of(self._client, prepared)
+            batch = self._batch(version)
+            with Display(self._options, batch) as display:
+                runner = self._runner(prepared, display)
+                runner.run(prepared, batch, lines_of(self._rows, self._repeat))
+        return self._runs(name, version)
+
+    def _stored(self, name: str, version: str) -> VersionRuns:
+        """Return a version whose runs are stored, without running anything."""
+        found = self._runs(name, version)
+        if not found.runs:
+            raise SubmissionRefused(
+                f"{self._directory.name}@{version}: no runs of evaluation "
+                f"'{self._evaluation.name}' of these rows are stored; give its directory, or "
+                f"{_GIT}REVISION"
+            )
+        return found
+
+    @contextmanager
+    def _prepared(self, reference: str) -> Iterator[PreparedAgent]:
+        with ExitStack() as stack:
+            if reference.startswith(_GIT):
+                revision = reference.removeprefix(_GIT)
+                reference = stack.enter_context(_checked_out(self._directory, revision))
+            yield self._client.prepare(reference)
+
+    def _runner(self, prepared: PreparedAgent, display: Display) -> RowRunner:
+        defaults = Request(
+            variables=variables_from_environment(prepared.name, os.environ),
+            workdir=str(Path().absolute()),
+            session=TEMPORARY,
+            user=settings_of(self._options).identity,
+        )
+        watch = WorkerWatch(self._client, self._options, display.update)
+        return RowRunner(self._client, defaults, watch)
+
+    @property
+    def _repeat(self) -> int:
+        return self._evaluation.given.repeat
+
+    def _batch(self, version: str) -> str:
+        rows = digest_of(self._rows)
+        return f"eval:{self._directory.name}/{self._evaluation.name}:{version}-{rows}"
+
+    def _runs(self, name: str, version: str) -> VersionRuns:
+        runner = RowRunner(self._client, Request(), lambda _progress: None)
+        runs = runner.read(self._batch(version))
+        return VersionRuns(name, version, by_row(self._rows, self._repeat, runs))
+
+    # ---- scores
+
+    def _scored(self, version: VersionRuns) -> VersionScores:
+        judged: dict[tuple[str, str], float | None] = {}
+        judge_usd = 0.0
+        for check in self._evaluation.checks:
+            if check.judge is not None:
+                found, cost = self._judged(check, check.judge, version)
+                judged |= found
+                judge_usd += cost
+        scored = replace(version, judge_usd=judge_usd)
+        return score_version(self._rows, self._evaluation.checks, scored, judged)
+
+    def _judged(
+        self, check: CheckFields, judge: str, version: VersionRuns
+    ) -> tuple[dict[tuple[str, str], float | None], float]:
+        """Ask an agent about each run that succeeded, once; return scores and what that cost."""
+        beside = self._directory / judge
+        prepared = self._client.prepare(str(beside) if beside.is_dir() else judge)
+        asked = [
+            _question(number, check, row, run)
+            for number, (row, run) in enumerate(self._succeeded(version), 1)
+        ]
+        batch = f"{self._batch(version.version)}:{check.name}:{version_of(self._client, prepared)}"
+        with Display(self._options, batch) as display:
+            runner = self._runner(prepared, display)
+            labelled = {"judge": self._evaluation.name}
+            replace(runner, defaults=replace(runner.defaults, labels=labelled)).run(
+                prepared, batch, asked
+            )
+        replies = runner.read(batch)
+        scores = {
+            (run_id, check.name): judgement_of(reply.value) if reply.succeeded else None
+            for run_id, reply in replies.items()
+        }
+        return scores, sum(reply.cost_usd or 0.0 for reply in replies.values())
+
+    def _succeeded(self, version: VersionRuns) -> Iterator[tuple[EvaluationRow, RowRun]]:
+        for row in self._rows:
+            for run in version.runs.get(row.id, ()):
+                if run.succeeded:
+                    yield row, run
+
+    # ---- files
+
+    def _write(self, report: Report, target: Path) -> None:
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+            summary = encode(report.document())
+            (target / "summary.json").write_text(f"{summary}\n", encoding="utf-8")
+            rows = "".join(f"{encode(row)}\n" for row in report.row_documents())
+            (target / "rows.jsonl").write_text(rows, encoding="utf-8")
+            (target / "report.md").write_text(report.markdown(), encoding="utf-8")
+        except OSError as error:
+            raise click.FileError(str(target), reason(error)) from error
+
+
+def _question(number: int, check: CheckFields, row: EvaluationRow, run: RowRun) -> Line:
+    """Return the line by which a judge is asked about a run; its id is that of the run."""
+    prompt = {"row": row.names(), "output": run.output, "value": run.value, "check": check.name}
+    return Line(number, id=run.run_id, prompt=encode(prompt))
+
+
+@contextmanager
+def _checked_out(directory: Path, revision: str) -> Iterator[str]:
+    """Yield a copy of an agent's directory as of a commit, which is removed afterwards."""
+    git = shutil.which("git")
+    if git is None:
+        raise SubmissionRefused(f"{_GIT}{revision}: git is not installed")
+    with tempfile.TemporaryDirectory(prefix="sleipnir-eval-") as scratch:
+        copy = Path(scratch) / directory.name
+        copy.mkdir()
+        archive = subprocess.run(
+            [git, "-C", str(directory), "archive", "--format=tar", revision, "."],
+            capture_output=True,
+            check=False,
+        )
+        if archive.returncode:
+            why = printable(archive.stderr.decode(errors="replace").strip())
+            raise SubmissionRefused(f"{_GIT}{printable(revision)}: {why}")
+        tar = Path(scratch) / "agent.tar"
+        tar.write_bytes(archive.stdout)
+        shutil.unpack_archive(tar, copy, "tar", filter="data")
+        yield str(copy)

@@ -1,0 +1,1 @@
+"""Evaluations: an agent's rows with what is expected, scored by version and compared in pairs."""

@@ -1,0 +1,246 @@
+"""What an evaluation says: as a document, as a table, and as a page of Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sleipnir.records import dataclass
+from sleipnir.scheduler.testing.evaluation.comparing import (
+    Compared,
+    compare,
+    is_below_min,
+    mean_cost,
+    mean_elapsed_s,
+    mean_of,
+    rises_too_much,
+)
+from sleipnir.scheduler.testing.evaluation.file import Evaluation
+from sleipnir.scheduler.testing.evaluation.rows import EvaluationRow
+from sleipnir.scheduler.testing.evaluation.scoring import VersionScores
+from sleipnir.scheduler.testing.statistics.means import MeanInterval
+from sleipnir.scheduler.views.text.formatting import columns, usd
+
+BASELINE = "baseline"
+CURRENT = "current"
+_FLIPS_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """A row that two versions differ on, with the runs to look at."""
+
+    name: str
+    check: str
+    row: str
+    before: float
+    after: float
+    runs: tuple[str, str]
+
+
+class Report:
+    """The scores of all versions; the baseline, if there is one, first."""
+
+    def __init__(
+        self,
+        agent: str,
+        evaluation: Evaluation,
+        rows: Sequence[EvaluationRow],
+        versions: Sequence[VersionScores],
+        *,
+        has_baseline: bool,
+    ) -> None:
+        self._agent = agent
+        self._evaluation = evaluation
+        self._rows = rows
+        self._versions = versions
+        self._baseline = versions[0] if has_baseline else None
+        self.compared: list[Compared] = []
+        if self._baseline is not None:
+            self.compared = compare(evaluation, rows, self._baseline, versions[1:])
+
+    @property
+    def stopped(self) -> int:
+        """Rows that a budget stopped, and which are not scored."""
+        return sum(version.stopped for version in self._versions)
+
+    def passed(self) -> bool | None:
+        """Return whether nothing is lost; None if nothing is demanded."""
+        gates = self._evaluation.gates
+        if not gates:
+            return None
+        judged = self._versions[1:] if self._baseline is not None else self._versions
+        below = any(
+            is_below_min(gates.get(check.name), self._mean(check.name, version))
+            for version in judged
+            for check in self._evaluation.checks
+        )
+        lost = any(
+            each.verdict == "lost" or (each.verdict == "open" and gates[each.check].strict)
+            for each in self.compared
+        )
+        dearer = self._baseline is not None and any(
+            rises_too_much(self._evaluation, self._baseline, version) for version in judged
+        )
+        return not (below or lost or dearer or self.stopped)
+
+    def document(self) -> dict[str, Any]:
+        """Return all figures; `passed` and `verdict` are null where nothing is demanded."""
+        return {
+            "agent": self._agent,
+            "eval": self._evaluation.name,
+            "versions": [self._version_document(version) for version in self._versions],
+            "compared": [_compared_document(each) for each in self.compared],
+            "passed": self.passed(),
+        }
+
+    def row_documents(self) -> Iterator[dict[str, Any]]:
+        """Yield each row with what every version made of it."""
+        for row in self._rows:
+            versions = []
+            for version in self._versions:
+                runs = version.of.runs.get(row.id, ())
+                versions.append(
+                    {
+                        "name": version.of.name,
+                        "version": version.of.version,
+                        "runs": [run.run_id for run in runs],
+                        "statuses": [run.status for run in runs],
+                        "outputs": [run.output for run in runs],
+                        "values": [run.value for run in runs],
+                        "cost_usd": [run.cost_usd for run in runs],
+                        "tokens": [run.tokens for run in runs],
+                        "elapsed_s": [run.elapsed_s for run in runs],
+                        "scores": {
+                            check: scores.get(row.id) for check, scores in version.scores.items()
+                        },
+                    }
+                )
+            yield {"row": row.names(), "cluster": row.cluster, "versions": versions}
+
+    def flips(self) -> list[Flip]:
+        """Return the rows on which versions differ most from the baseline, lost ones first."""
+        if self._baseline is None:
+            return []
+        found = []
+        for version in self._versions[1:]:
+            for check, after in version.scores.items():
+                before = self._baseline.scores[check]
+                for row_id in before.keys() & after.keys():
+                    if before[row_id] != after[row_id]:
+                        runs = _first(self._baseline, row_id), _first(version, row_id)
+                        pair = before[row_id], after[row_id]
+                        found.append(Flip(version.of.name, check, row_id, *pair, runs))
+        return sorted(found, key=lambda flip: (flip.after - flip.before, flip.row, flip.check))
+
+    def lines(self) -> Iterator[str]:
+        """Yield the report for a terminal."""
+        checks = [check.name for check in self._evaluation.checks]
+        rows = [
+            (
+                version.of.name,
+                version.of.version,
+                f"{len(version.of.runs):,}",
+                f"{version.failed:,}" if version.failed else "-",
+                *(_interval(self._mean(check, version)) for check in checks),
+                usd(mean_cost(version)),
+                f"{mean_elapsed_s(version):.1f}s",
+            )
+            for version in self._versions
+        ]
+        head = ("NAME", "VERSION", "ROWS", "FAILED", *checks, "COST/ROW", "TIME/ROW")
+        yield from columns(head, rows)
+        if self.compared:
+            yield ""
+            yield from columns(
+                ("AGAINST BASELINE", "CHECK", "DIFFERENCE", "WON", "LOST", "P", "VERDICT"),
+                [_compared_row(each) for each in self.compared],
+            )
+        for flip in self.flips()[:_FLIPS_SHOWN]:
+            yield (
+                f"  {flip.check} of row {flip.row}: {flip.before:g} -> {flip.after:g}, "
+                f"sleipnir diff {flip.runs[0]} {flip.runs[1]}"
+            )
+        if self.stopped:
+            yield f"{self.stopped:,} rows were stopped by a budget and are not scored"
+
+    def markdown(self) -> str:
+        """Return the report as a page."""
+        text = "\n".join(self.lines())
+        verdict = {True: "passed", False: "not passed", None: "no gate"}[self.passed()]
+        return f"# {self._agent}: {self._evaluation.name}\n\n{verdict}\n\n```text\n{text}\n```\n"
+
+    def _mean(self, check: str, version: VersionScores) -> MeanInterval | None:
+        fields = next(each for each in self._evaluation.checks if each.name == check)
+        return mean_of(fields, self._evaluation.given.repeat, version)
+
+    def _version_document(self, version: VersionScores) -> dict[str, Any]:
+        checks = {}
+        for check in self._evaluation.checks:
+            mean = self._mean(check.name, version)
+            checks[check.name] = {
+                "mean": None if mean is None else mean.mean,
+                "low": None if mean is None else mean.low,
+                "high": None if mean is None else mean.high,
+                "n": 0 if mean is None else mean.n,
+                "unjudged": version.unjudged[check.name],
+            }
+        runs = [run for some in version.of.runs.values() for run in some]
+        costs = [run.cost_usd for run in runs]
+        return {
+            "name": version.of.name,
+            "version": version.of.version,
+            "rows": len(version.of.runs),
+            "failed": version.failed,
+            "inherited_rows": 0,
+            "checks": checks,
+            "cost_usd": None if None in costs else sum(cost or 0.0 for cost in costs),
+            "judge_usd": version.of.judge_usd,
+            "tokens": sum(run.tokens for run in runs),
+            "elapsed_s": sum(run.elapsed_s for run in runs),
+        }
+
+
+def _compared_document(each: Compared) -> dict[str, Any]:
+    return {
+        "name": each.name,
+        "check": each.check,
+        "n": each.difference.n,
+        "difference": each.difference.mean,
+        "low": each.difference.low,
+        "high": each.difference.high,
+        "won": each.won,
+        "lost": each.lost,
+        "p": each.p,
+        "verdict": each.verdict,
+        "rows_needed": each.rows_needed,
+    }
+
+
+def _compared_row(each: Compared) -> tuple[str, ...]:
+    found = each.difference
+    between = "" if found.low is None else f" [{found.low:+.3f}, {found.high:+.3f}]"
+    verdict: str = each.verdict or "-"
+    if each.rows_needed is not None:
+        verdict += f", some {each.rows_needed:,} rows would decide"
+    return (
+        each.name,
+        each.check,
+        f"{found.mean:+.3f}{between}",
+        f"{each.won:,}",
+        f"{each.lost:,}",
+        "-" if each.p is None else f"{each.p:.3g}",
+        verdict,
+    )
+
+
+def _interval(mean: MeanInterval | None) -> str:
+    if mean is None:
+        return "-"
+    between = "" if mean.low is None else f" [{mean.low:.3f}, {mean.high:.3f}]"
+    return f"{mean.mean:.3f}{between}"
+
+
+def _first(version: VersionScores, row_id: str) -> str:
+    runs = version.of.runs.get(row_id, ())
+    return runs[0].run_id if runs else "-"

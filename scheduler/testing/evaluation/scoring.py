@@ -1,0 +1,120 @@
+"""Scores the rows of a version by the checks of an evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from sleipnir.graphs.expressions.errors import ExpressionFailed
+from sleipnir.graphs.expressions.operators import type_name
+from sleipnir.graphs.expressions.parser import parse
+from sleipnir.records import dataclass
+from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.testing.evaluation.file import CheckFields
+from sleipnir.scheduler.testing.evaluation.rows import EvaluationRow
+from sleipnir.scheduler.testing.evaluation.running import BUDGET, RowRun
+
+# Of a judge's run, or None: it gave no value.
+Judged = Mapping[tuple[str, str], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRuns:
+    """A version with its runs of each row, by the row's id."""
+
+    name: str  # in reports
+    version: str
+    runs: Mapping[str, Sequence[RowRun]]
+    judge_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class VersionScores:
+    """What a version reached in each check, by row; without rows that a budget stopped."""
+
+    of: VersionRuns
+    scores: Mapping[str, Mapping[str, float]]  # check → row → score from 0 to 1
+    unjudged: Mapping[str, int]  # by check
+    failed: int  # rows of which no run succeeded
+    stopped: int  # rows that a budget stopped
+
+
+def score_version(
+    rows: Sequence[EvaluationRow],
+    checks: Sequence[CheckFields],
+    of: VersionRuns,
+    judged: Judged,
+) -> VersionScores:
+    """Score all rows; one whose run did not succeed has 0 in each check.
+
+    Args:
+        judged: what judges gave, by run and check.
+
+    Raises:
+        SubmissionRefused: a check fails for a row, or has another value than it should.
+    """
+    scores: dict[str, dict[str, float]] = {check.name: {} for check in checks}
+    unjudged = dict.fromkeys(scores, 0)
+    failed = stopped = 0
+    for row in rows:
+        runs = of.runs.get(row.id, ())
+        if any(run.code == BUDGET for run in runs):
+            stopped += 1
+            continue
+        failed += not any(run.succeeded for run in runs)
+        for check in checks:
+            found = [_score(check, row, run, judged) for run in runs]
+            known = [score for score in found if score is not None]
+            unjudged[check.name] += len(known) < len(found)
+            if known or not runs:
+                scores[check.name][row.id] = fmean(known) if known else 0.0
+    return VersionScores(of, scores, unjudged, failed, stopped)
+
+
+def _score(check: CheckFields, row: EvaluationRow, run: RowRun, judged: Judged) -> float | None:
+    """Return a score from 0 to 1; None if a judge gave none."""
+    if not run.succeeded:
+        return 0.0
+    if check.judge is not None:
+        return judged.get((run.run_id, check.name))
+    text = check.passes if check.passes is not None else check.score or ""
+    names = {
+        "row": row.names(),
+        "output": run.output,
+        "value": run.value,
+        "status": run.status,
+        "usage": {"cost_usd": run.cost_usd, "tokens": run.tokens, "elapsed_s": run.elapsed_s},
+    }
+    try:
+        value = parse(text).evaluate(names)
+    except ExpressionFailed as error:
+        raise _refused(check, row, str(error)) from error
+    if check.passes is not None:
+        if not isinstance(value, bool):
+            raise _refused(check, row, f"{type_name(value)}, not true or false")
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise _refused(check, row, f"{_shown(value)}, not a number from 0 to 1")
+    return float(value)
+
+
+def judgement_of(value: Any) -> float | None:
+    """Return the score in a judge's result: true, false, or an object with a `score`."""
+    if isinstance(value, dict):
+        value = value.get("score")
+    if isinstance(value, bool):
+        return float(value)
+    if isinstance(value, int | float) and 0 <= value <= 1:
+        return float(value)
+    return None
+
+
+def _shown(value: Any) -> str:
+    return str(value) if isinstance(value, int | float) else type_name(value)
+
+
+def _refused(check: CheckFields, row: EvaluationRow, why: str) -> SubmissionRefused:
+    return SubmissionRefused(
+        f"check '{check.name}' of row '{row.id}': {why}, so nothing was scored"
+    )
