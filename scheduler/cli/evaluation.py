@@ -35,7 +35,7 @@ from sleipnir.scheduler.testing.evaluation.file import (
     find_evaluation,
     read_evaluation,
 )
-from sleipnir.scheduler.testing.evaluation.report import BASELINE, CURRENT, Report
+from sleipnir.scheduler.testing.evaluation.report import BASELINE, CURRENT, EvaluationReport
 from sleipnir.scheduler.testing.evaluation.rows import EvaluationRow, digest_of, read_rows
 from sleipnir.scheduler.testing.evaluation.running import (
     RowRun,
@@ -95,7 +95,7 @@ class EvalCommand:
                 f"{waiting:,} rows wait for a person, so nothing was scored: `sleipnir inbox`"
             )
             return ExitCode.WAITING
-        report = Report(
+        report = EvaluationReport(
             self._directory.name,
             self._evaluation,
             self._rows,
@@ -115,7 +115,7 @@ class EvalCommand:
             self._options.say(f"baseline from now on: {current.version}, in {accepted}")
         return self._exit_code(report)
 
-    def _exit_code(self, report: Report) -> ExitCode:
+    def _exit_code(self, report: EvaluationReport) -> ExitCode:
         if report.stopped:
             return ExitCode.FAILED
         if self._call.gate and report.passed() is False:
@@ -247,7 +247,7 @@ class EvalCommand:
 
     # ---- files
 
-    def _write(self, report: Report, target: Path) -> None:
+    def _write(self, report: EvaluationReport, target: Path) -> None:
         try:
             target.mkdir(parents=True, exist_ok=True)
             summary = encode(report.document())

@@ -109,7 +109,7 @@ def test_a_command_is_understood(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "~/.config/loki").mkdir(parents=True)
-    for file in ("calls.jsonl", "inputs.jsonl"):
+    for file in ("calls.jsonl", "inputs.jsonl", "people.csv"):
         (tmp_path / file).touch()
     replayed = (word for option, word in pairwise(words) if option == "--replay")
     for file in replayed:

@@ -15,7 +15,12 @@ from sleipnir.scheduler.testing.statistics.means import (
     mean_of_passes,
     mean_of_scores,
 )
-from sleipnir.scheduler.testing.statistics.pairs import Difference, difference_of, holm, mcnemar
+from sleipnir.scheduler.testing.statistics.pairs import (
+    PairedDifference,
+    difference_of,
+    holm,
+    mcnemar,
+)
 
 Verdict: TypeAlias = Literal["kept", "lost", "open"]
 
@@ -26,7 +31,7 @@ class Compared:
 
     name: str  # of the version
     check: str
-    difference: Difference
+    difference: PairedDifference
     won: int
     lost: int
     p: float | None  # of scores that are no passes, None
@@ -107,7 +112,7 @@ def rises_too_much(
     return after > (1 + gate.rise) * before
 
 
-def _verdict(gate: GateFields | None, difference: Difference) -> Verdict | None:
+def _verdict(gate: GateFields | None, difference: PairedDifference) -> Verdict | None:
     if gate is None or gate.drop is None:
         return None
     if difference.low is None or difference.high is None:

@@ -38,7 +38,7 @@ class Flip:
     runs: tuple[str, str]
 
 
-class Report:
+class EvaluationReport:
     """The scores of all versions; the baseline, if there is one, first."""
 
     def __init__(

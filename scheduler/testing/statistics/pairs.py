@@ -15,7 +15,7 @@ _POWER = 0.80
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class PairedDifference:
     """The mean of paired differences; `low` and `high` are None with less than two clusters."""
 
     mean: float
@@ -39,7 +39,7 @@ class Difference:
 
 def difference_of(
     differences: Sequence[float], clusters: Sequence[Hashable] | None = None
-) -> Difference:
+) -> PairedDifference:
     """Return the mean of at least one difference.
 
     Rows of one cluster are not independent: of G clusters the variance of the mean is
@@ -54,10 +54,10 @@ def difference_of(
         sums[place if clusters is None else clusters[place]] += value - mean
     count = len(sums)
     if count < 2:
-        return Difference(mean, None, None, n, 0.0)
+        return PairedDifference(mean, None, None, n, 0.0)
     error = sqrt(count / (count - 1) * sum(each * each for each in sums.values())) / n
     half = t_quantile((1 + CONFIDENCE) / 2, count - 1) * error
-    return Difference(mean, mean - half, mean + half, n, error)
+    return PairedDifference(mean, mean - half, mean + half, n, error)
 
 
 def mcnemar(won: int, lost: int) -> float:
