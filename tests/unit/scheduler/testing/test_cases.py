@@ -10,6 +10,7 @@ import pytest
 
 from sleipnir.scheduler.runs.recording import RecordedCall
 from sleipnir.scheduler.testing.cases import Case, read_all_cases
+from sleipnir.scheduler.testing.evaluation.file import read_evaluation
 from sleipnir.scheduler.testing.replies import reply_of
 from tests.support.pages import blocks
 
@@ -100,10 +101,17 @@ def test_a_mistake_has_its_place(tmp_path: Path, text: str, finding: str) -> Non
 
 def test_cases_in_the_documentation_have_no_mistakes(tmp_path: Path) -> None:
     texts = [text for text in blocks("testing-agents.md", "yaml") if "nodes:" not in text]
+    evaluations = [text for text in texts if text.startswith("rows:")]
+    cases = [text for text in texts if text not in evaluations]
+    file = tmp_path / "people.yaml"
 
-    found = [read(tmp_path, text)[1] for text in texts]
+    found = [read(tmp_path, text)[1] for text in cases]
+    for text in evaluations:
+        file.write_text(text)
+        assert read_evaluation(file)[1] == ()
 
-    assert found == [[]] * len(texts) != []
+    assert found == [[]] * len(cases) != []
+    assert evaluations
 
 
 def test_a_reply_of_a_model_is_written_as_a_case_does(tmp_path: Path) -> None:
