@@ -57,7 +57,10 @@ def reply_schema(node_id: str, node: LlmNode, graph: Graph) -> ReplySchema | Non
     schema = node.output_schema
     if schema is None or form == "prompt" or (form == "auto" and schema.get("type") != "object"):
         return None
-    field = response_format(node_id, schema)
+    try:
+        field = response_format(node_id, schema)
+    except (AttributeError, TypeError):  # it is no schema, as the check of the reply will say
+        return None
     return ReplySchema(field, schema_hint(schema), required=form == "native")
 
 

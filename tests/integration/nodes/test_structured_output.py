@@ -283,3 +283,33 @@ def test_a_recording_is_found_in_either_form(
     assert call.request is not None
     assert ("response_format" in call.request) is (recorded == "native")
     assert (HINT in json.dumps(call.request)) is (recorded == "prompt")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "properties: [a]",
+        "properties: {a: {}}, required: 3",
+        "properties: {}, required: [], $defs: [x]",
+    ],
+)
+def test_what_is_no_schema_fails_the_node(engine: Engine, server: ModelServer, wrong: str) -> None:
+    server.script.add(says("{}"))
+
+    run = engine.finish(
+        f"""
+        model: openai:m
+        settings: {{validate_before_run: false}}
+        start: ask
+        nodes:
+          ask:
+            type: llm
+            prompt: p
+            output_schema: {{type: object, {wrong}}}
+            state_updates: {{why: "{{{{output}}}}"}}
+            next: z
+          z: {{type: end, output: "{{{{why}}}}"}}
+        """
+    )
+
+    assert str(run.output).startswith("LLM node failed: output_schema: ")
