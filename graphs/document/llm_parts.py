@@ -43,8 +43,8 @@ def _example(document: Document, path: KeyPath, report: Report) -> Example | Non
         return None
     empty = [name for name in ("user", "assistant") if not getattr(example, name).strip()]
     for name in empty:
-        where, _ = name_place((*path, name), document.file.stem)
-        report(document.finding("E007", f"{where}: '{name}' is required", *path, name))
+        where, field = name_place((*path, name), document.file.stem)
+        report(document.finding("E007", f"{where}: '{field}' is required", *path, name))
     return None if empty else example
 
 
