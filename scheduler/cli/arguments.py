@@ -30,6 +30,8 @@ with lazy_imports():
     from sleipnir.scheduler.store.queries import filters
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from redis import Redis
 
     from sleipnir.graphs.expressions.expression import Expression
@@ -53,6 +55,20 @@ def parse_day_option(ctx: click.Context, param: click.Parameter, text: str | Non
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, param) from error
     return text
+
+
+def period(since: str | None, until: str | None, now_ms: int) -> tuple[date | None, date | None]:
+    """Return the first and the last day of `--since` and `--until`.
+
+    Raises:
+        click.UsageError: it ends before it begins.
+    """
+    first, last = (
+        None if text is None else time_bounds.parse_day(text, now_ms) for text in (since, until)
+    )
+    if first and last and first > last:
+        raise click.UsageError(f"--since {since} is after --until {until}: give an earlier day")
+    return first, last
 
 
 def complete_agents(

@@ -70,7 +70,9 @@ def spending(store: RunStore, by: Sequence[By], wanted: SpendFilter) -> Spending
     filters = {"agent": wanted.agent, "batch": wanted.batch}
     names = tuple(name for name in NAMES if name in by or filters.get(name) is not None)
     columns = ("hour", "day", *names)
-    required = [(columns.index(name), filters[name]) for name in names if filters.get(name)]
+    required = [
+        (columns.index(name), filters[name]) for name in names if filters.get(name) is not None
+    ]
     shown = [columns.index(name) for name in by]
     found: dict[tuple[str, ...], list[int]] = {}
     for times, sums in _by_time(SpendingByTime(store.client), by, days, names):

@@ -52,9 +52,9 @@ def write_table(table: Path, *, with_input: bool, state_keys: Sequence[str]) -> 
     with lines_of(table).open(encoding="utf-8") as lines, open_output(table) as target:
         target.write(_row([*columns, "failed_nodes", "first_failure"]))
         for result in _results(lines):
-            cells = [_cell(_found(result, path)) for path in columns.values()]
+            cells = [cell(_found(result, path)) for path in columns.values()]
             failed_nodes = str(len(result.get("failures", ())))
-            target.write(_row([*cells, failed_nodes, _cell(_first_failure(result))]))
+            target.write(_row([*cells, failed_nodes, cell(_first_failure(result))]))
 
 
 def _results(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
@@ -79,7 +79,7 @@ def _found(result: Mapping[str, Any], path: Sequence[str]) -> Any:
     return value
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
     """Return a value as text that a spreadsheet shows, but does not execute."""
     if value is None:
         return ""

@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.arguments import complete_agents, complete_batches, parse_day_option
+from sleipnir.scheduler.cli.arguments import (
+    complete_agents,
+    complete_batches,
+    parse_day_option,
+    period,
+)
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.options import Options, common_options
 
 with lazy_imports():
+    from sleipnir.scheduler.batch.results import csv_table
     from sleipnir.scheduler.cli import run_result
-    from sleipnir.scheduler.runs import time_bounds
     from sleipnir.scheduler.views.text.tables import spending as spending_table
 
 if TYPE_CHECKING:
@@ -81,14 +86,8 @@ def spend(
         raise click.UsageError("print either --json or --csv")
     by = tuple(dict.fromkeys(by))
     with open_client(options, workers=False) as client:
-        now_ms = client.queries.now_ms()
-        found = client.spend(
-            by,
-            since=None if since is None else time_bounds.parse_day(since, now_ms),
-            until=None if until is None else time_bounds.parse_day(until, now_ms),
-            agent=agent,
-            batch=batch,
-        )
+        first, last = period(since, until, client.queries.now_ms())
+        found = client.spend(by, since=first, until=last, agent=agent, batch=batch)
     _print(options, found.to_json(), by, as_csv=as_csv)
 
 
@@ -108,6 +107,6 @@ def _print(options: Options, document: SpendDocument, by: Sequence[str], *, as_c
 
 
 def _print_csv(document: Mapping[str, Any], by: Sequence[str]) -> None:
-    writer = csv.DictWriter(sys.stdout, [*by, *_FIGURES], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(document["rows"])
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(columns := [*by, *_FIGURES])
+    writer.writerows([csv_table.cell(row[name]) for name in columns] for row in document["rows"])

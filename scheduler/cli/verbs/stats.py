@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING
 import click
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.arguments import complete_agents, complete_batches, parse_day_option
+from sleipnir.scheduler.cli.arguments import (
+    complete_agents,
+    complete_batches,
+    parse_day_option,
+    period,
+)
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.options import Options, common_options
 
 with lazy_imports():
     from sleipnir.scheduler.cli import run_result
-    from sleipnir.scheduler.runs import time_bounds
     from sleipnir.scheduler.views.text.tables import endings as endings_table
 
 if TYPE_CHECKING:
@@ -67,14 +71,9 @@ def stats(
     """
     by = tuple(dict.fromkeys(by))
     with open_client(options, workers=False) as client:
-        now_ms = client.queries.now_ms()
-        found = client.ended(
-            by,
-            since=None if since is None else time_bounds.parse_day(since, now_ms),
-            until=None if until is None else time_bounds.parse_day(until, now_ms),
-            agent=agent,
-            batch=batch,
-        ).to_json()
+        first, last = period(since, until, client.queries.now_ms())
+        ended = client.ended(by, since=first, until=last, agent=agent, batch=batch)
+    found = ended.to_json()
     if options.json:
         run_result.print_json(found)
     elif found["rows"]:

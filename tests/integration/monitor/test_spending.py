@@ -128,6 +128,7 @@ def test_the_api_adds_up_by_what_it_is_asked_for(
     assert site.ask("/api/v1/spend?until=1d").json["rows"] == []
     assert site.ask("/api/v1/spend?by=hour").status == 400
     assert "neither a day" in site.ask("/api/v1/spend?since=soon").text
+    assert "since is after until" in site.ask("/api/v1/spend?since=1d&until=2d").text
 
 
 def test_the_first_page_and_an_agents_page_show_it_by_day_node_and_model(

@@ -28,12 +28,15 @@ class _ByNames(MonitorHandler):
         for name in asked:
             if name not in self.names:
                 raise bad_request(f"by must be one of {', '.join(self.names)}")
+        since, until = self._day("since", now_ms), self._day("until", now_ms)
+        if since and until and since > until:
+            raise bad_request("since is after until")
         found = await self.site.call(
             type(self).query,
             client,
             tuple(name for name in self.names if name in asked) or ("day",),
-            since=self._day("since", now_ms),
-            until=self._day("until", now_ms),
+            since=since,
+            until=until,
             agent=self.text_argument("agent"),
             batch=self.text_argument("batch"),
         )
