@@ -206,7 +206,7 @@ class Ledger:
         self.forget_reasons(item)
         self._db.executemany(
             "INSERT INTO reasons VALUES (?, ?, ?, ?, ?, ?, ?)",
-            ((item, reason.key, number, *reason) for reason in reasons),
+            ((item, reason.key, number, *_stored(reason)) for reason in reasons),
         )
 
     def forget_reasons(self, item: str) -> None:
@@ -270,6 +270,11 @@ class Ledger:
             "FROM results LEFT JOIN lines USING (item)"
         ).fetchone()
         return int(gone), int(moved)
+
+
+def _stored(reason: Reason) -> Reason:
+    """Return a reason without lone surrogates, which what comes from outside may have."""
+    return reason._replace(message=reason.message.encode(errors="backslashreplace").decode())
 
 
 def _item(row: tuple[int, str, str, State, str | None, str | None, int]) -> Item:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import sqlite3
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ from sleipnir.scheduler.errors import SleipnirError, SubmissionRefused
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.scheduler.runs.reasons import reasons_of
 
+# The most that the ledger stores as a number.
+_MOST = 2**63 - 1
 # The beginning of every line that is written here.
 _BEGINNING = b'{"id":'
 
@@ -31,8 +35,19 @@ def _may_be_torn(text: bytes) -> bool:
     return text.startswith(_BEGINNING[: len(text)])
 
 
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(text)  # it could not be written again
+    return number
+
+
+def _is_number(value: object) -> bool:
+    return type(value) is int and 0 < value <= _MOST
+
+
 def _usage(document: Mapping[str, Any]) -> Usage:
-    return Usage(
+    return Usage.reported(
         document["prompt_tokens"],
         document["completion_tokens"],
         document["cost_usd"],
@@ -99,17 +114,23 @@ class ResultsFile:
 
     def _note(self, number: int, text: bytes, batch: str, start: int) -> None:
         try:
-            result = json.loads(text)
+            result = json.loads(text, parse_constant=_finite, parse_float=_finite)
             item, run_id, line = result["id"], result["run_id"], result.get("line")
+            tries, version = result.get("try", 1), result.get("agent_version")
             reported = Reported(
                 run_id,
-                result.get("try", 1),
+                tries,
                 outcome_of(result["status"], len(result["failures"])),
                 _usage(result["usage"]),
-                result.get("agent_version"),
+                version,
             )
-            known = attempt_of(run_id, batch, item) is not None
-        except (ValueError, KeyError, TypeError, AttributeError):
+            known = (
+                attempt_of(run_id, batch, item) is not None
+                and (line is None or _is_number(line))
+                and _is_number(tries)
+                and isinstance(version, str | None)
+            )
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             known = False
         if not known:
             raise SubmissionRefused(
@@ -117,7 +138,8 @@ class ResultsFile:
                 "name another file with -o, or move this one away"
             )
         self._ledger.note_reported(item, reported)
-        with suppress(KeyError, TypeError, AttributeError):  # written by another version
+        # It may be written by another version.
+        with suppress(KeyError, TypeError, AttributeError, ValueError, sqlite3.Error):
             self._ledger.note_reasons(item, line, reasons_of(result))
         self._untidy |= self._ledger.note_result(item, start, len(text), line)
 

@@ -378,6 +378,15 @@ def test_a_line_that_succeeds_later_has_no_reason(ledger: Ledger) -> None:
     assert list(ledger.reasons()) == []
 
 
+def test_a_reason_may_hold_what_no_text_does(ledger: Ledger) -> None:
+    refused = a_failure("the model refused: \ud800")
+
+    ledger.note_reasons("1", 1, reasons_of({"error": refused, "failures": []}))
+
+    (found,) = ledger.reasons()
+    assert found.reason.message == "the model refused: \\ud800"
+
+
 def test_a_field_of_csv_may_be_longer_than_any_limit_of_the_module() -> None:
     (line,) = read("prompt\n" + "x" * 200_000, "csv")
 
