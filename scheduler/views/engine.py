@@ -3,43 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
-from sleipnir.scheduler.client.spending import recent_spending
 from sleipnir.scheduler.runs.model import FINAL, Status
-from sleipnir.scheduler.runs.reasons import cause_of
 from sleipnir.scheduler.store.keys import QUEUE, machine_queue
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.scheduler.store.queries.engine import QueueState
 from sleipnir.scheduler.store.queries.filters import RunFilter
-from sleipnir.scheduler.views.batches import batches_overview
-from sleipnir.scheduler.views.limits import limits_document
-from sleipnir.scheduler.views.questions import inbox_page
-from sleipnir.scheduler.views.runs import runs_overview
-from sleipnir.scheduler.views.typical_runs import unusual_runs
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.client.scaling import Scaling
     from sleipnir.scheduler.config.settings import Settings
     from sleipnir.scheduler.store.queries import RunQueries
-    from sleipnir.scheduler.views.hours import HourlyRuns
     from sleipnir.scheduler.views.types import engine as types
-    from sleipnir.scheduler.views.types.records import ListedRunDocument
-    from sleipnir.scheduler.views.typical_runs import TypicalRuns
 
 # The only one so far.
 DEFAULT_QUEUE = "default"
-_DAY_MS = 86_400_000
-_SPENT_DAYS = 7
-_QUESTIONS = 5
-_RUNS = 10
-_BATCHES = 5
-_UNUSUAL = 5
-# The newest failures that are grouped.
-_FAILURES = 50
 # Open runs whose machines are looked at.
 MOST_PINNED = 500
 
@@ -116,40 +97,3 @@ def pinned_machines(queries: RunQueries) -> Counter[str]:
     is_open = RunFilter(statuses=frozenset(Status) - FINAL)
     rows = queries.list_runs(is_open, MOST_PINNED).entries
     return Counter(row.machine for row in rows if row.machine)
-
-
-def overview_document(
-    client: Client, hourly: HourlyRuns, typical: TypicalRuns
-) -> types.NowDocument:
-    """Return an overview: a short form of everything."""
-    queries = client.queries
-    now_ms = queries.now_ms()
-    badly = frozenset({Status.FAILED, Status.TIMED_OUT})
-    today = RunFilter(statuses=badly, since_ms=now_ms - _DAY_MS)
-    running = RunFilter(statuses=frozenset(Status) - FINAL, oldest_first=True)
-    failures = runs_overview(client, today, typical, limit=_FAILURES)
-    open_runs = runs_overview(client, running, typical, limit=_RUNS)
-    hours = hourly.last_day()
-    return {
-        "fleet": fleet_document(client),
-        "questions": inbox_page(queries, limit=_QUESTIONS)["questions"],
-        "running": open_runs["runs"],
-        "unusual": unusual_runs(client, typical, _UNUSUAL),
-        "failures": _by_cause(failures["runs"])[:_RUNS],
-        "failed_today": failures["total"],
-        "created_today": sum(hours),
-        "created_by_hour": hours,
-        "batches": batches_overview(client, limit=_BATCHES)["batches"],
-        "spent": recent_spending(client.store, _SPENT_DAYS),
-        "spent_today": limits_document(client)["today"],
-    }
-
-
-def _by_cause(runs: Sequence[ListedRunDocument]) -> list[types.FailedRunDocument]:
-    """Return the first run of each agent and cause, with the number of all."""
-    groups: dict[tuple[str, str | None], list[ListedRunDocument]] = {}
-    for run in runs:
-        error = run["error"]
-        cause = error and cause_of(error["code"], error["node"], error["message"])
-        groups.setdefault((run["agent"], cause), []).append(run)
-    return [{**group[0], "alike": len(group)} for group in groups.values()]

@@ -162,14 +162,20 @@ def money(cost: float) -> str:
     return f"${cost:.{1 - floor(log10(cost))}f}" if cost > 0 else "$0"
 
 
-def change(now: float, before: float) -> str:
-    """Format how a number compares with the one before: `+12 %`, `3.1 times that`."""
+def change(now: float, before: float, than: str = "") -> str:
+    """Format how a number compares with the one before: `+12 %`, `3.1 times`.
+
+    Args:
+        than: what that was, to be named: `+12 % on the day before`, `3.1 times the day before`.
+    """
     if not before:
         return "nothing before" if now else NONE
-    if now >= 2 * before:
-        times = now / before
-        return f"{times:,.0f} times that" if times >= 9.95 else f"{times:.1f} times that"
-    return f"{100 * (now - before) / before:+.0f} %".replace("-", "\N{MINUS SIGN}")
+    times = now / before
+    if times >= 2:
+        return f"{times:,.0f} times {than}" if times >= 9.95 else f"{times:.1f} times {than}"
+    return f"{100 * (times - 1):+.0f} %{f' on {than}' if than else ''}".replace(
+        "-", "\N{MINUS SIGN}"
+    )
 
 
 def amount(number: int) -> str:

@@ -21,7 +21,6 @@ from sleipnir.worker.monitor.handlers.bulk import (
 from sleipnir.worker.monitor.handlers.compare import CompareHandler
 from sleipnir.worker.monitor.handlers.engine import (
     FleetHandler,
-    NowHandler,
     ScaleApi,
     TallyApi,
     TaskEventsHandler,
@@ -35,6 +34,7 @@ from sleipnir.worker.monitor.handlers.entry import (
     ReadyHandler,
 )
 from sleipnir.worker.monitor.handlers.figures.costs import CostsHandler
+from sleipnir.worker.monitor.handlers.figures.now import NowHandler
 from sleipnir.worker.monitor.handlers.figures.spending import SpendApi, StatsApi
 from sleipnir.worker.monitor.handlers.find import FindApi
 from sleipnir.worker.monitor.handlers.limits import LimitsApi, LimitsHandler

@@ -15,7 +15,6 @@ from sleipnir.scheduler.client.scaling import Scaling
 from sleipnir.scheduler.store.audit.log import AuditLog
 from sleipnir.scheduler.views.batch_spread import BatchSpreads
 from sleipnir.scheduler.views.graph.usual import UsualGraphs
-from sleipnir.scheduler.views.hours import HourlyRuns
 from sleipnir.scheduler.views.typical_runs import TypicalRuns
 from sleipnir.scheduler.views.versions import agent_file
 from sleipnir.worker.monitor.access import ANONYMOUS, Access, User
@@ -77,7 +76,6 @@ class Site:
         self.agent_file = lru_cache(_FILES)(partial(agent_file, client))
         self.typical = TypicalRuns(client)
         self.usual_graphs = UsualGraphs(client)
-        self.hourly = HourlyRuns(client)
         self.scaling = Scaling(client)
         self.spreads = BatchSpreads(client)
         self.names = NameSearch(client)

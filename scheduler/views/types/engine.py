@@ -7,10 +7,7 @@ from typing import Annotated
 from typing_extensions import TypedDict
 
 from sleipnir.scheduler.client.limits.report import BudgetLine, LimitLine, PauseLine
-from sleipnir.scheduler.runs.documents import RecentSpendingDocument, about
-from sleipnir.scheduler.views.types.batches import BatchProgressDocument
-from sleipnir.scheduler.views.types.questions import AgedQuestionDocument
-from sleipnir.scheduler.views.types.records import ListedRunDocument, MarkedRunDocument
+from sleipnir.scheduler.runs.documents import about
 
 
 class WorkerDocument(TypedDict):
@@ -98,21 +95,3 @@ class TouchedDocument(TypedDict):
     under_way: Annotated[int, about("calls")]
     waiting: Annotated[int, about("calls")]
     runs: Annotated[list[str], about("ids of some of those that wait")]
-
-
-class FailedRunDocument(ListedRunDocument):
-    alike: Annotated[int, about("how many of the newest 50 failed like it, itself included")]
-
-
-class NowDocument(TypedDict):
-    fleet: FleetDocument
-    questions: list[AgedQuestionDocument]
-    running: Annotated[list[ListedRunDocument], about("the oldest open ones")]
-    unusual: Annotated[list[MarkedRunDocument], about("open runs that cost or repeat too much")]
-    failures: Annotated[list[FailedRunDocument], about("of a day: the newest one of each kind")]
-    failed_today: int | None
-    created_today: int
-    created_by_hour: Annotated[list[int], about("of the last 24 hours, the current one last")]
-    batches: list[BatchProgressDocument]
-    spent: Annotated[RecentSpendingDocument, about("in 7 days, today included")]
-    spent_today: Annotated[BudgetLine, about("since midnight UTC, with or without a budget")]

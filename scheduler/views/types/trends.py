@@ -6,9 +6,12 @@ from typing import Annotated
 
 from typing_extensions import TypedDict
 
-from sleipnir.scheduler.client.limits.report import BudgetLine
-from sleipnir.scheduler.runs.documents import SpendFiguresDocument, about
-from sleipnir.scheduler.views.types.records import ListedRunDocument
+from sleipnir.scheduler.client.limits.report import BudgetLine, PauseLine
+from sleipnir.scheduler.runs.documents import FailureDocument, SpendFiguresDocument, about
+from sleipnir.scheduler.views.types.batches import BatchProgressDocument
+from sleipnir.scheduler.views.types.engine import FleetDocument
+from sleipnir.scheduler.views.types.questions import AgedQuestionDocument, QuestionGroupDocument
+from sleipnir.scheduler.views.types.records import ListedRunDocument, MarkedRunDocument
 
 
 class SeriesDocument(TypedDict):
@@ -47,3 +50,44 @@ class CostsDocument(TypedDict):
     today: ForecastDocument
     budgets: Annotated[list[BudgetLine], about("of runs, batches and the day, in dollars")]
     dearest: Annotated[list[ListedRunDocument], about("of the runs that ended, those stored")]
+
+
+class EndedTrendDocument(TypedDict):
+    per: Annotated[str, about("`hour` or `day`")]
+    slots: Annotated[list[str], about("when each hour or day begins; the last is under way")]
+    until: Annotated[str, about("when the last one ends")]
+    series: Annotated[list[SeriesDocument], about("root runs that ended, by status")]
+    runs: Annotated[dict[str, int], about("all of them, by status")]
+    before: Annotated[dict[str, int], about("of as many hours or days before")]
+
+
+class FailingGroupDocument(TypedDict):
+    """Runs of an agent that failed alike."""
+
+    agent: str
+    cause: Annotated[str, about("finds those that failed alike")]
+    count: int
+    error: Annotated[FailureDocument, about("of the newest one")]
+    run_id: Annotated[str, about("the newest one")]
+    first_at: str
+    newest_at: str
+    by_hour: Annotated[list[int], about("of the last 24 hours, the current one last")]
+
+
+class FailingDocument(TypedDict):
+    groups: Annotated[list[FailingGroupDocument], about("the most frequent first")]
+    grouped: Annotated[int, about("how many of the newest failures were grouped")]
+    failed: Annotated[int | None, about("or timed out, of the runs created in 24 hours")]
+
+
+class NowDocument(TypedDict):
+    fleet: FleetDocument
+    groups: Annotated[list[QuestionGroupDocument], about("of questions, the first of the inbox")]
+    questions: Annotated[list[AgedQuestionDocument], about("the oldest ones")]
+    failing: FailingDocument
+    batches: Annotated[list[BatchProgressDocument], about("those under way")]
+    unusual: Annotated[list[MarkedRunDocument], about("open runs that cost or repeat too much")]
+    pauses: list[PauseLine]
+    ended: Annotated[EndedTrendDocument, about("in the last 24 hours")]
+    spent: Annotated[list[SeriesDocument], about("dollars in these hours, by agent")]
+    today: ForecastDocument

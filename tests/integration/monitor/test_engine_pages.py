@@ -13,6 +13,7 @@ from sleipnir.scheduler.store.keys import AUDIT
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.scheduler.views import batch_spread
 from sleipnir.scheduler.views.batch_spread import spread_document
+from sleipnir.scheduler.views.trends import failing
 from tests.support.engine import Engine
 from tests.support.site import Answer, ServedSite
 
@@ -33,6 +34,9 @@ echo "no printer for '$SLEIPNIR_RUN_ID'" >&2; exit 3
 QUICK = "start: z\nnodes: {z: {type: end}}"
 
 
+_ENDED = ("succeeded", "failed", "cancelled", "timed_out")
+
+
 def test_the_first_page_tells_what_needs_people_what_failed_and_who_works(
     engine: Engine, site: ServedSite
 ) -> None:
@@ -51,9 +55,12 @@ def test_the_first_page_tells_what_needs_people_what_failed_and_who_works(
     assert f'href="/runs/{failed.run_id}"' in page
     assert "&lt;b&gt;Which" in page
     fleet = document["fleet"]
-    assert (fleet["questions"], fleet["open"], document["failed_today"]) == (1, 1, 1)
-    assert (document["created_today"], document["created_by_hour"][-1]) == (2, 2)
-    assert "50 % of all" in page
+    assert (fleet["questions"], fleet["open"], document["failing"]["failed"]) == (1, 1, 1)
+    assert document["ended"]["runs"] == {**dict.fromkeys(_ENDED, 0), "failed": 1}
+    (failing,) = document["failing"]["groups"]
+    assert (failing["run_id"], failing["by_hour"]) == (failed.run_id, [0] * 23 + [1])
+    assert "100 % of all" in page
+    assert "Runs that ended, by hour: 1 in all" in page
     assert "gpu-3" in workers
     assert "128 MiB" in workers
     assert [each["version"] for each in fleet["workers"]] == [None, "7.3.1"]
@@ -64,7 +71,7 @@ def test_the_first_page_tells_what_needs_people_what_failed_and_who_works(
 
 
 def test_the_first_page_says_how_many_failures_it_has_looked_at(
-    engine: Engine, site: ServedSite
+    engine: Engine, site: ServedSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     picky = """
     start: ask
@@ -72,14 +79,14 @@ def test_the_first_page_says_how_many_failures_it_has_looked_at(
       ask: {type: input, question: Name?, validation: "len(input) > 9", next: z}
       z: {type: end}
     """
-    for _ in range(51):
+    monkeypatch.setattr(failing, "MOST_FAILURES", 2)
+    for _ in range(3):
         engine.finish(picky, answers={"ask": ["x"]})
 
-    page = site.ask("/now").text
+    page = " ".join(site.ask("/now").text.split())
 
-    assert "<b>50 alike</b>" in page
-    assert "The newest 50 of" in page
-    assert ">51</a>, one of each cause" in page
+    assert re.search(r">\s?2\W</b>", page)
+    assert "Groups of the newest 2 of 3." in page
 
 
 def test_a_batch_tells_its_failures_by_what_they_have_in_common(

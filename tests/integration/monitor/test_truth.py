@@ -266,7 +266,7 @@ class TruthAndViews(RuleBasedStateMachine):
             calls = bill.of(self.names[run["run_id"]])
             assert run["usage"]["total_tokens"] == calls * CALL_TOKENS, run
             assert run["usage"]["cost_usd"] == pytest.approx(calls * CALL_USD)
-        assert self.ask("now")["spent_today"]["spent_usd"] == pytest.approx(total * CALL_USD)
+        assert self.ask("now")["today"]["budget"]["spent_usd"] == pytest.approx(total * CALL_USD)
         agents = self.ask("agents?period=7d")
         assert agents["spent"]["calls"] == total
         assert {each["name"]: each["spent"]["calls"] for each in agents["agents"]} == {

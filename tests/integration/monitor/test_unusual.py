@@ -50,10 +50,11 @@ def test_failures_of_one_kind_are_one_row(engine: Engine, site: ServedSite) -> N
     engine.clock.move(1)
     other = engine.finish(FAILS, {"f.sh": "echo 'no paper' >&2; exit 4"})
 
-    failures = site.ask("/api/v1/now").json["failures"]
+    groups = site.ask("/api/v1/now").json["failing"]["groups"]
+    page = " ".join(site.ask("/now").text.split())
 
-    assert [(each["run_id"], each["alike"]) for each in failures] == [
-        (other.run_id, 1),
+    assert [(each["run_id"], each["count"]) for each in groups] == [
         (newest.run_id, 3),
+        (other.run_id, 1),
     ]
-    assert "3 alike" in site.ask("/now").text
+    assert f"/runs?agent={groups[0]['agent']}&amp;cause={groups[0]['cause']}" in page

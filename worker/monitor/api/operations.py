@@ -250,7 +250,7 @@ OPERATIONS = (
         questions.AnswerListDocument,
         {"who": "by this user", "run": "of this run", **_PAGE},
     ),
-    Operation("GET", "/api/v1/now", "Overview of the engine.", engine.NowDocument),
+    Operation("GET", "/api/v1/now", "Overview of the engine.", trends.NowDocument),
     Operation(
         "GET", "/api/v1/batches", "Batches by last activity.", batches.BatchListDocument, _PAGE
     ),

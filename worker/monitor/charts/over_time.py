@@ -51,6 +51,7 @@ class Chart:
     # Where one gets from a time: an address with `{since}` and `{until}`.
     address: str = ""
     limit: float | None = None  # a line across, such as a budget
+    limit_label: str = ""
 
 
 def over_time(chart: Chart) -> str:
@@ -119,6 +120,8 @@ def _legend(chart: Chart) -> str:
         f"{'' if chart.lines else f' <b>{_text(chart.text(_total(each)))}</b>'}</li>"
         for each in chart.series
     )
+    if chart.limit is not None:
+        entries += f'<li><i class="swatch is-limit"></i>{_text(chart.limit_label)}</li>'
     return f'<ul class="legend">{entries}</ul>' if entries else ""
 
 

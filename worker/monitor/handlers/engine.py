@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sleipnir.scheduler.views import agents, engine
 from sleipnir.scheduler.views.documents import Document
-from sleipnir.worker.monitor.charts.bars import columns_svg, days_svg
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.problems import Problem, Refused
@@ -31,17 +30,6 @@ class DocumentHandler(MonitorHandler):
         page = f"{self.tab}.html"
         tab = self.section or self.tab
         self.give_page(page, tab=tab, title=self.title, document=document, **values)
-
-
-class NowHandler(DocumentHandler):
-    tab, title = "now", "Now"
-
-    async def get(self) -> None:
-        site = self.site
-        document = await site.call(engine.overview_document, site.client, site.hourly, site.typical)
-        hours = columns_svg(document["created_by_hour"], "runs created by hour")
-        days = days_svg(document["spent"])
-        self.give(document, hours=hours, spent_days=days, topics="inbox,runs,fleet")
 
 
 class FleetHandler(DocumentHandler):

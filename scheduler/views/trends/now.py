@@ -1,0 +1,51 @@
+"""The first page: what needs people, what fails, what is under way or unusual, what it costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sleipnir.scheduler.store.figures.by_time import SpendingByTime
+from sleipnir.scheduler.views.batches import batches_overview
+from sleipnir.scheduler.views.engine import fleet_document
+from sleipnir.scheduler.views.limits import limits_document
+from sleipnir.scheduler.views.questions import groups_document, inbox_page
+from sleipnir.scheduler.views.trends.costs import cost_series, forecast
+from sleipnir.scheduler.views.trends.ended import ended_document
+from sleipnir.scheduler.views.trends.failing import failing_document
+from sleipnir.scheduler.views.trends.windows import window_of
+from sleipnir.scheduler.views.typical_runs import unusual_runs
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.views.types import trends as types
+    from sleipnir.scheduler.views.typical_runs import TypicalRuns
+
+_QUESTIONS = 5
+# Those that can be answered in place, if nobody else asks the same.
+_OLDEST = 10
+_FAILING = 5
+_BATCHES = 5
+# Of the newest batches, those that are under way are told.
+_NEWEST_BATCHES = 20
+_UNUSUAL = 5
+
+
+def now_document(client: Client, typical: TypicalRuns) -> types.NowDocument:
+    """Return what somebody wants to know first."""
+    now_ms = client.queries.now_ms()
+    hours = window_of(now_ms, "24h")
+    limits = limits_document(client)
+    batches = batches_overview(client, limit=_NEWEST_BATCHES)["batches"]
+    spent = hours.sums(SpendingByTime(client.store.client), ("agent",))
+    return {
+        "fleet": fleet_document(client),
+        "groups": groups_document(client.queries)["groups"][:_QUESTIONS],
+        "questions": inbox_page(client.queries, limit=_OLDEST)["questions"],
+        "failing": failing_document(client, now_ms, _FAILING),
+        "batches": [each for each in batches if each["open"] or each["waiting"]][:_BATCHES],
+        "unusual": unusual_runs(client, typical, _UNUSUAL),
+        "pauses": limits["pauses"],
+        "ended": ended_document(client, hours),
+        "spent": cost_series(hours, spent),
+        "today": forecast(client, limits["today"], now_ms),
+    }
