@@ -264,3 +264,58 @@ def test_bodies_that_cannot_be_read_are_refused(body: str, site: ServedSite) -> 
     answer = site.ask("/api/v1/runs", "POST", body=body)
 
     assert (answer.status, answer.json["error"]["code"]) == (400, "bad_request")
+
+
+FORM = """
+initial_state: {source: web, rows: 3, strict: true, words: [sun], plan: {"<a>": 1}}
+start: z
+nodes: {z: {type: end, output: "{{source}} {{rows}} {{strict}} {{words}} {{plan}}"}}
+"""
+
+
+def test_a_run_is_started_with_fields_of_the_types_of_the_initial_state(
+    engine: Engine, site: ServedSite
+) -> None:
+    engine.write("typed", FORM)
+    form = {"state-source": "web", "state-rows": "4", "state-strict": "false"}
+    lists = {"state-words": "sun\r\nsky", "state-plan": "[1]"}
+
+    page = site.ask("/agents/typed").text
+    refused = site.ask("/agents/typed", "POST", form={**form, "state-rows": "x"})
+    other = site.ask("/agents/typed", "POST", form=lists)
+    started = site.ask("/agents/typed", "POST", form={**form, "state-words": "sun\r\nsky"})
+    engine.drive()
+    run_id = started.headers["Location"].removeprefix("/runs/")
+    again = site.ask(f"/agents/typed?again={run_id}").text
+    listed = site.ask("/agents/typed").text
+
+    assert 'type="number" step="any" value="3"' in " ".join(page.split())
+    assert "&quot;&lt;a&gt;&quot;: 1" in page
+    assert refused.status == 422
+    assert "correct the value of: rows" in refused.text
+    assert "this is not a number</small>" in refused.text
+    assert 'value="x"' in refused.text
+    assert (other.status, "is a list; in `initial_state` it is a object" in other.text) == (
+        422,
+        True,
+    )
+    seeds = engine.queries.history(run_id)[0].writes
+    assert (seeds["rows"], seeds["strict"], seeds["words"]) == (4, False, ["sun", "sky"])
+    (run,) = site.ask("/api/v1/runs").json["runs"]
+    command = site.ask(f"/api/v1/runs/{run['run_id']}/submitted").json["command"]
+    assert "source" not in command
+    assert 'value="4"' in again
+    assert '<span class="quiet">changed</span>' in " ".join(again.split())
+    assert "as before:" not in listed  # it had no prompt
+
+
+def test_the_last_inputs_are_offered_again(engine: Engine, site: ServedSite) -> None:
+    for prompt in ("one", "<two>", "one"):
+        engine.submit_agent("typed", FORM, prompt=prompt)
+        engine.clock.move(1)
+
+    page = site.ask("/agents/typed").text
+
+    assert page.count('class="chip" href="?again=') == 2
+    assert "&lt;two&gt;</a>" in page
+    assert "3 of its runs</a> are open" in " ".join(page.split())

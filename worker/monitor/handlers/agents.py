@@ -6,12 +6,13 @@ import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.drawing.page import NodeMark, to_page_svg
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.process.drawing.processes import DrawingTooLarge
+from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views import agents, limits, submission, versions
 from sleipnir.scheduler.views.submission import AcceptedRun, WantedRun
 from sleipnir.scheduler.views.versions import AgentVersion
@@ -25,13 +26,17 @@ from sleipnir.worker.monitor.handlers.engine import DocumentHandler
 from sleipnir.worker.monitor.handlers.run_graph import direction_of
 from sleipnir.worker.monitor.handlers.runs import RunsHandler
 from sleipnir.worker.monitor.masked import masked_texts
-from sleipnir.worker.monitor.problems import Refused, problem_of
+from sleipnir.worker.monitor.pages.form_fields import entered, fields_of
+from sleipnir.worker.monitor.problems import Problem, Refused, problem_of
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.views.graph.usual import UsualGraph
     from sleipnir.scheduler.views.types.agents import AgentDocument
 
 _VARIABLE = "var-"
+_STATE = "state-"
+# Runs whose inputs are offered again.
+_LAST_INPUTS = 5
 _ORDERS = {"name": "by name", "spent": "by cost", "runs": "by runs", "failed": "by failures"}
 _PERIODS = {"today": "today", "7d": "last 7 days", "30d": "last 30 days"}
 _SPENT = {"today": "today", "7d": "in the last 7 days", "30d": "in the last 30 days"}
@@ -110,7 +115,9 @@ class FilledForm:
     """What a user has entered into the form, and the outcome."""
 
     prompt: str = ""
-    state: str = ""
+    state: str = ""  # keys without a field, as JSON
+    values: Mapping[str, Any] = field(default_factory=dict)  # of keys with a field, by key
+    texts: Mapping[str, str] = field(default_factory=dict)  # the same as they were entered
     workdir: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
     key: str = ""
@@ -163,8 +170,12 @@ class AgentPage(AgentReader, SubmittingHandler):
             raise bad_request(f"run {run_id} is of agent '{run.agent}'")
         submitted = await self.site.call(submission.submitted_document, client, run)
         given = await self.site.call(self.site.masks.masked, submitted, run)
-        state = json.dumps(given["state"], ensure_ascii=False, indent=2) if given["state"] else ""
-        return FilledForm(given["prompt"], state, given["workdir"] or "", given["variables"])
+        return FilledForm(
+            prompt=given["prompt"],
+            values=given["state"],
+            workdir=given["workdir"] or "",
+            variables=given["variables"],
+        )
 
     async def post(self, reference: str) -> None:
         name, filled = reference.partition("@")[0], self._filled()
@@ -175,7 +186,7 @@ class AgentPage(AgentReader, SubmittingHandler):
         # Secrets must be entered again: no page ever contains them.
         put_back = replace(filled, variables=variables)
         try:
-            wanted = self._wanted(name, filled)
+            wanted = self._wanted(name, filled, document["initial_state"])
             if self.get_body_argument("act", "") == "command":
                 command = submission.command_of(wanted, hidden)
                 await self._show(reference, replace(put_back, command=command))
@@ -198,13 +209,21 @@ class AgentPage(AgentReader, SubmittingHandler):
         return FilledForm(
             prompt=text("prompt"),
             state=text("state"),
+            texts={
+                each.removeprefix(_STATE): text(each)
+                for each in self.request.body_arguments
+                if each.startswith(_STATE)
+            },
             workdir=text("workdir").strip(),
             # An empty field counts as not filled in.
             variables={name: value for name, value in variables.items() if value},
             key=text("key"),
         )
 
-    def _wanted(self, name: str, filled: FilledForm) -> WantedRun:
+    def _wanted(self, name: str, filled: FilledForm, initial_state: Mapping[str, Any]) -> WantedRun:
+        changed, fields = entered(fields_of(initial_state, {}), filled.texts)
+        if wrong := [each.key for each in fields if each.problem]:
+            raise Refused(Problem(422, "invalid", f"correct the value of: {', '.join(wrong)}"))
         try:
             state = json.loads(filled.state) if filled.state.strip() else {}
         except ValueError as error:
@@ -214,11 +233,26 @@ class AgentPage(AgentReader, SubmittingHandler):
         return WantedRun(
             agent=name,
             prompt=filled.prompt,
-            state=state,
+            state={**changed, **state},
             variables=filled.variables,
             workdir=filled.workdir or None,
             key=filled.key or None,
         )
+
+    def _inputs(self, name: str) -> dict[str, Any]:
+        """Return what the agent's last runs were given, and how many of them are open."""
+        client = self.site.client
+        rows = client.queries.list_runs(RunFilter(agents=(name,)), 4 * _LAST_INPUTS).entries
+        prompts = client.queries.prompts([row.run_id for row in rows])
+        found: dict[str, str] = {}
+        for row, prompt in zip(rows, prompts, strict=True):
+            found.setdefault(prompt, row.run_id)
+        last = [{"prompt": prompt, "run_id": run_id} for prompt, run_id in found.items() if prompt]
+        counts, _ = client.queries.counts_by_status(RunFilter(agents=(name,)))
+        return {
+            "last_inputs": masked_texts(last[:_LAST_INPUTS]),
+            "open_runs": counts["open and waiting"],
+        }
 
     async def _show(self, reference: str, filled: FilledForm, again: str | None = None) -> None:
         document, version = await self.shown(reference)
@@ -234,6 +268,14 @@ class AgentPage(AgentReader, SubmittingHandler):
                 svg = await self._svg(document, version, usual)
             except (DrawingTooLarge, DrawingNotReady) as error:
                 undrawn = str(error)
+        fields = fields_of(document["initial_state"], filled.values)
+        others = {
+            key: value
+            for key, value in filled.values.items()
+            if key not in document["initial_state"]
+        }
+        if others:
+            filled = replace(filled, state=json.dumps(others, ensure_ascii=False, indent=2))
         budgets = (await self.site.call(limits.limits_document, self.site.client))["budgets"]
         self.give_page(
             "agent.html",
@@ -245,6 +287,8 @@ class AgentPage(AgentReader, SubmittingHandler):
             usual_runs=usual.runs if usual is not None and usual.is_known else 0,
             direction=direction_of(self),
             filled=filled,
+            fields=entered(fields, filled.texts)[1],
+            **await self.site.call(self._inputs, document["name"]),
             again=again,
             # With this key, sending the form twice submits only once.
             key=filled.key or secrets.token_hex(16),
