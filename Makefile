@@ -11,7 +11,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test quick check chaos soak compat real-model docs site lock clean
+.PHONY: help setup run test quick check deploy-check chaos soak compat real-model docs site lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -36,6 +36,9 @@ check: $(READY) ## lint, types, import directions
 
 chaos: $(READY) ## the long fault tests
 	@scripts/chaos
+
+deploy-check: $(READY) ## the files of deploy/, without Docker or a cluster
+	@scripts/deploy-check
 
 soak: $(READY) ## load and rolling restarts for SOAK_MINUTES (30)
 	@scripts/soak

@@ -1,0 +1,95 @@
+{{- define "sleipnir.name" -}}
+{{ .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- end }}
+
+{{/* Labels that never change: of a pod of one part. Takes the root and the part. */}}
+{{- define "sleipnir.selector" -}}
+app.kubernetes.io/name: sleipnir
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .part }}
+{{- end }}
+
+{{- define "sleipnir.labels" -}}
+{{ include "sleipnir.selector" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
+{{- end }}
+
+{{- define "sleipnir.image" -}}
+{{- with .Values.image -}}
+{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "sleipnir.pod" -}}
+serviceAccountName: {{ include "sleipnir.name" . }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets: {{- range . }}
+  - name: {{ . }}
+{{- end }}
+{{- end }}
+terminationGracePeriodSeconds: {{ add .Values.drainSeconds 20 }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 10001
+  runAsGroup: 10001
+  fsGroup: 10001
+  seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "sleipnir.container" -}}
+image: {{ include "sleipnir.image" . }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities: {drop: [ALL]}
+{{- end }}
+
+{{- define "sleipnir.probes" -}}
+ports:
+  - {name: health, containerPort: 8081}
+livenessProbe:
+  httpGet: {path: /livez, port: health}
+  initialDelaySeconds: 20
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 3
+readinessProbe:
+  httpGet: {path: /readyz, port: health}
+  periodSeconds: 5
+  timeoutSeconds: 5
+{{- end }}
+
+{{- define "sleipnir.env" -}}
+- name: SLEIPNIR_REDIS_URL
+  valueFrom:
+    secretKeyRef:
+      name: {{ required "redis.existingSecret: name a Secret with the URL of your Redis" .Values.redis.existingSecret }}
+      key: {{ .Values.redis.key }}
+- {name: SLEIPNIR_HEALTH_ADDRESS, value: "0.0.0.0:8081"}
+# A pod's name does not outlive it: runs that wait for it would wait for ever.
+- {name: SLEIPNIR_PIN, value: never}
+- {name: SLEIPNIR_DRAIN_S, value: {{ .Values.drainSeconds | quote }}}
+{{- range $name, $value := .Values.settings }}
+- name: SLEIPNIR_{{ upper $name }}
+  value: {{ if or (kindIs "map" $value) (kindIs "slice" $value) }}{{ toJson $value | quote }}{{ else if kindIs "float64" $value }}{{ toJson $value | quote }}{{ else }}{{ $value | toString | quote }}{{ end }}
+{{- end }}
+{{- with .Values.env }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* Both are emptied with the pod: everything that lasts is in Redis. */}}
+{{- define "sleipnir.volumes" -}}
+- {name: data, emptyDir: {}}
+- {name: tmp, emptyDir: {}}
+{{- end }}
+
+{{- define "sleipnir.mounts" -}}
+- {name: data, mountPath: /var/lib/sleipnir}
+- {name: tmp, mountPath: /tmp}
+{{- end }}

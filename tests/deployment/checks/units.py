@@ -1,0 +1,66 @@
+"""What is wrong with the units of systemd."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from sleipnir.scheduler.cli.app import VERBS
+from sleipnir.scheduler.config.settings import Settings
+
+UNITS = ("sleipnir-monitor", "sleipnir-scheduler", "sleipnir-up", "sleipnir-worker")
+# The embedded engine is used by commands outside of its unit, and does not notify.
+_EMBEDDED = "sleipnir-up"
+_MOST_EXPOSED = {"sleipnir-monitor": 4.5, "sleipnir-scheduler": 4.5, "sleipnir-worker": 6.0}
+
+
+def complaints(deploy: Path) -> Iterator[str]:
+    """Yield what is wrong, unit by unit."""
+    units = sorted((deploy / "systemd").glob("*.service"))
+    if tuple(unit.stem for unit in units) != UNITS:
+        yield f"there is not a unit for every process: {[unit.stem for unit in units]}"
+    users = (deploy / "systemd" / "sysusers.d" / "sleipnir.conf").read_text()
+    (user,) = re.findall(r"^u (\S+)", users, re.MULTILINE)
+    for unit in units:
+        lines = dict(re.findall(r"^(\w+)=(.*)$", unit.read_text(), re.MULTILINE))
+        for complaint in (*_of_lines(unit.stem, lines, user), *_of_systemd(unit)):
+            yield f"{unit.name}: {complaint}"
+
+
+def _of_lines(name: str, lines: dict[str, str], user: str) -> Iterator[str]:
+    # Its user may have no home directory.
+    if lines.get("Environment") != f"SLEIPNIR_DATA_DIR=/var/lib/{lines.get('StateDirectory')}":
+        yield "its data directory is not its StateDirectory"
+    if float(lines.get("TimeoutStopSec", 0)) < Settings().drain_s + 20:
+        yield "it has too little time to stop"
+    if lines.get("RestartPreventExitStatus") != "2":
+        yield "it is restarted though it is configured wrongly"
+    if lines.get("User") != user:
+        yield f"sysusers.d makes the user {user}, not {lines.get('User')}"
+    program, _, verb = lines.get("ExecStart", "").partition(" ")
+    if program != "/opt/sleipnir/bin/sleipnir" or verb.split()[:1] != [name.partition("-")[2]]:
+        yield f"it does not start its process: {program} {verb}"
+    if verb.split()[:1] and verb.split()[0] not in VERBS:
+        yield f"there is no command {verb}"
+    if name != _EMBEDDED and (lines.get("Type"), lines.get("WatchdogSec")) != ("notify", "60"):
+        yield "systemd does not hear whether it lives"
+
+
+def _of_systemd(unit: Path) -> Iterator[str]:
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None or unit.stem not in _MOST_EXPOSED:
+        return
+    done = subprocess.run(
+        [analyze, "security", "--offline=yes", str(unit)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    exposure = re.search(r"exposure level for \S+: ([\d.]+)", done.stdout)
+    if exposure is None:
+        yield f"systemd cannot read it: {done.stderr}"
+    elif float(exposure[1]) > _MOST_EXPOSED[unit.stem]:
+        yield f"it may do too much: its exposure is {exposure[1]}"
