@@ -1,4 +1,4 @@
-"""People find what has a name, what a page can do, and words of runs, however many there are."""
+"""People find names, acts of pages and words of runs, and look at runs beside their list."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def person(engine: Engine, browser: Any) -> Iterator[Person]:
         visitor.context.close()
 
 
-def test_names_acts_and_texts_are_found(
+def test_runs_are_looked_at_in_the_list_and_names_acts_and_texts_are_found(
     engine: Engine, person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hidden = engine.submit_agent("lead-scoring", ASKS, prompt="a needle <b>")
@@ -43,6 +43,19 @@ def test_names_acts_and_texts_are_found(
         engine.submit_agent("misleading", ASKS, prompt="hay")
     monkeypatch.setattr(indexes, "MOST_LOOKED_AT", 10)
     page = person.open("/runs")
+
+    page.keyboard.press("j")
+    page.keyboard.press(" ")
+    first = page.locator(".peek .run-head [data-copied]").first.get_attribute("data-copied")
+    page.keyboard.press("j")
+    page.locator(f".peek .run-head [data-copied]:not([data-copied='{first}'])").first.wait_for()
+    page.keyboard.press("Escape")
+    page.locator(".peek").wait_for(state="hidden")
+    rows = page.locator("[data-row]")
+    assert rows.nth(0).get_attribute("data-row") == first
+    assert page.evaluate("document.activeElement.closest('[data-row]').dataset.row") == rows.nth(
+        1
+    ).get_attribute("data-row")
 
     page.keyboard.press("Control+k")
     page.keyboard.type("lead")

@@ -3,6 +3,16 @@
 import "./shell.js";
 import { localise } from "./times.js";
 
+const SVG = "http://www.w3.org/2000/svg";
+function copyIcon() {
+  const icon = document.createElementNS(SVG, "svg");
+  const use = document.createElementNS(SVG, "use");
+  icon.setAttribute("class", "icon");
+  use.setAttribute("href", new URL("icons.svg#copy", import.meta.url));
+  icon.append(use);
+  return icon;
+}
+
 // Where an id or a command can be copied is a button for it; of an id it gives all digits.
 function offerCopies(root) {
   if (!navigator.clipboard) return; // not offered on plain http but to this machine
@@ -10,7 +20,7 @@ function offerCopies(root) {
     const button = document.createElement("button");
     button.type = "button";
     button.className = "copy";
-    button.textContent = "copy";
+    button.append(copyIcon());
     button.setAttribute("aria-label", `Copy ${part.dataset.copied || part.textContent}`.slice(0, 60));
     part.after(button);
   }
