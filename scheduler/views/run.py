@@ -112,6 +112,7 @@ def state_document(
     step: int | None = None,
     *,
     only: str | None = None,
+    text: str | None = None,
     graph: Graph | None = None,
     start: int = 0,
     bounds: StateBounds | None = None,
@@ -119,7 +120,7 @@ def state_document(
     """Return the state after a step, or as last committed: each key's value and writers.
 
     Args:
-        only: this key alone.
+        only: this key alone; `text`: only keys whose names contain it, in any case.
         graph: tells which of a step's nodes wrote a key; without it, all of them are given.
         start: the number of the first key, in the order of names.
         bounds: None: everything is given.
@@ -146,11 +147,13 @@ def state_document(
         raise IndexError(f"step {wanted} does not exist; the last one is {last}")
     if only is not None and only not in values:
         raise IndexError(f"the state had no key '{only}' after step {wanted}")
-    names = sorted(values)[start:] if only is None else [only]
+    names = [key for key in sorted(values) if text is None or text.casefold() in key.casefold()]
+    total = len(names)
+    names = names[start:] if only is None else [only]
     found = (_value_document(key, values[key], *written[key], change) for key in names)
     shown = list(found if bounds is None else _within(found, bounds))
     more = start + len(shown) if len(shown) < len(names) else None
-    return {"step": wanted, "steps": last, "total": len(values), "keys": shown, "next": more}
+    return {"step": wanted, "steps": last, "total": total, "keys": shown, "next": more}
 
 
 def _within(

@@ -433,7 +433,7 @@ class StateValueDocument(TypedDict):
 class StateDocument(TypedDict):
     step: int
     steps: int
-    total: Annotated[int, about("of keys")]
+    total: Annotated[int, about("of keys; of those that are asked for")]
     keys: list[StateValueDocument]
     next: Annotated[int | None, about("number of the next page's first key")]
 

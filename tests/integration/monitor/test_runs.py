@@ -152,7 +152,7 @@ nodes:
     assert "key=both" not in mapped
     assert "Visit in step 2" in branch
     assert "It wrote nothing" in branch
-    assert "by left, right, writes are merged by append" in site.ask(f"{base}/state").text
+    assert "by left, right, merged by append</span>" in site.ask(f"{base}/state").text
     keys = {each["key"]: each["nodes"] for each in site.ask(f"/api/v1{base}/state").json["keys"]}
     assert (keys["both"], keys["own"], keys["got"]) == (["left", "right"], ["left"], ["each"])
 

@@ -98,6 +98,7 @@ OPERATIONS = (
         {
             "step": "as it was after this step",
             "key": "only this one, whole",
+            "q": "only keys whose names contain it",
             "from": "`next` of the previous page",
         },
     ),

@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import LlmNode
-from sleipnir.scheduler.client.rerun.words import word_diff
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.views import failures, why
 from sleipnir.scheduler.views.documents import Document
@@ -22,6 +21,7 @@ from sleipnir.worker.monitor.handlers.run_parts import RunHandler
 from sleipnir.worker.monitor.handlers.tabs.conversation import conversation_tab, texts_of
 from sleipnir.worker.monitor.handlers.tabs.items import items_tab
 from sleipnir.worker.monitor.handlers.tabs.log import log_file, log_tab
+from sleipnir.worker.monitor.handlers.tabs.state import state_tab
 from sleipnir.worker.monitor.pages.markdown import formatted
 from sleipnir.worker.monitor.pages.run_head import (
     TABS,
@@ -37,10 +37,6 @@ from sleipnir.worker.monitor.problems import Problem, Refused
 if TYPE_CHECKING:
     from sleipnir.scheduler.views.types.run import RunDocument
 
-# Texts are compared word by word from this length on, and shown up to that one, characters.
-_SHORT = 80
-_MOST_SHOWN = 65_536
-_ON_PAGE = StateBounds(MOST_VALUES, each_bytes=65_536, all_bytes=262_144)
 _IN_API = StateBounds(MOST_VALUES, each_bytes=524_288, all_bytes=1_048_576)
 # Parts of a run, each returned by the method of that name.
 _PARTS = frozenset(
@@ -174,10 +170,7 @@ class RunPage(RunHandler):
     async def _of_tab(self, of: Run, head: Document, tab: str) -> dict[str, Any]:
         match tab:
             case "state":
-                of_graph = await self.stored_graph(of)
-                reducers = {} if of_graph is None else of_graph.reducers
-                state = await self.state(of, _ON_PAGE)
-                return {"state": state, "words": _words, "reducers": reducers}
+                return await state_tab(self, of)
             case "events":
                 return {"events": await self.latest_events(of)}
             case "logs":
@@ -207,13 +200,3 @@ def _levels(children: Iterable[Document], depth: int = 0) -> Iterator[tuple[int,
     for child in children:
         yield depth, child
         yield from _levels(child["children"], depth + 1)
-
-
-def _words(before: Any, after: Any) -> str | None:
-    """Return how a long text has changed, word by word; None if both are better shown whole."""
-    if not isinstance(before, str) or not isinstance(after, str):
-        return None
-    if not _SHORT <= max(len(before), len(after)) <= _MOST_SHOWN:
-        return None
-    words = word_diff(before, after)
-    return None if words is None else words.inline

@@ -106,6 +106,7 @@ class RunHandler(MonitorHandler):
             of,
             self.index_argument(),
             only=self.text_argument("key"),
+            text=self.text_argument("q"),
             graph=await self.stored_graph(of),
             start=self.index_argument("from") or 0,
             bounds=bounds,
