@@ -6,6 +6,8 @@ is computed only once.
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import pairwise
@@ -44,6 +46,7 @@ _TEXT_AT: Final = 36.0  # beside the icon
 _ASIDE: Final = 12.0  # right of the text
 _STATE_LENGTH: Final = 19
 _LABEL_LENGTH: Final = 24  # as labels keep boxes apart
+_FEWEST_IN_A_ROW: Final = 4  # that are one block from afar
 _COUNT_WIDTH: Final = 30.0
 _GAPS: Final[Mapping[Direction, Mapping[str, Any]]] = {
     "lr": {"direction": "leftright", "spacing": {"layer_gap": 40.0, "node_gap": 22.0}},
@@ -148,7 +151,8 @@ def to_page_svg(
     numbers = {placed.box.id: number for number, placed in enumerate(picture.boxes)}
     parts = [
         f'<svg class="graph" viewBox="{view}" data-whole="{view}" width="{px(width)}" '
-        f'height="{px(height)}" role="group" aria-label={_quoted(title)}>',
+        f'height="{px(height)}" role="group" aria-label={_quoted(title)} '
+        f'data-rows="{json.dumps(_rows(picture, numbers))}">',
         *_definitions(picture),
         *map(_frame, picture.frames),
         *(_arrow(route, numbers, taken or {}) for route in picture.routes),
@@ -164,6 +168,37 @@ def to_page_svg(
         "</svg>",
     ]
     return "\n".join(parts)
+
+
+def _rows(picture: Picture, numbers: Mapping[str, int]) -> list[list[int]]:
+    """Return the boxes that follow each other in a line and without other arrows between them."""
+    leaving, entering = Counter[str](), Counter[str]()
+    for route in picture.routes:
+        leaving[route.source] += 1
+        entering[route.target] += 1
+    places = {placed.box.id: placed for placed in picture.boxes}
+    follows = {
+        route.source: route.target
+        for route in picture.routes
+        if route.source in places
+        and leaving[route.source] == entering[route.target] == 1
+        and _in_line(places[route.source], places[route.target])
+    }
+    rows = []
+    for first in follows.keys() - set(follows.values()):
+        row = [first]
+        while row[-1] in follows:
+            row.append(follows[row[-1]])
+        if len(row) >= _FEWEST_IN_A_ROW:
+            rows.append([numbers[node] for node in row])
+    return sorted(rows)
+
+
+def _in_line(one: Placed, other: Placed) -> bool:
+    """Whether two boxes have their middles at one height, or one above the other."""
+    across = abs(one.y + one.height / 2 - other.y - other.height / 2)
+    along = abs(one.x + one.width / 2 - other.x - other.width / 2)
+    return min(across, along) < 1
 
 
 def _definitions(picture: Picture) -> Iterator[str]:

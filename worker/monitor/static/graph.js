@@ -41,13 +41,16 @@ function heat() {
 // ---- what happens meanwhile
 
 function paint(states) {
-  for (const [id, [state, text, visits, share]] of Object.entries(states)) {
-    const node = frame.querySelector(`a.node[data-node="${CSS.escape(id)}"]`);
-    const ring = frame.querySelector(`[data-ring="${CSS.escape(id)}"]`);
+  for (const node of nodes()) {
+    if (!(node.dataset.node in states)) continue;
+    const [state, text, visits, share] = states[node.dataset.node];
+    const ring = node.parentNode.querySelector(".ring");
+    const line = node.querySelector(".now");
+    if (node.classList.contains(`is-${state}`) && line.textContent === text && visitsOf(node) === Math.max(1, visits) && !share) continue;
     for (const each of [node, ring]) if (each !== null) setState(each, state);
     if (share !== undefined) ring?.querySelector(".share").setAttribute("stroke-dasharray", `${share} 100`);
-    if (node !== null) node.querySelector(".now").textContent = text;
-    if (node !== null) countVisits(node, visits);
+    line.textContent = text;
+    countVisits(node, visits);
   }
   refresh();
 }
@@ -56,6 +59,8 @@ function setState(node, state) {
   for (const name of [...node.classList]) if (name.startsWith("is-") && name !== "is-chosen") node.classList.remove(name);
   node.classList.add(`is-${state}`);
 }
+
+const visitsOf = (node) => Number(node.querySelector(".badge text")?.textContent.replace(/\D/g, "") ?? 1);
 
 function countVisits(node, visits) {
   node.querySelector(".badge")?.remove();
@@ -127,7 +132,6 @@ function listenToLinks() {
 function addTools() {
   const acts = { in: () => zoom(1.25), out: () => zoom(0.8), fit };
   for (const [name, act] of Object.entries(acts)) tool(name).addEventListener("click", act);
-  tool("full").hidden = !document.fullscreenEnabled;
   tool("full").addEventListener("click", () => (document.fullscreenElement ? document.exitFullscreen() : frame.requestFullscreen()));
   if (tool("follow") !== null) addToolsOfRuns();
   tool("find").addEventListener("change", () => find(tool("find").value));
@@ -150,6 +154,7 @@ function listNames() {
 }
 
 function refresh() {
+  tool("full").hidden = !document.fullscreenEnabled;
   stretch();
   refreshView();
   heat();

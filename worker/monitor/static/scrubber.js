@@ -94,7 +94,7 @@ function paint(step) {
 
 function tell(step) {
   tool("step").value = step;
-  const text = step < lastStep() ? `after step ${step} of ${lastStep()}` : "now";
+  const text = step < lastStep() ? `after step ${step.toLocaleString("en")} of ${lastStep().toLocaleString("en")}` : "now";
   tool("step").setAttribute("aria-valuetext", text);
   tool("shown").textContent = text;
 }

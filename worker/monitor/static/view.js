@@ -24,7 +24,7 @@ function clamp(value, least, most) {
 
 export function boxOf(node) {
   const { e: x, f: y } = node.parentNode.transform.baseVal[0].matrix;
-  const { width, height } = node.querySelector(".shape").getBBox();
+  const [width, height] = ["width", "height"].map((name) => Number(node.querySelector(".shape").getAttribute(name)));
   return { x, y, width, height };
 }
 
@@ -108,7 +108,7 @@ const stillOf = (node) => STILL.find((state) => node.classList.contains(`is-${st
 
 function foldRows(svg) {
   const isSmall = view.scale < SMALL;
-  if (svg.classList.contains("is-folded") === isSmall && !isSmall) return;
+  if (!isSmall && !svg.classList.contains("is-folded")) return;
   for (const old of svg.querySelectorAll(".fold")) old.remove();
   for (const node of svg.querySelectorAll(".is-covered")) node.classList.remove("is-covered");
   svg.classList.toggle("is-folded", isSmall);
@@ -133,8 +133,10 @@ function cover(svg, part) {
   const right = Math.max(...boxes.map((box) => box.x + box.width));
   const bottom = Math.max(...boxes.map((box) => box.y + box.height));
   const state = stillOf(part[0]);
-  const size = clamp(13 / view.scale, 13, (bottom - y) * 0.8);
-  const text = element("text", { x: (x + right) / 2, y: (y + bottom) / 2 + size / 3, "text-anchor": "middle", "font-size": size }, `${state === "done" ? "✓" : "…"} ${part.length} nodes`);
+  const size = 13 / view.scale;
+  const middle = (y + bottom) / 2 + size / 3;
+  // In the block if it is high enough, else above it.
+  const text = element("text", { x: (x + right) / 2, y: size < bottom - y ? middle : y - size / 2, "text-anchor": "middle", "font-size": size }, `${state === "done" ? "✓" : "…"} ${part.length} nodes`);
   const rect = element("rect", { x, y, width: right - x, height: bottom - y, rx: 8 });
   const title = element("title", {}, part.map((node) => node.dataset.node).join(", "));
   const fold = element("g", { class: `fold is-${state}` }, title, rect, text);
@@ -206,15 +208,20 @@ export function listen() {
 
 // ---- a map of the whole
 
+const stateOf = (node) => [...node.classList].filter((each) => each.startsWith("is-")).join(" ");
+
 function drawMinimap() {
-  frame.querySelector(".minimap")?.remove();
-  if (nodes().length < MANY) return;
+  const all = nodes();
+  const old = frame.querySelector(".minimap");
+  if (old !== null && old.childElementCount === all.length + 1) {
+    all.forEach((node, number) => old.children[number].setAttribute("class", stateOf(node)));
+    return;
+  }
+  old?.remove();
+  if (all.length < MANY) return;
   const { x, y, width, height } = whole;
   const map = element("svg", { class: "minimap", viewBox: `${x} ${y} ${width} ${height}`, "aria-hidden": "true" });
-  for (const node of nodes()) {
-    const state = [...node.classList].filter((each) => each.startsWith("is-")).join(" ");
-    map.append(element("rect", { class: state, ...boxOf(node) }));
-  }
+  for (const node of all) map.append(element("rect", { class: stateOf(node), ...boxOf(node) }));
   map.append(element("rect", { class: "here" }));
   const go = (event) => {
     if (event.buttons !== 1) return;
