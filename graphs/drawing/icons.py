@@ -33,4 +33,6 @@ _OTHER: Final = "M8 13a5 5 0 1 0 0-10 5 5 0 0 0 0 10z"
 
 def icon_of(node_type: str) -> str:
     """Return the sign as the content of an SVG element, in the colours of its surroundings."""
-    return f'<rect width="16" height="16" stroke="none"/><path d="{_PATHS.get(node_type, _OTHER)}"/>'
+    return (
+        f'<rect width="16" height="16" stroke="none"/><path d="{_PATHS.get(node_type, _OTHER)}"/>'
+    )

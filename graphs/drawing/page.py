@@ -244,6 +244,7 @@ def _arrow(route: PlacedArrow, numbers: Mapping[str, int], taken: Mapping[Route,
 def _node(number: int, placed: Placed, mark: NodeMark) -> str:
     width, height = px(placed.width), px(placed.height)
     state = shortened(mark.text, _STATE_LENGTH)
+    badge, times = _badge(placed, mark)
     # A blank between the lines, so that screen readers separate the words.
     name = " ".join(
         f'<tspan class="name" x="{px(_TEXT_AT)}" y="{px(18 + line * _LINE)}">{escape(text)}</tspan>'
@@ -257,9 +258,9 @@ def _node(number: int, placed: Placed, mark: NodeMark) -> str:
         f'<rect class="shape" width="{width}" height="{height}" rx="8"/>'
         f'<use class="side" href="#side-{height}"/>'
         f'<use class="sign" href="#sign-{placed.box.type}" x="12" y="{px(placed.height / 2 - 8)}"/>'
-        f'<text id="t-{number}">{name} <tspan class="now" x="{px(_TEXT_AT)}" '
-        f'y="{px(placed.height - 10)}">{escape(state)}</tspan></text>'
-        f"{_badge(placed, mark)}</a>{_ring(placed, mark)}</g>"
+        f'{badge}<text id="t-{number}">{name} <tspan class="now" x="{px(_TEXT_AT)}" '
+        f'y="{px(placed.height - 10)}">{escape(state)}</tspan>{times}</text>'
+        f"</a>{_ring(placed, mark)}</g>"
     )
 
 
@@ -272,16 +273,16 @@ def _data(mark: NodeMark) -> str:
     return "".join(f" data-{name}={_quoted(value)}" for name, value in mark.data.items())
 
 
-def _badge(placed: Placed, mark: NodeMark) -> str:
-    """Return how often a node was visited."""
+def _badge(placed: Placed, mark: NodeMark) -> tuple[str, str]:
+    """Return how often a node was visited: the ground, and the text, which is read out with it."""
     if mark.visits < 2:
-        return ""
+        return "", ""
     text = f"{TIMES}{mark.visits:,}"
     width = 10 + 7 * len(text)
     left = placed.width - width + 6
     return (
-        f'<g class="badge"><rect x="{px(left)}" y="-9" width="{width}" height="18" rx="9"/>'
-        f'<text x="{px(left + width / 2)}" y="4" text-anchor="middle">{text}</text></g>'
+        f'<rect class="badge" x="{px(left)}" y="-9" width="{width}" height="18" rx="9"/>',
+        f' <tspan class="times" x="{px(left + width / 2)}" y="4">{text}</tspan>',
     )
 
 

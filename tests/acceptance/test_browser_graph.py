@@ -111,15 +111,17 @@ def test_a_large_drawing_is_moved_searched_coloured_and_played(
     wait_until(lambda: view(page)[2] > moved[2], "the wheel has zoomed out")
     page.keyboard.press("0")
     whole = view(page)
+    block = page.locator(".graph .fold text").text_content()
 
     assert larger[2] == pytest.approx(first[2] / 1.25, rel=0.01)
     assert moved[0] < larger[0]
     assert moved[2] == pytest.approx(larger[2], rel=0.01)
     assert "node=" not in page.url
     assert whole[2] > moved[2]
+    assert block == "✓ 70 nodes"
 
-    page.get_by_label("Find").fill("n5")
-    page.get_by_label("Find").press("Enter")
+    page.get_by_label("Find", exact=True).fill("n5")
+    page.get_by_label("Find", exact=True).press("Enter")
     assert page.evaluate("document.activeElement.dataset.node") == "n5"
     assert view(page)[2] < whole[2]
 
@@ -145,8 +147,8 @@ def test_what_is_too_large_to_be_overlooked_is_folded(engine: Engine, person: Pe
     assert row.locator(".now").text_content() == "◐ 400/452"
     row.click()
     page.wait_for_url("**node=n400")
-    page.get_by_label("Find").fill("n17")
-    page.get_by_label("Find").press("Enter")
+    page.get_by_label("Find", exact=True).fill("n17")
+    page.get_by_label("Find", exact=True).press("Enter")
     page.wait_for_url("**node=n17")
     page.get_by_role("heading", name="n17").wait_for()
     panel = page.get_by_role("complementary", name="Node")
@@ -248,6 +250,10 @@ def test_a_drawing_is_one_stop_of_the_tab_key(engine: Engine, person: Person) ->
     press("Enter")
     page.locator(".node-panel h2:focus", has_text="z").wait_for()
     assert page.url.endswith("?node=z")
+    grip = page.get_by_role("separator", name="Width of the panel")
+    grip.press("ArrowLeft")
+    assert page.locator(".node-panel").bounding_box()["width"] == 420
+    page.locator(".node-panel h2").focus()
     press("Escape")
     assert page.evaluate("document.activeElement.matches('a.node.is-chosen')")
     page.go_back()

@@ -52,7 +52,7 @@ def test_arrows_say_which_nodes_they_join_and_grow_with_their_count() -> None:
     svg = to_page_svg(lay_out(OUTLINE, native), "test", marks, {("a", NAMES[1]): 1_404})
 
     assert 'class="arrow arrow-usual is-taken wide-4" data-ends="0 1" data-taken="1404"' in svg
-    assert svg.count(">×1,404</text>") == 2  # noqa: RUF001 - at the node, and at its arrow
+    assert svg.count(">×1,404</t") == 2  # noqa: RUF001 - at the node, and at its arrow
     assert 'data-ends=" 0"' in svg  # from the start
 
 

@@ -60,17 +60,20 @@ function setState(node, state) {
   node.classList.add(`is-${state}`);
 }
 
-const visitsOf = (node) => Number(node.querySelector(".badge text")?.textContent.replace(/\D/g, "") ?? 1);
+const visitsOf = (node) => Number(node.querySelector(".times")?.textContent.replace(/\D/g, "") ?? 1);
 
 function countVisits(node, visits) {
   node.querySelector(".badge")?.remove();
+  const old = node.querySelector(".times");
+  old?.previousSibling.remove(); // the blank before it
+  old?.remove();
   if (visits < 2) return;
   const text = `×${visits.toLocaleString("en")}`;
   const width = 10 + 7 * text.length;
   const left = boxOf(node).width - width + 6;
-  node.append(element("g", { class: "badge" },
-    element("rect", { x: left, y: -9, width, height: 18, rx: 9 }),
-    element("text", { x: left + width / 2, y: 4, "text-anchor": "middle" }, text)));
+  const line = node.querySelector("text");
+  line.before(element("rect", { class: "badge", x: left, y: -9, width, height: 18, rx: 9 }));
+  line.append(" ", element("tspan", { class: "times", x: left + width / 2, y: 4 }, text));
 }
 
 // How often each arrow was taken, by the nodes at its ends.
