@@ -21,7 +21,7 @@ from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
 
 with lazy_imports():
-    from sleipnir.worker.plan import command, input_lines
+    from sleipnir.worker.cli import plan_command, plan_lines
 
 
 def _parameters(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -72,10 +72,10 @@ def plan(options: Options, **parameters: Any) -> ExitCode:
     Without --sample it calls no model and starts no run. Bounds are for runs that succeed without a
     failed node. Exits with 3 if the agent has errors.
     """
-    call = input_lines.PlanCall(**parameters)
+    call = plan_lines.PlanCall(**parameters)
     if call.sample is None:
-        return command.PlanCommand(options, call, None).print()
+        return plan_command.PlanCommand(options, call, None).print()
     if call.source is None:
         raise click.UsageError("--sample takes lines of an INPUT; name a file")
     with open_client(options, workers=True) as client:
-        return command.PlanCommand(options, call, client).print()
+        return plan_command.PlanCommand(options, call, client).print()

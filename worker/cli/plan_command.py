@@ -23,10 +23,10 @@ from sleipnir.scheduler.client.preparation import Preparation, PreparedAgent
 from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.views.text.formatting import usd
 from sleipnir.scheduler.views.text.terminal_output import printable
+from sleipnir.worker.cli.plan_lines import PlanCall, PlannedLines
 from sleipnir.worker.plan.advice import Advice
 from sleipnir.worker.plan.document import InputPlan, plan_of
 from sleipnir.worker.plan.duration import Pace
-from sleipnir.worker.plan.input_lines import PlanCall, PlannedLines
 from sleipnir.worker.plan.rows import Planner
 from sleipnir.worker.plan.sample import LineSample
 from sleipnir.worker.plan.sampling import Sampling
