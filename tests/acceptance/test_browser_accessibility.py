@@ -109,7 +109,16 @@ def everything(engine: Engine, models: ModelServer) -> list[str]:
         f"/inbox/{waiting}/3/review",
         f"/inbox/{asking}/1/name",
     ]
-    engine_pages = ["/styles", "/now", "/runs", "/batches", "/batches/evening", "/limits", "/fleet"]
+    engine_pages = [
+        "/styles",
+        "/now",
+        "/runs",
+        "/batches",
+        "/batches/evening",
+        "/limits",
+        "/fleet",
+        "/costs",
+    ]
     compared = f"/compare?a={waiting}&b={failed}"
     others = [compared, "/agents", "/agents/tested", "/audit", "/runs/0000000000000000"]
     return [*of_runs, *acts, *graphs, *narrower, *questions, *engine_pages, *others]
