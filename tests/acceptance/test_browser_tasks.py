@@ -212,7 +212,7 @@ def _answer_alike(clicks: Clicks, engine: Engine) -> None:
 def _who_answered(clicks: Clicks) -> None:
     page = clicks.start()
     clicks.click(page.get_by_role("navigation", name="Pages").get_by_role("link", name="Inbox"))
-    clicks.click(page.get_by_role("link", name="Answered"))
+    clicks.click(page.locator('.tabs a[href$="/inbox/answered"]'))
     row = page.get_by_role("row").nth(1)
     row.wait_for()
     assert all(each in row.inner_text() for each in ("refund", "operator", "page", "refunds"))
