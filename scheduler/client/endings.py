@@ -33,6 +33,9 @@ class RunCounts:
     took: Counter[int] = field(default_factory=Counter)  # by buckets, see figures/ends.py
     costs: Counter[int] = field(default_factory=Counter)  # the same, of known costs
 
+    def __add__(self, other: RunCounts) -> RunCounts:
+        return RunCounts(self.runs + other.runs, self.took + other.took, self.costs + other.costs)
+
     @property
     def total(self) -> int:
         """Their number."""

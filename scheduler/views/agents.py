@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -14,6 +15,8 @@ from sleipnir.graphs.document import loader
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.graphs.variables import defaults_of
 from sleipnir.scheduler.client import preparation
+from sleipnir.scheduler.client.endings import EndedRuns, RunCounts
+from sleipnir.scheduler.client.spending import day_text
 from sleipnir.scheduler.runs.model import FINAL, RunRow, Status
 from sleipnir.scheduler.runs.spending import NOTHING_SPENT, Spent, sum_of
 from sleipnir.scheduler.store.clock import to_rfc3339
@@ -33,15 +36,18 @@ MOST_RUNS = 1_000
 # The newest runs, whose agents are known before any of their runs has ended.
 _RECENT = 200
 _WEEK_MS = 7 * DAY_MS
+_SHARES = {"p50": 0.5, "p95": 0.95}
 Period = Literal["today", "7d", "30d"]
 # Days of each, in UTC; the last one is today.
 PERIODS: Final[Mapping[Period, int]] = {"today": 1, "7d": 7, "30d": 30}
-Order = Literal["name", "spent", "runs", "failed"]
+Order = Literal["name", "spent", "runs", "failed", "took", "cost"]
 _ORDERS: Final[Mapping[Order, Callable[[types.UsedAgentDocument], Any]]] = {
     "name": lambda agent: agent["name"],
     "spent": lambda agent: (-agent["spent"]["cost_usd"], -agent["spent"]["total_tokens"]),
     "runs": lambda agent: -agent["runs"],
     "failed": lambda agent: -agent["failed"] / (agent["runs"] or 1),
+    "took": lambda agent: -(agent["took_s"]["p50"] or 0),
+    "cost": lambda agent: -(agent["cost_usd"]["p50"] or 0),
 }
 ORDERS: Final = tuple(_ORDERS)
 
@@ -149,19 +155,24 @@ def agents_document(
     here = client.search.names()
     tally = client.queries.tally()
     now_ms = client.queries.now_ms()
-    first_ms = (now_ms // DAY_MS - PERIODS[period] + 1) * DAY_MS
+    today = now_ms // DAY_MS
+    days = [day_text(day) for day in range(today + 1 - PERIODS[period], today + 1)]
+    first_ms = (today - PERIODS[period] + 1) * DAY_MS
+    ended = client.ended(("agent", "day"), since=date.fromisoformat(days[0]))
     spent = client.queries.spent_since(first_ms, now_ms)
     rows = {
         name: agent_row(name, directory, readable_agent(directory))
         for name, directory in here.items()
     }
+    names = sorted({*rows, *_used(tally), *spent, *(agent for agent, _ in ended.rows)})
+    use = _use_of(ended, days, names)
     agents: list[types.UsedAgentDocument] = [
         {
             **(rows.get(name) or _gone(name)),
-            **_use_by_tally(tally, name),
+            **use[name],
             "spent": _spent_document(spent.get(name, NOTHING_SPENT)),
         }
-        for name in sorted({*rows, *_used(tally), *spent})
+        for name in names
     ]
     return {
         "period": period,
@@ -208,23 +219,22 @@ def _used(tally: Mapping[str, int]) -> set[str]:
     return {field[2] for name in tally if (field := _ended_field(name)) is not None}
 
 
-def _use_by_tally(tally: Mapping[str, int], agent: str) -> types.AgentUseDocument:
-    statuses: Counter[str] = Counter()
-    durations: Counter[str] = Counter()
-    for name, count in tally.items():
-        field = _ended_field(name)
-        if field is not None and field[2] == agent:
-            statuses[field[0]] += count
-            durations[field[1]] += count
-    runs = statuses.total()
-    unpriced = bool(tally.get(f"unpriced {agent}"))
-    cost = tally.get(f"cost {agent}", 0) / 1e9
-    return {
-        "runs": runs,
-        "failed": statuses[Status.FAILED] + statuses[Status.TIMED_OUT],
-        "took_s": {name: _bound(durations, share) for name, share in _SHARES.items()},
-        "cost_usd": None if unpriced or not runs else cost / runs,
-    }
+def _use_of(
+    found: EndedRuns, days: Sequence[str], agents: Iterable[str]
+) -> dict[str, types.AgentUseDocument]:
+    """Return how the runs of agents ended on some days; `found` is by agent and day."""
+    use: dict[str, types.AgentUseDocument] = {}
+    for agent in agents:
+        by_day = [found.rows.get((agent, day), RunCounts()) for day in days]
+        runs = sum(by_day, RunCounts())
+        use[agent] = {
+            "runs": runs.total,
+            "failed": runs.failed,
+            "runs_by_day": [each.total for each in by_day],
+            "took_s": {name: runs.took_s(share) for name, share in _SHARES.items()},
+            "cost_usd": {name: runs.cost_usd(share) for name, share in _SHARES.items()},
+        }
+    return use
 
 
 def tally_document(client: Client) -> types.TallyDocument:
@@ -261,19 +271,6 @@ def _ended_field(name: str) -> tuple[str, str, str] | None:
     status, _, rest = name.partition(" ")
     duration, _, agent = rest.partition(" ")
     return (status, duration, agent) if status in FINAL and agent else None
-
-
-_SHARES = {"p50": 0.5, "p95": 0.95}
-
-
-def _bound(durations: Counter[str], share: float) -> int | None:
-    """Return the least bucket bound that covers this share of the durations."""
-    left = ceil(durations.total() * share)
-    for most in sorted((each for each in durations if each != "inf"), key=int):
-        left -= durations[most]
-        if left <= 0:
-            return int(most)
-    return None
 
 
 def typical_document(rows: Sequence[RunRow], now_ms: int) -> types.TypicalDocument:

@@ -126,6 +126,11 @@ def span(seconds: float | None) -> str:
     return f"{seconds:.0f} s"
 
 
+def about(number: float | None, text: Callable[[float], str]) -> str:
+    """Format a number that is known about; a dash if there is none."""
+    return f"≈ {text(number)}" if number else NONE
+
+
 def within(seconds: float | None, of: int) -> str:
     """Format an upper bound on durations; a dash if there were none."""
     if not of:
@@ -272,6 +277,7 @@ NAMES: Final[Mapping[str, Callable[..., Any]]] = {
     "word": word,
     "span": span,
     "within": within,
+    "about": about,
     "share": share,
     "count": count,
     "usd": usd,

@@ -52,12 +52,17 @@ class AgentRowDocument(TypedDict):
 
 
 class AgentUseDocument(TypedDict):
-    runs: Annotated[int, about("that have ended")]
+    """Of root runs that ended in the period, removed ones included."""
+
+    runs: int
     failed: Annotated[int, about("or timed out")]
+    runs_by_day: Annotated[list[int], about("of each day of the period, today the last")]
     took_s: Annotated[
-        dict[str, int | None], about("bounds of half and of 95 % of them; null: over a day")
+        dict[str, float | None], about("`p50`, `p95`: about, from numbers by powers of two")
     ]
-    cost_usd: Annotated[float | None, about("average of a run that has ended")]
+    cost_usd: Annotated[
+        dict[str, float | None], about("of one of them, likewise, if its cost is known")
+    ]
 
 
 class UsedAgentDocument(AgentRowDocument, AgentUseDocument):

@@ -222,7 +222,7 @@ def test_versions_of_an_agent_and_what_is_usual_for_it(engine: Engine, site: Ser
     assert "not the one that is submitted now" in before
     assert 'name="key"' not in before
     (row,) = listed
-    assert (row["runs"], row["failed"], row["took_s"]["p50"]) == (3, 1, 1)
+    assert (row["runs"], row["failed"], row["runs_by_day"]) == (3, 1, [0] * 6 + [3])
     assert "greets &lt;people&gt;" in site.ask("/agents").text
 
 

@@ -268,8 +268,8 @@ OPERATIONS = (
         "Agents with usage figures.",
         agents.AgentListDocument,
         {
-            "period": "that `spent` covers, in days (UTC): `today`, `7d` or `30d`; default `7d`",
-            "sort": "by `name`, `spent`, `runs` or `failed`",
+            "period": "of all figures, in days (UTC): `today`, `7d` or `30d`; default `7d`",
+            "sort": "by `name`, `spent`, `runs`, `failed`, `took` or `cost`",
         },
     ),
     Operation(

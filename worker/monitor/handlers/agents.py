@@ -19,6 +19,7 @@ from sleipnir.scheduler.views.versions import AgentVersion
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.bodies import SubmitBody
 from sleipnir.worker.monitor.charts.bars import days_svg
+from sleipnir.worker.monitor.charts.over_time import spark
 from sleipnir.worker.monitor.drawings import DrawingNotReady
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
@@ -37,22 +38,21 @@ _VARIABLE = "var-"
 _STATE = "state-"
 # Runs whose inputs are offered again.
 _LAST_INPUTS = 5
-_ORDERS = {"name": "by name", "spent": "by cost", "runs": "by runs", "failed": "by failures"}
-_PERIODS = {"today": "today", "7d": "last 7 days", "30d": "last 30 days"}
+_PERIODS = {"today": "today", "7d": "7 d", "30d": "30 d"}
 _SPENT = {"today": "today", "7d": "in the last 7 days", "30d": "in the last 30 days"}
 # Of the list: the order that a head sorts by, its label, and whether the column has numbers.
 _COLUMNS = (
     ("name", "Agent", False),
-    ("spent", "Spent", True),
-    (None, "Tokens", True),
     (None, "Kind", False),
-    (None, "From", False),
-    (None, "Description", False),
     ("runs", "Ended", True),
+    (None, "", False),
     ("failed", "Failed", True),
-    (None, "Half within", True),
+    ("took", "Half within", True),
     (None, "95 % within", True),
-    (None, "Mean cost", True),
+    ("cost", "A run", True),
+    ("spent", "Spent", True),
+    (None, "", False),
+    (None, "Tokens", True),
 )
 
 
@@ -68,11 +68,12 @@ class AgentsHandler(DocumentHandler):
         self.give(
             masked_texts(document),
             sort=sort,
-            orders=_ORDERS,
             columns=_COLUMNS,
             periods=tuple(agents.PERIODS),
             period_words=_PERIODS,
             spent_words=_SPENT,
+            dearest=max((each["spent"]["cost_usd"] for each in document["agents"]), default=0.0),
+            spark=spark,
         )
 
 

@@ -14,25 +14,24 @@ function timeAt(drawn, event) {
   return Math.min(count - 1, Math.max(0, Math.floor(((event.clientX - left) / width) * count)));
 }
 
+function element(tag, style, ...content) {
+  const made = document.createElement(tag);
+  made.className = style;
+  made.append(...content);
+  return made;
+}
+
 function part(drawn, name) {
-  let found = drawn.querySelector(`.${name}`);
-  if (found === null) {
-    found = document.createElement("div");
-    found.className = name;
-    if (name === "readout") found.setAttribute("role", "status");
-    drawn.append(found);
-  }
+  const found = drawn.querySelector(`.${name}`) ?? element("div", name);
+  if (name === "readout") found.setAttribute("role", "status");
+  drawn.append(found);
   return found;
 }
 
 function line(label, value, style = "") {
-  const entry = document.createElement("p");
-  const [name, number] = [document.createElement("span"), document.createElement("b")];
-  if (style) name.append(Object.assign(document.createElement("i"), { className: `swatch ${style}` }));
-  name.append(label);
-  number.textContent = value;
-  entry.append(name, number);
-  return entry;
+  const name = element("span", "", label);
+  if (style) name.prepend(element("i", `swatch ${style}`));
+  return element("p", "", name, element("b", "", value));
 }
 
 function show(drawn, at, since = at) {
@@ -43,9 +42,7 @@ function show(drawn, at, since = at) {
   cross.style.left = `${(100 * first) / rows.length}%`;
   cross.style.width = `${(100 * (last - first + 1)) / rows.length}%`;
   const readout = part(drawn, "readout");
-  const when = document.createElement("p");
-  when.className = "when";
-  when.append(rows[first].querySelector("time").cloneNode(true));
+  const when = element("p", "when", rows[first].querySelector("time").cloneNode(true));
   if (last > first) when.append("to", rows[last].querySelector("time").cloneNode(true));
   const heads = [...chart.querySelectorAll(".as-table th.n")];
   const swatches = [...chart.querySelectorAll(".legend .swatch")];
