@@ -136,6 +136,7 @@ Shared:
     sleipnir:replayed:<run>    hash    which recorded replies such a run was given
                                        the last three expire after the retention time
     sleipnir:audit             stream  what people did to runs; the newest 100,000 actions
+    sleipnir:views:<user>      hash    the lists of runs that a person has named → their queries
     sleipnir:machine:<name>    string  that machine has a live worker; expires in seconds
     sleipnir:worker:<name>     hash    a worker process: slots, visits, memory; expires in a day
     sleipnir:format            string  `DATA_FORMAT` of what wrote the data
@@ -250,6 +251,10 @@ def replayed_key(root: str) -> str:
 
 def batch_channel(batch: str) -> str:
     return f"sleipnir:batch:{batch}"
+
+
+def views_key(user: str) -> str:
+    return f"sleipnir:views:{user}"
 
 
 def batch_key(batch: str) -> str:

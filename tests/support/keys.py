@@ -27,7 +27,13 @@ PERMANENT = (
     "{limits}:settings",
     "{limits}:ahead",
 )
-PERMANENT_PREFIXES = ("sleipnir:bundle:", "sleipnir\x06\x16", "sleipnir@", "_kombu.binding")
+PERMANENT_PREFIXES = (
+    "sleipnir:bundle:",
+    "sleipnir\x06\x16",
+    "sleipnir@",
+    "_kombu.binding",
+    "sleipnir:views:",
+)
 
 
 def dump(client: redis.Redis) -> dict[str, Any]:

@@ -92,6 +92,15 @@ class LimitsBody(CheckedModel):
     resume: str | None = Field(None, description="what to resume; a used-up budget to renew")
 
 
+class ViewBody(CheckedModel):
+    """POST /api/v1/views"""
+
+    name: str = Field(min_length=1, max_length=60, description="its name")
+    query: str | None = Field(
+        max_length=2_000, description="the query of a list of runs; null: remove the view"
+    )
+
+
 class BulkBody(CheckedModel):
     """POST /api/v1/bulk"""
 

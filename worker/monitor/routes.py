@@ -49,6 +49,7 @@ from sleipnir.worker.monitor.handlers.run import RunApi, RunPage
 from sleipnir.worker.monitor.handlers.runs import RunsPage
 from sleipnir.worker.monitor.handlers.signing_in import SignInHandler, SignOutHandler
 from sleipnir.worker.monitor.handlers.stream import StreamHandler
+from sleipnir.worker.monitor.handlers.views import ViewsApi, ViewsPage
 from sleipnir.worker.monitor.site import Site
 
 # What the parts of a path match.
@@ -136,6 +137,8 @@ ROUTES = (
     SiteRoute("/api/v1/bulk/{bulk_id}", BulkProgressHandler),
     SiteRoute("/api/v1/compare", CompareHandler),
     SiteRoute("/api/v1/audit", AuditHandler, {"GET": Role.OPERATE}),
+    SiteRoute("/views", ViewsPage, {"POST": Role.READ}),
+    SiteRoute("/api/v1/views", ViewsApi, {"GET": Role.READ, "POST": Role.READ}),
     SiteRoute("/api/v1/find", FindApi),
     SiteRoute("/api/v1/tally", TallyApi),
     SiteRoute("/api/v1/runs/{run_id}/{verb}", SteerHandler, {"POST": Role.OPERATE}),

@@ -73,6 +73,16 @@ class RunTreeDocument(RunRowDocument):
     more_children: Annotated[dict[str, int], about("those left out, by status; else `uncounted`")]
 
 
+class ViewDocument(TypedDict):
+    name: str
+    query: Annotated[str, about("of the list of runs")]
+    path: Annotated[str, about("of the page that shows it")]
+
+
+class ViewListDocument(TypedDict):
+    views: list[ViewDocument]
+
+
 class SessionDocument(TypedDict):
     agent: str
     session: str

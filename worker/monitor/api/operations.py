@@ -325,6 +325,14 @@ OPERATIONS = (
         engine.LimitsDocument,
         takes=bodies.LimitsBody,
     ),
+    Operation("GET", "/api/v1/views", "Your named lists of runs.", records.ViewListDocument),
+    Operation(
+        "POST",
+        "/api/v1/views",
+        "Name a list of runs, or remove the name; returns all of yours.",
+        records.ViewListDocument,
+        takes=bodies.ViewBody,
+    ),
     Operation(
         "GET",
         "/api/v1/find",
