@@ -275,10 +275,20 @@ def test_a_drawing_that_takes_longer_appears_by_itself(
     assert person.complaints.all == []
 
 
+# Of names on the screen, px, and of what the page has below the window.
+SIZES = """() => [
+  13 * document.querySelector(".graph .name").getScreenCTM().a,
+  document.documentElement.scrollHeight - innerHeight,
+]"""
+
+
 def test_steps_are_shown_in_place(engine: Engine, person: Person) -> None:
     page = person.open(f"/runs/{long_run(engine)}/graph")
     page.locator(".minimap").wait_for()
     page.evaluate("window.isSamePage = true")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    wait_until(lambda: page.evaluate(SIZES)[1] <= 0, "the page fills the window")
+    names = page.evaluate(SIZES)[0]
     done = page.locator(".graph a.is-done")
 
     slider = page.get_by_role("slider", name="Step")
@@ -292,6 +302,7 @@ def test_steps_are_shown_in_place(engine: Engine, person: Person) -> None:
     slider.fill("70")
     page.locator(".steps span", has_text="now").wait_for()
 
+    assert names >= 12
     assert here[0].endswith("?step=7")
     assert here[1] == "after step 7 of 70"
     assert "step=" not in page.url

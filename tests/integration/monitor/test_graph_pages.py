@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html import unescape
 
+from sleipnir.scheduler.store.keys import run_key
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, fails, says
 from tests.support.site import ServedSite
@@ -141,3 +143,32 @@ def test_an_empty_node_closes_the_panel(engine: Engine, site: ServedSite) -> Non
 
     assert "node-panel" in site.ask(f"/runs/{run_id.run_id}/graph").text
     assert "node-panel" not in site.ask(f"/runs/{run_id.run_id}/graph?node=").text
+
+
+def test_a_page_of_200_nodes_stays_small(engine: Engine, site: ServedSite) -> None:
+    nodes = [
+        f"  transform_customers_{n}: {{type: script, script: go.sh, next: {to}}}"
+        for n in range(199)
+        for to in [f"transform_customers_{n + 1}" if n < 198 else "z"]
+    ]
+    graph = "\n".join(["start: transform_customers_0", "nodes:", *nodes, "  z: {type: end}"])
+    run_id = engine.submit(graph, {"go.sh": "echo '{}'"})
+    done = [
+        {
+            "at": engine.clock.ms + step,
+            "step": step,
+            "frontier": [f"transform_customers_{step}"],
+            "nodes": {f"transform_customers_{step - 1}": {"ms": 1_234, "usage": [9, 9, 0.0016, 0]}},
+            "writes": {},
+        }
+        for step in range(1, 198)
+    ]
+    engine.redis.rpush(run_key("history", run_id), *map(json.dumps, done))
+    engine.redis.hset(
+        run_key("run", run_id), mapping={"step": 198, "frontier": "transform_customers_197"}
+    )
+
+    page = site.ask(f"/runs/{run_id}/graph?node=transform_customers_7").text
+
+    assert page.count('class="node type-') == 200
+    assert len(page.encode()) < 250_000

@@ -120,7 +120,7 @@ async function openHere(link, url) {
 function listenToLinks() {
   document.addEventListener("click", (event) => {
     const link = event.target.closest("[data-part] a[href]");
-    if (link === null || event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    if (link === null || link.matches("[data-turn]") || event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
     const url = new URL(link.getAttribute("href"), location.href);
     if (url.origin + url.pathname !== location.origin + location.pathname || url.hash) return;
     event.preventDefault();
