@@ -106,6 +106,13 @@ class Settings:
         20.0, gt=0, description="time a stopping worker gives its nodes before it requeues them"
     )
 
+    log_format: Literal["text", "json"] = forms.choice(
+        "text", description="lines of the logs of processes: text, or one JSON object each"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = forms.choice(
+        "info",
+        description="least level of these lines; the monitor logs no infos unless it is debug",
+    )
     health_address: str | None = forms.text(
         None,
         description="HOST:PORT at which worker, scheduler and monitor answer health checks; unset: "

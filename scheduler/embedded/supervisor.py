@@ -23,6 +23,7 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.embedded import orphans
 from sleipnir.scheduler.process.backoff import RESTART
 from sleipnir.scheduler.process.health.verdict import SHORT_LIFE_S, ChildHealth
+from sleipnir.scheduler.process.log_lines import log_line
 
 # After so many of them in a row, all with `ends_all_with`, the supervisor ends as well.
 _MOST_SHORT_LIVES = 3
@@ -351,5 +352,5 @@ def _heard(_number: int, _frame: FrameType | None) -> None:
 def say(text: str) -> None:
     """Print a line for the operator, to the log or the terminal of `sleipnir up`."""
     with contextlib.suppress(OSError):  # nobody reads it any more
-        sys.stderr.write(f"sleipnir engine: {text}\n")
+        sys.stderr.write(f"{log_line('sleipnir engine', 'info', text)}\n")
         sys.stderr.flush()

@@ -21,6 +21,7 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
+from time import gmtime, strftime
 from typing import Final
 
 logger = logging.getLogger("sleipnir.worker")
@@ -112,16 +113,28 @@ def watch(pid: int, silence_s: float, beats: int = 0) -> bool:
         if process in readable or (readable and not os.read(beats, 4096)):
             return True
         silent_s = 0.0 if readable or _is_stopped(pid) else silent_s + BEAT_S
-    sys.stderr.write(
-        f"sleipnir: process {pid} did not respond for {silent_s:.0f} s and is killed; code in C "
-        "may have blocked its interpreter, such as a search with a slow pattern\n"
+    _say(
+        f"process {pid} did not respond for {silent_s:.0f} s and is killed; code in C may have "
+        "blocked its interpreter, such as a search with a slow pattern"
     )
-    sys.stderr.flush()
     if process is not None:
         signal.pidfd_send_signal(process, signal.SIGKILL)
     else:
         os.kill(pid, signal.SIGKILL)
     return False
+
+
+def _say(text: str) -> None:
+    """Print a line in the format of the watched process, whose modules are not at hand here."""
+    if os.environ.get("SLEIPNIR_LOG_FORMAT") == "json":
+        import json  # noqa: PLC0415  # takes memory in each watchdog
+
+        fields = {"level": "error", "logger": "sleipnir.watchdog", "msg": text, "pid": os.getpid()}
+        text = json.dumps({"ts": strftime("%Y-%m-%dT%H:%M:%S+00:00", gmtime()), **fields})
+    else:
+        text = f"sleipnir: {text}"
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
 
 
 def _is_stopped(pid: int) -> bool:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
+from functools import partial
 from time import monotonic
 
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.scheduler.config.secrets import hidden
 from sleipnir.scheduler.errors import TransitionRefused
+from sleipnir.scheduler.process.logs import working_on
 from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.runs.model import Begun, Failure, Lease
 from sleipnir.scheduler.store.errors import RedisError
@@ -50,11 +52,13 @@ def deliver(
     Returns:
         the code of the node's failure; None if it did not fail or has not ended.
     """
+    working_on.set(None)
     try:
         agent = load(services, lease, digest)
         begun = begin(services, lease, agent, begun)
         with services.leases.holding(lease) as cancelled:
             delivery = admit(services, lease, agent, begun, cancelled)
+            working_on.set(partial(_log_fields, delivery))
             outcome = execute(delivery)
             code = commit(delivery, outcome)
         _count(delivery, outcome, code)
@@ -72,6 +76,18 @@ def deliver(
         failure = Failure("R023", text, lease.visit.node)
         services.store.runs.close(lease.run_id, "failed", failure)
         return failure.code
+
+
+def _log_fields(delivery: Delivery) -> dict[str, object]:
+    """Return what lines of the log say about the visit that this thread executes."""
+    visit = delivery.visit
+    return {
+        "run_id": visit.run_id,
+        "agent": visit.graph.name,
+        "node": visit.node_id,
+        "visit": str(visit.visit_id),
+        "attempt": visit.attempt,
+    }
 
 
 def _count(delivery: Delivery, outcome: Outcome, code: str | None) -> None:

@@ -36,6 +36,8 @@ from sleipnir.scheduler.config.monitor_users import MonitorUsers
 from sleipnir.scheduler.config.settings import Settings, load_settings
 from sleipnir.scheduler.embedded.acceptances import Acceptances
 from sleipnir.scheduler.errors import SettingInvalid, SleipnirError
+from sleipnir.scheduler.process.log_lines import FORMAT_VARIABLE, log_line
+from sleipnir.scheduler.process.logs import configure_logging, level_of
 from sleipnir.scheduler.store.connection import connect, masked
 from sleipnir.worker.celery.app import make_app
 from sleipnir.worker.monitor.access import Access, NamedUsers, SignedInUsers
@@ -80,15 +82,15 @@ def main() -> int:
     parser.add_argument("--agents-dir", action="append", default=[], help="where agents are")
     parser.add_argument("--quiet", action="store_true", help="do not say where it listens")
     arguments = parser.parse_args()
-    logging.basicConfig(
-        level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    logging.basicConfig(level=logging.WARNING)
     # Hide messages about visitors without a password and about missing workers.
     for chatty in ("tornado.access", "tornado.general", "flower.inspector"):
         logging.getLogger(chatty).setLevel(logging.ERROR)
     password = os.environ.get(AUTH_VARIABLE)
     try:
         settings = load_settings().values
+        least = "warning" if settings.log_level == "info" else settings.log_level
+        configure_logging(level_of(least), settings.log_format)
         known = (arguments.users, arguments.auth, settings.monitor_user_header)
         if problem := _exposure(arguments.address, password, has_users=any(known)):
             return _refuse(problem, 2)
@@ -172,6 +174,8 @@ def _open(address: str) -> None:
 
 
 def _say(line: str) -> None:
+    if os.environ.get(FORMAT_VARIABLE) == "json":
+        line = log_line("sleipnir.monitor", "info", line)
     print(line, file=sys.stderr, flush=True)  # noqa: T201 - for the person who started it
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import sys
 import warnings
 
-from sleipnir.scheduler.config.settings import load_settings
+from sleipnir.scheduler.config.settings import Settings, load_settings
 from sleipnir.scheduler.errors import SleipnirError
+from sleipnir.scheduler.process.logs import configure_logging, level_of
 from sleipnir.scheduler.store.failpoints import install_requested
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.views.text.terminal_output import protect_terminals
@@ -29,20 +29,9 @@ def main() -> int:
     parser.add_argument("-q", "--quiet", action="store_true", help="nothing of Celery's but errors")
     arguments = parser.parse_args()
     protect_terminals()
-    logging.basicConfig(
-        level=logging.DEBUG if arguments.verbose > 1 else logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
     # Celery warns of pickle, which no message of ours uses.
     warnings.filterwarnings("ignore", "You're running the worker with superuser privileges")
-    if arguments.verbose == 0:
-        # Records of each run cost reading its history, so they are logged only on request.
-        # What faiss logs when it is imported is about its own build.
-        for name in ("sleipnir.graph", "faiss"):
-            logging.getLogger(name).setLevel(logging.WARNING)
-    if arguments.quiet and arguments.verbose == 0:
-        _silence_celery()
+    logging.basicConfig(level=logging.INFO)
     try:
         install_requested(*RunStore.PARTS, run_visit)
         settings = load_settings(
@@ -52,6 +41,7 @@ def main() -> int:
                 "concurrency": arguments.concurrency,
             }
         ).values
+        _configure_logging(settings, arguments.verbose, is_quiet=arguments.quiet)
         if settings.redis_url is None:
             parser.error("no Redis is configured: give one with --redis or SLEIPNIR_REDIS_URL")
         serve(settings, with_scheduler=arguments.scheduler, reports_to=arguments.reports_to)
@@ -61,10 +51,22 @@ def main() -> int:
     return 0
 
 
+def _configure_logging(settings: Settings, verbosity: int, *, is_quiet: bool) -> None:
+    level = logging.DEBUG if verbosity > 1 else level_of(settings.log_level)
+    configure_logging(level, settings.log_format)
+    if verbosity == 0:
+        # Records of each run cost reading its history, so they are logged only on request.
+        # What faiss logs when it is imported is about its own build.
+        for name in ("sleipnir.graph", "faiss"):
+            logging.getLogger(name).setLevel(max(level, logging.WARNING))
+    if is_quiet and verbosity == 0:
+        logging.getLogger("celery").setLevel(logging.WARNING)
+    if (is_quiet and verbosity == 0) or settings.log_format == "json":
+        _silence_celery()
+
+
 def _silence_celery() -> None:
-    """Hide Celery's startup messages; errors are still shown."""
-    logging.getLogger("celery").setLevel(logging.WARNING)
-    # Celery prints nothing there but the signal it has received.
+    """Hide what Celery prints on standard output: nothing but the signal it has received."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)

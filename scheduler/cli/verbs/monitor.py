@@ -14,9 +14,9 @@ import click
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.connect import settings_of
-from sleipnir.scheduler.cli.health import health_option
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.processes import environment_of, flags_of
+from sleipnir.scheduler.cli.serving import serving_options
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.embedded.attach import attach
 from sleipnir.scheduler.embedded.supervisor import die_with_parent
@@ -76,7 +76,7 @@ with lazy_imports():
 @click.option(
     "--link", "prints", is_flag=True, help="Print the link that opens the pages, and exit."
 )
-@health_option
+@serving_options
 @common_options()
 def monitor(
     options: Options,
@@ -91,7 +91,7 @@ def monitor(
     celery_events: bool,
     opens: bool,
     prints: bool,
-    health_address: str | None,
+    served: dict[str, str | None],
 ) -> int:
     """Serve the web UI: runs with their progress, and Flower's pages of workers.
 
@@ -121,8 +121,7 @@ def monitor(
     command += ["--quiet"] if options.quiet else []
     # Not an argument: command lines are public.
     own = {"SLEIPNIR_MONITOR_AUTH": basic_auth} if basic_auth else {}
-    own |= {"SLEIPNIR_HEALTH_ADDRESS": health_address} if health_address else {}
-    settings = settings_of(options)
+    settings = settings_of(options, **served)
     if settings.redis_url is not None:
         _become(command, {**environment_of(settings), **own})
     with attach(data_dir(), settings, workers=False) as engine:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from sleipnir.scheduler.cli.connect import require_redis, settings_of
-from sleipnir.scheduler.cli.health import health_option, open_health
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.processes import worker_children
+from sleipnir.scheduler.cli.serving import open_health, serving_options
 from sleipnir.scheduler.embedded.process import DRAIN_MARGIN_S
 from sleipnir.scheduler.embedded.supervisor import Supervisor
 from sleipnir.scheduler.embedded.worker_health import WorkerHealth
+from sleipnir.scheduler.process.log_lines import FORMAT_VARIABLE
 
 
 @click.command
@@ -23,21 +26,22 @@ from sleipnir.scheduler.embedded.worker_health import WorkerHealth
     "--concurrency", type=click.IntRange(min=1), help="Nodes that one process executes at a time."
 )
 @click.option("--scheduler", "with_scheduler", is_flag=True, help="Run a scheduler as well.")
-@health_option
+@serving_options
 @common_options()
 def worker(
     options: Options,
     processes: int | None,
     concurrency: int | None,
     with_scheduler: bool,
-    health_address: str | None,
+    served: dict[str, str | None],
 ) -> int:
     """Run worker processes until Ctrl-C or SIGTERM, which let running nodes finish.
 
     A process that dies is restarted; one that cannot start ends the command with 7. At least one
     scheduler must be running somewhere.
     """
-    settings = settings_of(options, concurrency=concurrency, health_address=health_address)
+    settings = settings_of(options, concurrency=concurrency, **served)
+    os.environ[FORMAT_VARIABLE] = settings.log_format
     require_redis(settings)
     supervisor = Supervisor(grace_s=settings.drain_s + DRAIN_MARGIN_S, adopts=True)
     health = WorkerHealth(supervisor, settings.lease_s)
