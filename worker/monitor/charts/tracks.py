@@ -13,7 +13,7 @@ from sleipnir.worker.monitor.charts.axis import Axis
 from sleipnir.worker.monitor.charts.timeline import ENDED_BADLY, Bar, Lane, Timeline
 from sleipnir.worker.monitor.formats import span
 
-_HIGH: Final = 22  # px, of a line
+_HIGH: Final = 24  # px, of a line
 _ROOM: Final = 62.0  # percent; what is said of bars that end beyond it stands before them
 _WIDE: Final = 25.0  # percent; bars that have room for a text
 _LEAST: Final = 0.15  # percent; what is narrower could not be seen
@@ -49,30 +49,30 @@ def _said(line: Lane, shown: Sequence[Bar], axis: Axis) -> str:
     said = escape(shortened(line.said, _MOST_SAID))
     badly = " is-bad" if line.state in ENDED_BADLY else ""
     if right <= _ROOM:
-        return f'<text class="said{badly}" x="{right:.2f}%" dx="8" y="15">{said}</text>'
+        return f'<text class="said{badly}" x="{right:.2f}%" dx="8" y="16">{said}</text>'
     if left >= 100 - _ROOM:
         return (
-            f'<text class="said{badly}" x="{left:.2f}%" dx="-8" y="15" text-anchor="end">'
+            f'<text class="said{badly}" x="{left:.2f}%" dx="-8" y="16" text-anchor="end">'
             f"{said}</text>"
         )
     solid = [bar for bar in shown if bar.kind.startswith(("work", "run"))]
     widest = max(solid, key=lambda bar: axis.place(bar.end) - axis.place(bar.begin), default=None)
     if widest is not None and axis.place(widest.end) - axis.place(widest.begin) >= _WIDE:
         begin = axis.place(widest.begin)
-        return f'<text class="upon" x="{begin:.2f}%" dx="8" y="15">{said}</text>'
-    return f'<text class="over{badly}" x="{left:.2f}%" dx="8" y="15">{said}</text>'
+        return f'<text class="upon" x="{begin:.2f}%" dx="8" y="16">{said}</text>'
+    return f'<text class="over{badly}" x="{left:.2f}%" dx="8" y="16">{said}</text>'
 
 
 def _bar(bar: Bar, axis: Axis, *, is_held: bool) -> str:
     left, right = axis.place(bar.begin), axis.place(bar.end)
     if bar.kind == "end":
-        shape = 'y="2" width="4" height="18" rx="1" transform="translate(-3 0)"'
+        shape = 'y="3" width="4" height="18" rx="1" transform="translate(-3 0)"'
         return f'<rect class="end" x="{right:.2f}%" {shape}/>'
     width = max(right - left, _LEAST)
     pattern = _FILLS.get(bar.kind)
     fill = f' fill="url(#{pattern})"' if pattern else ""
     held = " held" if is_held and bar.kind.startswith("work") else ""
-    top, high = (7, 8) if bar.kind.startswith(("call", "tools")) else (4, 14)
+    top, high = (8, 8) if bar.kind.startswith(("call", "tools")) else (5, 14)
     return (
         f'<rect class="{bar.kind}{held}" x="{left:.2f}%" y="{top}" width="{width:.2f}%" '
         f'height="{high}" rx="2"{fill}/>'

@@ -1,0 +1,74 @@
+"""A run's page shows what it is about at once, asks before it acts, and zooms into its time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.browser import Person, chromium
+from tests.support.engine import Engine
+from tests.support.site import ServedSite
+
+GRAPH = """
+settings: {tolerate_failures: false}
+start: read
+nodes:
+  read: {type: script, script: read.sh, next: work}
+  work: {type: script, script: work.sh, next: z}
+  z: {type: end, output: done}
+"""
+READ = "echo '{}'"
+LONG = 'for n in $(seq 60); do echo "a long complaint, line $n" >&2; done; exit 3'
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+def test_a_failed_run_is_seen_without_scrolling_and_retried_with_the_mended_agent(
+    engine: Engine, browser: Any
+) -> None:
+    run_id = engine.submit_agent("press", GRAPH, {"read.sh": READ, "work.sh": LONG})
+    engine.drive()
+    engine.write("press", GRAPH, {"read.sh": READ, "work.sh": READ})
+    with ServedSite(engine.client) as site:
+        person = Person(browser, site, viewport={"width": 1440, "height": 900})
+        page = person.page
+        page.goto(f"{person.origin}/runs/{run_id}")
+        page.locator(".canvas").wait_for()
+
+        top = page.locator(".canvas").bounding_box()["y"]
+        retry = page.get_by_role("link", name="Retry")
+        retry.click()
+        dialog = page.get_by_role("dialog", name="Retry the run")
+        dialog.wait_for()
+        said = dialog.inner_text()
+        page.keyboard.press("Escape")
+        dialog.wait_for(state="detached")
+        has_focus = retry.evaluate("link => link === document.activeElement")
+        page.get_by_role("link", name="Timeline").click()
+        rows = page.locator(".timeline-grid").bounding_box()
+        page.mouse.move(rows["x"] + rows["width"] * 0.25, rows["y"] + 8)
+        page.mouse.down()
+        page.mouse.move(rows["x"] + rows["width"] * 0.75, rows["y"] + 8)
+        page.locator(".timeline-cursor span").wait_for()
+        page.mouse.up()
+        page.wait_for_url("**/timeline?from=*&to=*")
+        page.get_by_role("link", name="Show all of the time").wait_for()
+        page.get_by_role("link", name="Retry").click()
+        dialog.get_by_role("button", name="Retry with").click()
+        page.locator(".run-title .state-running, .run-title .state-queued").wait_for()
+
+        assert top <= 320
+        assert "repeats work" in said
+        assert "1 file changed: work.sh" in said
+        assert has_focus
+        assert page.locator(":modal").count() == 0
+        assert person.complaints.all == []
+        person.context.close()
+    engine.drive()
+    assert engine.run(run_id).status == "succeeded"
