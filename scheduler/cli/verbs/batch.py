@@ -147,6 +147,7 @@ def batch(
     Run the same command again to resume: finished lines are skipped, running ones are picked up.
     """
     if status is not None:
+        _require_none_of(parameters)
         wanted = batch_status.WantedResults(status, where, count, parameters["with_state"])
         with open_client(options, workers=False) as client:
             return batch_status.print_status(client, options, wanted)
@@ -161,6 +162,19 @@ def batch(
         return batch_command.run_batch(
             client, options, batch_command.BatchCall(**parameters), processes
         )
+
+
+def _require_none_of(parameters: dict[str, Any]) -> None:
+    """Refuse, beside --status, what it does not heed."""
+    context = click.get_current_context()
+    for each in context.command.params:
+        if (
+            each.name in parameters.keys() - {"with_state"}
+            and context.get_parameter_source(each.name) == click.core.ParameterSource.COMMANDLINE
+        ):
+            is_option = isinstance(each, click.Option)
+            name = each.opts[0] if is_option else each.make_metavar(context).strip("[]")
+            raise click.UsageError(f"--status only shows a batch, and takes no {name}")
 
 
 def _require(parameters: dict[str, Any]) -> None:

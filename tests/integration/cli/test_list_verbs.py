@@ -288,6 +288,9 @@ def test_one_batch_is_told_in_a_line(engine: Engine, call: Call) -> None:
     (told,) = documents(call("batch", "--status", "night", "--json"))
     assert {**told, "age_s": 0} == {**listed, "age_s": 0, "nodes": [], "routes": []}
     assert "no batch 'day'" in str(call("batch", "--status", "day").exception)
+    for given, name in (("draft", "AGENT"), ("--redo=all", "--redo"), ("--budget=1", "--budget")):
+        ignored = call("batch", "--status", "night", given)
+        assert f"takes no {name}" in str(ignored.exception)
 
 
 # ---- completion
