@@ -204,10 +204,11 @@ class ExistingDirectory(click.Path):
 
 
 class PositiveNumber(click.FloatRange):
-    """A finite number above 0; click's own range accepts `nan` and `inf`."""
+    """A number of seconds or dollars above 0; click's own range accepts `nan`."""
 
     def __init__(self) -> None:
-        super().__init__(min=0, min_open=True)
+        # What is stored of larger ones could not be read.
+        super().__init__(min=0, min_open=True, max=1_000_000_000)
         self.name = "number"  # in messages
 
     def convert(

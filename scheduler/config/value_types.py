@@ -51,6 +51,7 @@ ByModel = Annotated[Mapping[str, T], AfterValidator(_by_model)]
 ByProvider = Annotated[Mapping[str, T], AfterValidator(_by_provider)]
 AtLeastOne = Annotated[int, Field(ge=1)]
 Tokens = Annotated[int, Field(ge=0)]
-Dollars = Annotated[float, Field(ge=0)]
+# They are stored as whole billionths.
+Dollars = Annotated[float, Field(ge=0, le=1_000_000_000)]
 Seconds = Annotated[float, Field(ge=0)]
 HttpUrl = Annotated[str, Field(pattern=r"^https?://")]

@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from sleipnir.graphs.schema import MAX_SECONDS
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.client.limits.commands import LimitCommands
@@ -244,7 +245,7 @@ def _limit_ms(chosen: ChosenAgent, request: RetryRequest) -> str:
     if limit_s is None and chosen.digests is None:
         return ""
     limit_s = chosen.graph.settings.limit_s if limit_s is None else limit_s
-    return "-" if limit_s is None else str(int(limit_s * 1000))
+    return "-" if limit_s is None else str(int(min(limit_s, MAX_SECONDS) * 1000))
 
 
 def _children(

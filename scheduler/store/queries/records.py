@@ -210,12 +210,13 @@ def run_of(run_id: str) -> Reads[Run]:
         RunNotFound: there is none of that id.
     """
     try:
-        (found,) = yield from runs_of([run_id])
+        key = run_key("run", run_id)
     except ValueError:  # not the form of a run id
-        found = None
-    if found is None:
+        raise (yield from missing(run_id)) from None
+    (fields,) = yield [("HGETALL", key)]
+    if not fields:
         raise (yield from missing(run_id))
-    return found
+    return _run(run_id, fields)
 
 
 def missing(run_id: str) -> Reads[RunNotFound]:

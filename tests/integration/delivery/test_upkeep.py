@@ -18,7 +18,7 @@ from sleipnir.scheduler.runs.model import Failure, RunContext
 from sleipnir.scheduler.runs.plan import Plan
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.clock import to_rfc3339
-from sleipnir.scheduler.store.keys import run_key, spent_days_key, spent_key
+from sleipnir.scheduler.store.keys import counted_key, hours_key, run_key
 from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.scheduler.store.queries import RunQueries
 from tests.support.engine import Engine
@@ -158,17 +158,27 @@ def test_a_timer_that_cannot_be_handled_does_not_hold_up_the_others(
     engine.redis.zrem("{p01}:timers", "nonsense", f"visit {CHILD} 1/s")
 
 
+def test_a_run_that_cannot_be_read_is_not_said_to_be_gone(engine: Engine) -> None:
+    engine.store.runs.submit(a_run())
+    engine.redis.hset(run_key("run", RUN), "deadline", "soon")
+
+    with pytest.raises(ValueError, match="soon"):
+        engine.run(RUN)
+
+    engine.redis.hdel(run_key("run", RUN), "deadline")
+
+
 def test_a_sweep_that_fails_does_not_end_the_scheduler(
     engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    spent, days = spent_key("{p01}", 19_000), spent_days_key("{p01}")
+    spent, hours = counted_key("{p01}", "spend", 456_000), hours_key("{p01}")
     engine.redis.hset(spent, "nonsense", "nonsense")
-    engine.redis.sadd(days, 19_000)
+    engine.redis.sadd(hours, 456_000)
 
     engine.tick()
 
     assert "cannot sweep" in caplog.text
-    engine.redis.delete(spent, days)
+    engine.redis.delete(spent, hours)
 
 
 # ---- retention

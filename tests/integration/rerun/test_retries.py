@@ -409,7 +409,10 @@ def test_an_answer_is_asked_for_again_only_if_it_was_what_failed(
     engine.redis.flushall()
 
 
-def test_a_run_that_was_timed_out_gets_its_whole_time_again(engine: Engine, shop: Shop) -> None:
+@pytest.mark.parametrize("timeout_s", [600, 1e300])
+def test_a_run_that_was_timed_out_gets_its_whole_time_again(
+    engine: Engine, shop: Shop, timeout_s: float
+) -> None:
     limited = LINE.replace("settings: {", "settings: {timeout: 60, ")
     run_id = engine.submit(limited, line(shop), prompt="p")
     engine.work_once()
@@ -417,7 +420,7 @@ def test_a_run_that_was_timed_out_gets_its_whole_time_again(engine: Engine, shop
     engine.clock.move(61)
     engine.tick()
     assert engine.run(run_id).status == "timed_out"
-    engine.client.retry(run_id, timeout_s=600)
+    engine.client.retry(run_id, timeout_s=timeout_s)
     with pytest.raises(StaleVisit):
         engine.store.visits.advance(zombie, 2, Plan({}, output="late"), cap=9, window=9)
     engine.work_once()

@@ -86,6 +86,7 @@ def test_the_environment_overrides_the_section_as_json(
         ({"limits": {"openai:x": {"concurrency": 0}}}, "models.limits.openai:x.concurrency", "1"),
         ({"prices": {"openai:x": {"prompt": 1}}}, "models.prices.openai:x.completion", "required"),
         ({"budgets": {"run": {"on_excess": "stop"}}}, "models.budgets.run.on_excess", "'fail'"),
+        ({"budgets": {"day": {"usd": 1e300}}}, "models.budgets.day.usd", "at most 1,000,000,000"),
         ({"max_wait_s": -1}, "models.max_wait_s", "got -1"),
     ],
 )
