@@ -80,6 +80,7 @@ def definition_document(agent: Agent | None) -> types.DefinitionDocument:
     if agent is None or defined is None:
         return {
             "kind": "invalid",
+            "instructions": "",
             "description": "",
             "variables": [],
             "nodes": [],
@@ -89,6 +90,7 @@ def definition_document(agent: Agent | None) -> types.DefinitionDocument:
         }
     return {
         "kind": kind_of(agent),
+        "instructions": agent.normal.instructions if agent.normal else "",
         "description": defined.description,
         "variables": _variable_documents(defined),
         "nodes": _nodes(agent.graph) if agent.graph else [],
@@ -114,7 +116,15 @@ def _variable_documents(defined: Graph | NormalAgent) -> list[types.AgentVariabl
 
 def _nodes(graph: Graph) -> list[types.AgentNodeDocument]:
     return [
-        {"id": key, "type": node.type, "description": node.description or ""}
+        {
+            "id": key,
+            "type": node.type,
+            "description": node.description or "",
+            "model": getattr(node, "model", None)
+            or (graph.model if "model" in node.MODELS else None),
+            "prompt": getattr(node, "prompt", None),
+            "tools": list(getattr(node, "tools", None) or ()),
+        }
         for key, node in graph.nodes.items()
     ]
 

@@ -27,13 +27,17 @@ class _Failed:
     reason: Failure
 
 
-def failing_document(client: Client, now_ms: int, most: int) -> types.FailingDocument:
+def failing_document(
+    client: Client, now_ms: int, most: int, agents: tuple[str, ...] = ()
+) -> types.FailingDocument:
     """Return the failures of the last day by agent and cause, the most frequent first.
 
     Args:
         most: how many groups are told.
+        agents: only these; none: all.
     """
-    wanted = RunFilter(statuses=_BADLY, since_ms=now_ms - HOURS_OF_A_DAY * HOUR_MS)
+    since_ms = now_ms - HOURS_OF_A_DAY * HOUR_MS
+    wanted = RunFilter(statuses=_BADLY, agents=agents, since_ms=since_ms)
     page = client.queries.list_runs(wanted, MOST_FAILURES)
     reasons = client.queries.errors([row.run_id for row in page.entries])
     groups: dict[tuple[str, str], list[_Failed]] = {}

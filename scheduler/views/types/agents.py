@@ -94,6 +94,9 @@ class AgentNodeDocument(TypedDict):
     id: str
     type: str
     description: str
+    model: str | None
+    prompt: str | None
+    tools: list[str]
 
 
 class AgentSkillDocument(TypedDict):
@@ -119,6 +122,7 @@ class ComparedVersionsDocument(TypedDict):
 
 class DefinitionDocument(TypedDict):
     kind: str
+    instructions: Annotated[str, about("of a normal agent")]
     description: str
     variables: list[AgentVariableDocument]
     nodes: list[AgentNodeDocument]

@@ -47,7 +47,7 @@ def form(site: ServedSite, **fields: str) -> Answer:
 
 @pytest.mark.usefixtures("greeter")
 def test_an_agent_is_submitted_by_its_form(engine: Engine, site: ServedSite) -> None:
-    page = site.ask("/agents/greeter").text
+    page = site.ask("/agents/greeter?tab=start").text
     key = re.search(r'name="key" value="(\w+)"', page)
     assert key is not None
     filled = {
@@ -63,7 +63,7 @@ def test_an_agent_is_submitted_by_its_form(engine: Engine, site: ServedSite) -> 
     done, again = form(site, **filled), form(site, **filled)
 
     assert "say hello &amp; more" in page
-    assert "A &lt;b&gt;greeter" in page
+    assert "A &lt;b&gt;greeter" in site.ask("/agents/greeter").text
     assert "canary" not in page + wrong.text + command.text
     assert (wrong.status, unreadable.status) == (422, 400)
     assert "names&#x27; is a text; in `initial_state` it is a list" in wrong.text
@@ -280,14 +280,14 @@ def test_a_run_is_started_with_fields_of_the_types_of_the_initial_state(
     form = {"state-source": "web", "state-rows": "4", "state-strict": "false"}
     lists = {"state-words": "sun\r\nsky", "state-plan": "[1]"}
 
-    page = site.ask("/agents/typed").text
+    page = site.ask("/agents/typed?tab=start").text
     refused = site.ask("/agents/typed", "POST", form={**form, "state-rows": "x"})
     other = site.ask("/agents/typed", "POST", form=lists)
     started = site.ask("/agents/typed", "POST", form={**form, "state-words": "sun\r\nsky"})
     engine.drive()
     run_id = started.headers["Location"].removeprefix("/runs/")
     again = site.ask(f"/agents/typed?again={run_id}").text
-    listed = site.ask("/agents/typed").text
+    listed = site.ask("/agents/typed?tab=start").text
 
     assert 'type="number" step="any" value="3"' in " ".join(page.split())
     assert "&quot;&lt;a&gt;&quot;: 1" in page
@@ -314,8 +314,30 @@ def test_the_last_inputs_are_offered_again(engine: Engine, site: ServedSite) -> 
         engine.submit_agent("typed", FORM, prompt=prompt)
         engine.clock.move(1)
 
-    page = site.ask("/agents/typed").text
+    page = site.ask("/agents/typed?tab=start").text
 
     assert page.count('class="chip" href="?again=') == 2
     assert "&lt;two&gt;</a>" in page
     assert "3 of its runs</a> are open" in " ".join(page.split())
+
+
+@pytest.mark.usefixtures("greeter")
+def test_the_page_of_an_agent_has_tabs_and_begins_with_what_its_runs_did(
+    engine: Engine, site: ServedSite
+) -> None:
+    submit(site, vars={"token": SECRET}, prompt="<one>")
+    engine.drive()
+    engine.write_normal("helper", "instructions: Help <them>.\nmodel: openai:m\n")
+
+    page, helper = site.ask("/agents/greeter").text, site.ask("/agents/helper?tab=instructions")
+    tabs = re.findall(r'href="\?tab=(\w+)"', page)
+    document = site.ask("/api/v1/agents/greeter").json
+
+    assert tabs == ["overview", "start", "graph", "files", "versions"]
+    assert 'aria-label="Runs that ended, by day: 1 in all' in page
+    assert 'aria-label="How long runs took, by day: ' in page
+    assert "&lt;one&gt;" in page
+    assert 'name="key"' not in page
+    assert "Help &lt;them&gt;." in helper.text
+    assert {"model", "prompt", "tools"} <= document["nodes"][0].keys()
+    assert site.ask("/agents/helper?tab=graph").status == 400

@@ -46,7 +46,7 @@ def test_a_page_whose_drawing_is_given_up_lists_the_nodes(
 
     page = site.ask(f"/runs/{run_id}/graph?node=n7").text
     picture = site.ask(f"/api/v1/runs/{run_id}/graph.svg")
-    agent = site.ask("/agents/tested").text
+    agent = site.ask("/agents/tested?tab=graph").text
 
     why = "laying out 62 boxes and 1,772 arrows takes more than 0.05 s"
     assert f"There is no drawing: {why}" in page

@@ -86,7 +86,7 @@ def test_nodes_and_routes_are_compared_with_other_runs_of_the_version(
     engine.drive()
 
     shown = panel(site.ask(f"/runs/{runs[0]}/graph?node=draft").text)
-    agent = site.ask("/agents/writer").text
+    agent = site.ask("/agents/writer?tab=graph").text
 
     assert re.search(r"Time \S+ s usual \S+ s", shown)
     assert "Of the last 3 runs of this version" in " ".join(agent.split())

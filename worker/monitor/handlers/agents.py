@@ -24,6 +24,7 @@ from sleipnir.worker.monitor.drawings import DrawingNotReady
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
 from sleipnir.worker.monitor.handlers.engine import DocumentHandler
+from sleipnir.worker.monitor.handlers.figures.agent import overview_of
 from sleipnir.worker.monitor.handlers.run_graph import direction_of
 from sleipnir.worker.monitor.handlers.runs import RunsHandler
 from sleipnir.worker.monitor.masked import masked_texts
@@ -54,6 +55,19 @@ _COLUMNS = (
     (None, "", False),
     (None, "Tokens", True),
 )
+
+
+def _parts(document: AgentDocument) -> tuple[str, ...]:
+    """Return the tabs of an agent's page."""
+    kind = {"graph": ("graph",), "normal": ("instructions",)}.get(document["kind"], ())
+    can_start = document["is_here"] and document["is_current"] and not document["current_problem"]
+    return (
+        "overview",
+        *(("start",) if can_start else ()),
+        *kind,
+        *(("files",) if document["files"] else ()),
+        "versions",
+    )
 
 
 class AgentsHandler(DocumentHandler):
@@ -260,8 +274,9 @@ class AgentPage(AgentReader, SubmittingHandler):
         if self.wants == "json":
             self.give_json(document)
             return
+        part = self._part(document, filled, again)
         svg, undrawn, usual = None, None, None
-        if version.outline is not None and document["digest"] is not None:
+        if part == "graph" and version.outline is not None and document["digest"] is not None:
             usual = await self.site.call(
                 self.site.usual_graphs.of, document["name"], document["digest"], version.outline
             )
@@ -296,7 +311,24 @@ class AgentPage(AgentReader, SubmittingHandler):
             spent_days=days_svg(document["spent"]),
             budget=next((each for each in budgets if each["name"] == "day"), None),
             against=self.text_argument("against"),
+            part=part,
+            parts=[
+                (name.capitalize(), self.with_query(tab=name, against=None, again=None), None)
+                for name in _parts(document)
+            ],
+            **(await self._overview(document["name"]) if part == "overview" else {}),
         )
+
+    def _part(self, document: AgentDocument, filled: FilledForm, again: str | None) -> str:
+        """Return the tab that is asked for; else the one that the address is about."""
+        is_filled = filled.problem or filled.command or filled.prompt or filled.texts or again
+        if self.request.method == "POST" or (is_filled and not self.text_argument("tab")):
+            return "start"
+        first = "versions" if self.text_argument("against") else "overview"
+        return self.choice_argument("tab", _parts(document), first)
+
+    async def _overview(self, name: str) -> dict[str, Any]:
+        return await self.site.call(overview_of, self.site, name)
 
     async def _svg(self, document: AgentDocument, version: AgentVersion, usual: UsualGraph) -> str:
         """Return the drawing, with the share of runs that took a route; raises as `picture`."""

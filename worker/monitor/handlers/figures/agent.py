@@ -1,0 +1,70 @@
+"""The charts of one agent's page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus
+
+from sleipnir.scheduler.views.trends.agent import AgentTrends, agent_trends
+from sleipnir.scheduler.views.trends.ended import STATUSES
+from sleipnir.worker.monitor.charts.over_time import Chart, Series, over_time, spark
+from sleipnir.worker.monitor.formats import money, span, word
+from sleipnir.worker.monitor.masked import masked_texts
+
+if TYPE_CHECKING:
+    from sleipnir.worker.monitor.site import Site
+
+_SHARES = (("half below", 0.5), ("95 % below", 0.95))
+
+
+def overview_of(site: Site, agent: str) -> dict[str, Any]:
+    """Return what the tab Overview of an agent shows, for its template."""
+    trends = agent_trends(site.client, site.typical, agent)
+    times = _lines(trends, "How long runs took, by day", span, lambda day, share: day.took_s(share))
+    costs = _lines(trends, "What runs cost, by day", money, lambda day, share: day.cost_usd(share))
+    return {
+        "ended": sum(day.total for day in trends.days),
+        "ended_chart": over_time(_ended(trends, agent)),
+        "times_chart": over_time(times),
+        "costs_chart": over_time(costs) if any(day.costs.total() for day in trends.days) else None,
+        "failing": masked_texts(trends.failing),
+        "last_runs": masked_texts(trends.runs),
+        "spark": spark,
+    }
+
+
+def _ended(trends: AgentTrends, agent: str) -> Chart:
+    return Chart(
+        title="Runs that ended, by day",
+        per="day",
+        starts=trends.window.starts(),
+        until=trends.window.ends(),
+        series=[
+            Series(word(str(status)), f"state-{status}", [day.runs[status] for day in trends.days])
+            for status in STATUSES
+            if any(day.runs[status] for day in trends.days)
+        ],
+        address=f"/runs?agent={quote_plus(agent)}&since={{since}}&until={{until}}",
+    )
+
+
+def _lines(
+    trends: AgentTrends,
+    title: str,
+    text: Callable[[float], str],
+    number: Callable[[Any, float], float | None],
+) -> Chart:
+    return Chart(
+        title=title,
+        per="day",
+        starts=trends.window.starts(),
+        until=trends.window.ends(),
+        series=[
+            Series(label, f"series-{at}", [number(day, share) for day in trends.days])
+            for at, (label, share) in enumerate(_SHARES, 1)
+        ],
+        text=text,
+        has_whole_numbers=False,
+        lines=True,
+    )
