@@ -204,11 +204,12 @@ class ExistingDirectory(click.Path):
 
 
 class PositiveNumber(click.FloatRange):
-    """A number of seconds or dollars above 0; click's own range accepts `nan`."""
+    """A number of seconds or dollars above 0; click's own range accepts `nan` and `inf`."""
+
+    MOST = 1_000_000_000  # what is stored of larger ones could not be read
 
     def __init__(self) -> None:
-        # What is stored of larger ones could not be read.
-        super().__init__(min=0, min_open=True, max=1_000_000_000)
+        super().__init__(min=0, min_open=True)
         self.name = "number"  # in messages
 
     def convert(
@@ -217,6 +218,8 @@ class PositiveNumber(click.FloatRange):
         number = float(super().convert(value, param, ctx))
         if not isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
+        if number > self.MOST:
+            self.fail(f"{value} is more than {self.MOST:,}.", param, ctx)
         return number
 
 
