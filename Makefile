@@ -11,7 +11,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test quick check deploy-check chaos soak compat real-model docs site lock clean
+.PHONY: help setup run test quick check deploy-check chaos soak compat real-model docs site lock sbom clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -57,6 +57,9 @@ site: $(READY) ## the manual as HTML in build/site
 
 lock: $(READY) ## renew requirements.lock from pyproject.toml
 	@scripts/lock
+
+sbom: $(READY) ## what an installation consists of, as sleipnir/sbom.cdx.json
+	@scripts/sbom
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .npm

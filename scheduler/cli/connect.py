@@ -140,10 +140,10 @@ def lacking_process(client: Client, options: Options) -> str | None:
     if settings.redis_url is None:
         return None
     try:
-        slots = machines.Machines(client.store.client).slots()
+        has_worker = machines.Machines(client.store.client).any_work()
     except store_errors.RedisError:
         return None
-    if slots == 0:
+    if not has_worker:
         return "no worker is running on this Redis; start one with `sleipnir worker --scheduler`"
     if not client.queries.has_live_scheduler():
         return (

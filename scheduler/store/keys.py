@@ -142,6 +142,7 @@ Shared:
     sleipnir:format            string  `DATA_FORMAT` of what wrote the data
     sleipnir:probe             string  written to test that writes work; expires at once
     sleipnir:workers           set     their names; expires in a day
+    sleipnir:working           string  there is a live worker; expires in seconds
     sleipnir                   list    the queue, if the broker is this Redis: its first lane;
                                        `sleipnir\\x06\\x16<n>` are the others (lua/lib/dispatch.lua)
     sleipnir:turns             zset    messages of batch runs that have not started → turn
@@ -159,6 +160,7 @@ BUNDLES = "sleipnir:bundles"
 INDEX_OF = "sleipnir:index-of"
 AUDIT = "sleipnir:audit"
 WORKERS = "sleipnir:workers"
+WORKING = "sleipnir:working"
 PROBE = "sleipnir:probe"
 CHANGES = "sleipnir:changes"
 QUEUE = "sleipnir"

@@ -9,7 +9,7 @@ from typing import Any
 import redis
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.store.keys import WORKERS, machine_key, worker_key
+from sleipnir.scheduler.store.keys import WORKERS, WORKING, machine_key, worker_key
 
 # Several heartbeat intervals.
 EXPIRES_S = 20
@@ -65,6 +65,7 @@ class Machines:
             pipe.expire(key, _KEPT_S)
             pipe.sadd(WORKERS, worker.name)
             pipe.expire(WORKERS, _KEPT_S)
+            pipe.set(WORKING, "1", ex=EXPIRES_S)
             pipe.execute()
 
     def leave(self, name: str) -> None:
@@ -72,7 +73,14 @@ class Machines:
         with self._redis.pipeline(transaction=False) as pipe:
             pipe.delete(worker_key(name))
             pipe.srem(WORKERS, name)
-            pipe.execute()
+            pipe.scard(WORKERS)
+            *_, left = pipe.execute()
+        if left == 0:
+            self._redis.delete(WORKING)
+
+    def any_work(self) -> bool:
+        """Return whether there is a live worker, by one command however many there are."""
+        return bool(self._redis.exists(WORKING))
 
     def slots(self) -> int:
         """Return how many visits all live workers together can execute at once."""

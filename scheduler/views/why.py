@@ -77,7 +77,7 @@ def _blocks(client: Client, run: Run) -> Iterator[types.BlockDocument]:
 
 
 def _of_workers(client: Client, run: Run) -> Iterator[types.BlockDocument]:
-    if not Machines(client.store.client).workers():
+    if not Machines(client.store.client).any_work():
         reason = "no worker is running; start one with `sleipnir worker`"
         yield _block("workers", reason, run.created_at if run.started_at is None else None)
     elif run.status == Status.QUEUED:

@@ -16,7 +16,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("graphs", "scheduler", "worker")
-OWN = ("__init__.py", "__main__.py", "errors.py", "lazy.py", "py.typed", "records.py")
+OWN = (
+    *("__init__.py", "__main__.py", "errors.py", "lazy.py", "py.typed", "records.py"),
+    "sbom.cdx.json",
+)
 BUILD_SOURCES = "from setuptools import build_meta as b; b.build_sdist('..')"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +34,11 @@ def complaints(deploy: Path) -> Iterator[str]:
             yield f"{lock.name} has other versions than are tested"
         if tools := installed.keys() & _TOOLS:
             yield f"{lock.name} has tools: {sorted(tools)}"
+    bill = json.loads((ROOT / "sleipnir" / "sbom.cdx.json").read_text())
+    listed = {f"{each['name']}=={each['version']}" for each in bill["components"]}
+    text = locks[0].read_text()
+    if listed != set(re.findall(r"^([a-z0-9-]+==[^ ;\\]+)", text, re.MULTILINE)):
+        yield "sleipnir/sbom.cdx.json lists something else than the lock: make sbom"
     if not {"celery", "redis", "litellm", "flower", "faiss-cpu"} <= entries(locks[0]).keys():
         yield "requirements.runtime.lock lacks what an installation needs"
 

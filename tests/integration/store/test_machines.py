@@ -22,3 +22,19 @@ def test_workers_in_containers_with_equal_pids_are_counted_apart(redis_client: r
     assert machines.slots() == 64
     machines.leave(WORKER.name)
     assert [worker.name for worker in machines.workers()] == [other.name]
+
+
+def test_whether_there_is_a_worker_takes_one_command(redis_client: redis.Redis) -> None:
+    machines = Machines(redis_client)
+    assert not machines.any_work()
+    for number in range(100):
+        machines.announce(replace(WORKER, incarnation=f"{number}"), with_queue=True)
+    redis_client.config_resetstat()
+
+    assert machines.any_work()
+
+    commands = {name for name in redis_client.info("commandstats") if name != "cmdstat_info"}
+    assert commands - {"cmdstat_config|resetstat"} == {"cmdstat_exists"}
+    for number in range(100):
+        machines.leave(replace(WORKER, incarnation=f"{number}").name)
+    assert not machines.any_work()
