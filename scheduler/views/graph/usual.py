@@ -20,6 +20,7 @@ from sleipnir.scheduler.store.queries.filters import RunFilter
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.views.types import run as types
 
 _KEPT_S: Final = 60.0
 _MOST_VERSIONS: Final = 200
@@ -49,6 +50,20 @@ class UsualGraph:
     @property
     def is_known(self) -> bool:
         return self.runs >= LEAST_RUNS
+
+    def to_json(self) -> types.UsualGraphDocument | None:
+        """Return the document; None if these are too few runs."""
+        if not self.is_known:
+            return None
+        routes = sorted(self.taken_in.items())
+        return {
+            "runs": self.runs,
+            "nodes": {
+                node: {"runs": each.runs, "total_s": each.total_s, "cost_usd": each.cost_usd}
+                for node, each in self.nodes.items()
+            },
+            "routes": [{"from": a, "to": b, "runs": runs} for (a, b), runs in routes],
+        }
 
 
 class UsualGraphs:

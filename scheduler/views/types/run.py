@@ -296,6 +296,32 @@ class GraphDocument(TypedDict):
     arrows: list[GraphArrowDocument]
 
 
+class UsualNodeDocument(TypedDict):
+    """Medians over runs that have visited the node."""
+
+    runs: int
+    total_s: float
+    cost_usd: float | None
+
+
+class UsualRouteDocument(_From):
+    to: str
+    runs: Annotated[int, about("that took the route")]
+
+
+class UsualGraphDocument(TypedDict):
+    runs: int
+    nodes: dict[str, UsualNodeDocument]
+    routes: list[UsualRouteDocument]
+
+
+class ComparedGraphDocument(GraphDocument):
+    usual: Annotated[
+        UsualGraphDocument | None,
+        about("of the version's last runs that ended; null: too few to tell"),
+    ]
+
+
 class PlaybackStepDocument(TypedDict):
     step: int
     ran: Annotated[list[int], about("nodes that it ran, as indexes of `nodes`")]

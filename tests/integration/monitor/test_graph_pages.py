@@ -87,8 +87,11 @@ def test_nodes_and_routes_are_compared_with_other_runs_of_the_version(
 
     shown = panel(site.ask(f"/runs/{runs[0]}/graph?node=draft").text)
     agent = site.ask("/agents/writer?tab=graph").text
+    usual = site.ask(f"/api/v1/runs/{runs[0]}/graph").json["usual"]
 
     assert re.search(r"Time \S+ s usual \S+ s", shown)
+    assert (usual["runs"], usual["nodes"]["draft"]["runs"]) == (3, 3)
+    assert {"from": "review", "to": "draft", "runs": 1} in usual["routes"]
     assert "Of the last 3 runs of this version" in " ".join(agent.split())
     # One of three said no; what all did has no number.
     assert "taken in 33.3 % of runs</title>no 33.3 %</text>" in agent

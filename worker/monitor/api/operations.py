@@ -72,7 +72,7 @@ OPERATIONS = (
         "GET",
         f"{_RUN}/graph",
         "Nodes and edges with their progress.",
-        run.GraphDocument,
+        run.ComparedGraphDocument,
         {"step": "as it was after this step"},
     ),
     Operation("GET", f"{_RUN}/graph.svg", "The drawing.", "image/svg+xml"),

@@ -64,7 +64,6 @@ async def graph_tab(page: RunHandler, of: Run, head: Document) -> dict[str, Any]
         return {**_NO_GRAPH, "why": str(error), "step": step, "direction": direction}
     chosen = _chosen(page, head)
     drawing = await page.site.call(page.site.drawings.of, of)
-    usual = await page.site.call(page.site.usual_graphs.of, of.agent, of.digest, drawing.outline)
     drawing = await page.site.call(drawing.including, chosen_routes(document["arrows"]))
     row = drawing.row_of(chosen) if chosen else ()
     svg, why, is_coming = None, None, False
@@ -82,7 +81,7 @@ async def graph_tab(page: RunHandler, of: Run, head: Document) -> dict[str, Any]
         "direction": direction,
         "why": why,
         "is_coming": is_coming,
-        "usual_node": usual.nodes.get(chosen) if usual.is_known and chosen else None,
+        "usual_node": document["usual"] and document["usual"]["nodes"].get(chosen or ""),
         **(await _panel(page, of, drawing.graph, chosen, step)),
     }
 

@@ -76,8 +76,8 @@ class RunHandler(MonitorHandler):
             "parts": await self.site.call(run.parts_document, self.site.client, of, maps),
         }
 
-    async def graph(self, of: Run, step: int | None) -> run_types.GraphDocument:
-        """Return the run's progress in its graph.
+    async def graph(self, of: Run, step: int | None) -> run_types.ComparedGraphDocument:
+        """Return the run's progress in its graph, and what is usual.
 
         Raises:
             BundleError: the agent is no longer stored, or has no graph.
@@ -85,7 +85,11 @@ class RunHandler(MonitorHandler):
         if of.context.converses:
             raise BundleError("a normal agent has no graph")
         drawing = await self.site.call(self.site.drawings.of, of)
-        return await self.shown(progress.graph_document, of, drawing.outline, step=step)
+        document = await self.shown(progress.graph_document, of, drawing.outline, step=step)
+        usual = await self.site.call(
+            self.site.usual_graphs.of, of.agent, of.digest, drawing.outline
+        )
+        return {**document, "usual": usual.to_json()}
 
     async def playback(self, of: Run) -> run_types.PlaybackDocument:
         """Return the run's steps in its graph; raises as `graph`."""
