@@ -190,6 +190,8 @@ export function listen() {
   frame.addEventListener("dragstart", (event) => event.preventDefault());
   frame.addEventListener("click", (event) => dragged >= DRAG_PX && event.preventDefault(), true);
   frame.addEventListener("wheel", (event) => {
+    // In the middle of a page, the wheel scrolls the page.
+    if (frame.matches(".is-alone:not(:fullscreen)") && !event.ctrlKey) return;
     event.preventDefault();
     movedAt = performance.now();
     const { left, top } = frame.getBoundingClientRect();
