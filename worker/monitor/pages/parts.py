@@ -63,8 +63,6 @@ class PageParts:
         sign = f'<span aria-hidden="true">{_text(glyph(status))}</span>'
         return f'<span class="pill state-{_text(status)}">{sign} {_text(word(status))}</span>'
 
-    state = pill  # until all templates say pill
-
     def figure(self, text: str) -> str:
         """A formatted number; a dash steps back."""
         return f'<span class="none">{NONE}</span>' if text == NONE else _text(text)

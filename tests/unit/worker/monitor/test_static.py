@@ -19,7 +19,7 @@ VENDORED = {
     "icons.svg": ("1.62.0", "fd3277e975a3bfded2f9e7854080c69c5cb5d2b2b503584517f15d877c3114ae"),
 }
 MOST_ICONS = 30
-EVERYWHERE = ("tokens.css", "shell.css", "components.css", "monitor.css")
+EVERYWHERE = ("tokens.css", "shell.css", "components.css", "texts.css")
 
 
 def test_what_others_have_written_is_as_they_published_it() -> None:
