@@ -39,7 +39,7 @@ def models(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
     """Has nothing to say of one word."""
 
     def reply(request: Any) -> Reply:
-        return says("" if f"word-{FAILING}." in request.text else "It is bright.")
+        return says("" if f"word-{FAILING}." in request.text else "It is **bright**.")
 
     with ModelServer() as started:
         started.when("Tell of", reply)
@@ -82,5 +82,13 @@ def test_a_failed_item_its_model_call_and_its_cost_are_four_clicks_away(
         page.get_by_role("heading", name="Item 1", exact=True).wait_for()
         page.keyboard.press("Escape")
         page.locator("#item").wait_for(state="detached")
+
+        page.goto(f"{person.origin}/runs/{run_id}/model?node=ask&item=0")
+        page.get_by_text("It is bright.", exact=True).wait_for()
+        page.locator(".raw > summary").first.click()
+        page.get_by_text("It is **bright**.", exact=True).wait_for()
+        page.reload()
+        page.get_by_text("It is **bright**.", exact=True).wait_for()
+        assert not page.get_by_text("It is bright.", exact=True).is_visible()
         assert person.complaints.all == []
         person.context.close()

@@ -101,7 +101,7 @@ def test_a_run_says_what_it_was_made_of_and_is_submitted_again(
     assert files["greet.sh"] == FILES["greet.sh"]
     assert f'href="/agents/greeter@{digest[:12]}"' in head.text
     assert f'href="/agents/greeter?again={run_id}"' in head.text
-    assert "start: greet" in made.text
+    assert "</span>: greet" in made.text
     assert "another one" not in made.text
     # What the agent says itself is not said again, and no secret ever.
     submitted = parts["submitted"]

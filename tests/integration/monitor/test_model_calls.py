@@ -166,7 +166,7 @@ def test_conversations_of_normal_agents_are_shown_turn_by_turn(
     assert "the door is red" in page
     assert "It is &lt;red&gt;." in page
     assert page.count('<section class="thread') == 1
-    (row,) = re.findall(r'<details class="tool">.*?</summary>', page, re.DOTALL)
+    (row,) = re.findall(r'<details id="[^"]+"\s+class="tool">.*?</summary>', page, re.DOTALL)
     assert "(at: &quot;the door&quot;)" in row
     assert "→ the door is red" in row
     assert re.search(r'<span class="took">[\d.]+ s</span>', row)

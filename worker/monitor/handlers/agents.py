@@ -28,6 +28,7 @@ from sleipnir.worker.monitor.handlers.figures.agent import overview_of
 from sleipnir.worker.monitor.handlers.run_graph import direction_of
 from sleipnir.worker.monitor.handlers.runs import RunsHandler
 from sleipnir.worker.monitor.masked import masked_texts
+from sleipnir.worker.monitor.pages.code import files_html
 from sleipnir.worker.monitor.pages.form_fields import entered, fields_of
 from sleipnir.worker.monitor.problems import Problem, Refused, problem_of
 
@@ -298,6 +299,7 @@ class AgentPage(AgentReader, SubmittingHandler):
             tab="agents",
             title=f"Agent {document['name']}",
             agent=document,
+            files=await self.site.call(files_html, document["files"]),
             svg=svg,
             undrawn=undrawn,
             usual_runs=usual.runs if usual is not None and usual.is_known else 0,

@@ -22,6 +22,7 @@ from sleipnir.worker.monitor.handlers.tabs.conversation import conversation_tab,
 from sleipnir.worker.monitor.handlers.tabs.items import items_tab
 from sleipnir.worker.monitor.handlers.tabs.log import log_file, log_tab
 from sleipnir.worker.monitor.handlers.tabs.state import state_tab
+from sleipnir.worker.monitor.pages.code import files_html
 from sleipnir.worker.monitor.pages.markdown import formatted
 from sleipnir.worker.monitor.pages.run_head import (
     TABS,
@@ -190,7 +191,9 @@ class RunPage(RunHandler):
 
     async def _agent_tab(self, of: Run) -> dict[str, Any]:
         try:
-            return {"agent": await self.agent(of), "submitted": await self.submitted(of)}
+            agent = await self.agent(of)
+            files = await self.site.call(files_html, agent["files"])
+            return {"agent": agent, "files": files, "submitted": await self.submitted(of)}
         except BundleError as error:
             return {"agent": None, "why": str(error)}
 

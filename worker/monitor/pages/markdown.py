@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from typing import Any
@@ -10,6 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from sleipnir.worker.monitor.formats import visible
+from sleipnir.worker.monitor.pages.code import code_html, language_of
 
 # Characters. What is longer is shown as it is written: to format it costs the monitor time.
 _MOST_OF_TEXT = 32_768
@@ -19,13 +21,15 @@ _KEPT = 128  # texts whose HTML is kept, since live pages ask for it again and a
 _PLAIN = frozenset(
     ("paragraph_open", "paragraph_close", "inline", "text", "softbreak", "hardbreak")
 )
+_JSON = ("{", "[")
 _ALLOWED = ("http://", "https://")
 
 
 def formatted(texts: Iterable[str | None]) -> dict[str, str]:
-    """Return the HTML of those texts that are Markdown; of a page, up to 128 KiB.
+    """Return the HTML of those texts that are Markdown or JSON; of a page, up to 128 KiB.
 
-    It has no scripts, pictures, styles or classes, and its links lead to web sites only.
+    It has no scripts, pictures or styles, classes of code only, and its links lead to web sites
+    only.
     """
     found, room = {}, _MOST_OF_PAGE
     for text in texts:
@@ -38,15 +42,15 @@ def formatted(texts: Iterable[str | None]) -> dict[str, str]:
 
 @lru_cache(_KEPT)
 def _html(text: str) -> str:
-    """Return a text as HTML; empty if nothing in it is Markdown, or if it becomes too large."""
+    """Return a text as HTML; empty if it is not Markdown or JSON, or becomes too large."""
+    if text.lstrip()[:1] in _JSON and (value := _json(text)) is not None:
+        return _code(json.dumps(value, ensure_ascii=False, indent=2), "json")
     parser = _parser()
     tokens = parser.parse(visible(text))
     if all(_is_plain(token) for token in tokens):
         return ""
     for token in tokens:
         token.attrs.pop("style", None)  # of columns that are aligned; the pages allow none
-        if token.type == "fence":
-            token.info = ""
     html: str = parser.renderer.render(tokens, parser.options, {})
     return html if len(html) <= _MOST_OF_HTML else ""
 
@@ -62,6 +66,7 @@ def _parser() -> MarkdownIt:
     # The library's interface for own rules of links and of their addresses.
     parser.validateLink = lambda url: url.lower().startswith(_ALLOWED)  # type: ignore[method-assign]
     parser.add_render_rule("link_open", _link)
+    parser.add_render_rule("fence", _fence)
     return parser
 
 
@@ -69,3 +74,20 @@ def _link(self: Any, tokens: Sequence[Token], at: int, options: Any, env: Any) -
     tokens[at].attrSet("rel", "noopener noreferrer nofollow")
     html: str = self.renderToken(tokens, at, options, env)
     return html
+
+
+def _fence(self: Any, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+    words = tokens[at].info.split(maxsplit=1)
+    return _code(tokens[at].content, language_of(words[0]) if words else None)
+
+
+def _code(text: str, language: str | None) -> str:
+    return f'<pre class="code"><code>{code_html(text, language)}</code></pre>\n'
+
+
+def _json(text: str) -> Any:
+    """Return the object or list that a text is; None if it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -97,10 +97,10 @@ class PageParts:
         )
         return f'<pre class="words">{shown.strip()}</pre>'
 
-    def source(self, text: str) -> str:
-        """The lines of a file."""
-        lines = "".join(f"<span>{_text(line)}\n</span>" for line in visible(text).splitlines())
-        return f'<pre class="source" tabindex="0">{lines}</pre>'
+    def source(self, html: str) -> str:
+        """The lines of a file, of `code_html`."""
+        lines = "".join(f"<span>{line}\n</span>" for line in html.removesuffix("\n").split("\n"))
+        return f'<pre class="source code" tabindex="0">{lines}</pre>'
 
     def button(
         self, label: str, kind: ButtonKind = "plain", icon: str = "", **attributes: str | bool

@@ -22,11 +22,11 @@ function isTyping(part) {
 
 // What the reader has opened or closed stays so.
 function keepOpen(part, found) {
-  const known = new Map();
-  for (const each of part.querySelectorAll("details")) known.set(each.querySelector("b")?.textContent, each.open);
+  const nameOf = (each) => each.id || each.querySelector("b")?.textContent;
+  const known = new Map([...part.querySelectorAll("details")].map((each) => [nameOf(each), each.open]));
   for (const each of found.querySelectorAll("details")) {
-    const name = each.querySelector("b")?.textContent;
-    if (known.has(name)) each.open = known.get(name);
+    const name = nameOf(each);
+    if (name && known.has(name)) each.open = known.get(name);
   }
 }
 

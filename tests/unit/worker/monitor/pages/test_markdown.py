@@ -29,7 +29,7 @@ def test_tables_lists_and_code_are_formatted() -> None:
 
     assert "<h1>Pay?</h1>" in html
     assert "<td><s>low</s> <strong>high</strong></td>" in html
-    assert "print(&quot;&lt;i&gt;&quot;)" in html
+    assert '<pre class="code"><code>print(<span class="s">&quot;</span>' in html
     assert (
         '<a href="https://ok.example/?a=1&amp;b=2" rel="noopener noreferrer nofollow">c</a>' in html
     )
@@ -42,9 +42,9 @@ def test_nothing_but_text_and_links_to_sites_comes_of_it() -> None:
 
     assert tags <= {
         *("h1", "p", "a", "br", "table", "thead", "tbody", "tr", "th", "td", "s", "strong"),
-        *("pre", "code"),
+        *("pre", "code", "span"),
     }
-    assert attributes == {"href"}
+    assert attributes == {"href", "class"}
     pages = ["http://spy.example/pixel.png", "https://ok.example/?a=1&amp;b=2"]  # no picture
     assert re.findall(r'href="([^"]*)"', html) == pages
 
@@ -72,3 +72,16 @@ def test_a_page_formats_a_bounded_number_of_characters() -> None:
 
 def test_characters_that_cannot_be_seen_are_shown() -> None:
     assert "\\x1b[31m" in formatted(["*a* \x1b[31mred"])["*a* \x1b[31mred"]
+
+
+def test_json_is_laid_out_with_colours() -> None:
+    text = '{"name": "Hooli <b>", "rows": [1, true]}'
+
+    html = formatted([text])[text]
+
+    assert html.startswith('<pre class="code"><code>{\n  <span class="a">&quot;name&quot;</span>: ')
+    assert '<span class="s">&quot;Hooli &lt;b&gt;&quot;</span>' in html
+    assert '<span class="m">1</span>,\n    <span class="k">true</span>' in html
+    assert formatted(["[" * 30_000, "[not json](https://a.example)"]).keys() == {
+        "[not json](https://a.example)"
+    }
