@@ -37,7 +37,7 @@ def sent(site: ServedSite, *lines: str, body: bytes = b"") -> bytes:
         pytest.param(
             405,
             [
-                "GET /runs/0123456789abcdef/cancel HTTP/1.1",
+                "GET /api/v1/runs/0123456789abcdef/cancel HTTP/1.1",
                 "Host: localhost",
                 "X-HTTP-Method: POST",
             ],
