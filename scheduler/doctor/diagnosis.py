@@ -24,6 +24,7 @@ from sleipnir.scheduler.doctor.permissions import permission_check
 from sleipnir.scheduler.embedded.attach import attach
 from sleipnir.scheduler.embedded.redis_server import find_server
 from sleipnir.scheduler.errors import EngineUnreachable
+from sleipnir.scheduler.process.cgroups import memory_limit_bytes
 from sleipnir.scheduler.store.clients.tls import tls_options
 from sleipnir.scheduler.store.connection import (
     RedisClient,
@@ -44,6 +45,7 @@ with lazy_imports():
     import kombu
 
 _PINGS = 20
+_THREAD_BYTES = 8 * 2**20
 _BROKER_S = 5.0
 _INTERPRETER_TIMEOUT_S = 20.0
 
@@ -78,9 +80,22 @@ def diagnose(settings: Settings, search: AgentSearch) -> Iterator[Check]:
     yield from model_checks(settings)
     yield from mcp_checks(settings)
     yield from _program_limits(settings)
+    yield from thread_memory(settings.concurrency, memory_limit_bytes())
     for name, command, needed_for in _INTERPRETERS:
         yield _interpreter(name, command, needed_for)
     yield from agent_checks(settings, search)
+
+
+def thread_memory(concurrency: int, limit_bytes: int | None) -> Iterator[Check]:
+    """Warn if the memory limit of this container or unit is too small for a worker's threads."""
+    if limit_bytes is not None and concurrency * _THREAD_BYTES > limit_bytes:
+        yield Check(
+            "memory",
+            "warning",
+            f"a worker of {concurrency} nodes at a time may need {concurrency * 8} MiB, and "
+            f"{limit_bytes // 2**20} MiB are allowed here",
+            "raise the limit, or lower `concurrency`",
+        )
 
 
 def _embedded(settings: Settings, stack: ExitStack) -> Iterator[Check]:

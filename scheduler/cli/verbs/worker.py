@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import click
 
@@ -13,14 +14,30 @@ from sleipnir.scheduler.cli.serving import open_health, serving_options
 from sleipnir.scheduler.embedded.process import DRAIN_MARGIN_S
 from sleipnir.scheduler.embedded.supervisor import Supervisor
 from sleipnir.scheduler.embedded.worker_health import WorkerHealth
+from sleipnir.scheduler.process import cgroups
 from sleipnir.scheduler.process.log_lines import FORMAT_VARIABLE
+
+
+class ProcessCount(click.IntRange):
+    """A number of processes, or `auto`."""
+
+    name = "number"
+
+    def __init__(self) -> None:
+        super().__init__(min=1)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number of cores for `auto`."""
+        return cgroups.cores() if value == "auto" else super().convert(value, param, ctx)
 
 
 @click.command
 @click.option(
     "--processes",
-    type=click.IntRange(min=1),
-    help="Worker processes. Default: the setting `workers`, else 1.",
+    type=ProcessCount(),
+    metavar="N",
+    help="Worker processes; `auto`: one for each core that this machine or container lets us use. "
+    "Default: the setting `workers`, else 1.",
 )
 @click.option(
     "--concurrency", type=click.IntRange(min=1), help="Nodes that one process executes at a time."
