@@ -23,7 +23,15 @@ from sleipnir.scheduler.store.connection import RedisClient
 from sleipnir.scheduler.store.figures.by_time import FiguresByTime
 from sleipnir.scheduler.store.figures.folding import KINDS
 from sleipnir.scheduler.store.inspection import Inspector, Keyspace, pairs
-from sleipnir.scheduler.store.keys import AUDIT, BUNDLES, FORMAT, INDEX_OF, QUEUE, turns_key
+from sleipnir.scheduler.store.keys import (
+    AUDIT,
+    BUNDLES,
+    FORMAT,
+    INDEX_OF,
+    QUEUE,
+    SAMPLES,
+    turns_key,
+)
 
 _AT_ONCE = 50  # runs read in one round trip
 # Longer than any operation of several calls, such as storing a bundle and its entry.
@@ -37,7 +45,7 @@ _OF_A_PARTITION = (
 # Kinds of run indexes: one per partition, or one per name.
 _INDEXES = ("runs", "childruns", "open", "waiting", "failed", "cancelled", "timed_out")
 _INDEXES_BY_NAME = ("ids", "agent", "batch", "label")
-_PERMANENT = (AUDIT, BUNDLES, FORMAT, INDEX_OF, turns_key(QUEUE))
+_PERMANENT = (AUDIT, BUNDLES, FORMAT, INDEX_OF, SAMPLES, turns_key(QUEUE))
 
 _Named = dict[str, set[str]]  # by run
 

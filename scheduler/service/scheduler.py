@@ -20,7 +20,7 @@ from sleipnir.scheduler.runs.model import Failure
 from sleipnir.scheduler.service.clock_monitor import ClockMonitor
 from sleipnir.scheduler.service.sweeps import LEASES, SWEEPS, Tick
 from sleipnir.scheduler.service.sweeps.bundles import remove_unused_bundles
-from sleipnir.scheduler.service.sweeps.figures import add_up_hours
+from sleipnir.scheduler.service.sweeps.figures import add_up_hours, take_sample
 from sleipnir.scheduler.service.sweeps.knowledge import KnowledgeSweep
 from sleipnir.scheduler.service.sweeps.periodic import Periodic
 from sleipnir.scheduler.service.sweeps.stranded import StrandedSweep
@@ -71,6 +71,7 @@ class Scheduler:
             Periodic(hour, partial(remove_unused_bundles, store)),
             Periodic(knowledge.interval, knowledge.start),
             Periodic(timedelta(seconds=10), partial(note_lost_workers, store), monotonic),
+            Periodic(timedelta(minutes=1), partial(take_sample, store), monotonic),
             # At first, too, as an embedded engine may stop soon.
             Periodic(timedelta(minutes=10), partial(add_up_hours, store), monotonic, at_once=True),
         )

@@ -137,6 +137,7 @@ Shared:
                                        the last three expire after the retention time
     sleipnir:audit             stream  what people did to runs; the newest 100,000 actions
     sleipnir:views:<user>      hash    the lists of runs that a person has named → their queries
+    sleipnir:samples           stream  the state of the engine once a minute, for a week
     sleipnir:machine:<name>    string  that machine has a live worker; expires in seconds
     sleipnir:worker:<name>     hash    a worker process: slots, visits, memory; expires in a day
     sleipnir:format            string  `DATA_FORMAT` of what wrote the data
@@ -159,6 +160,7 @@ FORMAT = "sleipnir:format"
 BUNDLES = "sleipnir:bundles"
 INDEX_OF = "sleipnir:index-of"
 AUDIT = "sleipnir:audit"
+SAMPLES = "sleipnir:samples"
 WORKERS = "sleipnir:workers"
 WORKING = "sleipnir:working"
 PROBE = "sleipnir:probe"

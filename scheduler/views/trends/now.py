@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sleipnir.scheduler.store.figures.by_time import SpendingByTime
+from sleipnir.scheduler.store.figures.samples import MINUTE_MS, Samples
 from sleipnir.scheduler.views.batches import batches_overview
 from sleipnir.scheduler.views.engine import fleet_document
 from sleipnir.scheduler.views.limits import limits_document
@@ -28,6 +29,18 @@ _BATCHES = 5
 # Of the newest batches, those that are under way are told.
 _NEWEST_BATCHES = 20
 _UNUSUAL = 5
+_MINUTES = 60
+
+
+def _queued(client: Client, now_ms: int) -> list[int]:
+    """Return how many messages waited in each minute of the last hour; 0 where nothing is known."""
+    this = now_ms // MINUTE_MS
+    minutes = [0] * _MINUTES
+    for sample in Samples(client.store.client).since((this - _MINUTES + 1) * MINUTE_MS):
+        back = this - sample.at_ms // MINUTE_MS
+        if 0 <= back < _MINUTES:
+            minutes[-1 - back] = sample.queued
+    return minutes
 
 
 def now_document(client: Client, typical: TypicalRuns) -> types.NowDocument:
@@ -47,5 +60,6 @@ def now_document(client: Client, typical: TypicalRuns) -> types.NowDocument:
         "pauses": limits["pauses"],
         "ended": ended_document(client, hours),
         "spent": cost_series(hours, spent),
+        "queued": _queued(client, now_ms),
         "today": forecast(client, limits["today"], now_ms),
     }

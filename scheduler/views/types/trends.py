@@ -90,4 +90,5 @@ class NowDocument(TypedDict):
     pauses: list[PauseLine]
     ended: Annotated[EndedTrendDocument, about("in the last 24 hours")]
     spent: Annotated[list[SeriesDocument], about("dollars in these hours, by agent")]
+    queued: Annotated[list[int], about("messages of all queues in each minute of the last hour")]
     today: ForecastDocument
