@@ -119,8 +119,8 @@ Shared:
     sleipnir:spend:<days since 1970>  hash  what model calls used on a day, in the hours that are
     sleipnir:ended:<days since 1970>  hash  added up, and how runs ended: names of sums, some or all
                                        → JSON text; expires after `spend_retention_s`
-    sleipnir:spendhour:<hours since 1970>  hash  the same of each hour; expire after 35 days
-    sleipnir:endedhour:<hours since 1970>  hash
+    sleipnir:hour:spend:<hours since 1970>  hash  the same of each hour; expire after 35 days
+    sleipnir:hour:ended:<hours since 1970>  hash
     sleipnir:cache:<digest>    string  a model's reply, by its request; expires as its node says
     sleipnir:index:<address>   string  hash of a knowledge base's packed index, number of its parts
     sleipnir:index:<address>:<digest>:<n> string  a part of it; all expire, later if something
@@ -209,7 +209,7 @@ def dearest_key(partition: str, day: int) -> str:
 
 def hour_key(kind: str, hour: int | str) -> str:
     """Return the sums of an hour that is over, of all partitions."""
-    return f"sleipnir:{kind}hour:{hour}"
+    return f"sleipnir:hour:{kind}:{hour}"
 
 
 def day_key(kind: str, day: int | str) -> str:

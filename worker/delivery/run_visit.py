@@ -52,7 +52,6 @@ def deliver(
     Returns:
         the code of the node's failure; None if it did not fail or has not ended.
     """
-    working_on.set(None)
     try:
         agent = load(services, lease, digest)
         begun = begin(services, lease, agent, begun)
@@ -76,6 +75,8 @@ def deliver(
         failure = Failure("R023", text, lease.visit.node)
         services.store.runs.close(lease.run_id, "failed", failure)
         return failure.code
+    finally:
+        working_on.set(None)
 
 
 def _log_fields(delivery: Delivery) -> dict[str, object]:

@@ -31,6 +31,7 @@ def everything_kept(engine: Engine) -> dict[str, str]:
             continue
         reads: dict[str, Any] = {
             "hash": engine.redis.hgetall,
+            "set": engine.redis.smembers,
             "list": lambda name: engine.redis.lrange(name, 0, -1),
             "stream": engine.redis.xrange,
             "zset": lambda name: engine.redis.zrange(name, 0, -1),

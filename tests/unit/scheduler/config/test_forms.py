@@ -43,5 +43,6 @@ def test_a_form_reads_what_its_type_takes(name: str) -> None:
             return False
 
     assert any(
-        accepts(written) for written in ("5", "1", "123456", "true", "auto", "all", "a", "{}")
+        accepts(written)
+        for written in ("5", "1", "123456", "true", "auto", "all", "text", "info", "a", "{}")
     )

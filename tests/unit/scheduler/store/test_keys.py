@@ -19,7 +19,10 @@ ROWS = {
 }
 KINDS = set(re.findall(r"^    (\w+) +(?:hash|list|zset|set|stream|string) ", MAP, re.MULTILINE))
 # Arguments that have a form of their own.
-ARGUMENTS = {"partition": "{pNN}", "prefix": "abc", "run_id": "abc", "queue": keys.QUEUE}
+ARGUMENTS = {
+    **{"partition": "{pNN}", "prefix": "abc", "run_id": "abc", "queue": keys.QUEUE},
+    "kind": "spend",
+}
 
 
 def functions() -> Iterator[tuple[str, Callable[..., str | list[str]]]]:

@@ -17,6 +17,7 @@ READING = {
     *("GET", "STRLEN"),
     *("HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "HSTRLEN", "HVALS"),
     *("LINDEX", "LLEN", "LPOS", "LRANGE"),
+    "SISMEMBER",
     *("ZCARD", "ZCOUNT", "ZRANGE", "ZRANGEBYLEX", "ZRANGEBYSCORE", "ZSCORE"),
     *("XLEN", "XRANGE", "XREVRANGE"),
 }
