@@ -327,10 +327,10 @@ def test_the_panel_of_a_failed_node_says_what_it_did_and_spent(
     assert (failed["state"], failed["visits"], failed["failed"]) == ("failed", 1, 1)
     assert (failed["total_s"], failed["parked_s"]) == (60.0, 60.0)
     assert (failed["usage"]["prompt_tokens"], failed["usage"]["cost_usd"]) == (40, 55e-6)
-    assert "2 attempts, began" in panel
+    assert '<b>Tries</b> <span class="quiet">2</span>' in panel
     assert "R014" in panel
     assert "out of order" in panel
-    assert "<summary>Input topic</summary>" in panel
+    assert "<h4>topic</h4>" in panel
     assert "rain" in panel
     assert (row["visits"], row["failed"], row["total_s"]) == (1, 1, 60.0)
     assert row["usage"] == failed["usage"]

@@ -7,6 +7,7 @@ The drawing is stretched to its place; its texts are beside it, so that they kee
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from tornado.escape import xhtml_escape
 
@@ -54,8 +55,14 @@ class Chart:
     limit_label: str = ""
 
 
-def over_time(chart: Chart) -> str:
-    """Return a chart as HTML; what others wrote is escaped."""
+def over_time(chart: Chart, root: str = "") -> str:
+    """Return a chart as HTML; what others wrote is escaped.
+
+    Args:
+        root: the site's prefix, which stands before the chart's address.
+    """
+    if chart.address:
+        chart = replace(chart, address=f"{root}{chart.address}")
     steps = steps_to(_most(chart), whole=chart.has_whole_numbers)
     given = f' data-address="{_text(chart.address)}"' if chart.address else ""
     return (

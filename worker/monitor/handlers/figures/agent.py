@@ -25,7 +25,7 @@ def overview_of(site: Site, agent: str) -> dict[str, Any]:
     costs = _lines(trends, "What runs cost, by day", money, lambda day, share: day.cost_usd(share))
     return {
         "ended": sum(day.total for day in trends.days),
-        "ended_chart": over_time(_ended(trends, agent)),
+        "ended_chart": over_time(_ended(trends, agent), site.prefix),
         "times_chart": over_time(times),
         "costs_chart": over_time(costs) if any(day.costs.total() for day in trends.days) else None,
         "failing": masked_texts(trends.failing),

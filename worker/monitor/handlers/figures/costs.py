@@ -65,7 +65,7 @@ class CostsHandler(MonitorHandler):
             title="Costs",
             topics="inbox",
             document=document,
-            chart=over_time(cost_chart(document)),
+            chart=over_time(cost_chart(document), self.site.prefix),
             periods=_PERIOD_WORDS,
             pers=pers,
             bys=costs.BY,

@@ -34,8 +34,8 @@ class NowHandler(DocumentHandler):
         self.give(
             document,
             topics="inbox,runs,fleet",
-            ended_chart=over_time(ended_chart(ended)),
-            spent_chart=over_time(_spent_chart(document)),
+            ended_chart=over_time(ended_chart(ended), site.prefix),
+            spent_chart=over_time(_spent_chart(document), site.prefix),
             all_by_hour=_added(ended, *ended["runs"]),
             failed_by_hour=_added(ended, "failed", "timed_out"),
             spark=spark,
