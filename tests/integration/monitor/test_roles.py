@@ -104,7 +104,10 @@ def test_each_role_is_offered_what_it_may_do(engine: Engine, users: MonitorUsers
     engine.finish(ASKS)
 
     with ServedSite(engine.client, Access(users=users)) as site:
-        offered = {role: walk(site, role, {"/now", "/compare"}) for role in ROLES}
+        offered = {
+            role: walk(site, role, {"/now", "/compare", "/agents/tested?tab=start"})
+            for role in ROLES
+        }
 
     for role, offers in offered.items():
         enabled = [each for each in offers if each.is_enabled]
