@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
-from time import monotonic
+from time import thread_time
 from typing import TYPE_CHECKING, Any, Final
 
 from tornado.escape import xhtml_escape
@@ -15,7 +15,7 @@ from sleipnir.worker.monitor.formats import visible
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
-# What is longer, in characters, or takes more seconds, has no colours: lexers go back and forth
+# What is longer, in characters, or takes more CPU time, has no colours: lexers go back and forth
 # without end in texts made for that.
 _MOST: Final = 32_768
 _LONGEST_LINE: Final = 1_000
@@ -60,9 +60,10 @@ def code_html(text: str, language: str | None) -> str:
 
 
 def _coloured(text: str, language: str) -> Iterator[str]:
-    until = monotonic() + _MOST_S
-    for kind, value in _lexer(language).get_tokens(text):
-        if monotonic() > until:
+    lexer = _lexer(language)  # loading it does not count
+    until = thread_time() + _MOST_S
+    for kind, value in lexer.get_tokens(text):
+        if thread_time() > until:
             raise TimeoutError
         found, shown = _class_of(kind), str(xhtml_escape(value))
         # No span goes over the end of a line, so that each line stands for itself.
