@@ -78,6 +78,7 @@ export async function look() {
   if (location.href !== asked) return; // a later look shows the address as it is by now
   dress(fresh);
   replaceParts(fresh);
+  if (!isFirst) showQuestions(); // the stream knows sooner than pages do
   replaceRows(fresh);
   mark.dispatchEvent(new Event("fresh"));
 }
@@ -104,10 +105,15 @@ function countQuestions(number) {
   const text = number === 1 ? "1 open question" : `${number} open questions`;
   if (!isFirst) say(text);
   if (!isFirst && number > questions) notify(text, "inbox", inbox.href);
-  inbox.querySelector("b").textContent = number.toLocaleString("en-US");
-  inbox.querySelector(".count").hidden = number === 0;
   questions = number;
+  showQuestions();
   entitle();
+}
+
+function showQuestions() {
+  const inbox = document.querySelector("[data-inbox]");
+  inbox.querySelector("b").textContent = questions.toLocaleString("en-US");
+  inbox.querySelector(".count").hidden = questions === 0;
 }
 
 // The title of a run's page begins with the sign of its state.
