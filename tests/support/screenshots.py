@@ -19,7 +19,7 @@ from tests.support.site import ServedSite
 
 PICTURES: Final = ROOT / "docs" / "pictures"
 MOST_BYTES: Final = 150_000
-_SIZE: Final = {"width": 1200, "height": 760}
+_SIZE: Final = {"width": 1440, "height": 900}
 _PAGES: Final = 240
 _UNREADABLE: Final = (31, 117, 118, 204)
 
