@@ -282,7 +282,8 @@ def _checked_out(directory: Path, revision: str) -> Iterator[str]:
         if archive.returncode:
             why = printable(archive.stderr.decode(errors="replace").strip())
             raise SubmissionRefused(f"{_GIT}{printable(revision)}: {why}")
-        tar = Path(scratch) / "agent.tar"
-        tar.write_bytes(archive.stdout)
-        shutil.unpack_archive(tar, copy, "tar", filter="data")
+        # It keeps out of other directories, which Python's own does from 3.11.4 on.
+        subprocess.run(
+            ["tar", "-x", "--no-same-owner", "-C", str(copy)], input=archive.stdout, check=True
+        )
         yield str(copy)

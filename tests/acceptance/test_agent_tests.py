@@ -367,13 +367,13 @@ def test_a_new_agent_passes_its_tests(engine: Sleipnir, tmp_path: Path, template
 
 
 def test_the_documented_agent_passes_its_tests(engine: Sleipnir) -> None:
-    graph, cases, _ = blocks("testing-agents.md", "yaml")
+    graph, cases, *_ = blocks("testing-agents.md", "yaml")
     directory = engine.project / "agents" / "mail"
     (directory / "tests").mkdir(parents=True)
     (directory / "graph.yaml").write_text(graph)
     (directory / "tests" / "sorting.yaml").write_text(cases)
 
-    running, recording = blocks("testing-agents.md", "sh")
+    running, recording, *_ = blocks("testing-agents.md", "sh")
     tested = engine.type_in(running, engine.project)
     run = engine.type_in(recording, engine.project)
 
