@@ -163,6 +163,14 @@ def changes_option(help_text: str) -> Callable[..., Any]:
     )
 
 
+variables_option = click.option(
+    "--var",
+    "variables",
+    callback=pairs,
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Agent variable.",
+)
 # Where findings are written for code hosts and editors.
 sarif_option = click.option(
     "--sarif",

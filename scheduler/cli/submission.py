@@ -23,6 +23,7 @@ from sleipnir.scheduler.cli.arguments import (
     json_or_text,
     pairs,
     piped_text,
+    variables_option,
 )
 from sleipnir.scheduler.cli.connect import hint_missing_process, open_client, settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
@@ -57,14 +58,7 @@ REQUEST_OPTIONS = (
         multiple=True,
         help="Set a key of the initial state; VALUE is JSON if it parses.",
     ),
-    click.option(
-        "--var",
-        "variables",
-        callback=pairs,
-        metavar="NAME=VALUE",
-        multiple=True,
-        help="Agent variable.",
-    ),
+    variables_option,
     click.option(
         "--answer",
         "answers",

@@ -79,14 +79,8 @@ OTHERS = ("other",) * len(NAMES)
 
 
 def spent_field(names: Sequence[str]) -> str:
-    """Return the field of a sum; `names_spent_for` reads it back."""
+    """Return the field of a sum."""
     return "\n".join(names)
-
-
-def names_spent_for(field: str) -> tuple[str, ...]:
-    """Return what such a sum is by: agent, node, batch and model."""
-    agent, node, batch, model = field.split("\n", len(NAMES) - 1)
-    return agent, node, batch, model
 
 
 def sum_of(parts: Iterable[Spent]) -> Spent:

@@ -12,8 +12,8 @@ from sleipnir.scheduler.cli.arguments import (
     PositiveNumber,
     agent_argument,
     changes_option,
-    pairs,
     sarif_option,
+    variables_option,
 )
 from sleipnir.scheduler.cli.batch.input_options import INPUT_OPTIONS, SOURCE
 from sleipnir.scheduler.cli.connect import open_client
@@ -34,14 +34,7 @@ def _parameters(function: Callable[..., Any]) -> Callable[..., Any]:
 @agent_argument
 @_parameters
 @changes_option("Set a key of the initial state")
-@click.option(
-    "--var",
-    "variables",
-    callback=pairs,
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="Agent variable.",
-)
+@variables_option
 @click.option(
     "--sample",
     type=click.IntRange(min=1),

@@ -16,7 +16,12 @@ import click
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
-from sleipnir.scheduler.cli.arguments import complete_agents, pairs, piped_text
+from sleipnir.scheduler.cli.arguments import (
+    complete_agents,
+    pairs,
+    piped_text,
+    variables_option,
+)
 from sleipnir.scheduler.cli.connect import search_of, settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
@@ -68,14 +73,7 @@ class _Unanswered(Exception):
     help="Argument; VALUE is JSON, or plain text for a string.",
 )
 @click.option("--json-args", "whole", metavar="JSON", help="All arguments; `-`: standard input.")
-@click.option(
-    "--var",
-    "variables",
-    callback=pairs,
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="Agent variable.",
-)
+@variables_option
 @click.option(
     "--workdir",
     type=click.Path(exists=True, file_okay=False, path_type=Path),

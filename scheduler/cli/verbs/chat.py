@@ -8,7 +8,11 @@ from pathlib import Path
 import click
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.arguments import ExistingDirectory, agent_argument, pairs
+from sleipnir.scheduler.cli.arguments import (
+    ExistingDirectory,
+    agent_argument,
+    variables_option,
+)
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
@@ -25,14 +29,7 @@ with lazy_imports():
     metavar="NAME",
     help="Continue this session of a normal agent; a new name starts one, `temp` uses none.",
 )
-@click.option(
-    "--var",
-    "variables",
-    callback=pairs,
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="Agent variable.",
-)
+@variables_option
 @click.option(
     "--workdir",
     type=ExistingDirectory(),

@@ -57,10 +57,6 @@ class TotalQueries(IndexQueries):
         known = self.batch_tallies([wanted.batch])[0]
         return {status: known.get(status, 0) for status in _COUNTED}, False
 
-    def count_created(self, since_ms: int, until_ms: int) -> int:
-        """Return how many roots that are stored were created between two instants."""
-        return self._count(["runs"], Span(since_ms, until_ms))
-
     def all_counts(self) -> ByStatus:
         """Return the number of root runs by status; `open` are queued or running."""
         return self._of_all()
