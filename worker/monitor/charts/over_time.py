@@ -187,8 +187,11 @@ def _lines(chart: Chart, top: float) -> str:
         for at, value in enumerate(series.values):
             if value is not None:
                 x, y = at * _PITCH + _PITCH / 2, _HIGH - _HIGH * value / top
-                # A time without neighbours is a point.
-                path.append(f"{'L' if is_drawn else 'M'}{x:g} {y:.2f}{'' if is_drawn else 'h0'}")
+                is_alone = not is_drawn and (series.values[at + 1 : at + 2] or [None]) == [None]
+                if is_alone:  # a point would hardly be seen
+                    path.append(f"M{x - _PITCH / 4:g} {y:.2f}h{_PITCH / 2:g}")
+                else:
+                    path.append(f"{'L' if is_drawn else 'M'}{x:g} {y:.2f}")
             is_drawn = value is not None
         parts.append(f'<path class="line {series.style}" d="{"".join(path)}"/>')
     return "".join(parts)
