@@ -73,13 +73,15 @@ class Door:
         loop.watch(client, partial(self._read, loop, client))
 
     def _read(self, loop: Loop, client: socket.socket) -> None:
+        request = self._open.get(client)
+        if request is None:  # dropped for another one, after the loop had found it readable
+            return
         try:
             part = client.recv(_LONGEST_REQUEST)
         except BlockingIOError:
             return
         except OSError:
             part = b""
-        request = self._open[client]
         request += part
         if part and b"\r\n\r\n" not in request and len(request) < _LONGEST_REQUEST:
             return

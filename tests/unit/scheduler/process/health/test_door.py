@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Callable
 
 import pytest
 
@@ -53,6 +54,28 @@ def test_clients_that_say_nothing_hold_up_nobody(port: int) -> None:
     assert silent[0].recv(1) == b""  # the oldest was dropped for the others
     for each in silent:
         each.close()
+
+
+def test_a_client_that_was_dropped_after_it_had_asked_ends_nothing() -> None:
+    watched: dict[socket.socket, Callable[[], None]] = {}
+    loop = ThreadLoop()
+    loop.watch = watched.__setitem__  # type: ignore[method-assign]
+    loop.unwatch = lambda _: None  # type: ignore[method-assign]
+    door = Door(("127.0.0.1", 0), {})
+    door.open(loop)
+    ((listener, accept),) = watched.items()
+    clients = []
+    for _ in range(_MOST_OPEN + 1):
+        clients.append(socket.create_connection(("127.0.0.1", door.port), 10))
+        accept()
+    assert clients[0].recv(1) == b""
+    for client in clients:
+        client.close()
+
+    for read in [*watched.values()][1:]:  # as a loop does with all that it found at once
+        read()
+
+    listener.close()
 
 
 def test_an_address_has_a_host_and_a_port() -> None:
