@@ -5,15 +5,19 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from sleipnir.graphs.document.finding import printable
+
 # More than any line is retried; a run id that matches no attempt is of another batch.
 _MOST_ATTEMPTS = 1_000
+_LONGEST_STEM = 128  # characters
 
 
 def name_of_file(agent: str, file: Path) -> str:
     """Return the name of the batch of an agent over a file, whatever the working directory."""
     path = file.absolute()
-    # A file name need not be UTF-8, but a batch's name goes into Redis and onto screens.
-    stem = path.stem.encode(errors="backslashreplace").decode()
+    # A file name may have line ends, and need not be UTF-8, but a batch's name goes into Redis and
+    # onto screens.
+    stem = printable(path.stem)[:_LONGEST_STEM]
     return f"{agent}-{stem}-{_digest(agent, str(path))[:8]}"
 
 

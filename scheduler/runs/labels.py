@@ -1,4 +1,4 @@
-"""Labels: names and values by which runs can be found."""
+"""What runs are found and counted by: labels, and the names of agents and batches."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from sleipnir.graphs.document.finding import printable
+from sleipnir.graphs.document.finding import cut, printable
 from sleipnir.scheduler.errors import SubmissionRefused
 
 MOST_LABELS: Final = 16
 LONGEST_VALUE: Final = 255  # characters
+LONGEST_NAME: Final = 512  # of an agent or a batch, likewise
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,63}")
 
 
@@ -28,16 +29,32 @@ def require_labels(labels: Mapping[str, str]) -> None:
                 f"'{printable(str(name))}' is not a valid name of a label: "
                 "1 to 63 letters, digits, '_', '.' or '-'"
             )
-        if not isinstance(value, str) or not _is_value(value):
+        if not isinstance(value, str) or not _is_line(value, LONGEST_VALUE):
             raise SubmissionRefused(
                 f"the value of label '{name}' must be a text of at most {LONGEST_VALUE} "
                 "characters, without line ends and other control characters"
             )
 
 
-def _is_value(text: str) -> bool:
+def require_name(what: str, name: str) -> None:
+    """Check the name of an agent or a batch: sums over time have several of them, a line each.
+
+    Args:
+        what: it is the name of, such as "agent".
+
+    Raises:
+        SubmissionRefused: it is not valid.
+    """
+    if not name or not _is_line(name, LONGEST_NAME):
+        raise SubmissionRefused(
+            f"'{cut(printable(name), 80)}' is not a valid name of the {what}: 1 to {LONGEST_NAME} "
+            "characters, without line ends and other control characters"
+        )
+
+
+def _is_line(text: str, longest: int) -> bool:
     # Not control characters or lone surrogates, which cannot be printed.
-    return len(text) <= LONGEST_VALUE and not any(
+    return len(text) <= longest and not any(
         character < " " or "\x7f" <= character <= "\x9f" or "\ud800" <= character <= "\udfff"
         for character in text
     )

@@ -26,7 +26,7 @@ from sleipnir.scheduler.runs.ids import (
     partition_of,
     partition_of_session,
 )
-from sleipnir.scheduler.runs.labels import require_labels
+from sleipnir.scheduler.runs.labels import require_labels, require_name
 from sleipnir.scheduler.runs.model import NewRun, RunContext
 
 # The fact with the agents that models may start, one per line.
@@ -125,14 +125,14 @@ def new_run(
         session: the session that it continues.
 
     Raises:
-        SubmissionRefused: an invalid label, an undeclared variable, one without a value (E215),
-            a seed that is not JSON, any seed for a normal agent, or a second prompt.
+        SubmissionRefused: an invalid label or name, an undeclared variable, one without a value
+            (E215), a seed that is not JSON, any seed for a normal agent, or a second prompt.
     """
     request = _with_prompt(request)
     require_declared(agent, graph.variables, request.variables)
     _require_seedable(agent, graph, request.state)
     _require_asking(graph, request.answers)
-    require_labels(request.labels)
+    _require_findable(agent, request)
     run_id = request.run_id or new_run_id_in(session)
     request = _request_in(session, run_id, request)
     context = _context(run_id, graph, request, agents, unavailable or {}, facts or {}, session)
@@ -153,6 +153,13 @@ def new_run(
         session=None if session is None else (session.place, session.last_run or ""),
         continues="" if session is None else session.continued_run,
     )
+
+
+def _require_findable(agent: str, request: Request) -> None:
+    require_labels(request.labels)
+    require_name("agent", agent)
+    if request.batch is not None:
+        require_name("batch", request.batch)
 
 
 def _given(request: Request, session: Session | None) -> Mapping[str, Any]:

@@ -54,6 +54,7 @@ from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.errors import SleipnirError, Terminated
 from sleipnir.scheduler.runs.conversation.sessions import TEMPORARY
+from sleipnir.scheduler.runs.labels import require_name
 from sleipnir.scheduler.runs.reasons import reasons_of
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.connection import RETRY_OUTAGE
@@ -206,7 +207,8 @@ class _Start:
         )
 
     def _name(self, intake: Intake) -> str:
-        if self.call.name:
+        if self.call.name is not None:
+            require_name("batch", self.call.name)
             return self.call.name
         if self.call.source == STDIN:
             return name_of_stream(self.agent.name, intake.digest)

@@ -35,6 +35,7 @@ from sleipnir.scheduler.batch.reported import Reported
 from sleipnir.scheduler.batch.results.csv_table import lines_of, write_table
 from sleipnir.scheduler.batch.results.file import ResultsFile
 from sleipnir.scheduler.errors import SleipnirError, SubmissionRefused
+from sleipnir.scheduler.runs.labels import LONGEST_NAME
 from sleipnir.scheduler.runs.model import Failure, Run, RunContext, Status, Usage
 from sleipnir.scheduler.runs.reasons import Reason, reasons_of
 from sleipnir.scheduler.runs.submit import Request
@@ -443,6 +444,11 @@ def test_a_file_whose_name_is_not_utf_8_has_a_batch_that_can_be_named() -> None:
 
     assert name.startswith(r"writer-l\udce9tters-")
     assert name.isascii()
+
+
+def test_a_file_whose_name_has_line_ends_or_is_long_has_a_batch_with_a_valid_name() -> None:
+    assert name_of_file("writer", Path("/data/a\nb.txt")).startswith(r"writer-a\nb-")
+    assert len(name_of_file("writer", Path(f"/data/{'x' * 251}.txt"))) < LONGEST_NAME
 
 
 def test_equal_lines_without_ids_are_counted(ledger: Ledger) -> None:

@@ -76,6 +76,14 @@ def test_labels_that_are_not_valid_are_refused(labels: dict[str, Any], expected:
         submitted(labels=labels)
 
 
+@pytest.mark.parametrize("name", ["", "a\nb", "a\x1b[31m", "\ud800", "x" * 513])
+def test_names_that_sums_could_not_be_counted_by_are_refused(name: str) -> None:
+    with pytest.raises(SubmissionRefused, match="not a valid name of the batch"):
+        submitted(batch=name)
+    with pytest.raises(SubmissionRefused, match="not a valid name of the agent"):
+        new_run(graph(), "d1", Request(), agent=name, agents={})
+
+
 def test_later_seeds_win_and_the_prompt_always_does() -> None:
     variables = [{"name": name, "description": "d", "default": "variable"} for name in "abcd"]
     of = graph(
