@@ -73,7 +73,7 @@ class SpendFiguresDocument(TypedDict):
     cached: Annotated[int, about("part of these that providers had cached")]
     tokens_out: int
     cost_usd: Annotated[float, about("of the calls whose price is known")]
-    economy_usd: Annotated[float, about("part of it that was spent in batches of providers")]
+    economy_usd: Annotated[float, about("0: no calls are made in batches of providers yet")]
     unknown_price_calls: int
 
 

@@ -117,9 +117,9 @@ def test_spend_prints_a_table_and_tells_of_unknown_prices(
     comma = CliRunner().invoke(cli, [*command, "--csv"]).stdout
 
     assert [line.split() for line in table.stdout.splitlines()] == [
-        ["AGENT", "BATCH", "CALLS", "IN", "CACHED", "OUT", "COST", "ECONOMY"],
-        ["asks", "-", "1", "1,000", "-", "0", "?", "-"],
-        ["total", "1", "1,000", "-", "0", "?", "-"],
+        ["AGENT", "BATCH", "CALLS", "IN", "CACHED", "OUT", "COST"],
+        ["asks", "-", "1", "1,000", "-", "0", "?"],
+        ["total", "1", "1,000", "-", "0", "?"],
     ]
     assert "the price of 1 call is not known; see models.prices" in table.stderr
     (row,) = csv.DictReader(io.StringIO(comma))

@@ -8,7 +8,7 @@ from typing import Any
 from sleipnir.scheduler.limits import money
 from sleipnir.scheduler.views.text import formatting
 
-_FIGURES = ("CALLS", "IN", "CACHED", "OUT", "COST", "ECONOMY")
+_FIGURES = ("CALLS", "IN", "CACHED", "OUT", "COST")
 
 
 def lines_of(document: Mapping[str, Any], by: Sequence[str], *, fit: bool = True) -> list[str]:
@@ -29,7 +29,6 @@ def _figures(row: Mapping[str, Any]) -> tuple[str, ...]:
         formatting.amount(row["cached"]),
         f"{row['tokens_out']:,}",
         cost(row),
-        f"{row['economy_usd'] / row['cost_usd']:.0%}" if row["economy_usd"] else "-",
     )
 
 
