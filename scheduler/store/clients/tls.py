@@ -7,12 +7,16 @@ kombu would connect without TLS if there were no option, so it is always given o
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 from redis.connection import parse_url
 
 SCHEME = "rediss://"
 _PREFIX = "ssl_"
+_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 UNCHECKED = (
     "the certificate of this Redis is not checked (ssl_cert_reqs=none): whoever can redirect the "
     "connection can read its password and all runs; give its CA with ssl_ca_certs"
@@ -38,10 +42,20 @@ def is_unchecked(connection_options: dict[str, Any]) -> bool:
 
 
 def certificate_hint(url: str, error: Exception) -> str:
-    """Return what to add to an error of a server that may want a certificate of its clients.
+    """Return what to add to an error: which file of the URL cannot be read, as it names none.
 
-    With TLS 1.3 it just closes the connection of a client without one.
+    Or that the server may want a certificate of its clients: with TLS 1.3 it just closes the
+    connection of a client without one.
     """
-    if url.startswith(SCHEME) and "ssl_certfile=" not in url and "closed" in str(error):
+    if not url.startswith(SCHEME):
+        return ""
+    given = dict(parse_qsl(url.partition("?")[2]))
+    for name in _FILES:
+        try:
+            Path(given.get(name, os.devnull)).open("rb").close()
+        except (OSError, ValueError) as unreadable:
+            reason = getattr(unreadable, "strerror", None) or unreadable
+            return f" ({name}: cannot read {given[name]}: {reason})"
+    if "ssl_certfile" not in given and "closed" in str(error):
         return " (does it want a client certificate? give one with ssl_certfile and ssl_keyfile)"
     return ""
