@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.arguments import (
-    complete_agents,
-    complete_batches,
-    parse_day_option,
-    period,
-)
+from sleipnir.scheduler.cli.arguments import period
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.options import Options, common_options
+from sleipnir.scheduler.cli.over_time import over_time_options
 
 with lazy_imports():
     from sleipnir.scheduler.cli import run_result
@@ -28,32 +24,7 @@ _BY = ("hour", "day", "agent", "batch")
 
 
 @click.command
-@click.option(
-    "--by",
-    multiple=True,
-    type=click.Choice(_BY),
-    default=("day",),
-    show_default=True,
-    help="One row for each; repeatable: for each combination.",
-)
-@click.option(
-    "--since",
-    callback=parse_day_option,
-    metavar="DAY",
-    help="From this day (UTC) on: 2026-11-01, or 30d for 30 days ago.",
-)
-@click.option(
-    "--until",
-    callback=parse_day_option,
-    metavar="DAY",
-    help="Up to this day, which is included.",
-)
-@click.option(
-    "--agent", metavar="NAME", shell_complete=complete_agents, help="Only runs of this agent."
-)
-@click.option(
-    "--batch", metavar="BATCH", shell_complete=complete_batches, help="Only runs of this batch."
-)
+@over_time_options(_BY, of_agent="Only runs of this agent.")
 @common_options(json=True)
 def stats(
     options: Options,

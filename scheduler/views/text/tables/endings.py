@@ -7,19 +7,14 @@ from typing import Any
 
 from sleipnir.scheduler.limits import money
 from sleipnir.scheduler.views.text import formatting
+from sleipnir.scheduler.views.text.tables import over_time
 
 _HEAD = ("RUNS", "SUCCEEDED", "FAILED", "TIMED OUT", "CANCELLED", "HALF", "95 %", "COST", "95 %")
 
 
-def lines_of(document: Mapping[str, Any], by: Sequence[str], *, fit: bool = True) -> list[str]:
+def lines_of(document: Mapping[str, Any], by: Sequence[str]) -> list[str]:
     """Return the lines of the table, with the total last, from an `EndedDocument`."""
-    head = (*(name.upper() for name in by), *_HEAD)
-    rows = [
-        (*(formatting.first_line(row[name] or "-") for name in by), *_figures(row))
-        for row in document["rows"]
-    ]
-    total = ("total", *("",) * (len(by) - 1), *_figures(document["total"]))
-    return formatting.columns(head, [*rows, total], fit=fit)
+    return over_time.lines_of(document, by, _HEAD, _figures)
 
 
 def _figures(row: Mapping[str, Any]) -> tuple[str, ...]:
