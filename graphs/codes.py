@@ -436,6 +436,14 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "nothing sets the key that a template reads, and no script has it in its text",
             "check the spelling; it would be empty, or fail (R001)",
         ),
+        "W040": Code(
+            "`x-form` describes a key that `initial_state` does not have, and no variable has",
+            "correct the name, or seed the key",
+        ),
+        "W041": Code(
+            "an `x-form` that contradicts itself, or that the default does not fit",
+            "the message says how",
+        ),
     },
     "maps": {
         "E401": Code(

@@ -31,6 +31,10 @@ SomeTexts: TypeAlias = Annotated[list[str], Field(json_schema_extra={"minItems":
 SomeTargets: TypeAlias = str | SomeTexts
 Cases: TypeAlias = Annotated[dict[str, SomeTargets], Field(json_schema_extra={"minProperties": 1})]
 
+Scalar: TypeAlias = str | int | float | bool
+# Of numbers, of dates, and of how long a text is.
+Bound: TypeAlias = int | float | str
+
 # Texts at which a reply ends.
 Stop: TypeAlias = str | Annotated[list[str], Field(max_length=4)]
 # What has its own place is refused by name; editors can already mark it.
@@ -71,4 +75,5 @@ Node: TypeAlias = Annotated[schema.Node, _Made()]
 Example: TypeAlias = Annotated[schema.Example, _Made()]
 Complaint: TypeAlias = Annotated[schema.Complaint, _Made()]
 Variable: TypeAlias = Annotated[schema.Variable, _Made()]
+FormField: TypeAlias = Annotated[schema.FormField, _Made()]
 GraphSettings: TypeAlias = Annotated[schema.GraphSettings, _Made()]

@@ -15,6 +15,7 @@ from sleipnir.graphs.schema import (
     NODE_TYPES,
     Complaint,
     Example,
+    FormField,
     Graph,
     GraphSettings,
     Route,
@@ -34,6 +35,7 @@ Schema = dict[str, Any]
 _PARTS: tuple[type[Section], ...] = (
     GraphSettings,
     Variable,
+    FormField,
     Route,
     Switch,
     TextFile,
@@ -60,6 +62,9 @@ def json_schema() -> Schema:
     properties["version"]["enum"] = ["1.0", 1.0, None]
     properties["version"]["type"] = ["string", "number", "null"]
     properties["variables"]["items"] = {"$ref": "#/$defs/Variable"}
+    form = {"$ref": "#/$defs/FormField"}
+    properties["x-form"]["additionalProperties"] = form
+    definitions["InputNode"]["properties"]["x-form"]["anyOf"] = [form, {"type": "null"}]
     properties["settings"] |= {
         "default": {},
         "anyOf": [{"$ref": "#/$defs/GraphSettings"}, {"type": "null"}],

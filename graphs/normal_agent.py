@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 from sleipnir.graphs.schema import (
     AgentNode,
@@ -34,6 +34,8 @@ ESCALATION_TIMEOUT_S = 300.0
 class NormalAgent(SkillFields):
     """A whole `config.yaml`."""
 
+    NAMES_IN_FILES: ClassVar[Mapping[str, str]] = {"form": "x-form"}
+
     # For display; the directory identifies the agent.
     name: str | None = None
     description: str = ""
@@ -47,6 +49,8 @@ class NormalAgent(SkillFields):
     instructions: str = ""
     dynamic_instructions: bool = False
     variables: list[field_types.Variable] = field(default_factory=list)
+    # Variable to how pages ask for its value.
+    form: dict[str, field_types.FormField] = field(default_factory=dict)
     conversation_starters: list[str] = field(default_factory=list)
     documents: list[str] = field(default_factory=list)
     global_tools: list[str] = field(default_factory=list)
@@ -136,6 +140,7 @@ def graph_of(agent: NormalAgent, name: str) -> Graph:
         mcp_tools=agent.mcp_tools,
         conversation_starters=agent.conversation_starters,
         variables=agent.variables,
+        form=agent.form,
         settings=GraphSettings(
             max_loop_iterations=_MOST_TURNS, max_concurrency=1, log_state_snapshots=False
         ),

@@ -29,6 +29,7 @@ Targets: TypeAlias = str | list[str]
 Templates: TypeAlias = dict[str, str]
 OnCut: TypeAlias = Literal["accept", "fail"]
 Structured: TypeAlias = Literal["auto", "native", "prompt"]
+FormFormat: TypeAlias = Literal["textarea", "file", "date", "number"]
 # True: always; 1h: always, for an hour.
 PromptCache: TypeAlias = bool | Literal["auto", "1h"]
 # Settings of requests that a node and its graph may have; the node's own replace the graph's.
@@ -115,6 +116,22 @@ class GraphSettings(Timed, Section):
     """false: only errors of the files themselves are reported before the run."""
     stringify_state_updates: bool = False
     """true: every result of state_updates is a string."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormField(Section):
+    """How a page asks for a value; the engine itself does not check it."""
+
+    title: str | None = None
+    """The label. Default: the name of the key or variable."""
+    enum: list[field_types.Scalar] | None = None
+    """The values to choose from."""
+    min: field_types.Bound | None = None
+    """The least number or date; of a text the fewest characters, of a list the fewest entries."""
+    max: field_types.Bound | None = None
+    """The largest number or date; of a text the most characters, of a list the most entries."""
+    format: FormFormat | None = None
+    """A text of several lines, that of a file, a date such as 2026-11-28, or a number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -506,6 +523,7 @@ class ApprovalNode(WritingNode):
 class InputNode(WritingNode):
     """Asks a person for text."""
 
+    NAMES_IN_FILES: ClassVar[Mapping[str, str]] = {**BaseNode.NAMES_IN_FILES, "form": "x-form"}
     NEEDS_NEXT = True
     ASKS_PEOPLE = True
     STRICT = ("question",)
@@ -519,6 +537,8 @@ class InputNode(WritingNode):
     """Replaces an empty answer; a template."""
     validation: str | None = None
     """`len(input) OP N`, OP one of > >= < <= ==."""
+    form: field_types.FormField | None = None
+    """How pages ask for the answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -681,6 +701,8 @@ class ReservedFields(Section):
 class Graph(SkillFields, ReservedFields):
     """A whole `graph.yaml`."""
 
+    NAMES_IN_FILES: ClassVar[Mapping[str, str]] = {"form": "x-form"}
+
     name: field_types.SomeText
     """Name of the agent: that of its directory."""
     description: str = ""
@@ -733,6 +755,8 @@ class Graph(SkillFields, ReservedFields):
     """Limits and options."""
     initial_state: JsonObject = field(default_factory=dict)
     """The state before the first node."""
+    form: dict[str, field_types.FormField] = field(default_factory=dict)
+    """Key of `initial_state`, or variable, to how pages ask for its value."""
     reducers: dict[str, ReducerName] = field(default_factory=dict)
     """State key to the rule that merges writes to it."""
     start: str

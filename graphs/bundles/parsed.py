@@ -15,6 +15,7 @@ from sleipnir.graphs.normal_agent import NormalAgent, TurnNode
 from sleipnir.graphs.schema import (
     NODE_TYPES,
     BaseNode,
+    FormField,
     Graph,
     GraphSettings,
     Route,
@@ -70,7 +71,7 @@ def _default(field: Field[Any]) -> Any:
 
 def _graph(given: Mapping[str, Any]) -> Graph:
     parts: dict[str, Any] = {
-        **_with_variables(given),
+        **_with_inputs(given),
         "nodes": {name: _node(node) for name, node in given["nodes"].items()},
     }
     if "settings" in given:
@@ -81,12 +82,14 @@ def _graph(given: Mapping[str, Any]) -> Graph:
 def _node(given: Mapping[str, Any]) -> Any:
     section = _NODES[given["type"]]
     if section is TurnNode:
-        return TurnNode(**{**given, "config": NormalAgent(**_with_variables(given["config"]))})
-    parts = {
+        return TurnNode(**{**given, "config": NormalAgent(**_with_inputs(given["config"]))})
+    parts: dict[str, Any] = {
         name: [part(**each) for each in given[name]]
         for name, part in section.SECTIONS.items()
         if name in given
     }
+    if "form" in given:  # of an input node
+        parts["form"] = FormField(**given["form"])
     return section(**{**given, **parts, "next": _next(given.get("next"))})
 
 
@@ -98,5 +101,9 @@ def _next(given: Any) -> Any:
     return given
 
 
-def _with_variables(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {**given, "variables": [Variable(**each) for each in given.get("variables", ())]}
+def _with_inputs(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **given,
+        "variables": [Variable(**each) for each in given.get("variables", ())],
+        "form": {name: FormField(**each) for name, each in given.get("form", {}).items()},
+    }

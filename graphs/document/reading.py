@@ -16,8 +16,10 @@ from sleipnir.graphs.normal_agent import WITHOUT_EFFECT, NormalAgent
 from sleipnir.graphs.schema import (
     NODE_TYPES,
     BaseNode,
+    FormField,
     Graph,
     GraphSettings,
+    InputNode,
     LlmNode,
     RagNode,
     ReducerName,
@@ -27,6 +29,7 @@ from sleipnir.graphs.schema import (
 )
 
 MAX_NODE_ID_CHARS = 128
+FORM = Graph.name_in_files("form")
 
 S = TypeVar("S", bound=Section)
 
@@ -48,6 +51,7 @@ class Reading:
             **self._version(),
             **self._settings(),
             **self._variables(),
+            **self._form(),
             **self._nodes(),
             **read_params(self._document, ("params",), self.findings.append),
         }
@@ -75,7 +79,9 @@ class Reading:
                 message = f"{subject} has no effect here"
                 found = self._document.finding("W011", message, name, hint=hint)
                 self.findings.append(replace(found, subject=subject))
-        return self._shape(NormalAgent, (), ready={**self._variables(), **self._own_version()})
+        return self._shape(
+            NormalAgent, (), ready={**self._variables(), **self._form(), **self._own_version()}
+        )
 
     def _report(self, code: str, message: str, *path: str | int, hint: str | None = None) -> None:
         self.findings.append(self._document.finding(code, message, *path, hint=hint))
@@ -146,6 +152,13 @@ class Reading:
         ]
         return {"variables": [variable for variable in shaped if variable]}
 
+    def _form(self) -> dict[str, Any]:
+        form = self._data.get(FORM)
+        if not isinstance(form, dict):
+            return {}
+        shaped = {name: self._shape(FormField, (FORM, name)) for name in form}
+        return {FORM: {name: each for name, each in shaped.items() if each}}
+
     def _unknown_reducers(self) -> dict[str, Any]:
         reducers = self._data.get("reducers")
         if not isinstance(reducers, dict):
@@ -188,6 +201,8 @@ class Reading:
             ready |= read_values(self._document, (*path, "values"), self.findings.append)
         if section is LlmNode:
             ready |= read_llm_parts(self._document, path, self.findings.append)
+        if section is InputNode and self._data["nodes"][key].get(FORM) is not None:
+            ready[FORM] = self._shape(FormField, (*path, FORM))
         if section is RagNode:
             return self._rag_node(key, ready)
         return self._shape(section, path, ready=ready)

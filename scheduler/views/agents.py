@@ -22,7 +22,7 @@ from sleipnir.scheduler.runs.spending import NOTHING_SPENT, Spent, sum_of
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.figures.by_time import DAY_MS
 from sleipnir.scheduler.store.queries.filters import RunFilter
-from sleipnir.scheduler.views.documents import elapsed_s
+from sleipnir.scheduler.views.documents import elapsed_s, form_field_document
 
 if TYPE_CHECKING:
     from sleipnir.graphs.document.loader import Agent
@@ -87,6 +87,7 @@ def definition_document(agent: Agent | None) -> types.DefinitionDocument:
             "tools": [],
             "skills": [],
             "conversation_starters": [],
+            "form": {},
         }
     return {
         "kind": kind_of(agent),
@@ -97,6 +98,7 @@ def definition_document(agent: Agent | None) -> types.DefinitionDocument:
         "tools": [*defined.global_tools, *(f"mcp:{name}" for name in defined.mcp_servers)],
         "skills": list(_skills(agent)),
         "conversation_starters": list(defined.conversation_starters),
+        "form": {name: form_field_document(each) for name, each in defined.form.items()},
     }
 
 

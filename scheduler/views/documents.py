@@ -14,11 +14,13 @@ from sleipnir.scheduler.runs.model import SHIPPED, Question, Run, RunRow, Status
 from sleipnir.scheduler.store.clock import to_rfc3339
 
 if TYPE_CHECKING:
+    from sleipnir.graphs.schema import FormField
     from sleipnir.scheduler.runs.documents import NodeFailureDocument
     from sleipnir.scheduler.store.queries.lists import ChildRows
     from sleipnir.scheduler.views.types import records as record_types
     from sleipnir.scheduler.views.types import run as run_types
     from sleipnir.scheduler.views.types.questions import QuestionDocument
+    from sleipnir.scheduler.views.types.records import FormFieldDocument
 
 Document = Mapping[str, Any]
 
@@ -165,6 +167,17 @@ def ended_document(
         "usage": run.usage.to_json(),
         "elapsed_s": elapsed_s(run, now_ms),
         "try": run.tries,
+    }
+
+
+def form_field_document(form: FormField) -> FormFieldDocument:
+    """Return the document of an `x-form`."""
+    return {
+        "title": form.title,
+        "enum": form.enum,
+        "min": form.min,
+        "max": form.max,
+        "format": form.format,
     }
 
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.dataflow import STATE_UPDATES, state_reads
-from sleipnir.graphs.schema import ApprovalNode, Graph, Node
+from sleipnir.graphs.schema import ApprovalNode, Graph, InputNode, Node
 from sleipnir.scheduler.runs.conversation.memory import PROMPT, turn_key
 from sleipnir.scheduler.runs.events import QuestionAnswered
 from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
-from sleipnir.scheduler.views.documents import excerpt, question_document
+from sleipnir.scheduler.views.documents import excerpt, form_field_document, question_document
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
@@ -57,6 +57,9 @@ def form_document(
         "age_s": (client.queries.now_ms() - question.asked_at) / 1000,
         "choices": [_choice_document(each, routes.get(each), graph) for each in question.options],
         "on_other": node.on_other if isinstance(node, ApprovalNode) else None,
+        "form": form_field_document(node.form)
+        if isinstance(node, InputNode) and node.form is not None
+        else None,
         "before": [] if node is None else _before(client, question),
         "read": [] if node is None else _read_document(client, question.run_id, node, mask),
     }

@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,7 +92,12 @@ def _version_at(client: Client, reference: str, name: str) -> AgentVersion | Non
         ready = Preparation(settings, client.search, bundles.__setitem__).prepare(reference)
     except (InvalidAgent, BundleError, SubmissionRefused) as error:
         return _unusable(agent, error)
-    return _unpacked(bundles[ready.digest], ready.digest, name)
+    version = _unpacked(bundles[ready.digest], ready.digest, name)
+    warnings: list[types.WarningDocument] = [
+        {"code": each.code, "node": each.node, "message": each.message, "hint": each.hint}
+        for each in ready.warnings
+    ]
+    return replace(version, document={**version.document, "warnings": warnings})
 
 
 def retry_document(client: Client, run: Run) -> types.RetryDocument:
@@ -137,8 +143,14 @@ def places(client: Client, run: Run) -> list[run_types.PlaceDocument]:
 
 
 def _unusable(agent: Agent | None, error: Exception) -> AgentVersion:
+    return AgentVersion(_defined(agent, None, str(error)), None, None, {}, {})
+
+
+def _defined(
+    agent: Agent | None, digest: str | None, problem: str | None
+) -> types.DefinedVersionDocument:
     defined = agents.definition_document(agent)
-    return AgentVersion({**defined, "digest": None, "problem": str(error)}, None, None, {}, {})
+    return {**defined, "digest": digest, "problem": problem, "warnings": []}
 
 
 def stored_version(client: Client, name: str, digest: str) -> AgentVersion:
@@ -178,9 +190,7 @@ def _unpacked(data: bytes, digest: str, name: str) -> AgentVersion:
         outline = None
         if agent.is_graph and graph is not None:
             outline = outlines.outline_of(graph, scripts.routes_of_scripts(directory, graph))
-    defined = agents.definition_document(agent)
-    document: types.DefinedVersionDocument = {**defined, "digest": digest, "problem": None}
-    return AgentVersion(document, graph, outline, sizes, texts)
+    return AgentVersion(_defined(agent, digest, None), graph, outline, sizes, texts)
 
 
 def _files(directory: Path) -> tuple[dict[str, int], dict[str, str]]:

@@ -23,6 +23,7 @@ from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.graphs.schema import (
     NODE_TYPES,
     AgentNode,
+    FormField,
     Graph,
     GraphSettings,
     Route,
@@ -318,7 +319,7 @@ def test_a_figure_names_the_benchmark_that_measures_it_and_its_day() -> None:
 def test_the_language_has_a_table_for_every_mapping() -> None:
     sections = set(re.findall(r"<!-- generated: fields (\w+) -->", TEXTS["language.md"]))
 
-    parts: list[type[Section]] = [Graph, GraphSettings, Variable, Route, Switch]
+    parts: list[type[Section]] = [Graph, GraphSettings, Variable, FormField, Route, Switch]
     mappings = [*parts, *NODE_TYPES.values()]
     assert sections == {mapping.__name__ for mapping in mappings}
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from typing_extensions import TypedDict
 
 from sleipnir.scheduler.runs.documents import RecentSpendingDocument, about
+from sleipnir.scheduler.views.types.records import FormFieldDocument
 
 
 class FileChangeDocument(TypedDict):
@@ -129,11 +130,22 @@ class DefinitionDocument(TypedDict):
     tools: list[str]
     skills: list[AgentSkillDocument]
     conversation_starters: list[str]
+    form: Annotated[
+        dict[str, FormFieldDocument], about("how pages ask for a key or variable: its `x-form`")
+    ]
+
+
+class WarningDocument(TypedDict):
+    code: str
+    node: str | None
+    message: str
+    hint: str | None
 
 
 class DefinedVersionDocument(DefinitionDocument):
     digest: str | None
     problem: str | None
+    warnings: Annotated[list[WarningDocument], about("of `validate`; of older versions none")]
 
 
 class RetryDocument(TypedDict):

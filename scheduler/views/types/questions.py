@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 from sleipnir.scheduler.runs.documents import GuardedCallDocument, about
 from sleipnir.scheduler.views.types.records import (
     ExcerptDocument,
+    FormFieldDocument,
     KeyedExcerptDocument,
     PageDocument,
     SearchedDocument,
@@ -84,6 +85,7 @@ class AnswerFormDocument(QuestionDocument):
     age_s: float
     choices: list[ChoiceDocument]
     on_other: str | None
+    form: Annotated[FormFieldDocument | None, about("how pages ask for the answer: its `x-form`")]
     before: Annotated[list[list[str]], about("the nodes of the last two steps of the graph")]
     read: Annotated[list[KeyedExcerptDocument], about("values that its text was made of")]
 

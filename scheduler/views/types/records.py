@@ -6,6 +6,7 @@ from typing import Annotated
 
 from typing_extensions import TypedDict
 
+from sleipnir.graphs.schema import FormFormat
 from sleipnir.scheduler.runs.documents import (
     FailureDocument,
     NodeFailureDocument,
@@ -55,6 +56,16 @@ class ListedRunDocument(MarkedRunDocument):
     error: FailureDocument | None
     child_runs: int
     prompt: Annotated[str, about("its beginning; empty if it is very long")]
+
+
+class FormFieldDocument(TypedDict):
+    """An `x-form` of the language."""
+
+    title: str | None
+    enum: list[str | int | float | bool] | None
+    min: int | float | str | None
+    max: int | float | str | None
+    format: FormFormat | None
 
 
 class PageDocument(TypedDict):

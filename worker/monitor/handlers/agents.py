@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.drawing.page import NodeMark, to_page_svg
-from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.process.drawing.processes import DrawingTooLarge
 from sleipnir.scheduler.store.queries.filters import RunFilter
@@ -27,17 +25,20 @@ from sleipnir.worker.monitor.handlers.engine import DocumentHandler
 from sleipnir.worker.monitor.handlers.figures.agent import overview_of
 from sleipnir.worker.monitor.handlers.run_graph import direction_of
 from sleipnir.worker.monitor.handlers.runs import RunsHandler
+from sleipnir.worker.monitor.handlers.starting.filled_form import (
+    FilledForm,
+    FormFields,
+    filled_form,
+    wanted_run,
+)
 from sleipnir.worker.monitor.masked import masked_texts
 from sleipnir.worker.monitor.pages.code import files_html
-from sleipnir.worker.monitor.pages.form_fields import entered, fields_of
-from sleipnir.worker.monitor.problems import Problem, Refused, problem_of
+from sleipnir.worker.monitor.problems import Refused, problem_of
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.views.graph.usual import UsualGraph
     from sleipnir.scheduler.views.types.agents import AgentDocument
 
-_VARIABLE = "var-"
-_STATE = "state-"
 # Runs whose inputs are offered again.
 _LAST_INPUTS = 5
 _PERIODS = {"today": "today", "7d": "7 d", "30d": "30 d"}
@@ -126,21 +127,6 @@ class RunsApi(RunsHandler, SubmittingHandler):
         self.give_json({"run_id": accepted.run_id})
 
 
-@dataclass(frozen=True, slots=True)
-class FilledForm:
-    """What a user has entered into the form, and the outcome."""
-
-    prompt: str = ""
-    state: str = ""  # keys without a field, as JSON
-    values: Mapping[str, Any] = field(default_factory=dict)  # of keys with a field, by key
-    texts: Mapping[str, str] = field(default_factory=dict)  # the same as they were entered
-    workdir: str = ""
-    variables: Mapping[str, str] = field(default_factory=dict)
-    key: str = ""
-    problem: str | None = None
-    command: str | None = None
-
-
 class AgentReader(MonitorHandler):
     """Reads agents by name, `NAME` or `NAME@DIGEST`."""
 
@@ -194,66 +180,22 @@ class AgentPage(AgentReader, SubmittingHandler):
         )
 
     async def post(self, reference: str) -> None:
-        name, filled = reference.partition("@")[0], self._filled()
+        name, filled = reference.partition("@")[0], filled_form(self.request)
         document, _ = await self.shown(name)
-        declared = document["variables"]
-        hidden = frozenset(each["name"] for each in declared if each["secret"])
-        variables = {n: text for n, text in filled.variables.items() if n not in hidden}
-        # Secrets must be entered again: no page ever contains them.
-        put_back = replace(filled, variables=variables)
+        hidden = frozenset(each["name"] for each in document["variables"] if each["secret"])
         try:
-            wanted = self._wanted(name, filled, document["initial_state"])
+            wanted = wanted_run(name, FormFields.of(document, filled), filled)
             if self.get_body_argument("act", "") == "command":
                 command = submission.command_of(wanted, hidden)
-                await self._show(reference, replace(put_back, command=command))
+                await self._show(reference, replace(filled, command=command))
                 return
             accepted = await self.submit(wanted)
         except (SleipnirError, Refused) as error:
             problem = problem_of(error)
             self.set_status(problem.status)
-            await self._show(reference, replace(put_back, problem=problem.message))
+            await self._show(reference, replace(filled, problem=problem.message))
             return
         self.redirect(f"/runs/{accepted.run_id}", status=303)
-
-    def _filled(self) -> FilledForm:
-        def text(name: str) -> str:
-            # Browsers send line ends as CR LF.
-            return str(self.get_body_argument(name, "", strip=False)).replace("\r\n", "\n")
-
-        names = (name for name in self.request.body_arguments if name.startswith(_VARIABLE))
-        variables = {name.removeprefix(_VARIABLE): text(name) for name in names}
-        return FilledForm(
-            prompt=text("prompt"),
-            state=text("state"),
-            texts={
-                each.removeprefix(_STATE): text(each)
-                for each in self.request.body_arguments
-                if each.startswith(_STATE)
-            },
-            workdir=text("workdir").strip(),
-            # An empty field counts as not filled in.
-            variables={name: value for name, value in variables.items() if value},
-            key=text("key"),
-        )
-
-    def _wanted(self, name: str, filled: FilledForm, initial_state: Mapping[str, Any]) -> WantedRun:
-        changed, fields = entered(fields_of(initial_state, {}), filled.texts)
-        if wrong := [each.key for each in fields if each.problem]:
-            raise Refused(Problem(422, "invalid", f"correct the value of: {', '.join(wrong)}"))
-        try:
-            state = json.loads(filled.state) if filled.state.strip() else {}
-        except ValueError as error:
-            raise bad_request(f"the state is not valid JSON: {error}") from error
-        if not isinstance(state, dict):
-            raise bad_request("the state must be a JSON object: keys and their values")
-        return WantedRun(
-            agent=name,
-            prompt=filled.prompt,
-            state={**changed, **state},
-            variables=filled.variables,
-            workdir=filled.workdir or None,
-            key=filled.key or None,
-        )
 
     def _inputs(self, name: str) -> dict[str, Any]:
         """Return what the agent's last runs were given, and how many of them are open."""
@@ -276,16 +218,7 @@ class AgentPage(AgentReader, SubmittingHandler):
             self.give_json(document)
             return
         part = self._part(document, filled, again)
-        svg, undrawn, usual = None, None, None
-        if part == "graph" and version.outline is not None and document["digest"] is not None:
-            usual = await self.site.call(
-                self.site.usual_graphs.of, document["name"], document["digest"], version.outline
-            )
-            try:
-                svg = await self._svg(document, version, usual)
-            except (DrawingTooLarge, DrawingNotReady) as error:
-                undrawn = str(error)
-        fields = fields_of(document["initial_state"], filled.values)
+        fields = FormFields.of(document, filled).without_secrets()
         others = {
             key: value
             for key, value in filled.values.items()
@@ -300,12 +233,11 @@ class AgentPage(AgentReader, SubmittingHandler):
             title=f"Agent {document['name']}",
             agent=document,
             files=await self.site.call(files_html, document["files"]),
-            svg=svg,
-            undrawn=undrawn,
-            usual_runs=usual.runs if usual is not None and usual.is_known else 0,
+            **await self._drawn(document, version, part),
             direction=direction_of(self),
             filled=filled,
-            fields=entered(fields, filled.texts)[1],
+            fields=fields,
+            most_bytes=self.site.client.store.settings.value_limit_bytes,
             **await self.site.call(self._inputs, document["name"]),
             again=again,
             # With this key, sending the form twice submits only once.
@@ -321,9 +253,26 @@ class AgentPage(AgentReader, SubmittingHandler):
             **(await self._overview(document["name"]) if part == "overview" else {}),
         )
 
+    async def _drawn(
+        self, document: AgentDocument, version: AgentVersion, part: str
+    ) -> dict[str, Any]:
+        """Return the drawing on the tab of the graph, or why there is none."""
+        drawn: dict[str, Any] = {"svg": None, "undrawn": None, "usual_runs": 0}
+        if part != "graph" or version.outline is None or document["digest"] is None:
+            return drawn
+        usual = await self.site.call(
+            self.site.usual_graphs.of, document["name"], document["digest"], version.outline
+        )
+        drawn["usual_runs"] = usual.runs if usual.is_known else 0
+        try:
+            drawn["svg"] = await self._svg(document, version, usual)
+        except (DrawingTooLarge, DrawingNotReady) as error:
+            drawn["undrawn"] = str(error)
+        return drawn
+
     def _part(self, document: AgentDocument, filled: FilledForm, again: str | None) -> str:
         """Return the tab that is asked for; else the one that the address is about."""
-        is_filled = filled.problem or filled.command or filled.prompt or filled.texts or again
+        is_filled = filled.is_begun or again
         if self.request.method == "POST" or (is_filled and not self.text_argument("tab")):
             return "start"
         first = "versions" if self.text_argument("against") else "overview"

@@ -47,6 +47,7 @@ class PageParts:
             "banner": banner,
             "empty": self.empty,
             "menu": self.menu,
+            "attributes": _attributes,
         }
 
     def icon(self, name: str) -> str:
@@ -165,11 +166,16 @@ class PageParts:
         begin = f'<details class="drop">{opener}</summary><div class="menu">'
         return lambda body: f"{begin}{to_unicode(body)}</div></details>"
 
-    def act_form(self, action: str, style: str = "steer") -> Around:
-        """A form that changes something, around its fields; without action it goes to the page."""
+    def act_form(self, action: str, style: str = "steer", *, files: bool = False) -> Around:
+        """A form that changes something, around its fields; without action it goes to the page.
+
+        Args:
+            files: whether it has fields for files.
+        """
         token = "" if self.visitor is None else self.visitor.form_token
         hidden = f'<input type="hidden" name="{_text(self.token_field)}" value="{_text(token)}">'
-        given = [("action", action), ("class", style)]
+        encoding = "multipart/form-data" if files else ""
+        given = [("action", action), ("class", style), ("enctype", encoding)]
         more = "".join(f' {name}="{_text(value)}"' for name, value in given if value)
         begin = f'<form method="post"{more}>{hidden}'
         return lambda content: f"{begin}{to_unicode(content)}</form>"

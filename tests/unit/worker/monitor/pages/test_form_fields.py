@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from sleipnir.worker.monitor.pages.form_fields import entered, fields_of
+from sleipnir.worker.monitor.pages.form_fields import STATE as PREFIX
+from sleipnir.worker.monitor.pages.form_fields import entered, state_fields
 
 STATE: dict[str, Any] = {
     "initial_prompt": "hi",
@@ -23,7 +24,7 @@ STATE: dict[str, Any] = {
 
 
 def test_the_kind_of_a_field_is_that_of_its_value() -> None:
-    kinds = {each.key: each.kind for each in fields_of(STATE, {})}
+    kinds = {each.key: each.kind for each in state_fields(STATE, {}, {})}
 
     assert kinds == {
         "source": "text",
@@ -39,8 +40,8 @@ def test_the_kind_of_a_field_is_that_of_its_value() -> None:
 
 
 def test_what_is_not_changed_is_not_given() -> None:
-    fields = fields_of(STATE, {})
-    texts = {each.key: each.value for each in fields}
+    fields = state_fields(STATE, {}, {})
+    texts = {each.name: each.value for each in fields}
 
     state, filled = entered(fields, texts)
 
@@ -58,7 +59,8 @@ def test_changed_values_have_the_types_of_the_defaults() -> None:
         "found": '[{"<b>": 1}]',
     }
 
-    state, filled = entered(fields_of(STATE, {}), texts)
+    given = {PREFIX + key: text for key, text in texts.items()}
+    state, filled = entered(state_fields(STATE, {}, {}), given)
 
     assert state == {
         "source": "",
@@ -81,7 +83,7 @@ def test_changed_values_have_the_types_of_the_defaults() -> None:
     ],
 )
 def test_a_field_says_what_is_wrong_with_it(key: str, text: str, said: str) -> None:
-    state, filled = entered(fields_of(STATE, {}), {key: text})
+    state, filled = entered(state_fields(STATE, {}, {}), {PREFIX + key: text})
 
     (wrong,) = [each for each in filled if each.problem]
     assert (wrong.key, wrong.value, state) == (key, text, {})
@@ -89,7 +91,9 @@ def test_a_field_says_what_is_wrong_with_it(key: str, text: str, said: str) -> N
 
 
 def test_values_of_an_earlier_run_are_entered() -> None:
-    fields = {each.key: each for each in fields_of(STATE, {"rows": 9, "words": "one", "new": 1})}
+    fields = {
+        each.key: each for each in state_fields(STATE, {}, {"rows": 9, "words": "one", "new": 1})
+    }
 
     assert fields["rows"].value == "9"
     assert fields["words"].value == '"one"'
