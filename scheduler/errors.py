@@ -11,6 +11,7 @@ SleipnirError
 │   ├── EngineUnfit      a Redis answers, but runs would not be safe in it
 │   └── NotKept          the embedded engine cannot write what it has in memory to disk
 ├── RunLost              the embedded engine accepted this run, but its Redis no longer has it
+├── ForgedValue          a stored value is marked as packed, and was not packed by Sleipnir
 ├── SubmissionRefused    the run was not accepted and nothing was stored
 │   ├── BudgetUsedUp     nothing is left of a budget whose `on_excess` is `stop`
 │   ├── BadInput         lines of a batch are invalid (scheduler.batch.intake)
@@ -118,6 +119,16 @@ class RunLost(SleipnirError):
     def __init__(self, run_id: str, cause: str) -> None:
         self.run_id = run_id
         super().__init__(f"run {run_id} was accepted here and is lost: {cause}")
+
+
+class ForgedValue(SleipnirError):
+    """A stored value is marked as packed, and was not packed by Sleipnir."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"Redis holds a value that Sleipnir has not stored ({reason}): somebody else writes to "
+            "it, see `sleipnir doctor --verify`"
+        )
 
 
 class SubmissionRefused(SleipnirError):

@@ -14,6 +14,7 @@ from typing import Any
 
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
+from sleipnir.scheduler.process.packing import as_stored, pack, stored_bytes, unpack
 from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Usage, VisitCounts
 
 
@@ -96,26 +97,27 @@ def _as_committed(gone: Sequence[Checkpoint], history: Iterable[Checkpoint]) -> 
     return sorted([*gone, *history], key=order)
 
 
-def folded(entries: Sequence[str], limit_bytes: int) -> tuple[int, list[str]]:
-    """Return how many of the first checkpoints (JSON texts) to replace, and by which ones.
+def folded(texts: Sequence[str], limit_bytes: int) -> tuple[int, list[bytes | str]]:
+    """Return how many of the first stored checkpoints to replace, and by which ones.
 
     The first steps keep an eighth of the limit, and the newest ones a quarter. The writes of all
     steps in between move to the last of these, which so holds at most one whole state; they keep
     everything else.
     """
-    sizes = [len(entry.encode()) for entry in entries]
+    entries = [*map(as_stored, texts)]
+    sizes = [stored_bytes([entry]) for entry in entries]
     first = _within(sizes, limit_bytes // 8)
     last = len(entries) - _within(sizes[::-1], limit_bytes // 4)
     if last - first < 2:
         return 0, []
-    between = [json.loads(entry) for entry in entries[first:last]]
+    between = [json.loads(unpack(text)) for text in texts[first:last]]
     writes: dict[str, Any] = {}
     for checkpoint in between:
         writes.update(checkpoint["writes"])
         checkpoint.update(writes={}, folded=True)
     del between[-1]["folded"]
     between[-1]["writes"] = writes
-    return last, [*entries[:first], *map(encode, between)]
+    return last, [*entries[:first], *(pack(encode(checkpoint)) for checkpoint in between)]
 
 
 def _within(sizes: Sequence[int], limit_bytes: int) -> int:

@@ -18,6 +18,8 @@ class Beginning:
     frontier: tuple[str, ...]
     state: Mapping[str, str]  # before the step, key → JSON text
     visits: Mapping[str, int]  # by node, the frontier included
+    # Failures in the later checkpoints that did not end the run: tolerated, and handled ones.
+    gone_failures: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)

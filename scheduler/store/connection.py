@@ -27,6 +27,7 @@ from redis.retry import Retry
 
 from sleipnir.scheduler.errors import EngineUnfit, EngineUnreachable
 from sleipnir.scheduler.process.data_format import DATA_FORMAT
+from sleipnir.scheduler.process.packing import ENCODING_ERRORS
 from sleipnir.scheduler.store.clients.tls import SCHEME as TLS
 from sleipnir.scheduler.store.clients.tls import UNCHECKED, certificate_hint, is_unchecked
 from sleipnir.scheduler.store.keys import BUNDLES, FORMAT, PROBE
@@ -205,8 +206,8 @@ def client_options(url: str) -> dict[str, Any]:
     """Return the options of clients for a URL, on threads and on asyncio."""
     options: dict[str, Any] = {
         "decode_responses": True,
-        # Keep lone surrogates that scripts or models put into texts.
-        "encoding_errors": "surrogatepass",
+        # Keep lone surrogates that scripts or models put into texts, and packed values.
+        "encoding_errors": ENCODING_ERRORS,
         "retry_on_error": [ConnectionError, BusyLoadingError],
         "health_check_interval": 30,
         "socket_timeout": SOCKET_TIMEOUT_S,

@@ -9,9 +9,11 @@ the record; the others expire by themselves after twice that time:
                       `died:<visit>` isolated processes that a visit killed in a row;
                       `spent:<node> <model>` sums up model calls as lua/lib/usage.lua says
     state     hash    key → JSON text
-    history   list    one checkpoint per super-step; the first holds the seeds; folded if long
+    history   list    one checkpoint per super-step; the first holds the seeds; folded if long;
+                      these, logs and transcripts are packed as process/packing.py says
     events    stream  narration, capped
-    logs      list    output of scripts, capped
+    logs      list    output of scripts, capped; a long reply of a model is named by its place in
+                      the transcripts
     children  list    ids of child runs
     spawned   hash    children started by its model and still alive, by their last 8 digits; if
                       the run did not succeed, those that ended with it

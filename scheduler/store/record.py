@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.state import encode
 from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.process.packing import pack
 from sleipnir.scheduler.runs.model import NewRun, Usage
 
 with lazy_imports():
@@ -20,26 +21,22 @@ def flat(pairs: Mapping[str, str]) -> list[str]:
     return [text for pair in pairs.items() for text in pair]
 
 
-def size_of(texts: Iterable[str]) -> int:
-    return sum(len(text.encode()) for text in texts)
-
-
 def usage_text(usage: Usage | None) -> str:
     return usage.to_text() if usage else ""
 
 
 def checkpoint(
     step: int, writes: Mapping[str, str], frontier: Sequence[str], nodes: Mapping[str, Any]
-) -> str:
-    """Return a checkpoint's JSON without its opening: the transition adds the time in front."""
+) -> bytes | str:
+    """Return a checkpoint as it is stored, but for the time: the transition adds it in front."""
     changed = ",".join(f"{encode(key)}:{text}" for key, text in writes.items())
-    return (
-        f'"step":{step},"frontier":{encode(list(frontier))},'
+    return pack(
+        f'{{"step":{step},"frontier":{encode(list(frontier))},'
         f'"nodes":{encode(nodes)},"writes":{{{changed}}}}}'
     )
 
 
-def first_checkpoint(run: NewRun) -> str:
+def first_checkpoint(run: NewRun) -> bytes | str:
     return checkpoint(0, run.state, (run.start,), {})
 
 

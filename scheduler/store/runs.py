@@ -10,6 +10,7 @@ from sleipnir.graphs.state import encode
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import TransitionRefused
+from sleipnir.scheduler.process.packing import pack
 from sleipnir.scheduler.runs.model import Failure, NewFork, NewRun
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.record import first_checkpoint, flat, record_fields, submitted
@@ -40,10 +41,10 @@ class Appended:
     dropped: int  # entries already left out
     entries: Sequence[str]  # JSON objects
 
-    def words(self) -> tuple[str | int, ...]:
+    def words(self) -> tuple[bytes | str | int, ...]:
         """Return it as arguments of the script."""
         counts = self.limit, self.limit_bytes, self.dropped, len(self.entries)
-        return (self.kind, *counts, *self.entries)
+        return (self.kind, *counts, *map(pack, self.entries))
 
 
 class Runs:
@@ -61,7 +62,7 @@ class Runs:
         answer = self._store.call("submit_run", run.run_id, *self.to_submit(run))
         return bool(answer.created)
 
-    def to_submit(self, run: NewRun) -> list[str | int]:
+    def to_submit(self, run: NewRun) -> list[bytes | str | int]:
         """Return the arguments of `submit_run` besides the run's id."""
         fields = record_fields(run)
         return [
@@ -113,7 +114,7 @@ class Runs:
             *fields,
             *visits,
             *flat(run.state),
-            *fork.history,
+            *map(pack, fork.history),
             *fork.failures.texts(),
             *fork.frontier,
         )
@@ -138,8 +139,9 @@ class Runs:
             another.window,
             "1" if another.shallow else "0",
             begin.step if begin else "",
+            *(begin.gone_failures if begin else (0, 0)),
             self._store.event(another.event),
-            another.checkpoint,
+            pack(another.checkpoint),
             len(another.changes),
             len(begin_state) // 2,
             len(visits),

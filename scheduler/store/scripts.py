@@ -255,7 +255,7 @@ def _quoted(text: str) -> str:
     return f"[{fence}[{text}]{fence}]"
 
 
-def _encoded(argument: str | int) -> bytes | int:
+def _encoded(argument: bytes | str | int) -> bytes | int:
     # Texts and keys may contain lone surrogates; hiredis takes them as bytes only.
     return argument.encode(errors="surrogatepass") if isinstance(argument, str) else argument
 
@@ -285,7 +285,9 @@ class Contract:
         """The SHA1 digest by which Redis caches the script."""
         return hashlib.sha1(self.text.encode()).hexdigest()
 
-    def encoded(self, arguments: Sequence[str | int], clock: str) -> list[bytes | str | int]:
+    def encoded(
+        self, arguments: Sequence[bytes | str | int], clock: str
+    ) -> list[bytes | str | int]:
         """Return the arguments as they are sent.
 
         Raises:
@@ -330,7 +332,7 @@ class Transition(Contract):
     def __call__(
         self,
         partition: str,
-        *arguments: str | int,
+        *arguments: bytes | str | int,
         clock: str = "",
         client: redis.Redis | None = None,
     ) -> Any:

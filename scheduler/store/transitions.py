@@ -108,7 +108,7 @@ class Transitions(Scripts):
         """How long a lease lasts from when it was taken or renewed."""
         return int(self.settings.lease_s * 1000)
 
-    def call(self, name: str, run_id: str, *arguments: str | int) -> Any:
+    def call(self, name: str, run_id: str, *arguments: bytes | str | int) -> Any:
         """Carry out one transition of a run; return a record of the values of its `OK` line.
 
         Raises:
@@ -138,7 +138,7 @@ class Transitions(Scripts):
             pipe.execute()
 
     def call_after(
-        self, commands: Sequence[Queued], name: str, run_id: str, *arguments: str | int
+        self, commands: Sequence[Queued], name: str, run_id: str, *arguments: bytes | str | int
     ) -> Any:
         """Call as `call` does, after commands that need not be atomic with it, in one round trip.
 
@@ -158,7 +158,7 @@ class Transitions(Scripts):
             return last.alone()
         return self.transition(name).result(answers[-1])
 
-    def queued(self, name: str, run_id: str, *arguments: str | int) -> Queued:
+    def queued(self, name: str, run_id: str, *arguments: bytes | str | int) -> Queued:
         """Return a transition as a command to send together with another one."""
         transition, clock = self.transition(name), self.clock.argument()
         encoded = transition.encoded((run_id, *arguments), clock)

@@ -13,12 +13,13 @@ from redis.exceptions import RedisError
 from sleipnir.graphs.state import Snapshot
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import TransitionBroken
+from sleipnir.scheduler.process.packing import as_stored, stored_bytes
 from sleipnir.scheduler.runs.failures import NO_FAILURES, StepFailures
 from sleipnir.scheduler.runs.history import folded
 from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.runs.model import Begun, Lease, RunContext, Usage
 from sleipnir.scheduler.store.keys import run_key
-from sleipnir.scheduler.store.record import checkpoint, flat, size_of, usage_text
+from sleipnir.scheduler.store.record import checkpoint, flat, usage_text
 from sleipnir.scheduler.store.transitions import Queued, Transitions
 
 # Only reading runs needs no plans.
@@ -171,11 +172,12 @@ class Visits:
         """
         with contextlib.suppress(RedisError, TransitionBroken):
             folds = self._store.client.hget(run_key("run", run_id), "history_folds") or "0"
-            entries: Any = self._store.client.lrange(run_key("history", run_id), 0, -1)
+            texts: Any = self._store.client.lrange(run_key("history", run_id), 0, -1)
             limit_bytes = self._store.settings.history_limit_bytes
-            count, shorter = folded(entries, limit_bytes)
-            saved = size_of(entries[:count]) - size_of(shorter)
-            fold_at = max(limit_bytes, size_of(entries) - saved + limit_bytes // 2)
+            count, shorter = folded(texts, limit_bytes)
+            entries = [*map(as_stored, texts)]
+            saved = stored_bytes(entries[:count]) - stored_bytes(shorter)
+            fold_at = max(limit_bytes, stored_bytes(entries) - saved + limit_bytes // 2)
             self._store.call("fold_history", run_id, str(folds), count, saved, fold_at, *shorter)
 
     def stage(

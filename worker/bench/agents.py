@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from pydoc_data.topics import topics
 from typing import Any
 
 import yaml
@@ -22,6 +23,9 @@ FOLLOWER = "talker-1"
 # A simulated model that asks a person in its last turn.
 ASKING = "openai:asks-"
 ASKER, ASKING_TURN = "asker", 3
+# A simulated model that replies with about so many bytes of English text; the number is appended.
+TELLING = "openai:tells-"
+REPLIES, REPLY_BYTES, PROMPT_BYTES = 6, 2_000, 1_000
 # Scripts that engine_worker does not run; it pauses instead.
 PAUSES_MS = {PAUSE: PAUSE_MS, LONG_PAUSE: LONG_PAUSE_MS}
 # One that it does run: it decides where a run goes.
@@ -176,6 +180,27 @@ def asking_models() -> list[dict[str, Any]]:
 def _asking_model(provider: str) -> dict[str, Any]:
     node = {"type": "llm", "model": f"{provider}:0", "prompt": "Hello.", "next": "done"}
     return _graph(f"asking-{provider}", {"ask": node, "done": {"type": "end"}})
+
+
+def telling() -> dict[str, Any]:
+    """Return a graph of some model calls in a row, each with a long prompt and a long reply."""
+    nodes: dict[str, Any] = {
+        f"n{i}": {
+            "type": "llm",
+            "model": f"{TELLING}{REPLY_BYTES}",
+            "prompt": english(100_000 + 20_000 * i, PROMPT_BYTES),
+            "state_updates": {f"reply_{i}": "{{output}}"},
+            "next": f"n{i + 1}" if i + 1 < REPLIES else "done",
+        }
+        for i in range(REPLIES)
+    }
+    return _graph("telling", {**nodes, "done": {"type": "end"}})
+
+
+def english(start: int, length: int) -> str:
+    """Return a piece of English text, without what templates would replace."""
+    text = "\n".join(topics.values()).replace("{", "(").replace("}", ")")
+    return text[start : start + length]
 
 
 def write_agents(directory: Path, *graphs: dict[str, Any]) -> None:

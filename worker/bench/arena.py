@@ -214,6 +214,7 @@ def _graphs() -> list[dict[str, Any]]:
         *agents.asking_models(),
         *agents.gates(),
         agents.pausing(),
+        agents.telling(),
         agents.pausing_steps(STEPS),
         agents.waiting(1, 0),
         agents.waiting(CALLERS, CALL_MS),

@@ -12,7 +12,7 @@ from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.embedded.acceptances import Acceptances
 from sleipnir.scheduler.runs.events import QuestionAsked, RunEnded
 from sleipnir.scheduler.runs.submit import Request
-from sleipnir.worker.bench.agents import LED, MANY_LED, MANY_TURNS, PAUSE_MS, TURNS
+from sleipnir.worker.bench.agents import LED, MANY_LED, MANY_TURNS, PAUSE_MS, REPLIES, TURNS
 from sleipnir.worker.bench.arena import CHAIN, ITEMS, LENGTH, WIDTH, Arena
 from sleipnir.worker.bench.fair import fair
 from sleipnir.worker.bench.lists import lists
@@ -193,9 +193,13 @@ def submit(arena: Arena, rounds: int) -> Iterator[Row]:
 
 
 def memory(arena: Arena, rounds: int) -> Iterator[Row]:
-    """Bytes of Redis that a parked run and a finished one take, in KiB instead of ms."""
+    """Bytes of Redis that a parked run and finished ones take, in KiB instead of ms."""
     count = 1_000
-    for name, agent in (("asking", "asking"), ("finished, 5 nodes", "linear-4")):
+    for name, agent in (
+        ("asking", "asking"),
+        ("finished, 5 nodes", "linear-4"),
+        (f"finished, {REPLIES} model calls", "telling"),
+    ):
         prepared = arena.prepare(agent)
         before = used_memory(arena)
         ids = [arena.client.submit(prepared, Request()) for _ in range(count)]

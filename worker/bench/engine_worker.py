@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from typing import Any
+from zlib import crc32
 
 from sleipnir.graphs.schema import ScriptNode
 from sleipnir.scheduler.process.periodic import pause
@@ -18,6 +19,8 @@ from sleipnir.worker.bench.agents import (
     LEADER,
     PAUSES_MS,
     TALKER,
+    TELLING,
+    english,
 )
 from sleipnir.worker.executors import EXECUTORS
 from sleipnir.worker.executors.script import run_script
@@ -53,6 +56,10 @@ class PlayedModels(models.Models):
             last = int(request.model.removeprefix(ASKING))
             turn = len(request.messages) // 2
             return _calls(("todo__list", {}) if turn < last else _QUESTION)
+        if request.model.startswith(TELLING):
+            start = crc32(request.messages[-1]["content"].encode()) % 400_000  # another text each
+            text = english(start, int(request.model.removeprefix(TELLING)))
+            return Reply({"role": "assistant", "content": text}, NO_USAGE)
         if request.model.startswith(LEADER):
             turn = 1 + sum(message["role"] == "assistant" for message in request.messages)
             return _led(request.messages, int(request.model.removeprefix(LEADER)), turn)

@@ -17,6 +17,7 @@ from time import perf_counter
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.monitor_key import monitor_key
+from sleipnir.scheduler.process.packing import unpack
 from sleipnir.scheduler.process.periodic import pause
 from sleipnir.scheduler.runs.events import QuestionAsked
 from sleipnir.scheduler.runs.submit import Request
@@ -135,7 +136,7 @@ def _large(arena: Arena) -> str:
     """Create a run that visited many nodes more than once; its later steps are made up."""
     run_id = _finished(arena, f"linear-{MANY_NODES}")
     key = run_key("history", run_id)
-    known = [json.loads(text) for text in arena.redis.lrange(key, 0, -1)]
+    known = [json.loads(unpack(text)) for text in arena.redis.lrange(key, 0, -1)]
     later = ({**known[step % MANY_NODES], "step": step} for step in range(len(known), _STEPS))
     arena.redis.rpush(key, *map(json.dumps, later))
     return run_id

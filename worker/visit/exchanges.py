@@ -59,6 +59,7 @@ class Taken(NamedTuple):
 
     text: str
     failed: bool
+    replies: Mapping[str, int]  # texts that are kept whole → the exchange with that reply
 
 
 class Exchanges:
@@ -144,15 +145,20 @@ class Exchanges:
         if failed is None or not self._all:
             return None
         place = {**place, "failed": failed}
-        text = self._encoded(place, mask, limit_bytes // _TEXTS, age_s)
+        exchanges = self._shown(mask, limit_bytes // _TEXTS, age_s)
+        text = encode({**place, "exchanges": exchanges})
         if len(text) > limit_bytes:
             texts = sum(len(each.messages) + 1 for each in self._all)
-            text = self._encoded(place, mask, limit_bytes // (2 * texts), age_s)
-        return Taken(text, failed)
+            exchanges = self._shown(mask, limit_bytes // (2 * texts), age_s)
+            text = encode({**place, "exchanges": exchanges})
+        replies = {
+            each["reply"].get("content"): at for at, each in enumerate(exchanges) if each["reply"]
+        }
+        return Taken(text, failed, replies)
 
-    def _encoded(
-        self, place: Mapping[str, Any], mask: Callable[[str], str], limit: int, age_s: float
-    ) -> str:
+    def _shown(
+        self, mask: Callable[[str], str], limit: int, age_s: float
+    ) -> Sequence[Mapping[str, Any]]:
         def shown(value: Any) -> Any:
             match value:
                 case str():
@@ -164,8 +170,7 @@ class Exchanges:
                 case _:
                     return value
 
-        exchanges = [each.to_json(shown, age_s) for each in self._all]
-        return encode({**place, "exchanges": exchanges})
+        return [each.to_json(shown, age_s) for each in self._all]
 
 
 def _newest(messages: list[Message]) -> list[Message]:

@@ -68,13 +68,24 @@ def head_and_tail(text: str, limit_bytes: int) -> str:
 Place: TypeAlias = tuple[int, str, int | None]  # step, node, and the item of a map
 
 
-def log_entry(place: Place, stream: str, text: str, *, run_try: int = 1, attempt: int = 1) -> str:
+def log_entry(
+    place: Place,
+    stream: str,
+    text: str,
+    *,
+    run_try: int = 1,
+    attempt: int = 1,
+    reply: int | None = None,
+) -> str:
     """Return an entry of the run's log as JSON text.
 
     Args:
         run_try: the try of the run; `attempt`: of the node. First ones are not written down.
+        reply: the exchange of the attempt's transcript that has the text, so that the entry names
+            it instead; None if none has.
     """
     step, node, index = place
-    fields = {"step": step, "node": node, "index": index, "stream": stream, "text": text}
+    said = {"text": text} if reply is None else {"reply": reply}
+    fields = {"step": step, "node": node, "index": index, "stream": stream, **said}
     numbers = {"try": run_try, "attempt": attempt}
     return encode(fields | {name: number for name, number in numbers.items() if number > 1})

@@ -207,8 +207,22 @@ def _place(client: ClientCore, run: Run, from_step: int | None) -> _Place:
     except IndexError as error:
         raise SubmissionRefused(f"run {run.run_id}: {error}") from error
     state = {key: encode(value) for key, value in moment.state.items()}
-    begin = Beginning(from_step, moment.frontier, state, moment.visits)
+    gone = _failures_since(client, run, from_step)
+    begin = Beginning(from_step, moment.frontier, state, moment.visits, gone)
     return _Place(from_step, moment.frontier, moment.visits, begin)
+
+
+def _failures_since(client: ClientCore, run: Run, step: int) -> tuple[int, int]:
+    """Return how many failures the checkpoints from a step on have: tolerated, and handled ones."""
+    if not run.failed_nodes and not run.handled_failures:
+        return 0, 0
+    timings = [
+        timing
+        for checkpoint in client.queries.checkpoints(run.run_id, step)
+        for timing in checkpoint.nodes.values()
+    ]
+    handled = sum(1 for timing in timings if timing.get("handled"))
+    return sum(timing.get("failed", 0) for timing in timings), handled
 
 
 def _last_checkpoint(client: ClientCore, run: Run, step: int, changes: Mapping[str, str]) -> str:

@@ -75,12 +75,12 @@ class AsyncStore:
         """Return the number of blocking reads per available slot; up to 1 none has to queue."""
         return self._waiters / _WAITING
 
-    async def call(self, name: str, run_id: str, *arguments: str | int) -> Any:
+    async def call(self, name: str, run_id: str, *arguments: bytes | str | int) -> Any:
         """Carry out one transition of a run, as `Transitions.call`."""
         (answer,) = await self.call_many(name, [(run_id, *arguments)])
         return answer
 
-    async def call_many(self, name: str, calls: Sequence[Sequence[str | int]]) -> list[Any]:
+    async def call_many(self, name: str, calls: Sequence[Sequence[bytes | str | int]]) -> list[Any]:
         """Carry out a transition of several runs, each given its id and arguments.
 
         Raises:
@@ -96,7 +96,9 @@ class AsyncStore:
                     answers += await self._execute(contract, chunk)
         return [await self._result(contract, answer) for answer in answers]
 
-    async def _execute(self, contract: Contract, calls: Sequence[Sequence[str | int]]) -> list[Any]:
+    async def _execute(
+        self, contract: Contract, calls: Sequence[Sequence[bytes | str | int]]
+    ) -> list[Any]:
         clock = self._store.clock.argument()
         texts = [(1, partition_of(str(call[0])), *contract.encoded(call, clock)) for call in calls]
         async with self._redis.pipeline(transaction=False) as pipe:

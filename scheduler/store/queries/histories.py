@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.process.packing import unpack
 from sleipnir.scheduler.runs.history import Moment, moment_after
 from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.runs.item_ways import NodeSums
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 # Checkpoints per read; each may hold several megabytes.
 _AT_ONCE = 50
+# What tells an attempt of a visit from others, in entries of logs and transcripts.
+_ATTEMPT = ("try", "step", "node", "index", "attempt")
 # Of a map that has begun.
 _HEAD = ("branch", "total", "next")
 
@@ -59,10 +62,7 @@ class HistoryQueries(Queries):
 
     def history(self, run_id: str) -> list[Checkpoint]:
         """Return all checkpoints in order; the first holds the seeds."""
-        return [
-            _checkpoint(json.loads(text))
-            for text in self._redis.lrange(run_key("history", run_id), 0, -1)
-        ]
+        return [*map(_checkpoint, self._redis.lrange(run_key("history", run_id), 0, -1))]
 
     def checkpoints(self, run_id: str, start: int = 0) -> Iterator[Checkpoint]:
         """Yield the checkpoints from a step on, reading a few at a time.
@@ -73,7 +73,7 @@ class HistoryQueries(Queries):
         key = run_key("history", run_id)
         while texts := self._redis.lrange(key, start, start + _AT_ONCE - 1):
             for text in texts:
-                yield _checkpoint(json.loads(text))
+                yield _checkpoint(text)
             start += len(texts)
 
     def histories(self, run_ids: Sequence[str]) -> list[list[Checkpoint]]:
@@ -81,7 +81,7 @@ class HistoryQueries(Queries):
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
                 pipe.lrange(run_key("history", run_id), 0, _AT_ONCE - 1)
-            firsts = [[_checkpoint(json.loads(text)) for text in texts] for texts in pipe.execute()]
+            firsts = [[*map(_checkpoint, texts)] for texts in pipe.execute()]
         return [
             first if len(first) < _AT_ONCE else [*first, *self.checkpoints(run_id, len(first))]
             for run_id, first in zip(run_ids, firsts, strict=True)
@@ -96,8 +96,7 @@ class HistoryQueries(Queries):
 
     def superseded(self, run_id: str) -> list[Checkpoint]:
         """Return checkpoints replaced by retries from earlier steps: the newest ones that fit."""
-        texts = self._redis.lrange(run_key("superseded", run_id), 0, -1)
-        return [_checkpoint(json.loads(text)) for text in texts]
+        return [*map(_checkpoint, self._redis.lrange(run_key("superseded", run_id), 0, -1))]
 
     def moment(self, run_id: str, step: int) -> Moment:
         """Return the run's state and position after a step.
@@ -264,7 +263,7 @@ class HistoryQueries(Queries):
             pipe.lrange(run_key("transcripts", run_id), 0, -1)
             pipe.lrange(run_key("failed_transcripts", run_id), 0, -1)
             succeeded, failed = pipe.execute()
-        entries = sorted(map(json.loads, succeeded + failed), key=lambda each: each["at"])
+        entries = sorted(map(_entry, succeeded + failed), key=lambda each: each["at"])
         names = ("try", "step", "node", "index", "attempt", "failed")
         visits = {tuple(each.get(name) for name in names): each for each in entries}
         return sorted(visits.values(), key=lambda each: each["at"])
@@ -284,8 +283,31 @@ class HistoryQueries(Queries):
                 end, texts = pipe.execute()
             missed = int(end or 0) - start - wanted
             if start == 0 or missed <= 0:
-                return LogPart([json.loads(text) for text in texts], int(end or 0))
+                return LogPart(self._told(run_id, [*map(_entry, texts)]), int(end or 0))
             wanted += missed  # added since they were counted
+
+    def _told(self, run_id: str, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return entries of a log with the replies that only the run's transcripts have."""
+        if not any("reply" in entry for entry in entries):
+            return entries
+        exchanges = {
+            tuple(each.get(name) for name in _ATTEMPT): each["exchanges"]
+            for each in self.transcripts(run_id)
+        }
+        return [_with_text(entry, exchanges) if "reply" in entry else entry for entry in entries]
+
+
+def _with_text(
+    entry: dict[str, Any], exchanges: Mapping[tuple[Any, ...], Sequence[Mapping[str, Any]]]
+) -> dict[str, Any]:
+    """Return an entry of a log that names a reply with its text, or with why that is gone."""
+    attempt = tuple(entry.get(name, 1) for name in _ATTEMPT)
+    of_attempt = exchanges.get(attempt, ())
+    said = of_attempt[entry["reply"]]["reply"] if entry["reply"] < len(of_attempt) else None
+    text = said["content"] if said else "[no longer kept (transcript_limit_bytes)]"
+    told = {**entry, "text": text}
+    del told["reply"]
+    return told
 
 
 def state_of(run_id: str) -> Reads[dict[str, Any]]:
@@ -294,7 +316,13 @@ def state_of(run_id: str) -> Reads[dict[str, Any]]:
     return {key: json.loads(texts[key]) for key in sorted(texts)}
 
 
-def _checkpoint(fields: Mapping[str, Any]) -> Checkpoint:
+def _entry(stored: str) -> dict[str, Any]:
+    entry: dict[str, Any] = json.loads(unpack(stored))
+    return entry
+
+
+def _checkpoint(stored: str) -> Checkpoint:
+    fields = _entry(stored)
     return Checkpoint(
         step=fields["step"],
         at=fields["at"],

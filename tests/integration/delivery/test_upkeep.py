@@ -23,6 +23,7 @@ from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.scheduler.store.queries import RunQueries
 from tests.support.engine import Engine
 from tests.support.keys import dump
+from tests.support.noise import noise
 from tests.support.queue import lose_all
 from tests.support.redis_server import RedisServer
 from tests.support.runs import (
@@ -279,7 +280,8 @@ def test_output_is_kept_up_to_its_limit_and_what_was_dropped_is_counted(engine: 
 
     for first in range(0, 300, 10):
         entries = [
-            f'{{"node":"{number}","text":"{"x" * 1_000}"}}' for number in range(first, first + 10)
+            f'{{"node":"{number}","text":"{noise(1_000, number)}"}}'
+            for number in range(first, first + 10)
         ]
         engine.store.runs.append_logs(RUN, entries, dropped=1)
 
@@ -376,7 +378,7 @@ def test_one_piece_of_output_over_the_limit_drops_all_and_itself(engine: Engine)
     started(engine)
     engine.store.runs.append_logs(RUN, ['{"node":"s"}'])
 
-    engine.store.runs.append_logs(RUN, [f'{{"text":"{"x" * 70_000}"}}'])
+    engine.store.runs.append_logs(RUN, [f'{{"text":"{noise(100_000, 1)}"}}'])
     engine.store.runs.append_logs(RUN, ['{"node":"t"}'])
 
     assert [entry["node"] for entry in engine.queries.logs(RUN)] == ["t"]

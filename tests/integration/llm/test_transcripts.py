@@ -11,6 +11,7 @@ from sleipnir.scheduler.store.keys import run_key
 from tests.support.engine import Clock, Engine
 from tests.support.invariants import assert_consistent
 from tests.support.model_server import ModelServer, calls, says
+from tests.support.noise import noise
 
 TOOLS = '''
 def look(at: str) -> str:
@@ -120,7 +121,7 @@ def test_they_take_so_much_and_the_newest_stay(engine: Engine, server: ModelServ
 
 def test_what_failed_stays_however_much_succeeds_later(engine: Engine, server: ModelServer) -> None:
     engine.configure(transcript_limit_bytes=64 * 1024)
-    server.script.add(says(""), *(says("x" * 20_000) for _ in range(11)))
+    server.script.add(says(""), *(says(noise(20_000, n)) for n in range(11)))
 
     run = engine.finish(MAP, state={"places": list(range(12))})
 
@@ -131,3 +132,61 @@ def test_what_failed_stays_however_much_succeeds_later(engine: Engine, server: M
     for kind in ("transcripts", "failed_transcripts"):
         assert engine.redis.pttl(run_key(kind, run.run_id)) > 0
     assert_consistent(engine.redis, runs=1)
+
+
+LONG = """
+model: openai:m
+start: ask
+nodes:
+  ask: {type: llm, prompt: Tell me., state_updates: {said: "{{output}}"}, next: done}
+  done: {type: end}
+"""
+
+
+def stored(engine: Engine, kind: str, run_id: str) -> bytes:
+    """Return what Redis holds of a part of a run."""
+    execute: Any = engine.redis.execute_command
+    return b"\n".join(execute("LRANGE", run_key(kind, run_id), 0, -1, NEVER_DECODE=True))
+
+
+def test_a_long_reply_is_packed_and_in_the_log_by_its_place_in_the_transcript(
+    engine: Engine, server: ModelServer
+) -> None:
+    text = "A long story. " * 200
+    server.script.add(says(text))
+
+    run_id = engine.finish(LONG).run_id
+
+    (entry,) = engine.queries.transcripts(run_id)
+    (reply,) = [each for each in engine.queries.logs(run_id) if each["stream"] == "llm"]
+    assert entry["exchanges"][0]["reply"]["content"] == text
+    assert (reply["text"], "reply" in reply) == (text, False)
+    assert engine.queries.history(run_id)[1].writes["said"] == text
+    assert all(
+        len(stored(engine, kind, run_id)) < 1_000 for kind in ("history", "logs", "transcripts")
+    )
+    assert_consistent(engine.redis, runs=1)
+
+
+@pytest.mark.parametrize("transcripts", ["failed", "none"])
+def test_a_reply_that_no_transcript_has_is_in_the_log_itself(
+    engine: Engine, server: ModelServer, transcripts: str
+) -> None:
+    engine.configure(transcripts=transcripts)
+    server.script.add(says("A long story. " * 200))
+
+    run_id = engine.finish(LONG).run_id
+
+    assert engine.queries.transcripts(run_id) == []
+    assert engine.queries.logs(run_id)[0]["text"] == "A long story. " * 200
+
+
+def test_the_log_says_so_of_a_reply_whose_transcript_was_dropped(
+    engine: Engine, server: ModelServer
+) -> None:
+    server.script.add(says("A long story. " * 200))
+    run_id = engine.finish(LONG).run_id
+
+    engine.redis.delete(run_key("transcripts", run_id))
+
+    assert engine.queries.logs(run_id)[0]["text"] == "[no longer kept (transcript_limit_bytes)]"

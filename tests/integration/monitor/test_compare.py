@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+from sleipnir.scheduler.process.packing import unpack
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.worker.monitor.formats import NONE
 from tests.support.engine import Engine
@@ -206,7 +207,7 @@ def test_long_comparisons_are_given_in_parts(engine: Engine, site: ServedSite) -
     a, b = (engine.finish(graph, state=each).run_id for each in (state, {}))
     for run_id, nodes in ((a, ("x", "y", "y")), (b, ("y", "x", "x"))):
         history = run_key("history", run_id)
-        last = json.loads(engine.redis.lindex(history, -1))
+        last = json.loads(unpack(engine.redis.lindex(history, -1)))
         steps = [{**last, "step": n, "nodes": {nodes[n % 3]: {"ms": 1}}} for n in range(2, 3_000)]
         engine.redis.rpush(history, *map(json.dumps, steps))
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
+from sleipnir.scheduler.process.packing import unpack
 from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.store.keys import run_key
 from tests.support.conversations import converses
@@ -202,7 +203,7 @@ def led(engine: Engine, server: ModelServer) -> str:
 def rewrite(engine: Engine, run_id: str, step: int, change: Callable[[Any], object]) -> None:
     """Change what a step has written, in the history."""
     history = run_key("history", run_id)
-    checkpoint = json.loads(engine.redis.lindex(history, step))
+    checkpoint = json.loads(unpack(engine.redis.lindex(history, step)))
     change(checkpoint["writes"])
     engine.redis.lset(history, step, json.dumps(checkpoint))
 

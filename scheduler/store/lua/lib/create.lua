@@ -40,6 +40,6 @@ end
 local function no_past(start, history)
   return {
     step = 1, nodes = {start}, window = 1, visits = {'n:' .. start, 1},
-    history = {string.format('{"at":%.0f,', now_ms) .. history},
+    history = {with_members(string.format('"at":%.0f,', now_ms), history)},
   }
 end

@@ -78,6 +78,11 @@ local function taker(list)
   end
 end
 
+-- A JSON object with more members in front, as text or packed (process/packing.py).
+local function with_members(members, object)
+  return (string.byte(object) == 255 and '\255' or '{') .. members .. string.sub(object, 2)
+end
+
 -- An open visit is one field of the hash `visits`. Its value:
 --   status     ready | leased | staged | waiting, as the rows of lib/waiting.lua say
 --              held: may continue, but waits for a place in its step's window

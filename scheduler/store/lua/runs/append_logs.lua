@@ -6,9 +6,9 @@
 -- REST for each kind: kind limit byte_limit dropped count, then `count` entries
 -- kind: logs | transcripts | failed_transcripts
 -- dropped: number of entries already left out
--- entry: a non-empty JSON object
+-- entry: a non-empty JSON object, as text or packed
 -- USES store
-local run, stamp = key('run', run_id), '{"at":' .. now_ms .. ','
+local run, stamp = key('run', run_id), string.format('"at":%.0f,', now_ms)
 local take, kinds, names = taker(rest), {}, {'status'}
 local kind, limit, byte_limit, dropped, count = unpack(take(5))
 while kind do
@@ -29,7 +29,7 @@ local function append(to, bytes_before, end_before)
   local kept = redis.call('LLEN', logs)
   local bytes, total = tonumber(bytes_before or '') or 0, kept + #entries
   for i, entry in ipairs(entries) do
-    entries[i] = stamp .. string.sub(entry, 2)
+    entries[i] = with_members(stamp, entry)
     bytes = bytes + #entries[i]
   end
 

@@ -1,11 +1,12 @@
 -- Continue an ended run in place, at most once: where it stopped, or from an earlier step.
 -- KEYS partition
--- ARGV run_id try digest context timeout_ms window shallow step event checkpoint set_count state_count visit_count child_count rest
+-- ARGV run_id try digest context timeout_ms window shallow step gone_failed gone_handled event checkpoint set_count state_count visit_count child_count rest
 -- try: the number of its tries so far; a concurrent retry has read a stale one
 -- digest, context: of the agent to continue with, '' for the same; timeout_ms: '' for the same
 -- limit, '-' for none; shallow: '1' starts new children in place of those that did not succeed
 -- step: '' for the one that was not completed, else the one to start again from
--- checkpoint: JSON text that replaces the last one before that step, or ''
+-- gone_failed, gone_handled: failures in the checkpoints that this puts aside
+-- checkpoint: text, maybe packed, that replaces the last one before that step, or ''
 -- REST set_count key, JSON text pairs to set in its state; with a step: state_count pairs that
 --      replace its state, and visit_count name, value pairs that replace the record's; run, digest,
 --      context of child_count children that continue with other agents; then, with a step, the
@@ -27,19 +28,6 @@ for i = 1, #children, 3 do
   changes[children[i]] = {digest = children[i + 1], context = children[i + 2]}
 end
 
--- Failures in checkpoints that are put aside, by the record's counters.
-local gone_failures = {failed_nodes = 0, handled_failures = 0}
-local has_failures = redis.call('EXISTS', key('failures', run_id)) == 1
-local function note_failures(text)
-  if not has_failures then return end
-  for _, node in pairs(cjson.decode(text).nodes) do
-    if type(node) == 'table' then
-      gone_failures.failed_nodes = gone_failures.failed_nodes + (node.failed or 0)
-      gone_failures.handled_failures = gone_failures.handled_failures + (node.handled and 1 or 0)
-    end
-  end
-end
-
 -- Failures of steps that are repeated no longer count.
 local function forget_failures()
   local failures, staying = key('failures', run_id), {}
@@ -50,8 +38,9 @@ local function forget_failures()
   end
   remove_now(failures)
   push('RPUSH', failures, staying)
-  for counter, gone in pairs(gone_failures) do
-    local before = tonumber(redis.call('HGET', run, counter) or '') or 0
+  local gone_failures = {failed_nodes = gone_failed, handled_failures = gone_handled}
+  for counter, count in pairs(gone_failures) do
+    local before, gone = tonumber(redis.call('HGET', run, counter) or '') or 0, tonumber(count)
     if before > gone then
       write('HSET', run, counter, before - gone)
     else
@@ -68,9 +57,8 @@ local function go_back()
     local text = redis.call('LINDEX', history, -1)
     gone_bytes, size = gone_bytes + #text, size + #text
     write_undone_by({'RPUSH', history, text}, 'RPOP', history)
-    note_failures(text)
     if size <= limit then
-      table.insert(told, 1, string.format('{"superseded_by":%d,', try + 1) .. string.sub(text, 2))
+      table.insert(told, 1, with_members(string.format('"superseded_by":%d,', try + 1), text))
     end
   end
   local superseded = key('superseded', run_id)
@@ -83,7 +71,7 @@ local function go_back()
   write('HSET', run, 'superseded_bytes', before + math.min(size, limit))
   write('HINCRBY', run, 'history_bytes', 0 - gone_bytes)
 
-  if has_failures then
+  if redis.call('EXISTS', key('failures', run_id)) == 1 then
     forget_failures()
   end
   forget_kept(run_id)

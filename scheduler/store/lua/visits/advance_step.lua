@@ -56,7 +56,7 @@ end
 -- A run that was too large before, under an earlier limit, may still end.
 if bytes > bytes_before and bytes > tonumber(state_limit) then return {'state_too_large'} end
 
-history = string.format('{"at":%.0f,', now_ms) .. history
+history = with_members(string.format('"at":%.0f,', now_ms), history)
 local bytes_told, count = (told or 0) + #history, #rest - first_node + 1
 local fields = {
   {'step', step, step + 1}, {'stepped', stepped, now_ms}, {'width', width, count},
