@@ -46,7 +46,7 @@ def routes_of_scripts(directory: Path, graph: Graph) -> list[tuple[str, str]]:
     These lead to the ids that are quoted in lines with `_next`; if there are none, as a variable
     holds them, to all that are quoted, except where they name a key.
     """
-    quoted = {path: _choices(_text(directory, path), graph) for path in _paths(graph)}
+    quoted = {path: _choices(script_text(directory, path), graph) for path in _paths(graph)}
     return [
         (source, target)
         for source, node in graph.nodes_of(ScriptNode)
@@ -57,7 +57,7 @@ def routes_of_scripts(directory: Path, graph: Graph) -> list[tuple[str, str]]:
 
 def nodes_that_may_lead_anywhere(directory: Path, graph: Graph) -> frozenset[str]:
     """Return the script nodes whose scripts have a `_next`, or cannot be read as text."""
-    texts = {path: _text(directory, path) for path in _paths(graph)}
+    texts = {path: script_text(directory, path) for path in _paths(graph)}
     return frozenset(
         node_id
         for node_id, node in graph.nodes_of(ScriptNode)
@@ -111,7 +111,7 @@ def _code_below(directory: Path) -> Iterator[Path]:
 
 
 def _texts(directory: Path, graph: Graph) -> list[str]:
-    return [_text(directory, path) for path in sorted(_paths(graph))]
+    return [script_text(directory, path) for path in sorted(_paths(graph))]
 
 
 def _paths(graph: Graph) -> set[str]:
@@ -124,7 +124,8 @@ def _is_named(node_id: str, words: set[str], texts: list[str]) -> bool:
     return any(node_id in text for text in texts)
 
 
-def _text(directory: Path, path: str) -> str:
+def script_text(directory: Path, path: str) -> str:
+    """Return the text of a script; nothing if it cannot be read, which other rules report."""
     file = inside(directory, path)
     return _read(file) if file is not None else ""
 

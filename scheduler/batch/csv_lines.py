@@ -60,7 +60,7 @@ def csv_lines(
     named = _SEPARATOR_LINE.fullmatch(head[-1]) if head else None
     if named is not None:
         head += _head(stream)
-    delimiter = rules.delimiter or (named[1] if named else _most_frequent(head))
+    delimiter = rules.delimiter or (named[1] if named else most_frequent(head))
     skipped = len(head) - 1
     reader = csv.reader(chain(head[-1:], stream), strict=True, delimiter=delimiter)
     header: list[str] | None = None
@@ -98,7 +98,8 @@ def _head(stream: BoundedLines) -> list[str]:
     return head
 
 
-def _most_frequent(head: list[str]) -> str:
+def most_frequent(head: list[str]) -> str:
+    """Return the delimiter of a table whose header is the last of these lines."""
     return max(_DELIMITERS, key=head[-1].count if head else len)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -14,7 +15,7 @@ from pathlib import Path
 import click
 
 from sleipnir.graphs.document.finding import printable
-from sleipnir.graphs.files import reason
+from sleipnir.graphs.files import read_text, reason
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.batch.lines import Line
@@ -53,6 +54,8 @@ from sleipnir.scheduler.testing.evaluation.scoring import (
 
 _GIT = "git:"
 _ACCEPTED = ".baseline"
+_ACCEPTED_LIMIT_BYTES = 1024
+_VERSION = re.compile(r"[0-9a-f]{4,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,8 @@ class EvalCommand:
     """Runs and compares the versions that one call names."""
 
     def __init__(self, client: Client, options: Options, call: EvalCall) -> None:
+        if call.accept and call.rows is not None:
+            raise click.UsageError("--accept needs all rows: leave out --rows")
         self._client = client
         self._options = options
         self._call = call
@@ -83,6 +88,8 @@ class EvalCommand:
 
     def run(self) -> ExitCode:
         """Run, score, compare and report; return the exit code."""
+        if self._call.target is not None:  # not found out after all rows were paid for
+            _make_directory(self._call.target)
         versions = list(self._versions())
         waiting = sum(
             run.status == "waiting"
@@ -146,7 +153,16 @@ class EvalCommand:
         file = self._evaluation.file.parent / _ACCEPTED
         if self._call.accept or not file.is_file():
             return None
-        return f"{self._directory.name}@{file.read_text(encoding='utf-8').strip()}"
+        try:
+            version = read_text(file, _ACCEPTED_LIMIT_BYTES).strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise click.UsageError(f"cannot read {file}: {reason(error)}") from error
+        if not _VERSION.fullmatch(version):
+            raise click.UsageError(
+                f"{file} does not name a version; remove it, or write it with "
+                f"`sleipnir eval {self._directory.name} --accept`"
+            )
+        return f"{self._directory.name}@{version}"
 
     def _run(self, name: str, reference: str) -> VersionRuns:
         agent, at, version = reference.partition("@")
@@ -249,7 +265,6 @@ class EvalCommand:
 
     def _write(self, report: EvaluationReport, target: Path) -> None:
         try:
-            target.mkdir(parents=True, exist_ok=True)
             summary = encode(report.document())
             (target / "summary.json").write_text(f"{summary}\n", encoding="utf-8")
             rows = "".join(f"{encode(row)}\n" for row in report.row_documents())
@@ -268,22 +283,37 @@ def _question(number: int, check: CheckFields, row: EvaluationRow, run: RowRun) 
 @contextmanager
 def _checked_out(directory: Path, revision: str) -> Iterator[str]:
     """Yield a copy of an agent's directory as of a commit, which is removed afterwards."""
-    git = shutil.which("git")
-    if git is None:
-        raise SubmissionRefused(f"{_GIT}{revision}: git is not installed")
+    if not revision or revision.startswith("-"):  # git would take it for an option
+        raise SubmissionRefused(f"{_GIT}{printable(revision)}: not a revision")
     with tempfile.TemporaryDirectory(prefix="sleipnir-eval-") as scratch:
         copy = Path(scratch) / directory.name
         copy.mkdir()
-        archive = subprocess.run(
-            [git, "-C", str(directory), "archive", "--format=tar", revision, "."],
-            capture_output=True,
-            check=False,
+        packed = _output_of(
+            revision, ["git", "-C", str(directory), "archive", "--format=tar", revision, "."]
         )
-        if archive.returncode:
-            why = printable(archive.stderr.decode(errors="replace").strip())
-            raise SubmissionRefused(f"{_GIT}{printable(revision)}: {why}")
         # It keeps out of other directories, which Python's own does from 3.11.4 on.
-        subprocess.run(
-            ["tar", "-x", "--no-same-owner", "-C", str(copy)], input=archive.stdout, check=True
-        )
+        _output_of(revision, ["tar", "-x", "--no-same-owner", "-C", str(copy)], packed)
         yield str(copy)
+
+
+def _output_of(revision: str, command: list[str], given: bytes | None = None) -> bytes:
+    """Run a program on a revision; return what it prints.
+
+    Raises:
+        SubmissionRefused: it fails, or is not installed.
+    """
+    found = shutil.which(command[0])
+    if found is None:
+        raise SubmissionRefused(f"{_GIT}{printable(revision)}: {command[0]} is not installed")
+    ended = subprocess.run([found, *command[1:]], input=given, capture_output=True, check=False)
+    if ended.returncode:
+        why = printable(ended.stderr.decode(errors="replace").strip())
+        raise SubmissionRefused(f"{_GIT}{printable(revision)}: {command[0]}: {why}")
+    return ended.stdout
+
+
+def _make_directory(target: Path) -> None:
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.FileError(str(target), reason(error)) from error

@@ -137,7 +137,13 @@ def test_an_accepted_version_is_the_baseline_from_then_on(sleipnir: Sleipnir) ->
     assert [each["name"] for each in found["versions"]] == ["baseline", "current"]
     unknown = sleipnir("eval", "classify", "--baseline", "classify@000000000000")
     assert (unknown.returncode, "no runs of evaluation" in unknown.stderr) == (2, True)
-    (sleipnir.project / "agents" / "classify" / "evals" / ".baseline").unlink()
+    some = sleipnir("eval", "classify", "--accept", "--rows", "2")
+    assert (some.returncode, "leave out --rows" in some.stderr) == (2, True)
+    accepted = sleipnir.project / "agents" / "classify" / "evals" / ".baseline"
+    accepted.write_bytes(b"../\xff\x1b[2J")
+    junk = sleipnir("eval", "classify")
+    assert (junk.returncode, ".baseline" in junk.stderr) == (2, True)
+    accepted.unlink()
 
 
 def test_a_version_of_a_commit(sleipnir: Sleipnir) -> None:
@@ -150,10 +156,14 @@ def test_a_version_of_a_commit(sleipnir: Sleipnir) -> None:
 
     found = sleipnir.json("eval", "classify", "--baseline", "git:HEAD")
     unknown = sleipnir("eval", "classify", "--baseline", "git:nowhere")
+    planted = sleipnir.project / "planted"
+    option = sleipnir("eval", "classify", "--baseline", f"git:--output={planted}")
     graph.write_text(before)
 
     assert [each["checks"]["label"]["mean"] for each in found["versions"]] == [1.0, 0.75]
     assert (unknown.returncode, "git:nowhere" in unknown.stderr) == (2, True)
+    assert (option.returncode, "not a revision" in option.stderr) == (2, True)
+    assert not planted.exists()
 
 
 def test_a_judge_is_asked_once_for_each_run(sleipnir: Sleipnir, server: ModelServer) -> None:
@@ -212,3 +222,22 @@ def test_an_evaluation_is_made_of_a_file_and_grows_by_runs(sleipnir: Sleipnir) -
     assert found["versions"][0]["checks"]["right"]["n"] == 3
     assert found["versions"][0]["checks"]["right"]["mean"] == 1.0
     assert sleipnir("eval", "classify", "--init", str(source)).returncode == 2
+
+
+def test_rows_are_added_to_tables_as_spreadsheets_write_them(sleipnir: Sleipnir) -> None:
+    evals = sleipnir.project / "agents" / "classify" / "evals"
+    (evals / "sheet.yaml").write_text("rows: sheet.csv\nchecks: [{name: a, is: 'true'}]\n")
+    table = evals / "sheet.csv"
+    table.write_text("expected;text\nbill;row-1", encoding="utf-8-sig")
+    run = sleipnir.json("run", "classify", "--set", "text=row-3 ")["run_id"]
+    add = ("eval", "classify", "sheet", "--add", run, "--expected", "bill")
+
+    added = sleipnir(*add)
+    grown = table.read_text(encoding="utf-8-sig")
+    table.write_text("")
+    refused = sleipnir(*add)
+    (evals / "sheet.yaml").unlink()
+
+    assert added.returncode == 0, added.stderr
+    assert grown.splitlines() == ["expected;text", "bill;row-1", "bill;row-3 "]
+    assert (refused.returncode, "no column `expected`" in refused.stderr) == (2, True)

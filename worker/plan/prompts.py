@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sleipnir.graphs.files import MIB, inside, read_bytes
 from sleipnir.graphs.schema import EndNode, Graph, LlmNode, ScriptNode
 from sleipnir.graphs.template import MISSING, references, render_lenient, resolve
+from sleipnir.graphs.validator.scripts import script_text
 from sleipnir.records import dataclass
 from sleipnir.worker.conversation.opening import opening
 from sleipnir.worker.llm.client import Message
@@ -78,12 +78,4 @@ def _written_keys(graph: Graph, directory: Path) -> Iterator[str]:
         if not isinstance(node, EndNode):
             yield from node.written_keys()
     for path in {node.script for _, node in graph.nodes_of(ScriptNode)}:
-        yield from _KEY.findall(_text(directory, path))
-
-
-def _text(directory: Path, path: str) -> str:
-    file = inside(directory, path)
-    try:
-        return "" if file is None else read_bytes(file, MIB).decode(errors="replace")
-    except (OSError, ValueError):  # reported by the rules about files
-        return ""
+        yield from _KEY.findall(script_text(directory, path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,10 @@ from typing import Any
 import click
 
 from sleipnir.graphs.document.loader import load_agent
+from sleipnir.graphs.files import MIB, reason
 from sleipnir.graphs.schema import EndNode
 from sleipnir.graphs.state import encode
+from sleipnir.scheduler.batch.csv_lines import most_frequent
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.testing.evaluation.file import (
@@ -22,6 +25,9 @@ from sleipnir.scheduler.testing.evaluation.file import (
 )
 from sleipnir.scheduler.testing.evaluation.rows import EXPECTED
 from sleipnir.scheduler.views.submission import wanted_of
+
+# In a table or in JSON lines.
+_LONGEST_HEADER = MIB
 
 _TEXT = """rows: {rows}
 checks:
@@ -78,15 +84,33 @@ def add_row(client: Client, directory: Path, name: str | None, run_id: str, expe
 
 
 def _add_to_table(file: Path, given: dict[str, Any], expected: str) -> None:
-    with file.open(newline="", encoding="utf-8") as rows:
-        header = next(csv.reader(rows), [])
+    header, delimiter = _header_of(file)
+    if EXPECTED not in header:
+        raise SubmissionRefused(f"{file} has no column `{EXPECTED}` in its first line")
     values = {**given, EXPECTED: expected}
     cells = [_cell(values.get(column, "")) for column in header]
-    text = file.read_text(encoding="utf-8")
+    with file.open("rb") as table:
+        table.seek(-1, os.SEEK_END)
+        is_ended = table.read() == b"\n"
     with file.open("a", newline="", encoding="utf-8") as rows:
-        if text and not text.endswith("\n"):
+        if not is_ended:
             rows.write("\n")
-        csv.writer(rows).writerow(cells)
+        csv.writer(rows, delimiter=delimiter).writerow(cells)
+
+
+def _header_of(file: Path) -> tuple[list[str], str]:
+    """Return the columns of a table and its delimiter."""
+    first = _first_line(file)
+    delimiter = most_frequent([first])
+    return [name.strip() for name in next(csv.reader([first], delimiter=delimiter), [])], delimiter
+
+
+def _first_line(file: Path) -> str:
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as rows:
+            return rows.readline(_LONGEST_HEADER)
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"cannot read {file}: {reason(error)}") from error
 
 
 def _cell(value: Any) -> str:
@@ -94,15 +118,10 @@ def _cell(value: Any) -> str:
 
 
 def _has_expected(source: Path) -> bool:
-    try:
-        with source.open(newline="", encoding="utf-8-sig") as rows:
-            first = rows.readline()
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"cannot read {source}: {error}") from error
     if source.suffix == ".jsonl":
         try:
-            entry = json.loads(first)
+            entry = json.loads(_first_line(source))
         except ValueError:
             return False
         return isinstance(entry, dict) and EXPECTED in entry
-    return EXPECTED in next(csv.reader([first]), [])
+    return EXPECTED in _header_of(source)[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from sleipnir.graphs.document.finding import printable
 from sleipnir.records import dataclass
 from sleipnir.scheduler.testing.evaluation.comparing import (
     Compared,
@@ -158,7 +159,7 @@ class EvaluationReport:
             )
         for flip in self.flips()[:_FLIPS_SHOWN]:
             yield (
-                f"  {flip.check} of row {flip.row}: {flip.before:g} -> {flip.after:g}, "
+                f"  {flip.check} of row {printable(flip.row)}: {flip.before:g} -> {flip.after:g}, "
                 f"sleipnir diff {flip.runs[0]} {flip.runs[1]}"
             )
         if self.stopped:

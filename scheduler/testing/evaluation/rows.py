@@ -7,9 +7,9 @@ import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TextIO
 
+from sleipnir.graphs.document.finding import printable
 from sleipnir.graphs.files import open_input, reason
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
@@ -63,7 +63,9 @@ def read_rows(evaluation: Evaluation, most: int | None = None) -> list[Evaluatio
                 continue
             row = _row(evaluation, line, beside.get(line.number, {}))
             if row.id in rows:
-                raise SubmissionRefused(f"{file}: line {line.number}: a second row '{row.id}'")
+                raise SubmissionRefused(
+                    f"{file}: line {line.number}: a second row '{printable(row.id)}'"
+                )
             rows[row.id] = row
             if len(rows) == most:
                 break
@@ -113,9 +115,3 @@ def _without_own_fields(
                 yield text if text.endswith("\n") else f"{text}\n"
 
     return io.StringIO("".join(lines()))
-
-
-def write_row(file: Path, row: Mapping[str, Any]) -> None:
-    """Add a row to a file of JSON lines."""
-    with file.open("a", encoding="utf-8") as target:
-        target.write(f"{encode(dict(row))}\n")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from sleipnir.graphs.document.finding import printable
 from sleipnir.graphs.expressions.errors import ExpressionFailed
 from sleipnir.graphs.expressions.operators import type_name
 from sleipnir.graphs.expressions.parser import parse
@@ -116,5 +117,5 @@ def _shown(value: Any) -> str:
 
 def _refused(check: CheckFields, row: EvaluationRow, why: str) -> SubmissionRefused:
     return SubmissionRefused(
-        f"check '{check.name}' of row '{row.id}': {why}, so nothing was scored"
+        f"check '{check.name}' of row '{printable(row.id)}': {why}, so nothing was scored"
     )
