@@ -338,6 +338,10 @@ CODES: Mapping[str, Mapping[str, Code]] = {
         "W012": Code("`tools` on an `agent` node", "the other agent has its own"),
         "W013": Code("`name` is not the directory's name", "the directory's name is used"),
         "W017": Code("an agent runs itself", "`max_agent_depth` limits that"),
+        "W027": Code(
+            "a node attaches files, and its model takes neither images nor PDFs",
+            "choose another model, or say in `models.providers` what a server of yours takes",
+        ),
         "W028": Code(
             "`plan`: on some way through the graph, a key is read before anything has set it",
             "seed it, set it on that way, or ask for it by `has`",

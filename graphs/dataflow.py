@@ -28,7 +28,7 @@ NAMES_OF_CHECKS = frozenset({"output", "round"})
 class Template:
     """One templated text of a node."""
 
-    field: FieldPath  # ("prompt",), ("inputs", key) or ("state_updates", key)
+    field: FieldPath  # ("prompt",), ("attach", index), ("inputs", key), ("state_updates", key)
     text: str
     strict: bool
 
@@ -80,7 +80,7 @@ def templates(node: Node) -> Iterator[Template]:
     for field in node.STRICT_EACH:
         yield from _entries(node, field, strict=True)
     if isinstance(node, LlmNode):
-        yield from _of_sections(node)
+        yield from _of_lists(node)
     yield from _fields(node, node.LENIENT, strict=False)
     yield from _entries(node, STATE_UPDATES, strict=False)
     yield from _fields(node, node.AFTER_UPDATES, strict=False)
@@ -138,7 +138,9 @@ def chain_reads(graph: Graph, node: MapNode) -> Iterator[tuple[str, Read]]:
                 yield node_id, read
 
 
-def _of_sections(node: LlmNode) -> Iterator[Template]:
+def _of_lists(node: LlmNode) -> Iterator[Template]:
+    for index, place in enumerate(node.attach):
+        yield Template(("attach", index), place, strict=True)
     for index, example in enumerate(node.examples):
         yield Template(("examples", index, "user"), example.user, strict=True)
         yield Template(("examples", index, "assistant"), example.assistant, strict=True)

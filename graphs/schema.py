@@ -386,6 +386,8 @@ class LlmNode(Timed, WritingNode, SkillFields):
     """The user message, or `{file: PATH}`; a template in which every reference must be set."""
     instructions: str | None = None
     """The system message, or `{file: PATH}`; a template in which every reference must be set."""
+    attach: list[str] = field(default_factory=list)
+    """Images and PDFs sent before the prompt: templates of paths, addresses, or lists of them."""
     tools: list[str] | None = None
     """Functions the model may call: names, tool files, or `mcp:<server>`. Default: none, save for
     those that `can_spawn_agents` of the graph offers; `[]`: none at all."""

@@ -1,9 +1,10 @@
-"""Rules about models: E211, E212, W602."""
+"""Rules about models: E211, E212, W027, W602."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+from sleipnir.graphs.attachments import KINDS
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.loader import Agent
 from sleipnir.graphs.knowledge.build_settings import KEYWORDS_ONLY, LOCAL
@@ -88,6 +89,20 @@ def llm_nodes_have_a_model(context: Context) -> Iterator[Finding]:
             message = f"llm node '{node_id}': no model set here, in the graph or as engine default"
             yield context.finding("E212", message, *path, hint=hint)
             hint = None
+
+
+def models_take_what_is_attached(context: Context) -> Iterator[Finding]:
+    """W027: a model known to take neither images nor PDFs."""
+    lacks = context.resources.lacks_attachments
+    if lacks is None:
+        return
+    for node_id, node in context.graph.nodes_of(LlmNode):
+        model = node.model or context.graph.model or context.resources.default_model
+        if node.attach and model and lacks(model) >= KINDS:
+            path = ("nodes", node_id, "attach")
+            message = f"{place(*path)}: model '{model}' takes neither images nor PDFs"
+            hint = "choose another model, or set models.providers.NAME.attach in config.yaml"
+            yield context.finding("W027", message, *path, hint=hint)
 
 
 def _models(graph: Graph) -> Iterator[tuple[tuple[str, ...], str]]:

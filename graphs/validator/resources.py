@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ class Resources:
     lacks_reasoning: Callable[[str], bool] | None = None
     # Whether it is known not to support function calls; None: not checked.
     lacks_functions: Callable[[str], bool] | None = None
+    # What it is known not to take besides texts: images, PDFs; None: not checked.
+    lacks_attachments: Callable[[str], AbstractSet[str]] | None = None
     # Engine settings that apply where a knowledge base sets none.
     rag_defaults: Mapping[str, Any] = field(default_factory=dict)
     # Settings chosen by the user at submission, by the agent's directory and the node's id.

@@ -14,6 +14,7 @@ from time import monotonic
 
 from sleipnir.scheduler.batch.attempts import last_attempts
 from sleipnir.scheduler.batch.budget import BatchBudget
+from sleipnir.scheduler.batch.files import store_files
 from sleipnir.scheduler.batch.finished import FinishedLine, InInputOrder
 from sleipnir.scheduler.batch.identity import run_id_of
 from sleipnir.scheduler.batch.ledger import Item, Ledger
@@ -61,6 +62,7 @@ class Batch:
         self._options = options
         self._on_progress = on_progress
         self.progress = Progress(total=len(ledger))
+        self._store_files = partial(store_files, client.store, options.name, options.files)
         self._reconciled = 0  # number of the last line whose runs were looked up
         self._in_order = InInputOrder(ledger, client.queries)
         self._ready: deque[Callable[[], None]] = deque()  # each starts or continues a run
@@ -165,6 +167,7 @@ class Batch:
         return self.progress.over_budget
 
     def _submit(self, item: Item, attempt: int) -> None:
+        self._store_files(item.content)
         run_id = run_id_of(self._options.name, item.item, attempt)
         request = replace(
             request_of(item.content, self._options.defaults),
@@ -182,6 +185,7 @@ class Batch:
         self._started(item, run_id)
 
     def _retry(self, item: Item, run_id: str) -> None:
+        self._store_files(item.content)
         if self._retries.go_on(item, run_id):
             self._started(item, run_id)
 

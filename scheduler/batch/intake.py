@@ -19,6 +19,7 @@ from sleipnir.scheduler.batch.lines import (
     EmptyRow,
     Format,
     Line,
+    Malformed,
     request_of,
 )
 from sleipnir.scheduler.batch.reading import read_lines
@@ -110,6 +111,7 @@ def load_input(
     limit: int,
     rules: CsvRules = ANY_CSV,
     on_line: Callable[[int], None] = lambda _number: None,
+    attach: Callable[[Line], Line] = lambda line: line,
 ) -> Intake:
     """Read all lines of a stream (see `read_lines`) into the ledger, except bad ones.
 
@@ -118,6 +120,7 @@ def load_input(
         limit: the maximum number of lines.
         rules: how CSV is read, and what the agent reads of any line.
         on_line: called with the number of each line.
+        attach: replaces the files that a line names; raises Malformed if one cannot be used.
 
     Raises:
         SubmissionRefused: as `read_lines`.
@@ -132,11 +135,12 @@ def load_input(
             case BadLine():
                 intake.add_bad(line)
             case Line():
-                request = request_of(line.to_json(), defaults)
                 try:
+                    line = attach(line)
+                    request = request_of(line.to_json(), defaults)
                     check(request)
                     ledger.add(line)
-                except (SubmissionRefused, DuplicateId) as error:
+                except (SubmissionRefused, DuplicateId, Malformed) as error:
                     intake.add_bad(BadLine(line.number, str(error)))
                     continue
                 intake.note_input(line, request, rules)

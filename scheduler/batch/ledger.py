@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.batch.files import FILES_SCHEMA, FilesOfLines
 from sleipnir.scheduler.batch.lines import Line
 from sleipnir.scheduler.batch.reported import Reported
 from sleipnir.scheduler.process.temporary import OwnDirectory
@@ -83,12 +84,15 @@ class Ledger:
             self._directory.path / "ledger", isolation_level=None, check_same_thread=False
         )
         # It is deleted with the command: no need to protect it from crashes.
-        self._db.executescript(f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; {_SCHEMA}")
+        self._db.executescript(
+            f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; {_SCHEMA} {FILES_SCHEMA}"
+        )
         (page_bytes,) = self._db.execute("PRAGMA page_size").fetchone()
         # An input may be endless; leave room on the disk for others, such as Redis.
         room = shutil.disk_usage(self._directory.path).free // 2
         self._db.execute(f"PRAGMA max_page_count = {max(room // page_bytes, _LEAST_PAGES)}")
         self._db.execute("BEGIN")
+        self.files = FilesOfLines(self._db)
 
     def __enter__(self) -> Ledger:
         return self

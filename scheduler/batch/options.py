@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.batch.files import FilesOfLines
 from sleipnir.scheduler.batch.limit_wait import LimitWait
 from sleipnir.scheduler.batch.reported import Outcome, Reported
 from sleipnir.scheduler.runs.model import Usage
@@ -58,6 +59,7 @@ class BatchOptions:
     ordered: bool = False  # results in input order
     defaults: Request = field(default_factory=Request)  # overridden by lines' own values
     lines: int | None = None  # of the whole input, if only some of them are run
+    files: FilesOfLines | None = None  # those that lines name
 
 
 @dataclass(slots=True)

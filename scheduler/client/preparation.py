@@ -50,7 +50,11 @@ from sleipnir.scheduler.client.knowledge.plans import (
 from sleipnir.scheduler.client.knowledge.pointers import BuiltBase, UnbuiltBase
 from sleipnir.scheduler.config.directories import config_dir, data_dir
 from sleipnir.scheduler.config.mcp_servers import configured_servers
-from sleipnir.scheduler.config.model_table import lacks_functions, lacks_reasoning
+from sleipnir.scheduler.config.model_table import (
+    lacks_attachments,
+    lacks_functions,
+    lacks_reasoning,
+)
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.child_agents import ChildAgents, names_in
@@ -422,6 +426,7 @@ def resources_of(
         model_providers=settings.models.own_providers,
         lacks_reasoning=partial(lacks_reasoning, settings.models),
         lacks_functions=partial(lacks_functions, settings.models),
+        lacks_attachments=partial(lacks_attachments, settings.models),
         rag_defaults=rag_defaults(settings),
         rag_choices={} if rag_choices is None else rag_choices,
         rag_template=settings.rag_template,

@@ -66,6 +66,7 @@ def remove(client: RemovingClient, runs: RemovableRuns) -> Generator[bool, None,
     for first in range(0, len(runs.run_ids), _AT_ONCE):
         some = client.queries.runs(runs.run_ids[first : first + _AT_ONCE])
         removed: list[str] = []
+        batches: set[str] = set()
         try:
             for run in some:
                 if run is None or not _is_over(run, runs.ended_before_ms):
@@ -74,9 +75,13 @@ def remove(client: RemovingClient, runs: RemovableRuns) -> Generator[bool, None,
                 is_removed = _remove(client, run)
                 if is_removed:
                     removed.append(run.run_id)
+                    batches.update(filter(None, [run.batch]))
                 yield is_removed
         finally:
             _forget(client, removed)
+            for batch in batches:
+                if not any(client.queries.batch_pages(batch)):
+                    client.store.batches.remove_files(batch)
 
 
 def _is_over(run: Run, ended_before_ms: int | None) -> bool:

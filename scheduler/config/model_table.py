@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sleipnir.graphs.attachments import KINDS, Kind
 from sleipnir.scheduler.config.models import ModelSettings
 
 _FILE = "model_prices_and_context_window_backup.json"
@@ -17,6 +18,9 @@ _FILE = "model_prices_and_context_window_backup.json"
 _TRAINED = re.compile(r"(ft:[^:]+):.*")
 # The provider for which the table lists reasoning models completely.
 _SAYS_WHICH_REASON = "openai"
+# The one for which it says completely what models take besides texts, and its marks.
+_SAYS_WHICH_ATTACH = "openai"
+_MARKS: Mapping[Kind, str] = {"image": "supports_vision", "pdf": "supports_pdf_input"}
 # For models of which the table does not say it.
 _CACHED_FROM_TOKENS = 1_024
 
@@ -51,6 +55,19 @@ def takes_schemas(settings: ModelSettings, model: str) -> bool:
     if own is not None and own.structured is not None:
         return own.structured
     return _is_within(_known().schemas, settings, model)
+
+
+def lacks_attachments(settings: ModelSettings, model: str) -> frozenset[Kind]:
+    """Return what a model, or each that an alias stands for, is known not to take."""
+    return frozenset.intersection(*(_lacking(settings, one) for one in settings.chain(model)))
+
+
+def _lacking(settings: ModelSettings, model: str) -> frozenset[Kind]:
+    own = settings.providers.get(model.partition(":")[0])
+    if own is not None and own.attach is not None:
+        return KINDS.difference(own.attach)
+    known = _known().lack_attachments
+    return frozenset(kind for kind in KINDS if _is_within(known[kind], settings, model))
 
 
 def is_priced(settings: ModelSettings, model: str) -> bool:
@@ -106,6 +123,7 @@ class _Known(NamedTuple):
     lack_reasoning: frozenset[tuple[str, str]]
     lack_functions: frozenset[tuple[str, str]]
     schemas: frozenset[tuple[str, str]]
+    lack_attachments: Mapping[Kind, frozenset[tuple[str, str]]]
     cached_from: Mapping[tuple[str, str], int]  # the shortest prompt that is cached, in tokens
 
 
@@ -124,6 +142,7 @@ def _is_within(known: frozenset[tuple[str, str]], settings: ModelSettings, model
 @cache
 def _known() -> _Known:
     reasoning, functions, schemas = set(), set(), set()
+    lack: dict[Kind, set[tuple[str, str]]] = {kind: set() for kind in KINDS}
     cached_from = {}
     for name, entry in read_entries().items():
         provider = entry.get("litellm_provider")
@@ -135,6 +154,13 @@ def _known() -> _Known:
             functions.add(entry_key(provider, name))
         if entry.get("supports_response_schema") is True:
             schemas.add(entry_key(provider, name))
+        for kind, mark in _MARKS.items():
+            says = entry.get(mark)
+            if says is False or (says is None and provider == _SAYS_WHICH_ATTACH):
+                lack[kind].add(entry_key(provider, name))
         if isinstance(tokens := entry.get("prompt_cache_min_tokens"), int):
             cached_from[entry_key(provider, name)] = tokens
-    return _Known(frozenset(reasoning), frozenset(functions), frozenset(schemas), cached_from)
+    lacking = {kind: frozenset(models) for kind, models in lack.items()}
+    return _Known(
+        frozenset(reasoning), frozenset(functions), frozenset(schemas), lacking, cached_from
+    )

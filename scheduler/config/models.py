@@ -40,6 +40,8 @@ class ProviderSettings(RateLimits):
     # Whether its models take the schema of a reply as a field of the request; None: as litellm's
     # table says, which knows nothing of a server at another address.
     structured: bool | None = None
+    # What its models take besides texts; None: likewise.
+    attach: tuple[Literal["image", "pdf"], ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

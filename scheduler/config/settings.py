@@ -183,6 +183,18 @@ class Settings:
     calls_limit: int = forms.whole(
         128, ge=1, description="maximum tool calls in one model reply; the others are refused"
     )
+    attach_count_limit: int = forms.whole(
+        20, ge=1, description="images and PDFs that a node may attach to its prompt"
+    )
+    attach_file_limit_bytes: int = forms.whole(
+        20 * MIB, ge=1, description="largest file among them"
+    )
+    attach_request_limit_bytes: int = forms.whole(
+        32 * MIB, ge=1, description="maximum size of all of them together"
+    )
+    attach_batch_limit_bytes: int = forms.whole(
+        4096 * MIB, ge=1, description="maximum size of the files that are stored with one batch"
+    )
     call_threads: int = forms.whole(
         16, ge=1, description="MCP calls of one reply that run in parallel"
     )

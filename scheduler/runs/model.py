@@ -260,6 +260,7 @@ class RunContext:
     user: str = ""  # who has submitted the root by a command; its session is theirs
     # The agent's directory on the submitting machine, or SHIPPED.
     agent_path: str | None = None
+    files_of: str | None = None  # the batch whose files it may attach, if that is not its own
 
     @property
     def auto_confirms(self) -> bool:

@@ -118,6 +118,8 @@ Shared:
                                        of its removed runs, `removed <field of batchtally>`; expires
                                        after twice the retention time. Also the name of the channel
                                        that announces the batch's runs as they end
+    sleipnir:attached:<batch>  hash    files that its lines attach to prompts: SHA-256 → content,
+                                       and `bytes` of all of them; expires as its record does
     sleipnir:spend:<days since 1970>  hash  what model calls used on a day, in the hours that are
     sleipnir:ended:<days since 1970>  hash  added up, and how runs ended: names of sums, some or all
                                        → JSON text; expires after `spend_retention_s`
@@ -265,6 +267,10 @@ def views_key(user: str) -> str:
 
 def batch_key(batch: str) -> str:
     return f"sleipnir:batch:{batch}"
+
+
+def batch_files_key(batch: str) -> str:
+    return f"sleipnir:attached:{batch}"
 
 
 def ids_keys(prefix: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +15,7 @@ from sleipnir.scheduler.client.rerun.difference import (
     side_of,
 )
 from sleipnir.scheduler.views.documents import excerpt
+from sleipnir.scheduler.views.text.content import content_text
 from sleipnir.scheduler.views.versions import difference, stored_version
 
 if TYPE_CHECKING:
@@ -170,13 +170,9 @@ def _prompts(client: Client, run: Run) -> dict[tuple[int, str], str]:
     for entry in client.queries.transcripts(run.run_id):
         if entry["index"] is None and entry["exchanges"]:
             said = entry["exchanges"][0]["messages"]
-            texts = (f"{each.get('role')}: {_told(each.get('content'))}" for each in said)
+            texts = (f"{each.get('role')}: {content_text(each.get('content'))}" for each in said)
             found[entry["step"], entry["node"]] = "\n\n".join(texts)
     return found
-
-
-def _told(content: Any) -> str:
-    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
 
 
 def _first(

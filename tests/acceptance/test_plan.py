@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.command_line import Sleipnir
+from tests.support.media import PNG, pdf
 from tests.support.model_server import ModelServer, says
 
 SORT = """
@@ -268,3 +269,28 @@ def test_validate_writes_sarif(sleipnir: Sleipnir, tmp_path: Path) -> None:
     assert done.returncode == 3
     rules = json.loads(log.read_text())["runs"][0]["tool"]["driver"]["rules"]
     assert "E101" in [rule["id"] for rule in rules]
+
+
+def test_files_of_lines_count_and_are_named_by_a_column(sleipnir: Sleipnir) -> None:
+    sleipnir.write(
+        "scans",
+        "model: own:small\ninitial_state: {scan: ''}\nstart: read\nnodes:\n"
+        "  read: {type: llm, prompt: Read., attach: ['{{scan}}'], next: done}\n"
+        "  done: {type: end}\n",
+    )
+    (sleipnir.project / "scans").mkdir()
+    (sleipnir.project / "scans" / "a.png").write_bytes(PNG)
+    (sleipnir.project / "scans" / "b.pdf").write_bytes(pdf(3))
+    (sleipnir.project / "scans" / "in.csv").write_text("scan\na.png\nb.pdf\n")
+    call = ("scans", "scans/in.csv", "--attach")
+
+    planned = sleipnir.json("plan", *call, "scan")
+    unknown = sleipnir("plan", *call, "scen")
+    (sleipnir.project / "scans" / "in.csv").write_text("scan\na.png\nc.pdf\n")
+    missing = sleipnir("batch", *call, "scan")
+
+    text = 2  # tokens of the prompt
+    assert planned["total"]["tokens_in"]["least"] == 1_500 + 3 * 2_000 + 2 * text
+    assert (unknown.returncode, "no line of scans/in.csv has scen" in unknown.stderr) == (2, True)
+    assert missing.returncode == 2
+    assert "line 3: cannot attach 'c.pdf': No such file or directory" in missing.stderr

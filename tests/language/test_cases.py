@@ -140,6 +140,10 @@ def resources(directory: Path, **offers: Any) -> Resources:
     for fact in ("lacks_reasoning", "lacks_functions"):
         if fact in offers:
             offers[fact] = frozenset(offers[fact]).__contains__
+    if "lacks_attachments" in offers:
+        offers["lacks_attachments"] = {
+            model: frozenset(lacking) for model, lacking in offers["lacks_attachments"].items()
+        }.__getitem__
     search = AgentSearch((directory.parent,))
     skills = directory.parent.parent / "skills"
     return Resources(

@@ -106,6 +106,13 @@ class NoKnowledge:
         raise KnowledgeFailed("there is none")
 
 
+class NoFiles:
+    """No batch has files."""
+
+    def file(self, *_: object) -> None:
+        return None
+
+
 class NoChildren:
     """No child can be started."""
 
@@ -201,6 +208,7 @@ class KeptServices:
             NoKnowledge(),
             NoChildren(),
             NoTeam(),
+            NoFiles(),
             self.run_log,
             Exchanges(),
         )

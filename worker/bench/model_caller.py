@@ -90,6 +90,7 @@ def _services(models: Models, settings: Settings) -> VisitServices:
         knowledge=_NoKnowledge(),
         children=_NoChildren(),
         team=_NoTeam(),
+        files=_NoFiles(),
         run_log=RunLog(VisitLimits().log_bytes),
         exchanges=Exchanges(),
     )
@@ -100,6 +101,11 @@ class _NoKnowledge:
         raise AssertionError("a model is asked, nothing else")
 
     def build(self, *_: object) -> Never:
+        raise AssertionError("a model is asked, nothing else")
+
+
+class _NoFiles:
+    def file(self, *_: object) -> Never:
         raise AssertionError("a model is asked, nothing else")
 
 

@@ -49,8 +49,9 @@ class PlanCommand:
         except InvalidAgent as error:
             return self._print_invalid(error.findings)
         loaded = load_agent(search.find(call.agent), os.environ)
-        planner, sample = Planner(settings, search), None
+        sample = None
         with Ledger() as ledger:
+            planner = Planner(settings, search, ledger.files.path_of)
             agent_rows = planner.rows_of(loaded.directory, prepared.graph)
             lines = PlannedLines(self.options, call, prepared, loaded.directory, ledger)
             found = plan_of(agent_rows, lines.states())

@@ -36,6 +36,7 @@ class PlanCall:
     delimiter: str | None
     encoding: str | None
     skip_bad: bool
+    attach: Sequence[str]
     seeds: Sequence[tuple[str, str]]
     variables: Sequence[tuple[str, str]]
     sample: int | None
@@ -82,7 +83,9 @@ class PlannedLines:
             state = self._seeded(defaults)
             yield 1, {key: value for key, value in state.items() if key != PROMPT_KEY}
             return
-        file = InputFile(call.source, call.form, call.delimiter, call.encoding, call.skip_bad)
+        file = InputFile(
+            call.source, call.form, call.delimiter, call.encoding, call.skip_bad, call.attach
+        )
         target = InputAgent(self.agent.name, self.agent.graph, self.directory, self._seeded)
         load(file, target, self.ledger, defaults, self.options)
         if not len(self.ledger):

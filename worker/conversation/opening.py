@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from sleipnir.graphs.schema import Graph, LlmNode
 from sleipnir.graphs.skills import choice_of
@@ -11,8 +12,17 @@ from sleipnir.worker.conversation.structured_output import schema_hint
 from sleipnir.worker.llm.client import Message
 
 
-def opening(graph: Graph, node: LlmNode, render: Callable[[str], str]) -> list[Message]:
-    """Return instructions, examples and prompt, each template rendered, in this order."""
+def opening(
+    graph: Graph,
+    node: LlmNode,
+    render: Callable[[str], str],
+    attached: Sequence[Mapping[str, Any]] = (),
+) -> list[Message]:
+    """Return instructions, examples and prompt, each template rendered, in this order.
+
+    Args:
+        attached: documents of the files before the prompt's text.
+    """
     instructions = render(node.instructions or "")
     examples = [
         {"role": role, "content": render(text)}
@@ -28,4 +38,5 @@ def opening(graph: Graph, node: LlmNode, render: Callable[[str], str]) -> list[M
         else:
             prompt += hint
     system = [{"role": "system", "content": instructions}] if instructions else []
-    return [*system, *examples, {"role": "user", "content": prompt}]
+    content = [*attached, {"type": "text", "text": prompt}] if attached else prompt
+    return [*system, *examples, {"role": "user", "content": content}]

@@ -115,6 +115,7 @@ def _visit_services(
         knowledge=services.knowledge,
         children=StoredChildren(services, lease, node_id, context, digest),
         team=StoredTeam(services, lease, context),
+        files=store.batches,
         run_log=RunLog(services.limits.log_bytes),
         exchanges=Exchanges(),
     )

@@ -25,6 +25,7 @@ from sleipnir.worker.conversation.structured_output import (
 )
 from sleipnir.worker.conversation.tool_set import NO_TOOLS, Toolset
 from sleipnir.worker.executors.updates import merged_reply, update_state
+from sleipnir.worker.llm.attachments import DIGEST
 from sleipnir.worker.llm.caller import MustWait
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import Message, ModelCallFailed, Reply
@@ -32,10 +33,10 @@ from sleipnir.worker.llm.retries import is_repeatable
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Deferred, Outcome, Postponed, Wrote
 
-# Models of few graphs start agents, and few nodes have checks.
+# Models of few graphs start agents, and few nodes have files or checks.
 with lazy_imports():
     from sleipnir.worker.agents import node_children
-    from sleipnir.worker.conversation import checks
+    from sleipnir.worker.conversation import attaching, checks
 
 
 @dataclass
@@ -160,15 +161,28 @@ def _value(visit: Visit[LlmNode], calls: ModelCalls, texts: list[str]) -> Any:
         raise _LlmFailed(str(error)) from error
 
 
-def _messages(visit: Visit[LlmNode]) -> list[Message]:
+def _messages(visit: Visit[LlmNode], calls: ModelCalls) -> list[Message]:
     """Start a new conversation from the state; nothing of earlier attempts is in it."""
     limit = visit.limits.value_bytes
     try:
         return opening(
-            visit.graph, visit.node, lambda text: render_strict(text, visit.state, limit=limit)
+            visit.graph,
+            visit.node,
+            lambda text: render_strict(text, visit.state, limit=limit),
+            _attached(visit, calls) if visit.node.attach else (),
         )
     except MissingReference as error:
         raise _LlmFailed(str(error)) from error
+
+
+def _attached(visit: Visit[LlmNode], calls: ModelCalls) -> list[dict[str, Any]]:
+    """Return the documents of the node's files, which its calls get."""
+    try:
+        files = [(file.document(), file) for file in attaching.attached(visit)]
+    except attaching.CannotAttach as error:
+        raise _LlmFailed(str(error)) from error
+    calls.attachments = {document[DIGEST]: file for document, file in files}
+    return [document for document, _ in files]
 
 
 def _texts(
@@ -176,7 +190,7 @@ def _texts(
 ) -> list[str]:
     """Converse, and return the texts of all turns."""
     try:
-        messages = _messages(visit)
+        messages = _messages(visit, calls)
         bounds = bounds_at(visit.context.depth) if visit.node.refuse_repeated_calls else None
         return converse(calls, messages, toolset, visit.node.max_iterations, skills, bounds, ending)
     except ModelCallFailed as error:

@@ -15,6 +15,7 @@ from sleipnir.scheduler.runs.failures import BUDGET_REFUSES
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.conversation.token_stream import TokenStream
 from sleipnir.worker.conversation.transcript import Transcript
+from sleipnir.worker.llm.attachments import Attachments
 from sleipnir.worker.llm.caller import Caller, caller_of
 from sleipnir.worker.llm.client import (
     NO_LONGER_REPLIES,
@@ -47,6 +48,8 @@ class ModelCalls:
     cut_remedy: str = NO_LONGER_REPLIES
     # Of the answers in the conversation, if the model may be told it otherwise than in the prompt.
     schema: ReplySchema | None = None
+    # Files in the messages, by digest.
+    attachments: Attachments = field(default_factory=dict)
     # The node's own timeout, over all its tries; the run's applies as well.
     timeout_s: float | None = None
     transcript: Transcript = field(init=False)
@@ -91,7 +94,13 @@ class ModelCalls:
         schema = None if whole else self._schema(tools)
         caching = caching_of(self.visit, loops=not whole and self._loops(tools))
         request = ModelRequest(
-            model or self.model, messages, tools, **settings, schema=schema, caching=caching
+            model or self.model,
+            messages,
+            tools,
+            **settings,
+            schema=schema,
+            caching=caching,
+            attachments=self.attachments,
         )
         reply = self._recorded_or_new(request, streamed=streamed)
         require_answer(reply)

@@ -14,6 +14,7 @@ from sleipnir.scheduler.config.models import Price
 from sleipnir.scheduler.limits.records import ProviderFailureKind
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.scheduler.runs.recording import Finish
+from sleipnir.worker.llm.attachments import Attachments
 from sleipnir.worker.visit.cancellation import Cancellation
 
 # Lazy: it imports the HTTP client, which takes a quarter of a second.
@@ -76,6 +77,8 @@ class ModelRequest:
     response_format: Mapping[str, Any] | None = None
     # Is no part of what makes two requests equal.
     caching: PromptCaching | None = field(default=None, compare=False)
+    # The files in the messages, of which these have the digests.
+    attachments: Attachments = field(default_factory=dict, compare=False)
 
     def native(self) -> ModelRequest:
         """Return the request with its schema, if it has one, as a field instead of a hint."""
@@ -108,6 +111,10 @@ def _without(messages: Sequence[Message], hint: str) -> list[Message]:
         content = message.get("content")
         if isinstance(content, str) and hint in content:
             found[index] = {**message, "content": content.replace(hint, "", 1)}
+            break
+        if isinstance(content, list) and hint in content[-1].get("text", ""):
+            text = {**content[-1], "text": content[-1]["text"].replace(hint, "", 1)}
+            found[index] = {**message, "content": [*content[:-1], text]}
             break
     return found
 
@@ -249,6 +256,12 @@ def cut_off(reply: Reply) -> str:
 
 class NotCalled(ModelCallFailed):
     """No provider was asked: a budget, a pause or a missing key prevented it."""
+
+
+class FileRefused(NotCalled):
+    """The model is known not to take a file that goes with the prompt."""
+
+    may_pass = False
 
 
 class BudgetRefused(NotCalled):

@@ -7,19 +7,26 @@ from dataclasses import replace
 from functools import partial
 from threading import Thread
 
+from sleipnir.graphs.attachments import kind_of
 from sleipnir.graphs.models import standard_model
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.model_keys import ModelKeys
-from sleipnir.scheduler.config.model_table import lacks_functions, takes_schemas
+from sleipnir.scheduler.config.model_table import (
+    lacks_attachments,
+    lacks_functions,
+    takes_schemas,
+)
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.scheduler.store.cached_replies import CachedReplies
 from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.scheduler.store.run_store import RunStore
+from sleipnir.worker.llm.attachments import documents_in
 from sleipnir.worker.llm.caller import Caller
 from sleipnir.worker.llm.chain import first_reply
 from sleipnir.worker.llm.client import (
     Embedded,
     Endpoint,
+    FileRefused,
     ModelCallFailed,
     ModelRequest,
     NotCalled,
@@ -198,6 +205,24 @@ class Models:
             return False
         return takes_schemas(self._settings, model)
 
+    def _require_taken(self, request: ModelRequest) -> None:
+        """Check that a model takes the files in a request, as far as it is known.
+
+        Raises:
+            FileRefused: it takes none of such.
+        """
+        provider = request.model.partition(":")[0]
+        configured = self._settings.providers.get(provider)
+        if is_elsewhere(provider) and (configured is None or configured.attach is None):
+            return
+        lacks = lacks_attachments(self._settings, request.model)
+        for each in documents_in(request.messages):
+            if (kind := kind_of(each["type"])) in lacks:
+                them = "PDF" if kind == "pdf" else "images"
+                raise FileRefused(
+                    f"cannot attach '{each['name']}': {request.model} takes no {them}"
+                )
+
     def _ask_one(
         self,
         request: ModelRequest,
@@ -207,6 +232,8 @@ class Models:
         timeout_s: float | None,
     ) -> Reply:
         request = replace(request, model=model)
+        if request.attachments:
+            self._require_taken(request)
         if not self._is_native(request, model):
             request = replace(request, schema=None)
         endpoint = self._endpoints.of(model)

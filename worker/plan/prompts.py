@@ -13,6 +13,7 @@ from sleipnir.graphs.validator.scripts import script_text
 from sleipnir.records import dataclass
 from sleipnir.worker.conversation.opening import opening
 from sleipnir.worker.llm.client import Message
+from sleipnir.worker.plan.files import PlannedFiles, attached_places
 
 # With most tokenizers, in English text.
 _CHARACTERS_PER_TOKEN = 4
@@ -41,8 +42,10 @@ def text_tokens(text: str) -> int:
 class Prompts:
     """The prompts of an agent's llm nodes."""
 
-    def __init__(self, graph: Graph, directory: Path) -> None:
+    def __init__(self, graph: Graph, directory: Path, files: PlannedFiles) -> None:
         self._graph = graph
+        self._directory = directory
+        self._files = files
         self._written = frozenset(_written_keys(graph, directory))
         self._fixed: dict[str, Prompt] = {}
 
@@ -60,14 +63,16 @@ class Prompts:
             each.path is not None and resolve(each.path, (known,)) is not MISSING for each in roots
         )
         key = hash(tuple(str(message["content"]) for message in messages))
-        prompt = Prompt(tokens_of(messages), is_known, key)
+        places = attached_places(node, known)
+        tokens = tokens_of(messages) + self._files.tokens(places, self._directory)
+        prompt = Prompt(tokens, is_known, hash((key, *places)))
         if not roots:
             self._fixed[node_id] = prompt
         return prompt
 
 
 def _templates(node: LlmNode) -> Iterator[str]:
-    yield from filter(None, (node.instructions, node.prompt))
+    yield from filter(None, (node.instructions, node.prompt, *node.attach))
     for example in node.examples:
         yield from (example.user, example.assistant)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -22,6 +22,7 @@ from sleipnir.graphs.validator.scripts import nodes_that_may_lead_anywhere
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.worker.plan.amounts import ANY_AMOUNTS, Amounts
+from sleipnir.worker.plan.files import PlannedFiles
 from sleipnir.worker.plan.node_amounts import NodeAmounts
 from sleipnir.worker.plan.prices import PlannedModels
 from sleipnir.worker.plan.prompts import Prompt, Prompts
@@ -65,7 +66,7 @@ class AgentRows:
 
     def __init__(self, planner: Planner, directory: Path, graph: Graph, depth: int) -> None:
         self._graph = graph
-        self.prompts = Prompts(graph, directory)
+        self.prompts = Prompts(graph, directory, planner.files)
         self._amounts = NodeAmounts(
             graph,
             self.prompts,
@@ -135,8 +136,14 @@ def _invocations(
 class Planner:
     """Plans runs of an agent, and of those that its nodes run."""
 
-    def __init__(self, settings: Settings, search: AgentSearch) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        search: AgentSearch,
+        stored: Callable[[str], Path | None] = lambda _digest: None,
+    ) -> None:
         self.settings = settings
+        self.files = PlannedFiles(settings.attach_file_limit_bytes, stored)
         self.models = PlannedModels(settings.models)
         self._search = search
         self._children: dict[tuple[Path, int], Amounts] = {}

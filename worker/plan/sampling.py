@@ -46,12 +46,16 @@ class Sampling:
                     numbers[item.item] = item.number
                     if item.number in chosen:
                         drawn.add(_line_of(item))
-            self._run(drawn, len(ledger))
+            self._run(drawn, ledger)
         return read_sample(self.client, self.batch, self.agent.digest, numbers, self.seed)
 
-    def _run(self, drawn: Ledger, lines: int) -> None:
+    def _run(self, drawn: Ledger, whole: Ledger) -> None:
         options = BatchOptions(
-            name=self.batch, max_in_flight=sys.maxsize, defaults=self.defaults, lines=lines
+            name=self.batch,
+            max_in_flight=sys.maxsize,
+            defaults=self.defaults,
+            lines=len(whole),
+            files=whole.files,
         )
         batch = Batch(self.client, self.agent, drawn, options, on_progress=self.on_progress)
         for _ in batch.results():

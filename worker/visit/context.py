@@ -35,6 +35,9 @@ class VisitLimits:
     output_bytes: int = 8 * 1024 * 1024  # of a script's output, per stream
     value_bytes: int = 8 * 1024 * 1024  # of one value of a state
     conversation_bytes: int = 32 * 1024 * 1024  # of one attempt of an llm node
+    attach_count: int = 20  # files of one request
+    attach_file_bytes: int = 20 * 1024 * 1024  # of each
+    attach_request_bytes: int = 32 * 1024 * 1024  # of all
     map_items: int = 100_000
     calls: int = 128  # in one reply of a model
     log_bytes: int = 16 * 1024 * 1024  # of what `logs` shows of a run
@@ -58,6 +61,9 @@ class VisitLimits:
             output_bytes=settings.output_limit_bytes,
             value_bytes=settings.value_limit_bytes,
             conversation_bytes=settings.conversation_limit_bytes,
+            attach_count=settings.attach_count_limit,
+            attach_file_bytes=settings.attach_file_limit_bytes,
+            attach_request_bytes=settings.attach_request_limit_bytes,
             map_items=settings.map_items_limit,
             calls=settings.calls_limit,
             log_bytes=settings.log_limit_bytes,

@@ -171,6 +171,13 @@ class KnowledgeService(Protocol):
         """Execute one stage of a build."""
 
 
+class FileService(Protocol):
+    """The files that are stored with batches."""
+
+    def file(self, batch: str, digest: str) -> bytes | None:
+        """Return the file with a SHA-256 in hexadecimal digits; None if it is not stored."""
+
+
 class ChildService(Protocol):
     """The children that the run's nodes and models start."""
 
@@ -243,5 +250,6 @@ class VisitServices(NamedTuple):
     knowledge: KnowledgeService
     children: ChildService
     team: TeamService
+    files: FileService
     run_log: RunLog  # what `logs` shows of this try, stored at its commit
     exchanges: Exchanges  # its model calls, stored at its commit too

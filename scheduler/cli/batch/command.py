@@ -80,6 +80,7 @@ class BatchCall:
     name: str | None
     ordered: bool
     skip_bad: bool
+    attach: Sequence[str]
     retry_failed: bool
     retry_incomplete: bool
     mixed: bool
@@ -161,7 +162,9 @@ class _Start:
     def __call__(self) -> int:
         defaults = self._defaults()
         call = self.call
-        file = InputFile(call.source, call.form, call.delimiter, call.encoding, call.skip_bad)
+        file = InputFile(
+            call.source, call.form, call.delimiter, call.encoding, call.skip_bad, call.attach
+        )
         agent = InputAgent(
             self.agent.name,
             self.agent.graph,
@@ -223,6 +226,7 @@ class _Start:
             from_start=self.call.from_start,
             ordered=self.call.ordered,
             defaults=defaults,
+            files=self.ledger.files,
         )
 
     def _max_in_flight(self) -> int:

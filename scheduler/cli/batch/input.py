@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
 
+from sleipnir.graphs.document.finding import listing
 from sleipnir.graphs.files import open_input, reason
 from sleipnir.graphs.schema import Graph
 from sleipnir.records import dataclass
 from sleipnir.scheduler.batch.columns import known_keys
 from sleipnir.scheduler.batch.csv_lines import CsvRules
+from sleipnir.scheduler.batch.files import Attach
 from sleipnir.scheduler.batch.intake import Intake, load_input, require_good
 from sleipnir.scheduler.batch.ledger import Ledger
 from sleipnir.scheduler.batch.lines import Format, format_of
@@ -39,6 +41,12 @@ class InputFile:
     delimiter: str | None
     encoding: str | None
     skip_bad: bool
+    attach: Sequence[str]  # columns with paths of files
+
+    @property
+    def directory(self) -> Path:
+        """What paths in it are relative to."""
+        return Path() if self.source == STDIN else Path(self.source).parent
 
     @property
     def name(self) -> str:
@@ -93,6 +101,14 @@ def load(
         binary = sys.stdin.buffer if file.source == STDIN else open_input(Path(file.source))
     except OSError as error:
         raise click.FileError(file.source, reason(error)) from error
+    settings = settings_of(options)
+    attach = Attach(
+        file.attach,
+        file.directory.absolute(),
+        ledger.files,
+        settings.attach_file_limit_bytes,
+        settings.attach_batch_limit_bytes,
+    )
     with (
         decoded_stream(binary, file.encoding) as stream,
         StepDisplay(options, file.name) as display,
@@ -103,10 +119,13 @@ def load(
             file.format,
             agent.check,
             defaults,
-            settings_of(options).batch_lines_limit,
+            settings.batch_lines_limit,
             rules,
             lambda number: _show_reading(display, number),
+            attach,
         )
+    if unseen := attach.unseen():
+        raise click.UsageError(f"--attach: no line of {file.name} has {listing(unseen)}")
     if not file.skip_bad:
         require_good(intake, file.name)
     elif intake.bad_count:

@@ -41,5 +41,12 @@ INPUT_OPTIONS = (
         metavar="NAME",
         help="Encoding of INPUT, as cp1252. Default: by its byte order mark, else UTF-8.",
     ),
+    click.option(
+        "--attach",
+        multiple=True,
+        metavar="COLUMN",
+        help="A column, or key of `state`, with paths of images and PDFs, relative to INPUT: the "
+        "files are stored with the batch. Repeatable.",
+    ),
     click.option("--skip-bad", is_flag=True, help="Skip malformed lines."),
 )

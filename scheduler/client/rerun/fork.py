@@ -114,6 +114,7 @@ def _fork(
         depth=0,
         member="",
         batch=None,
+        files_of=run.context.batch or run.context.files_of,
         recorded=False,
         budget_usd=None,
         streamed=request.streamed,

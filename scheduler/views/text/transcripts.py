@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.scheduler.runs.recording import FINISH_NOTES, NATIVE_NOTE
+from sleipnir.scheduler.views.text.content import content_text
 from sleipnir.scheduler.views.text.formatting import cost, tokens
 from sleipnir.scheduler.views.text.terminal_output import printable, style
 
@@ -42,8 +42,7 @@ def _lines_of(exchange: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _said(message: Mapping[str, Any]) -> Iterator[str]:
     content = message.get("content")
     if content:
-        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
-        yield from text.splitlines()
+        yield from content_text(content).splitlines()
     for call in message.get("tool_calls") or ():
         yield f"calls {call['function']['name']} {call['function']['arguments']}"
 

@@ -7,6 +7,7 @@ from dataclasses import field
 from threading import Lock
 
 from sleipnir.records import dataclass
+from sleipnir.worker.llm.attachments import DIGEST, documents_in
 from sleipnir.worker.llm.client import ModelRequest
 
 # In English text with most tokenizers, which is exact enough for a rate limit. Other scripts take
@@ -19,10 +20,14 @@ _WEIGHT = 0.1
 
 def prompt_tokens(request: ModelRequest) -> int:
     """Estimate a prompt's tokens cheaply."""
+    files = sum(
+        request.attachments[each[DIGEST]].tokens() for each in documents_in(request.messages)
+    )
     texts = [json.dumps(part, ensure_ascii=False) for part in (*request.messages, *request.tools)]
     characters = sum(map(len, texts))
     further = sum(len(text.encode(errors="surrogatepass")) for text in texts) - characters
-    return (characters + further * _CHARACTERS_PER_FURTHER_BYTE) // _CHARACTERS_PER_TOKEN + 1
+    characters += further * _CHARACTERS_PER_FURTHER_BYTE
+    return characters // _CHARACTERS_PER_TOKEN + 1 + files
 
 
 @dataclass(slots=True)

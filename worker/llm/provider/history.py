@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sleipnir.worker.llm.attachments import with_files
 from sleipnir.worker.llm.client import Message, ModelRequest
 
 # The field of stored messages that names the provider which sent their further fields.
@@ -59,7 +60,8 @@ def messages_for(request: ModelRequest, *, reasoning: bool = True) -> list[Messa
         reasoning: whether the provider takes its own reasoning back.
     """
     provider = provider_of(request)
-    return list(_messages(request, provider, reasoning=reasoning))
+    messages = _messages(request, provider, reasoning=reasoning)
+    return [with_files(message, request.attachments) for message in messages]
 
 
 def _messages(request: ModelRequest, provider: str, *, reasoning: bool) -> Iterator[Message]:

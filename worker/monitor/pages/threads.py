@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.conversation.roster import handle
+from sleipnir.scheduler.views.text.content import content_text
 
 # Characters: of a text, of one that the reader has asked for, and of all texts of a page.
 _EACH: Final = 2_000
@@ -30,7 +31,7 @@ class Said:
 
     id: str  # of the part of the page
     role: str
-    text: str  # JSON if it is not a text
+    text: str  # JSON if it is something else than texts and files
     left_out: int = 0  # characters
 
 
@@ -85,7 +86,7 @@ class Shortener:
         self._room = _PAGE
 
     def said(self, ident: str, role: str, content: Any) -> Said:
-        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+        text = content_text(content)
         most = min(self._each, max(self._room, _LINE))
         shown = text if len(text) <= most else _cut(text, most)
         self._room -= len(shown)

@@ -6,6 +6,7 @@ import pytest
 
 from sleipnir.scheduler.config.model_table import (
     embedding_input_tokens,
+    lacks_attachments,
     lacks_functions,
     lacks_reasoning,
     takes_schemas,
@@ -73,6 +74,33 @@ def test_models_that_take_schemas(model: str, takes: bool) -> None:
     )
 
     assert takes_schemas(settings, model) is takes
+
+
+@pytest.mark.parametrize(
+    ("model", "lacks"),
+    [
+        ("openai:gpt-4o", set()),
+        ("openai:gpt-3.5-turbo", {"image", "pdf"}),
+        ("openai:not-in-the-table", set()),
+        ("here:gpt-3.5-turbo", set()),
+        ("told:anything", {"pdf"}),
+        ("mistral:mistral-large-latest", {"image", "pdf"}),
+        ("ollama:llama3", set()),  # it says nothing
+        ("some", set()),
+    ],
+)
+def test_models_lack_images_and_pdfs_only_where_it_is_known(model: str, lacks: set[str]) -> None:
+    base = "http://127.0.0.1:8000/v1"
+    settings = ModelSettings(
+        aliases={"some": ("openai:gpt-3.5-turbo", "openai:gpt-4o")},
+        providers={
+            "here": ProviderSettings(api_base=base),
+            "told": ProviderSettings(api_base=base, attach=("image",)),
+            "mistral": ProviderSettings(attach=()),
+        },
+    )
+
+    assert lacks_attachments(settings, model) == lacks
 
 
 def test_a_server_of_ones_own_may_call_any_model_so() -> None:

@@ -53,6 +53,19 @@ def test_a_schema_that_was_a_field_of_the_request_is_named() -> None:
     assert click.unstyle(lines[-1]).endswith("1.3 s, cached, schema in response_format")
 
 
+def test_files_are_told_by_their_type_name_and_size() -> None:
+    entry = {"step": 3, "node": "ask", "index": None, "attempt": 1, "failed": False}
+    file = {"sha256": "0" * 64, "bytes": 12_345, "type": "image/png", "name": "a\x1b.png"}
+    asked = exchange({"role": "user", "content": [file, {"type": "text", "text": "Look"}]})
+
+    lines = map(click.unstyle, transcript_lines({**entry, "exchanges": [asked]}))
+
+    assert list(lines)[:2] == [
+        "3 ask user | attached: a\\x1b.png (image/png, 12,345 bytes)",
+        "3 ask user | Look",
+    ]
+
+
 def test_items_and_attempts_are_told_apart() -> None:
     assert shown(7, 2, failed=True)[0] == "3 ask[7] attempt 2, failed"
 
