@@ -274,6 +274,7 @@ def _settings() -> Iterator[str]:
 def _setting_default(value: object) -> str:
     # A section's own defaults are the matter of its page.
     empty = value in (None, ()) or isinstance(value, ModelSettings)
+    value = ",".join(value) if isinstance(value, tuple) else value
     return "-" if empty else f"`{str(value).removesuffix('.0').lower()}`"
 
 

@@ -8,7 +8,7 @@ from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import core_schema
 
 from sleipnir.graphs import schema
-from sleipnir.graphs.document import params
+from sleipnir.graphs.document import params, queues
 from sleipnir.graphs.mcp import filters
 
 Seconds: TypeAlias = Annotated[float, Field(gt=0, le=schema.MAX_SECONDS)]
@@ -34,6 +34,9 @@ Cases: TypeAlias = Annotated[dict[str, SomeTargets], Field(json_schema_extra={"m
 Scalar: TypeAlias = str | int | float | bool
 # Of numbers, of dates, and of how long a text is.
 Bound: TypeAlias = int | float | str
+
+# Of workers that may execute a node.
+QueueName: TypeAlias = Annotated[str, Field(pattern=f"^{queues.NAME}$")]
 
 # Texts at which a reply ends.
 Stop: TypeAlias = str | Annotated[list[str], Field(max_length=4)]

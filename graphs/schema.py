@@ -267,6 +267,9 @@ class BaseNode(Section):
     """For people."""
     group: Any = None
     """For drawings: a name, which frames the nodes that have the same one."""
+    queue: field_types.QueueName | None = None
+    """The queue that it waits in: only workers that serve it execute the node. Default: the
+    graph's."""
     next: field_types.Next | None = None
     """The node to go to, a list of nodes that run side by side, routes, or a switch."""
 
@@ -713,6 +716,8 @@ class Graph(SkillFields, ReservedFields):
     """Version of this language, not of the agent."""
     model: str | None = None
     """`provider:model` for llm nodes without their own. Default: the engine's."""
+    queue: field_types.QueueName | None = None
+    """The queue of nodes without their own. Default: the one given at submission, or `default`."""
     temperature: field_types.NotNegative | None = None
     """Default of llm nodes."""
     top_p: field_types.NotNegative | None = None

@@ -82,6 +82,7 @@ def environment_of(settings: Settings) -> dict[str, str]:
         **os.environ,
         "SLEIPNIR_REDIS_URL": settings.redis_url,
         "SLEIPNIR_AGENTS_DIR": ":".join(settings.agents_dir),
+        "SLEIPNIR_QUEUES": ",".join(settings.queues),
         "SLEIPNIR_LOG_FORMAT": settings.log_format,
         **({"SLEIPNIR_HEALTH_ADDRESS": settings.health_address} if settings.health_address else {}),
     }

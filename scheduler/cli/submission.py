@@ -84,6 +84,11 @@ REQUEST_OPTIONS = (
         help="Fail the run if a node fails without a fallback, even if the graph tolerates it.",
     ),
     click.option(
+        "--queue",
+        metavar="NAME",
+        help="Queue of nodes that name none: only workers that serve it execute them.",
+    ),
+    click.option(
         "--label",
         "labels",
         callback=pairs,
@@ -151,6 +156,7 @@ class Submission:
     workdir: Path | None
     timeout: float | None
     strict: bool
+    queue: str | None
     labels: Sequence[tuple[str, str]]
     replay: Path | None
     tools: str | None
@@ -258,6 +264,7 @@ class Submission:
             confirmed=self.confirmed,
             timeout_s=self.timeout,
             strict=self.strict,
+            queue=self.queue,
             labels=dict(self.labels),
             live_tools=live_tools(self.tools, self.replay),
             run_id=run_id,

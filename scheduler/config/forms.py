@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any
 
+from sleipnir.graphs.document.queues import NAME
 from sleipnir.graphs.state import decode
 from sleipnir.records import dataclass
 
@@ -83,6 +84,11 @@ def names(default: tuple[str, ...] | None, *, description: str) -> Any:
     return _field(default, _NAMES, description)
 
 
+def queues(default: tuple[str, ...], *, description: str) -> Any:
+    """A list of names of queues, with commas between them."""
+    return _field(default, _QUEUES, description)
+
+
 def mapping(default: Any, *, description: str) -> Any:
     """A mapping, or a record of settings; JSON in the environment."""
     return _field(default, Form(_from_json), description)
@@ -111,5 +117,6 @@ _ANY = re.compile(r".*", re.DOTALL)
 _TEXT = Form(plain=_ANY)
 _PATHS = Form(lambda written: tuple(filter(None, written.split(":"))), _ANY)
 _NAMES = Form(lambda written: tuple(filter(None, map(str.strip, written.split(",")))), _ANY)
+_QUEUES = Form(_NAMES.read, re.compile(rf"\s*{NAME}(\s*,\s*{NAME})*\s*"))
 _WHOLE = Form(int, re.compile(r"[0-9]{1,15}"), is_number=True)
 _DECIMAL = Form(float, re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?"), is_number=True)

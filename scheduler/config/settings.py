@@ -14,6 +14,7 @@ from pathlib import Path
 from socket import gethostname
 from typing import Any, Literal, TypeAlias
 
+from sleipnir.graphs.document.queues import DEFAULT_QUEUE
 from sleipnir.graphs.files import read_text, reason
 from sleipnir.graphs.limits import MAX_BRANCHES
 from sleipnir.lazy import lazy_imports
@@ -97,6 +98,11 @@ class Settings:
     )
     workers: int = forms.whole(
         0, ge=0, le=1024, description="worker processes of the embedded engine; 0: automatic"
+    )
+    queues: tuple[field_types.QueueName, ...] = forms.queues(
+        (DEFAULT_QUEUE,),
+        description="queues whose nodes a worker executes, and no others; after what goes first "
+        "in each queue, their order counts",
     )
     # Threads are cheap: they mostly wait for scripts and models. The scripts' memory is not.
     concurrency: int = forms.whole(

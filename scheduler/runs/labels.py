@@ -1,4 +1,4 @@
-"""What runs are found and counted by: labels, and the names of agents and batches."""
+"""What runs are found and counted by: labels, names of agents, batches and queues."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from sleipnir.graphs.document import queues
 from sleipnir.graphs.document.finding import cut, printable
 from sleipnir.scheduler.errors import SubmissionRefused
 
@@ -58,3 +59,16 @@ def _is_line(text: str, longest: int) -> bool:
         character < " " or "\x7f" <= character <= "\x9f" or "\ud800" <= character <= "\udfff"
         for character in text
     )
+
+
+def require_queue(name: str | None) -> None:
+    """Check the name of a queue, if there is one.
+
+    Raises:
+        SubmissionRefused: no queue can have it.
+    """
+    if name is not None and not re.fullmatch(queues.NAME, name):
+        raise SubmissionRefused(
+            f"'{printable(name)}' cannot be the name of a queue: give at most 32 of a-z, 0-9, -, "
+            "beginning with a letter or a digit"
+        )

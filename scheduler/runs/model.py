@@ -227,6 +227,7 @@ class RunContext:
     batch: str | None = None  # the root run's batch
     workdir: str | None = None  # where scripts run, if the worker has that directory
     machine: str | None = None  # the only machine whose workers may take the run
+    queue: str | None = None  # given at submission, for nodes that name none
     variables: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()  # names of variables whose values are masked
     guarded: bool = False  # whether guarded tools ask a person
@@ -299,6 +300,7 @@ class NewRun:
     state: Mapping[str, str]  # seeds, key → JSON text
     context: RunContext
     timeout_s: float | None = None
+    queues: Mapping[str, str] = field(default_factory=dict)  # as `queues_of` returns them
     parent: str | None = None  # "<run> <visit>"
     batch: str | None = None
     item: str | None = None  # of the batch
@@ -493,6 +495,7 @@ class Run:
     line: int | None = None  # of the batch's input, as it was when the run was submitted
     # By node and model: what it has spent, over all tries and with its child runs.
     spent: Mapping[tuple[str, str], Spent] = field(default_factory=dict)
+    queues: Mapping[str, str] = field(default_factory=dict)  # of nodes, as `queues_of` returns them
 
     @property
     def machine(self) -> str | None:
@@ -527,6 +530,7 @@ class RunRow:
     item: str | None = None  # of the batch
     step: int = 0  # the current super-step
     started_by: VisitId | None = None  # the visit of its parent
+    queues: Mapping[str, str] = field(default_factory=dict)  # of nodes, as `queues_of` returns them
 
     @property
     def is_final(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from sleipnir.graphs.document.finding import listing, printable
+from sleipnir.graphs.document.queues import queues_of
 from sleipnir.graphs.errors import MissingVariables
 from sleipnir.graphs.normal_agent import is_normal, may_spawn
 from sleipnir.graphs.schema import MAX_SECONDS, Graph, Variable
@@ -26,7 +27,7 @@ from sleipnir.scheduler.runs.ids import (
     partition_of,
     partition_of_session,
 )
-from sleipnir.scheduler.runs.labels import require_labels, require_name
+from sleipnir.scheduler.runs.labels import require_labels, require_name, require_queue
 from sleipnir.scheduler.runs.model import NewRun, RunContext
 
 # The fact with the agents that models may start, one per line.
@@ -47,6 +48,7 @@ class Request:
     answers: Mapping[str, list[str]] = field(default_factory=dict)  # prepared answers by node
     workdir: str | None = None
     machine: str | None = None  # the only machine whose workers may take the run
+    queue: str | None = None  # of the nodes, also of child runs, that name none
     # Whether guarded tools ask a person, whatever the agent says; or run without asking. Neither:
     # those of a normal agent ask unless its `auto_confirm` says otherwise, those of a graph do not.
     guarded: bool = False
@@ -119,10 +121,9 @@ def new_run(
 
     Args:
         digest: the digest of the agent's bundle.
-        agents: bundle digests of all agents that the graph may spawn, by name.
-        unavailable: why other such agents cannot start, by name.
-        facts: facts about this machine for prompts of normal agents.
-        session: the session that it continues.
+        agents, unavailable: bundle digests of all agents that the graph may spawn, and why other
+            ones cannot start, by name.
+        facts: about this machine for prompts of normal agents. session: that it continues.
 
     Raises:
         SubmissionRefused: an invalid label or name, an undeclared variable, one without a value
@@ -145,6 +146,7 @@ def new_run(
         state=_seeds(graph, context.variables, _given(request, session), request.prompt),
         context=context,
         timeout_s=_lower(graph.settings.limit_s, request.timeout_s),
+        queues=queues_of(graph, request.queue),
         batch=request.batch,
         item=request.item,
         line=request.line,
@@ -157,6 +159,7 @@ def new_run(
 
 def _require_findable(agent: str, request: Request) -> None:
     require_labels(request.labels)
+    require_queue(request.queue)
     require_name("agent", agent)
     if request.batch is not None:
         require_name("batch", request.batch)
@@ -245,6 +248,7 @@ def _context(
         batch_budget_usd=request.batch_budget_usd,
         workdir=request.workdir,
         machine=request.machine,
+        queue=request.queue,
         # Graphs decide themselves what they do; models must be confirmed unless told otherwise.
         guarded=not request.confirmed and (is_normal(graph) or request.guarded),
         asks_always=request.guarded and not request.confirmed,
@@ -390,6 +394,7 @@ def child_run(
             model=model or parent.model,
         ),
         timeout_s=graph.settings.limit_s,
+        queues=queues_of(graph, parent.queue),
         parent=f"{parent_run} {parent_visit}",
     )
 

@@ -29,6 +29,7 @@ class OtherAgent:
     run_id: str
     digest: str
     context: RunContext
+    queues: Mapping[str, str]  # of its nodes, as `queues_of` returns them
 
 
 @dataclass(frozen=True, slots=True)

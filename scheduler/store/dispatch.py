@@ -15,7 +15,6 @@ from typing import Any, Protocol
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.store.clients.tls import tls_options
 from sleipnir.scheduler.store.connection import kombu_url, transport_options
-from sleipnir.scheduler.store.keys import QUEUE
 from sleipnir.scheduler.store.scripts import Woken
 
 # Slow to import, and rarely needed here.
@@ -31,7 +30,8 @@ TASK = "sleipnir.visit"
 def envelope() -> str:
     """Return the text of a message as kombu's Redis transport and Celery's protocol 2 write it.
 
-    `@ID@`, `@LABEL@`, `@BODY@`, `@ARGS@` and `@AT@` are placeholders for what differs per visit.
+    `@ID@`, `@LABEL@`, `@BODY@`, `@ARGS@`, `@QUEUE@` and `@AT@` are placeholders for what differs
+    per visit.
     A test compares the text with what Celery itself publishes.
     """
     headers: dict[str, Any] = {
@@ -60,7 +60,7 @@ def envelope() -> str:
         "correlation_id": "@ID@",
         "reply_to": "",
         "delivery_mode": 2,
-        "delivery_info": {"exchange": "", "routing_key": QUEUE},
+        "delivery_info": {"exchange": "", "routing_key": "@QUEUE@"},
         "priority": 0,
         "delivery_tag": "@ID@",
     }

@@ -152,12 +152,14 @@ Shared:
                                        `sleipnir\\x06\\x16<n>` are the others (lua/lib/dispatch.lua)
     sleipnir:turns             zset    messages of batch runs that have not started → turn
     sleipnir:last-turns        hash    batch → the turn of its last run; expires
-    sleipnir@<name>            list    the queue of runs that are pinned to that machine, with
-                                       lanes and turns of its own
+    sleipnir.<name>            list    the queue of that name, with lanes and turns of its own
+    sleipnir@<machine>         list    the queue of runs that are pinned to that machine, likewise;
+                                       `sleipnir.<name>@<machine>`: that of a name
 """
 
 from __future__ import annotations
 
+from sleipnir.graphs.document.queues import DEFAULT_QUEUE
 from sleipnir.scheduler.runs.ids import partition_of
 
 FORMAT = "sleipnir:format"
@@ -289,9 +291,19 @@ def worker_key(name: str) -> str:
     return f"sleipnir:worker:{name}"
 
 
-def machine_queue(machine: str) -> str:
-    """Return the queue of runs that are pinned to a machine."""
-    return f"{QUEUE}@{machine}"
+def named_queue(name: str) -> str:
+    """Return the queue of a name."""
+    return QUEUE if name == DEFAULT_QUEUE else f"{QUEUE}.{name}"
+
+
+def machine_queue(machine: str, name: str = DEFAULT_QUEUE) -> str:
+    """Return the queue, of a name, of runs that are pinned to a machine."""
+    return f"{named_queue(name)}@{machine}"
+
+
+def queue_name(queue: str) -> str:
+    """Return the name of a queue, also of runs that are pinned to a machine."""
+    return queue.partition("@")[0].partition(QUEUE)[2].removeprefix(".") or DEFAULT_QUEUE
 
 
 def lane_key(queue: str, lane: int) -> str:

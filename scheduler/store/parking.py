@@ -133,7 +133,8 @@ class Parking:
             member: the visit whose messages it reads, as the member of a team.
         """
         allowed_ms = -1 if timeout_s is None else int(timeout_s * 1000)
-        fields = [*record_fields(child), "allowed_ms", str(allowed_ms)]
+        fields = record_fields(child, has_queues=self._store.has_queues)
+        fields += ["allowed_ms", str(allowed_ms)]
         self._store.call(
             "spawn_child",
             lease.run_id,

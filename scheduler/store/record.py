@@ -44,13 +44,15 @@ def submitted(run: NewRun) -> RunSubmitted:
     return events.RunSubmitted(run.agent, (run.start, run.start_type), run.warnings)
 
 
-def record_fields(run: NewRun) -> list[str]:
+def record_fields(run: NewRun, *, has_queues: bool) -> list[str]:
+    """Return the record's fields; the queues of its nodes only if workers differ in theirs."""
     fields = {
         "agent": run.agent,
         "digest": run.digest,
         "context": run.context.to_json(),
         "timeout_ms": None if run.timeout_s is None else str(int(run.timeout_s * 1000)),
         "machine": run.context.machine,
+        "queues": encode(dict(run.queues)) if run.queues and has_queues else None,
         "parent": run.parent,
         "root": None if run.parent is None else run.context.root,
         "member": "1" if run.context.member else None,

@@ -22,7 +22,7 @@ with lazy_imports():
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.consistency.rules import Repair
     from sleipnir.scheduler.runs.events import Event, TextStreamed
-    from sleipnir.scheduler.runs.tries import AnotherTry
+    from sleipnir.scheduler.runs.tries import AnotherTry, OtherAgent
 
 _LOG_ENTRIES = 1_000
 _TRANSCRIPTS = 1_000
@@ -64,7 +64,7 @@ class Runs:
 
     def to_submit(self, run: NewRun) -> list[bytes | str | int]:
         """Return the arguments of `submit_run` besides the run's id."""
-        fields = record_fields(run)
+        fields = record_fields(run, has_queues=self._store.has_queues)
         return [
             run.start,
             run.agent,
@@ -96,7 +96,9 @@ class Runs:
 
     def fork(self, fork: NewFork, event: Event) -> None:
         """Accept a run with a new id that continues where another one was."""
-        run, fields = fork.run, record_fields(fork.run) + flat(fork.failures.counters())
+        run = fork.run
+        fields = record_fields(run, has_queues=self._store.has_queues)
+        fields += flat(fork.failures.counters())
         visits = [text for node, n in fork.visits.items() for text in (f"n:{node}", str(n))]
         self._store.call(
             "fork_run",
@@ -133,8 +135,7 @@ class Runs:
             "retry_run",
             another.run_id,
             another.tries,
-            agent.digest if agent else "",
-            agent.context.to_json() if agent else "",
+            *(self._other_agent(agent) if agent else ("", "", "")),
             another.limit_ms,
             another.window,
             "1" if another.shallow else "0",
@@ -149,9 +150,13 @@ class Runs:
             *flat(another.changes),
             *begin_state,
             *(text for node, count in visits.items() for text in (f"n:{node}", str(count))),
-            *(text for c in children for text in (c.run_id, c.digest, c.context.to_json())),
+            *(text for c in children for text in (c.run_id, *self._other_agent(c))),
             *(begin.frontier if begin else ()),
         )
+
+    def _other_agent(self, agent: OtherAgent) -> tuple[str, str, str]:
+        queues = agent.queues if self._store.has_queues else {}
+        return agent.digest, agent.context.to_json(), encode(dict(queues)) if queues else ""
 
     def move(self, run_id: str, machine: str | None) -> None:
         """Pin a run, open or ended, to another machine; None: to none.

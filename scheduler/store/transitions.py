@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 
+from sleipnir.graphs.document.queues import DEFAULT_QUEUE
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import Settings
@@ -15,7 +16,7 @@ from sleipnir.scheduler.runs.failures import KEPT_FAILURES
 from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.runs.spending import MOST_COMBINATIONS, OTHERS, spent_field
 from sleipnir.scheduler.store.clock import RedisClock
-from sleipnir.scheduler.store.connection import OwnConnection
+from sleipnir.scheduler.store.connection import OwnConnection, is_private
 from sleipnir.scheduler.store.dispatch import Dispatcher
 from sleipnir.scheduler.store.keys import LANE_SEPARATOR, QUEUE, TURN_MARK
 from sleipnir.scheduler.store.scripts import Constant, Transition, Woken
@@ -86,6 +87,7 @@ class Transitions(Scripts):
     ) -> None:
         constants: dict[str, Constant] = {
             "queue": QUEUE,
+            "default_queue": DEFAULT_QUEUE,
             "lane_separator": LANE_SEPARATOR,
             "turn_mark": TURN_MARK,
             "envelope": dispatcher.envelope,
@@ -102,6 +104,11 @@ class Transitions(Scripts):
         self.settings = settings
         self.dispatcher = dispatcher
         self._own = OwnConnection(client)
+
+    @property
+    def has_queues(self) -> bool:
+        """Whether workers may serve different queues; those of a private Redis serve all."""
+        return not is_private(self.settings.redis_url or "")
 
     @property
     def lease_ms(self) -> int:

@@ -38,6 +38,7 @@ class WantedRun:
     answers: Mapping[str, list[str]] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     workdir: str | None = None
+    queue: str | None = None
     key: str | None = None  # idempotency key: the same key gives the same run
 
 
@@ -73,6 +74,7 @@ def wanted_of(client: Client, run: Run) -> WantedRun:
         answers=context.answers,
         labels=run.labels,
         workdir=context.workdir,
+        queue=context.queue,
     )
 
 
@@ -121,6 +123,7 @@ def submit_run(client: Client, wanted: WantedRun, by: str) -> AcceptedRun:
         answers=wanted.answers,
         labels=wanted.labels,
         workdir=None if workdir is None else str(workdir),
+        queue=wanted.queue or None,
         machine=None if workdir is None else client.machine_with_files(),
     )
     session = client.session_for(prepared, request)
@@ -167,6 +170,7 @@ def _require_same(client: Client, run: Run, wanted: WantedRun) -> None:
         and before.answers in (wanted.answers, by_function(wanted.answers))
         and before.labels == wanted.labels
         and before.workdir == (wanted.workdir or None)
+        and before.queue == (wanted.queue or None)
     )
     if not is_same:
         raise SubmissionRefused(
@@ -221,6 +225,8 @@ def command_of(wanted: WantedRun, secrets: frozenset[str]) -> str:
         words += ["--label", f"{name}={value}"]
     if wanted.workdir:
         words += ["--workdir", wanted.workdir]
+    if wanted.queue:
+        words += ["--queue", wanted.queue]
     hidden = [name for name in wanted.variables if name in secrets]
     prompt = ["--", wanted.prompt] if wanted.prompt.startswith("-") else [wanted.prompt]
     parts = [

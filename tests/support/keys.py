@@ -32,6 +32,7 @@ PERMANENT_PREFIXES = (
     "sleipnir:bundle:",
     "sleipnir\x06\x16",
     "sleipnir@",
+    "sleipnir.",
     "_kombu.binding",
     "sleipnir:views:",
 )

@@ -6,7 +6,9 @@ import json
 import logging
 import socket
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
+from itertools import groupby
 from queue import Empty
 from time import monotonic
 from typing import Any, ClassVar
@@ -19,7 +21,7 @@ from redis.exceptions import ResponseError
 
 from sleipnir.scheduler.process.periodic import pause
 from sleipnir.scheduler.store.connection import is_transient, masked
-from sleipnir.scheduler.store.keys import LANES, TURN_MARK, turns_key
+from sleipnir.scheduler.store.keys import LANES, TURN_MARK, queue_name, turns_key
 
 logger = logging.getLogger("sleipnir.worker")
 
@@ -52,6 +54,45 @@ _RECONNECT_S = 2.0
 _FINAL_READ_S = 1.0
 # Held while a message is asked for, and while it is read.
 _receiving = threading.RLock()
+
+
+class QueueOrder:
+    """The queues of a channel in the order in which they are looked at (kombu's cycle).
+
+    That is the order of their names; for each of them, the queue of all workers and that of runs
+    pinned to this machine take turns.
+    """
+
+    def __init__(self) -> None:
+        self.items: list[str] = []
+
+    def update(self, queues: Iterable[str]) -> None:
+        """Set the queues, those of a name one after the other."""
+        self.items = list(queues)
+
+    def consume(self, count: int) -> list[str]:
+        """Return the first queues."""
+        return self.items[:count]
+
+    def rotate(self, last_used: str) -> None:
+        """Put a queue behind the other one of its name."""
+        places = [
+            place
+            for place, queue in enumerate(self.items)
+            if queue_name(queue) == queue_name(last_used)
+        ]
+        if places:
+            others = [self.items[place] for place in places if self.items[place] != last_used]
+            self.items[places[0] : places[-1] + 1] = [*others, last_used]
+
+    def in_turn(self, turn: int) -> list[str]:
+        """Return the queues as they are looked at in the n-th turn of somebody else."""
+        found = list[str]()
+        for _, named in groupby(self.items, queue_name):
+            queues = sorted(named)
+            first = turn % len(queues)
+            found += queues[first:] + queues[:first]
+        return found
 
 
 class Credit(virtual.QoS):  # type: ignore[misc]  # kombu publishes no types
@@ -100,7 +141,12 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.QoS = Credit
+        self._queue_cycle = QueueOrder()
         self.opened.add(self)
+
+    def in_turn(self, turn: int) -> list[str]:
+        """Return its queues for a thread that takes its next message itself."""
+        return self._queue_cycle.in_turn(turn)
 
     def _restore(self, message: Any, leftmost: bool = False) -> None:
         """Put back, first in line, a message that arrived after this worker had stopped consuming.

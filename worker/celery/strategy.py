@@ -53,12 +53,10 @@ def visit_strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Callab
         return apply(_run, (task.run, arguments, done, queues), callback=_ignore)
 
     def queues_of(channel: Any) -> str:
-        """Return the queues of a worker that goes on taking messages; each comes first in turn."""
+        """Return the queues of a worker that goes on taking messages."""
         if consumer.blueprint.state != RUN or is_watched():
             return ""
-        queues = sorted(channel.active_queues)
-        first = next(turns) % max(len(queues), 1)
-        return " ".join(queues[first:] + queues[:first])
+        return " ".join(channel.in_turn(next(turns)))
 
     return handle
 

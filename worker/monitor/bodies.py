@@ -23,6 +23,7 @@ class SubmitBody(CheckedModel):
     answers: dict[str, list[str]] = Field({}, description="in advance, by node")
     labels: dict[str, str] = Field({}, description="to find the run by")
     workdir: str | None = Field(None, description="of scripts and tools, on the monitor's machine")
+    queue: str | None = Field(None, description="of nodes, also of child runs, that name none")
     key: str | None = Field(
         None,
         min_length=1,

@@ -30,7 +30,7 @@ from sleipnir.scheduler.store import scripts
 from sleipnir.scheduler.store.connection import connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
 from sleipnir.scheduler.store.errors import RedisError
-from sleipnir.scheduler.store.keys import QUEUE, machine_queue
+from sleipnir.scheduler.store.keys import machine_queue, named_queue
 from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.celery.app import make_app, register_visits
@@ -201,10 +201,13 @@ def _make_app(services: Services, pulse: Pulse) -> tuple[str, Celery]:
     """Return this worker's name, under which it is announced, and its app, which runs visits."""
     settings = services.settings
     assert settings.redis_url is not None
-    queues = [QUEUE]
+    queues = list[str]()
     # With a private Redis all workers are on this machine.
-    if pinned := not is_private(settings.redis_url):
-        queues.append(machine_queue(settings.machine_name))
+    pinned = not is_private(settings.redis_url)
+    for each in dict.fromkeys(settings.queues):
+        queues.append(named_queue(each))
+        if pinned:
+            queues.append(machine_queue(settings.machine_name, each))
     machines = Machines(services.store.client)
     name = announce(machines, settings, services.leases, pulse, with_queue=pinned)
     app = make_app(settings.broker_url or settings.redis_url, settings.concurrency, queues)

@@ -97,6 +97,7 @@ class BatchCall:
     timeout: float | None
     replay: Path | None
     strict: bool
+    queue: str | None
     labels: Sequence[tuple[str, str]]
     tools: str | None
     confirmed: bool
@@ -200,6 +201,7 @@ class _Start:
             machine=self.client.machine_with_files() if self.call.workdir else None,
             timeout_s=self.call.timeout,
             strict=self.call.strict,
+            queue=self.call.queue,
             confirmed=self.call.confirmed,
             labels=dict(self.call.labels),
             live_tools=live_tools(self.call.tools, self.call.replay),

@@ -209,6 +209,7 @@ def _same_again(run: Run, first: Mapping[str, Any], form: AgentForm, *, streamed
         answers={node: list(texts) for node, texts in context.answers.items()},
         workdir=context.workdir,
         machine=context.machine,
+        queue=context.queue,
         guarded=context.asks_always,
         confirmed=not context.guarded,
         headless=context.headless,

@@ -42,6 +42,12 @@ class ProcessCount(click.IntRange):
 @click.option(
     "--concurrency", type=click.IntRange(min=1), help="Nodes that one process executes at a time."
 )
+@click.option(
+    "-Q",
+    "--queues",
+    metavar="NAME,NAME",
+    help="Queues whose nodes it executes, and no others. Default: `default`.",
+)
 @click.option("--scheduler", "with_scheduler", is_flag=True, help="Run a scheduler as well.")
 @serving_options
 @common_options()
@@ -49,6 +55,7 @@ def worker(
     options: Options,
     processes: int | None,
     concurrency: int | None,
+    queues: str | None,
     with_scheduler: bool,
     served: dict[str, str | None],
 ) -> int:
@@ -57,7 +64,7 @@ def worker(
     A process that dies is restarted; one that cannot start ends the command with 7. At least one
     scheduler must be running somewhere.
     """
-    settings = settings_of(options, concurrency=concurrency, **served)
+    settings = settings_of(options, concurrency=concurrency, queues=queues, **served)
     os.environ[FORMAT_VARIABLE] = settings.log_format
     require_redis(settings)
     supervisor = Supervisor(grace_s=settings.drain_s + DRAIN_MARGIN_S, adopts=True)

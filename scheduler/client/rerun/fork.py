@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from sleipnir.graphs.document.queues import queues_of
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.client.preparation import PreparedAgent
@@ -130,6 +131,7 @@ def _fork(
         state=state,
         context=context,
         timeout_s=limit_s,
+        queues=queues_of(chosen.graph, context.queue),
         labels=run.labels,
         forked_from=(run.run_id, moment.step),
     )

@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from sleipnir.graphs.document.queues import queues_of
 from sleipnir.graphs.schema import MAX_SECONDS
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
@@ -243,7 +244,7 @@ def _other_agent(run: Run, chosen: ChosenAgent, request: RetryRequest) -> OtherA
     context = replace(context, seeds=seeds)  # what the person says, no reply may change
     if context == run.context and chosen.digest == run.digest:
         return None
-    return OtherAgent(run.run_id, chosen.digest, context)
+    return OtherAgent(run.run_id, chosen.digest, context, queues_of(chosen.graph, context.queue))
 
 
 def _without_refused_answer(run: Run, context: RunContext) -> RunContext:
@@ -290,10 +291,10 @@ def _children(
 def _other_child(client: ClientCore, child: Run, digest: str, root: RunContext) -> OtherAgent:
     """Return a child with another version of its agent, or with its own."""
     if digest == child.digest:
-        return OtherAgent(child.run_id, digest, child.context)
+        return OtherAgent(child.run_id, digest, child.context, child.queues)
     graph = client.graph_of(replace(child, digest=digest))
     require_place(graph, child.agent, {node: child.visits.get(node, 1) for node in child.frontier})
     context = replace(
         context_of_agent(child.context, graph), agents=root.agents, unavailable=root.unavailable
     )
-    return OtherAgent(child.run_id, digest, context)
+    return OtherAgent(child.run_id, digest, context, queues_of(graph, context.queue))

@@ -40,7 +40,7 @@ class Children:
         Raises:
             IdTaken: another child has an id with the same last 8 digits, its handle.
         """
-        fields = [*record_fields(child), "spawned", "1"]
+        fields = [*record_fields(child, has_queues=self._store.has_queues), "spawned", "1"]
         answer = self._store.call(
             "spawn_agent",
             lease.run_id,

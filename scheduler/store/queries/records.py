@@ -33,7 +33,7 @@ _SUMMARY_FIELDS = ("status", "agent", "digest", "try", "failed_nodes", "batch", 
 # All fields but the large ones: output, value, error, context.
 _ROW_FIELDS = (
     *("status", "agent", "frontier", "created", "started", "ended", "machine", "parent", "root"),
-    *("batch", "labels", "item", "failed_nodes"),
+    *("queues", "batch", "labels", "item", "failed_nodes"),
     *("try", "earlier_ms", "step"),
     *_USAGE_FIELDS,
 )
@@ -283,6 +283,7 @@ def _run(run_id: str, fields: Mapping[str, str]) -> Run:
         earlier_ms=int(fields.get("earlier_ms", 0)),
         capped=tuple(fields["capped"].split(" ")) if "capped" in fields else (),
         spent=spent_fields(fields),
+        queues=json.loads(fields.get("queues", "{}")),
     )
 
 
@@ -326,6 +327,7 @@ def _row(run_id: str, fields: Mapping[str, str]) -> RunRow:
         item=fields.get("item"),
         step=int(fields.get("step", 0)),
         started_by=VisitId(fields["parent"].partition(" ")[2]) if "parent" in fields else None,
+        queues=json.loads(fields.get("queues", "{}")),
     )
 
 

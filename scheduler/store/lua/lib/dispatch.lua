@@ -2,7 +2,8 @@
 -- (`envelope` is not empty), else returned to the caller, who publishes them.
 -- Either way the visit's timer makes the scheduler republish a lost message.
 --
--- A queue has four lanes, kombu's lists by priority; workers read them in this order:
+-- The queue is that of the node to be executed, by name, and of the machine if its run is pinned.
+-- It has four lanes, kombu's lists by priority; workers read them in this order:
 --   0  runs of no batch that have started
 --   1  runs of no batch that have not, and map invocations: a wide map must not block other runs
 --   2  runs of batches that have started
@@ -12,38 +13,50 @@
 local woken = {}
 local messages_for = {}  -- by list
 local arrivals = {}  -- batch runs that start by turns
-local places = {}  -- by run: its queue, and what determines the lane
+local places = {}  -- by run: what determines its queues and the lane
 
 -- `envelope` is the JSON text of a message with @NAME@ where a visit's own values go.
 -- `published`: when it is or was pushed; the text is the same for the same instant.
-local function message(run_id, visit, label, digest, published)
+local function message(run_id, visit, label, digest, published, base)
   local id = string.sub(redis.sha1hex(run_id .. visit .. published), 1, 32)
   local body = cjson.encode({{run_id, visit, digest}, {}, {}})  -- arguments, keywords, canvas
   local values = {
     ID = id, LABEL = string.sub(cjson.encode(label), 2, -2), AT = string.format('%.0f', published),
     BODY = string.sub(cjson.encode(body), 2, -2),
     ARGS = string.sub(cjson.encode(run_id .. ' ' .. visit), 2, -2),
+    QUEUE = string.sub(cjson.encode(base), 2, -2),
   }
   return (string.gsub(envelope, '@(%u+)@', values))
 end
 
--- A run pinned to a machine uses the queue of that machine.
+-- `queues`: of a run whose nodes are not all in the default queue, JSON of node → name, and of '' →
+-- that of the others.
 -- Callers that have already read these fields of a started run pass them to `pin`.
-local function pin(run_id, machine, of_batch, new, batch)
+local function pin(run_id, machine, queues, of_batch, new, batch)
   places[run_id] = {
-    queue = machine and queue .. '@' .. machine or queue,
+    machine = machine, queues = queues and cjson.decode(queues),
     of_batch = of_batch, new = new, batch = batch,
   }
 end
 
 local function place_of(run_id)
   if not places[run_id] then
-    local machine, of_batch, status, parent, batch = unpack(redis.call('HMGET',
-      key('run', run_id), 'machine', 'of_batch', 'status', 'parent', 'batch'))
+    local machine, queues, of_batch, status, parent, batch = unpack(redis.call('HMGET',
+      key('run', run_id), 'machine', 'queues', 'of_batch', 'status', 'parent', 'batch'))
     -- A child counts as started: its parent has.
-    pin(run_id, machine, of_batch, status == 'queued' and not parent, batch)
+    pin(run_id, machine, queues, of_batch, status == 'queued' and not parent, batch)
   end
   return places[run_id]
+end
+
+-- The queue of a visit. Its label ends with the node that it executes.
+local function base_of(run_id, label)
+  local place, base = place_of(run_id), queue
+  if place.queues then
+    local name = place.queues[string.match(label, '[^/]*$')] or place.queues['']
+    base = name and name ~= default_queue and queue .. '.' .. name or queue
+  end
+  return place.machine and base .. '@' .. place.machine or base
 end
 
 local function lane_of(run_id, visit)
@@ -59,13 +72,13 @@ end
 -- Announce a ready visit; `flush` sends all announced ones.
 -- `again`: it was published before and has waited for its turn.
 local function announce(run_id, visit, label, digest, again)
-  local base = place_of(run_id).queue
+  local base = base_of(run_id, label)
   if envelope == '' then
     woken[#woken + 1] = {run_id, visit, label, digest, base}
     return
   end
   local lane = lane_of(run_id, visit)
-  local text = message(run_id, visit, label, digest, now_ms)
+  local text = message(run_id, visit, label, digest, now_ms, base)
   if lane == 3 then
     arrivals[#arrivals + 1] = {
       base = base, batch = place_of(run_id).batch, text = text, again = again,
@@ -102,7 +115,7 @@ end
 
 -- Whether a message that may have been sent at `published` is still in its queue.
 local function is_queued(run_id, visit, label, digest, published)
-  local base, lane = place_of(run_id).queue, lane_of(run_id, visit)
+  local base, lane = base_of(run_id, label), lane_of(run_id, visit)
   if lane < 3 then
     local oldest = redis.call('LINDEX', list_of(base, lane), -1)
     return oldest
@@ -112,7 +125,7 @@ local function is_queued(run_id, visit, label, digest, published)
   if redis.call('LLEN', marks) < redis.call('ZCARD', turns) then
     push('LPUSH', marks, {turn_mark})  -- a worker took the mark and died before taking a message
   end
-  local text = message(run_id, visit, label, digest, published)
+  local text = message(run_id, visit, label, digest, published, base)
   return redis.call('LINDEX', marks, -1) == text or redis.call('ZSCORE', turns, text)
 end
 

@@ -203,14 +203,17 @@ local function renew_record(run_id, r, from, change, count)
     'stepped', now_ms, 'width', #from.nodes, 'busy', count,
     'frontier', table.concat(from.nodes, ' ')}
   for _, pair in ipairs({{'digest', change.digest}, {'context', change.context},
-    {'timeout_ms', change.timeout_ms}, {'shallow', change.shallow}}) do
+    {'timeout_ms', change.timeout_ms}, {'shallow', change.shallow},
+    {'queues', change.queues}}) do
     if pair[2] then
       news[#news + 1], news[#news + 2] = pair[1], pair[2]
     end
   end
   write('HSET', run, unpack(news))
-  if change.timeout_ms == '' then
-    write('HDEL', run, 'timeout_ms')
+  for _, field in ipairs({'timeout_ms', 'queues'}) do
+    if change[field] == '' then
+      write('HDEL', run, field)
+    end
   end
   if change.digest and change.digest ~= r.digest then
     count_in(partition .. ':bundles', r.digest, -1)
@@ -327,7 +330,7 @@ local function unfinished(run_id)
   return from
 end
 
--- `change`: changes to this run: digest, context, timeout_ms, window, shallow, event, from;
+-- `change`: changes to this run: digest, context, queues, timeout_ms, window, shallow, event, from;
 -- `changes`: the same by run id for children that continue with it.
 function resume_run(run_id, change, changes)
   local r = read_listed(run_id)

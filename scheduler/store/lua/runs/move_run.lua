@@ -11,8 +11,8 @@ if not status then return {'run_gone'} end
 
 local function withdraw(visit, label, published)
   if envelope == '' then return end
-  local base, lane = place_of(run_id).queue, lane_of(run_id, visit)
-  local text = message(run_id, visit, label, digest, published)
+  local base, lane = base_of(run_id, label), lane_of(run_id, visit)
+  local text = message(run_id, visit, label, digest, published, base)
   if lane == 3 and redis.call('ZSCORE', base .. ':turns', text) then
     return write('ZREM', base .. ':turns', text)
   end

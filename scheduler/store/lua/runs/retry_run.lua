@@ -1,15 +1,15 @@
 -- Continue an ended run in place, at most once: where it stopped, or from an earlier step.
 -- KEYS partition
--- ARGV run_id try digest context timeout_ms window shallow step gone_failed gone_handled event checkpoint set_count state_count visit_count child_count rest
+-- ARGV run_id try digest context queues timeout_ms window shallow step gone_failed gone_handled event checkpoint set_count state_count visit_count child_count rest
 -- try: the number of its tries so far; a concurrent retry has read a stale one
--- digest, context: of the agent to continue with, '' for the same; timeout_ms: '' for the same
+-- digest, context, queues: of the agent to continue with, '' for the same, and no queues; timeout_ms: '' for the same
 -- limit, '-' for none; shallow: '1' starts new children in place of those that did not succeed
 -- step: '' for the one that was not completed, else the one to start again from
 -- gone_failed, gone_handled: failures in the checkpoints that this puts aside
 -- checkpoint: text, maybe packed, that replaces the last one before that step, or ''
 -- REST set_count key, JSON text pairs to set in its state; with a step: state_count pairs that
 --      replace its state, and visit_count name, value pairs that replace the record's; run, digest,
---      context of child_count children that continue with other agents; then, with a step, the
+--      context, queues of child_count children that continue with other agents; then, with a step, the
 --      nodes of its frontier, in id order
 -- USES store hours listed indexes dispatch waiting waits kept finish resume_run
 -- ERR  run_gone   too little is left of it to continue
@@ -21,11 +21,12 @@ if not FINAL[status] or (tries or '1') ~= try then return {'not_over'} end
 
 local take = taker(rest)
 local changed, whole = take(2 * set_count), take(2 * state_count)
-local visits, children = take(2 * visit_count), take(3 * child_count)
+local visits, children = take(2 * visit_count), take(4 * child_count)
 
 local changes = {shallow = shallow == '1'}
-for i = 1, #children, 3 do
-  changes[children[i]] = {digest = children[i + 1], context = children[i + 2]}
+for i = 1, #children, 4 do
+  changes[children[i]] = {digest = children[i + 1], context = children[i + 2],
+    queues = children[i + 3]}
 end
 
 -- Failures of steps that are repeated no longer count.
@@ -111,6 +112,7 @@ end
 
 resume_run(run_id, {
   digest = digest ~= '' and digest, context = context ~= '' and context,
+  queues = digest ~= '' and queues,
   timeout_ms = timeout_ms ~= '' and (timeout_ms == '-' and '' or timeout_ms),
   window = tonumber(window), shallow = shallow == '1' and '1', event = event, from = from,
 }, changes)

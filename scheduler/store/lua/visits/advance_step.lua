@@ -19,16 +19,16 @@
 -- ERR  state_too_large  nothing was written
 local run = key('run', run_id)
 local wanted = {'status', 'step', 'deadline', 'agent', 'digest', 'bytes', 'width', 'machine',
-  'busy', 'frontier', 'of_batch', 'history_bytes', 'history_fold_at', 'stepped', 'mail'}
+  'queues', 'busy', 'frontier', 'of_batch', 'history_bytes', 'history_fold_at', 'stepped', 'mail'}
 local first_key, recorded = 2 * write_count + 1, #wanted
 local first_node = first_key + key_count
 for i = first_node, #rest do
   wanted[#wanted + 1] = 'n:' .. rest[i]
 end
 local found = read_fields(run, wanted)
-local so_far, current, deadline, agent, digest, bytes, width, machine, busy, frontier, of_batch,
+local so_far, current, deadline, agent, digest, bytes, width, machine, queues_of, busy, frontier, of_batch,
   told, fold_at, stepped, mail = unpack(found, 1, recorded)
-pin(run_id, machine, of_batch)
+pin(run_id, machine, queues_of, of_batch)
 if is_over(so_far, deadline) then return {'run_closed'} end
 if current ~= step then return {'stale_step'} end
 local refusal, v = check_holder(run_id, visit, token, so_far)
