@@ -416,6 +416,8 @@ class LlmNode(Timed, WritingNode, SkillFields):
     """Seconds that replies are kept for equal requests; true: a day. Default: the graph's."""
     prompt_cache: PromptCache | None = None
     """Whether the provider is told to cache instructions; 1h: for an hour. Default: the graph's."""
+    economy: bool | None = None
+    """With --economy: whether calls wait for a batch of the provider. Default: the graph's."""
     max_attempts: field_types.PositiveInt | None = None
     """Attempts if the call fails for a transient reason. Default: settings.llm_attempts."""
     max_iterations: field_types.PositiveInt = 10
@@ -740,6 +742,8 @@ class Graph(SkillFields, ReservedFields):
     """Default of llm nodes. Default: nothing is kept."""
     prompt_cache: PromptCache = "auto"
     """Default of llm nodes. auto: if the instructions are long, and the call is one of many."""
+    economy: bool | None = None
+    """Default of llm nodes; true: also of those with tools. Default: of those without tools."""
     global_tools: list[str] = field(default_factory=list)
     """Global tool files whose functions llm nodes may list."""
     mcp_servers: list[str] = field(default_factory=list)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from time import monotonic
 
-from sleipnir.scheduler.batch.options import Progress
+from sleipnir.scheduler.batch.options import BatchOptions, Progress
 from sleipnir.scheduler.limits.records import Used
 from sleipnir.scheduler.runs.failures import is_of_budget
 from sleipnir.scheduler.runs.model import Run
@@ -19,20 +19,16 @@ _FEW_AT_ONCE = 8
 
 
 class BatchBudget:
-    """Decides whether another line may be started; calls reserve what they may cost themselves.
+    """Decides whether another line may be started; calls reserve what they may cost themselves."""
 
-    Args:
-        usd: None: there is no budget.
-    """
-
-    def __init__(
-        self, limiter: RateLimiter, queries: RunQueries, batch: str, usd: float | None
-    ) -> None:
+    def __init__(self, limiter: RateLimiter, queries: RunQueries, options: BatchOptions) -> None:
         self._limiter = limiter
         self._queries = queries
-        self._batch = batch
-        self._usd = usd
-        self.paces = usd is not None  # False: all lines are started at once
+        self._batch = options.name
+        self._usd = options.budget_usd
+        # False: all lines are started at once. A few at a time would make many small batches of
+        # providers; calls still reserve.
+        self.paces = self._usd is not None and options.defaults.economy_s is None
         self._has_refused = False
         self._spent = 0.0
         self._known_usd = 0.0  # of the lines that had finished when that was read

@@ -77,7 +77,7 @@ class Batch:
             client.store.client, client.store.clock, kept_s=client.store.settings.retention_s
         )
         self._limits = limiter.queries
-        self._budget = BatchBudget(limiter, client.queries, options.name, options.budget_usd)
+        self._budget = BatchBudget(limiter, client.queries, options)
 
     # ---- for callers
 

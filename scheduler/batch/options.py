@@ -21,6 +21,7 @@ class UsageSum:
     cached_tokens: int = 0
     cache_written_tokens: int = 0
     nano_usd: int = 0
+    economy_nano_usd: int = 0  # part of it
     unpriced: int = 0  # runs whose cost is not known
 
     def add(self, usage: Usage, by: int = 1) -> None:
@@ -30,6 +31,7 @@ class UsageSum:
         self.cached_tokens += by * usage.cached_tokens
         self.cache_written_tokens += by * usage.cache_written_tokens
         self.nano_usd += by * round((usage.cost_usd or 0.0) * 1e9)
+        self.economy_nano_usd += by * round(usage.economy_usd * 1e9)
         self.unpriced += by * (usage.cost_usd is None)
 
     @property
@@ -44,6 +46,7 @@ class UsageSum:
             None if self.unpriced else self.known_usd,
             self.cached_tokens,
             self.cache_written_tokens,
+            self.economy_nano_usd / 1e9,
         )
 
 

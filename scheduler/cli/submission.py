@@ -164,6 +164,8 @@ class Submission:
     headless: bool
     ask: bool
     confirmed: bool
+    economy: float | None = None  # seconds
+    economy_only: bool = False
 
     def with_files(self, options: Options) -> Submission:
         """Return it with the files and pages in its prompt; raises as `Attaching.with_files`.
@@ -269,6 +271,8 @@ class Submission:
             live_tools=live_tools(self.tools, self.replay),
             run_id=run_id,
             session=self.session,
+            economy_s=self.economy,
+            economy_only=self.economy_only,
             user=client.store.settings.identity,
         )
 
@@ -294,7 +298,7 @@ def submission_parameters(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def verb(*arguments: Any, **parameters: Any) -> Any:
-        mine = {name: parameters.pop(name) for name in Submission.__slots__}
+        mine = {n: parameters.pop(n) for n in Submission.__slots__ if n in parameters}
         if mine["prompt"] == "-":
             mine["prompt"] = piped_text()
         return function(*arguments, submission=Submission(**mine), **parameters)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from operator import add
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.spending import NAMES, NOTHING_SPENT, Spent, sum_of
 from sleipnir.scheduler.store.figures.by_time import DAY_MS, HOUR_MS, HOURS_OF_A_DAY, SpendingByTime
 from sleipnir.scheduler.store.figures.folding import HOURS_KEPT_MS
-from sleipnir.scheduler.store.figures.sums import Sums
+from sleipnir.scheduler.store.figures.sums import Sums, added
 from sleipnir.scheduler.store.run_store import RunStore
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def spending(store: RunStore, by: Sequence[By], wanted: SpendFilter) -> Spending
             if all(values[column] == value for column, value in required):
                 key = tuple([values[column] for column in shown])  # a list is made faster
                 before = found.get(key)
-                found[key] = numbers if before is None else list(map(add, before, numbers))
+                found[key] = numbers if before is None else added(before, numbers)
     spent = {key: Spent(*numbers) for key, numbers in found.items()}
     return Spending(tuple(_rows(by, spent)), sum_of(spent.values()))
 
@@ -164,6 +163,6 @@ def figures_of(spent: Spent) -> SpendFiguresDocument:
         "cached": spent.cached_tokens,
         "tokens_out": spent.completion_tokens,
         "cost_usd": spent.known_usd,
-        "economy_usd": 0.0,
+        "economy_usd": spent.economy_usd,
         "unknown_price_calls": spent.unpriced,
     }

@@ -31,6 +31,17 @@ class RateLimits(_Section):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProviderBatches(_Section):
+    """How requests are sent to a provider in batches; None: as the provider allows."""
+
+    max_requests: value_types.AtLeastOne | None = None
+    max_bytes: value_types.AtLeastOne | None = None
+    send_after_s: value_types.Seconds = 60.0  # age of the oldest request at which a batch is sent
+    enqueued_tokens: value_types.AtLeastOne | None = None  # with the provider at a time
+    open: value_types.AtLeastOne = 4  # batches with the provider at a time
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProviderSettings(RateLimits):
     """Address, key and limits of a provider."""
 
@@ -42,6 +53,7 @@ class ProviderSettings(RateLimits):
     structured: bool | None = None
     # What its models take besides texts; None: likewise.
     attach: tuple[Literal["image", "pdf"], ...] | None = None
+    batch: ProviderBatches = ProviderBatches()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ class UsageDocument(TypedDict):
     cached_tokens: Annotated[int, about("part of the prompt that the provider had cached")]
     cache_written_tokens: Annotated[int, about("part of the prompt that it charged for caching")]
     cost_usd: Annotated[float | None, about("null: a price is not known")]
+    economy_usd: Annotated[float, about("part of the cost: of calls in batches of providers")]
 
 
 class FailureDocument(TypedDict):
@@ -73,7 +74,7 @@ class SpendFiguresDocument(TypedDict):
     cached: Annotated[int, about("part of these that providers had cached")]
     tokens_out: int
     cost_usd: Annotated[float, about("of the calls whose price is known")]
-    economy_usd: Annotated[float, about("0: no calls are made in batches of providers yet")]
+    economy_usd: Annotated[float, about("part of it: of calls in batches of providers")]
     unknown_price_calls: int
 
 

@@ -96,6 +96,7 @@ class ModelCalled:
     model: str
     tools: tuple[str, ...]
     source: str | None = None
+    batch: str | None = None  # of the provider, in which the reply came
 
 
 @dataclass(frozen=True, slots=True)

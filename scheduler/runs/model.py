@@ -68,6 +68,7 @@ class Usage:
     cost_usd: float | None = 0.0
     cached_tokens: int = 0  # prompt tokens that the provider had cached
     cache_written_tokens: int = 0  # prompt tokens that it charged for caching them
+    economy_usd: float = 0.0  # the part of the cost that was for calls in providers' batches
     call: ModelCall | None = field(default=None, compare=False)  # None for a sum of several
 
     @classmethod
@@ -101,6 +102,7 @@ class Usage:
             (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
             self.cached_tokens + other.cached_tokens,
             self.cache_written_tokens + other.cache_written_tokens,
+            self.economy_usd + other.economy_usd,
         )
 
     def beyond(self, part: Usage) -> Usage:
@@ -112,6 +114,7 @@ class Usage:
             (self.cost_usd or 0.0) - (part.cost_usd or 0.0) if known else None,
             self.cached_tokens - part.cached_tokens,
             self.cache_written_tokens - part.cache_written_tokens,
+            self.economy_usd - part.economy_usd,
         )
 
     def __bool__(self) -> bool:
@@ -125,25 +128,29 @@ class Usage:
             "cached_tokens": self.cached_tokens,
             "cache_written_tokens": self.cache_written_tokens,
             "cost_usd": self.cost_usd,
+            "economy_usd": self.economy_usd,
         }
 
     def to_list(self) -> list[float | None]:
         """Return a list for checkpoints and transitions; `Usage(*list)` reads it back."""
-        return [
+        values = [
             self.prompt_tokens,
             self.completion_tokens,
             self.cost_usd,
             self.cached_tokens,
             self.cache_written_tokens,
         ]
+        return [*values, self.economy_usd] if self.economy_usd else values
 
     def to_text(self) -> str:
         """Return the text for transitions: `prompt completion cost cached written`.
 
-        The cost is `-` if unknown.
+        The cost is `-` if unknown; what of it was for calls in providers' batches follows a `+`.
         For a single call, its time, node and model follow.
         """
         cost = "-" if self.cost_usd is None else f"{self.cost_usd:.10f}"
+        if self.economy_usd and self.cost_usd is not None:
+            cost += f"+{self.economy_usd:.10f}"
         text = (
             f"{self.prompt_tokens} {self.completion_tokens} {cost} {self.cached_tokens} "
             f"{self.cache_written_tokens}"
@@ -155,8 +162,10 @@ class Usage:
     def from_text(cls, text: str) -> Usage:
         """Parse the text of `to_text` for a sum."""
         prompt, completion, cost, cached, written = text.split()
-        known = None if cost == "-" else float(cost)
-        return cls(int(prompt), int(completion), known, int(cached), int(written))
+        total, _, economy = cost.partition("+")
+        known = None if total == "-" else float(total)
+        counts = (int(prompt), int(completion), known, int(cached), int(written))
+        return cls(*counts, float(economy or 0))
 
 
 NO_USAGE = Usage()
@@ -246,6 +255,9 @@ class RunContext:
     streamed: bool = False  # replies of models are streamed as they are generated
     budget_usd: float | None = None  # own budget of the root and its children
     batch_budget_usd: float | None = None  # own budget of its batch when it was submitted
+    # How long a model call may wait for a provider's batch; None: calls are made live.
+    economy_s: float | None = None
+    economy_only: bool = False  # calls are never made live, however long that takes
     # Bundle digests of all agents the graph may spawn, as `ChildAgents` writes them.
     agents: Mapping[str, str] = field(default_factory=dict)
     # Why other such agents cannot be started, likewise.
@@ -364,7 +376,7 @@ class Lease:
     token: str
 
 
-WaitKind = Literal["question", "child", "map", "timer", "message", "place", "build"]
+WaitKind = Literal["question", "child", "map", "timer", "message", "place", "build", "batch"]
 WaitMode = Literal["all", "first"]
 
 
@@ -376,7 +388,7 @@ class Wait:
     kind: WaitKind
     allowed_s: float | None = None  # after that the visit goes on without; None: never
     # A question's text; a child's run id; how many children may be alive when there is a place; the
-    # claim of a build.
+    # claim of a build; the id of a request in a batch.
     detail: str = ""
 
     def to_texts(self) -> tuple[str, str, int, str]:

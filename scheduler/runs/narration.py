@@ -63,8 +63,8 @@ def _lines(event: Event) -> Iterator[str]:  # noqa: C901 - one short case a kind
             yield f"moved to {'any machine' if event.machine is None else event.machine}"
         case StepCommitted():
             yield from _step(event)
-        case ModelCalled(_, model, tools, source):
-            known = f" ({source})" if source else ""
+        case ModelCalled(_, model, tools, source, batch):
+            known = f" ({source})" if source else f" in provider batch {batch}" if batch else ""
             yield f"  llm call: model={model} tools={','.join(tools) or '<none>'}{known}"
         case ReplyLimited() | ReplyCut() | ReplyChecked():
             yield f"  {_about_reply(event)}"

@@ -13,6 +13,10 @@ ABSENT = -2
 UNREADABLE = "unreadable"  # the status of a visit with an invalid record
 
 
+# What visits wait for that needs no person; whether a child does, its run tells.
+_NOT_PERSONS = ("timer", "build", "batch")
+
+
 @dataclass(frozen=True, slots=True)
 class RowCounts:
     """Counts of the waits of a visit, closed ones that it has not used included."""
@@ -200,7 +204,7 @@ class RunSnapshot:
         unfinished = [row for row in trace.waits if row.is_open]
         waiting = {child.run_id for child in self.children if child.status == "waiting"}
         still = sum(
-            row.detail in waiting if row.kind == "child" else row.kind not in ("timer", "build")
+            row.detail in waiting if row.kind == "child" else row.kind not in _NOT_PERSONS
             for row in unfinished
         )
         return RowCounts(sum(row.kind != "" for row in trace.waits), len(unfinished), still)

@@ -29,6 +29,7 @@ class Spent:
     cache_written_tokens: int = 0
     cost_units: int = 0  # of the calls whose price is known
     unpriced: int = 0  # number of the others
+    economy_units: int = 0  # of the cost: of calls in batches of providers
 
     @classmethod
     def from_text(cls, text: str) -> Spent:
@@ -45,12 +46,18 @@ class Spent:
             self.cache_written_tokens + other.cache_written_tokens,
             self.cost_units + other.cost_units,
             self.unpriced + other.unpriced,
+            self.economy_units + other.economy_units,
         )
 
     @property
     def known_usd(self) -> float:
         """The cost of the calls whose price is known."""
         return self.cost_units / _COST_UNITS
+
+    @property
+    def economy_usd(self) -> float:
+        """The part of the cost that was for calls in batches of providers."""
+        return self.economy_units / _COST_UNITS
 
     @property
     def usage(self) -> Usage:
@@ -62,6 +69,7 @@ class Spent:
             cost_usd,
             self.cached_tokens,
             self.cache_written_tokens,
+            self.economy_usd,
         )
 
     def to_json(self) -> CallSumDocument:

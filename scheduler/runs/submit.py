@@ -63,6 +63,9 @@ class Request:
     run_id: str | None = None  # makes the submission idempotent, if given
     batch: str | None = None
     batch_budget_usd: float | None = None  # own budget of the batch
+    # How long model calls may wait for batches of their providers; None: not at all.
+    economy_s: float | None = None
+    economy_only: bool = False  # never make these calls live
     item: str | None = None
     line: int | None = None  # of the batch's input
     labels: Mapping[str, str] = field(default_factory=dict)  # names and values to find it by
@@ -246,6 +249,8 @@ def _context(
         root=run_id,
         batch=request.batch,
         batch_budget_usd=request.batch_budget_usd,
+        economy_s=request.economy_s,
+        economy_only=request.economy_only,
         workdir=request.workdir,
         machine=request.machine,
         queue=request.queue,

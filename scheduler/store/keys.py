@@ -89,6 +89,14 @@ they expire after `spend_retention_s`:
     {pNN}:ended:<hours since 1970>  hash  how root runs ended: agent, batch, status, duration, cost
                                           → number, as lua/lib/listed.lua says
     {pNN}:hours                     set   these hours
+Of these, requests that providers are to answer in batches, as lua/lib/economy.lua says; they expire
+after twice the retention time:
+    {pNN}:request:<id>             hash  a request: its visit, its body until the provider has it
+    {pNN}:collected:<collection>   zset  requests that belong to no group yet → joined at, ms
+    {pNN}:collecting               hash  collection → bytes stored of these
+    {pNN}:sent:<group>             zset  requests of a group that somebody waits for
+    {pNN}:unwanted:<group>         zset  requests of a group that nobody waits for any more
+    {pNN}:settled                  hash  request and group → what it has used of budgets
 Of these, which scheduler owns the partition:
     {pNN}:owner    string  the scheduler that sweeps the partition; expires in seconds
     {pNN}:swept    string  when it last swept, ms: no time was lost until then
@@ -111,6 +119,11 @@ Of the limits of model calls, `{limits}:…`, all in one slot; all expire but `s
     made:<request>     string  the call that is under way, which equal calls wait for; a lease
     sharing:<request>  zset    these calls → since when each waits, ms
     released:<call>    string  the answer to a call's release, in case it is requested again
+Of groups of these, `{economy}:…`, all in one slot; all expire:
+    collections        zset    collections that may have requests → when one last joined, ms
+    groups             hash    group → JSON text: how far it has come, the provider's ids
+    lease:<provider>   string  the worker that sends and fetches for a provider, or tells budgets
+    wishes             hash    what `sleipnir limits` has ordered: `send <provider>`, `live <group>`
 Shared:
     sleipnir:bundle:<digest>   string  a packed agent directory; swept when unused
     sleipnir:bundles           zset    digest → last submission that used it, ms

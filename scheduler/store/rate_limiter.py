@@ -88,13 +88,21 @@ class RateLimiter:
         self._call("begin_day_budget", name, _nano(spent.known_usd), tokens, self._kept_ms)
 
     def release(
-        self, grant: Grant, used: Used, failure: ProviderFailure | None = None
+        self,
+        grant: Grant,
+        used: Used,
+        failure: ProviderFailure | None = None,
+        release_id: str | None = None,
     ) -> tuple[Delay | None, list[str]]:
-        """Record a call's usage; return its delay, if to be retried, and the calls to wake."""
+        """Record a call's usage; return its delay, if to be retried, and the calls to wake.
+
+        Args:
+            release_id: what makes a repetition the same release; None: a new one.
+        """
         reservation = grant.reservation
         spec = {
             **self._spec(reservation),
-            "id": secrets.token_hex(8),
+            "id": release_id or secrets.token_hex(8),
             "budgets": grant.budgets,
             "used_tokens": used.tokens,
             "used_cost": _nano(used.usd),
@@ -210,7 +218,9 @@ class RateLimiter:
             "reply": _reply(reservation.reply),
             "max_wait_ms": int(reservation.max_wait_s * 1000),
             "next_model": reservation.next_model,
-            "lease_ms": self._lease_ms,
+            "lease_ms": int(reservation.lease_s * 1000)
+            if reservation.lease_s is not None
+            else self._lease_ms,
             "kept_ms": self._kept_ms,
         }
         return {name: value for name, value in spec.items() if value is not None}

@@ -17,6 +17,7 @@ from sleipnir.scheduler.store.conversation.escalations import Escalations
 from sleipnir.scheduler.store.conversation.messages import Messages
 from sleipnir.scheduler.store.conversation.teams import Teams
 from sleipnir.scheduler.store.dispatch import Dispatcher
+from sleipnir.scheduler.store.economy.requests import Requests
 from sleipnir.scheduler.store.parking import Parking
 from sleipnir.scheduler.store.partitions import Partitions
 from sleipnir.scheduler.store.runs import Runs
@@ -28,7 +29,7 @@ class RunStore(Transitions):
     """All transitions of runs, grouped by what they change."""
 
     # Failpoints can be set at the methods of these classes.
-    PARTS = (Runs, Visits, Parking, Children, Messages, Escalations, Partitions, Bundles)
+    PARTS = (Runs, Visits, Parking, Children, Messages, Escalations, Partitions, Bundles, Requests)
 
     def __init__(
         self,
@@ -48,3 +49,4 @@ class RunStore(Transitions):
         self.bundles = Bundles(self)
         self.batches = Batches(self)
         self.children = Children(self)
+        self.requests = Requests(self)

@@ -164,6 +164,7 @@ def test_json_holds_everything_about_the_run(sleipnir: Sleipnir) -> None:
             "cached_tokens": 0,
             "cache_written_tokens": 0,
             "cost_usd": 0.0,
+            "economy_usd": 0.0,
         },
         "elapsed_s": document["elapsed_s"],
         "steps": 2,

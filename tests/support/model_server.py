@@ -31,6 +31,7 @@ from string import ascii_lowercase
 from typing import Any, Literal, TypeAlias
 
 from sleipnir.records import dataclass
+from tests.support.batch_provider import BatchProvider
 from tests.support.loopback import Loopback
 
 # Interval between the blanks of a dripping reply.
@@ -185,7 +186,16 @@ class ModelServer(Loopback):
         self.script = script or Script(*replies)
         self.requests: list[Request] = []
         self.flooded_bytes: list[int] = []  # bytes sent by each flood, once it is over
+        self.batches = BatchProvider(self._complete)
         super().__init__(_HTTPServer(("127.0.0.1", port), self))
+
+    def _complete(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Return status and body of the reply to a request in a batch."""
+        request = Request("/v1/batch", {}, body)
+        reply = self.script.reply_to(request)
+        if reply.status == 200:
+            return 200, _completion(reply, request)
+        return reply.status, {"error": {"message": reply.error, "type": "scripted"}}
 
     @property
     def base_url(self) -> str:
@@ -221,10 +231,47 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Return at `/requests` what was received, for tests in another process."""
-        listed = [asdict(request) for request in self.server.owner.requests]
-        self._send(200, listed if self.path == "/requests" else {"error": "not found"})
+        owner = self.server.owner
+        place, _, query = self.path.removeprefix("/v1").partition("?")
+        if place == "/requests":
+            self._send(200, [asdict(request) for request in owner.requests])
+        elif place == "/bill":
+            self._send(200, owner.batches.bill)
+        elif place == "/batches":
+            after = query.partition("after=")[2]
+            self._send(200, owner.batches.list(after))
+        elif place.startswith("/batches/"):
+            self._send(*owner.batches.poll(place.split("/")[2]))
+        elif place.startswith("/files/"):
+            self._send_data(owner.batches.content(place.split("/")[2]))
+        else:
+            self._send(404, {"error": "not found"})
+
+    def do_DELETE(self) -> None:
+        self._send(200, self.server.owner.batches.delete(self.path.rpartition("/")[2]))
+
+    def _of_batches(self, place: str) -> None:
+        """Answer a request about files and batches."""
+        batches = self.server.owner.batches
+        content = self.rfile.read(int(self.headers["Content-Length"]))
+        if not batches.has_interface:
+            self._send(404, {"error": {"message": "no such address"}})
+        elif place == "/files":
+            self._send(200, batches.upload(_file_in(content)))
+        elif place == "/batches":
+            status, answer = batches.create(json.loads(content))
+            if answer is None:
+                self._reset()
+            else:
+                self._send(status, answer)
+        else:
+            self._send(200, batches.cancel(place.split("/")[2]))
 
     def do_POST(self) -> None:
+        place = self.path.removeprefix("/v1")
+        if place.startswith(("/files", "/batches")):
+            self._of_batches(place)
+            return
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         headers = {name.lower(): value for name, value in self.headers.items()}
         request = Request(self.path, headers, body)
@@ -280,6 +327,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Encoding", "gzip")
         for name, text in (headers or {}).items():
             self.send_header(name, text)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _send_data(self, data: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
 
@@ -356,6 +409,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+
+def _file_in(form: bytes) -> bytes:
+    """Return the file of a form."""
+    boundary = form.partition(b"\r\n")[0]
+    parts = form.split(boundary)
+    (file,) = (part for part in parts if b"filename=" in part)
+    return file.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n")
 
 
 def _embeddings(request: Request) -> dict[str, Any]:

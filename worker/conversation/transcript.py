@@ -97,7 +97,7 @@ class Transcript:
     @property
     def unrecorded_usage(self) -> Usage:
         """Usage of the last reply, if it was too large to be recorded."""
-        return self._unrecorded.usage if self._unrecorded is not None else NO_USAGE
+        return NO_USAGE if self._unrecorded is None else _uncounted(self._unrecorded)
 
     def next_reply(self) -> Reply | None:
         """Return the next recorded reply, or None if the model has to be asked."""
@@ -135,7 +135,7 @@ class Transcript:
                 entry |= {"finish": reply.finish, "tokens": reply.tokens}
             if reply.native:
                 entry["native"] = True
-            self._append(entry, usage=reply.usage)
+            self._append(entry, usage=_uncounted(reply))
             self._unrecorded = None
 
     def require_recorded(self) -> None:
@@ -261,6 +261,11 @@ class Transcript:
             self._take_answer(entry)
         else:
             self._notes.append(entry)  # by a node that searches, of an earlier version
+
+
+def _uncounted(reply: Reply) -> Usage:
+    """Return the usage of a reply that is to be counted with its record."""
+    return NO_USAGE if reply.batch is not None else reply.usage
 
 
 def _guard_of(entry: Mapping[str, Any]) -> str:

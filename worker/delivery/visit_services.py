@@ -46,7 +46,8 @@ class StoredConversation:
     ) -> None:
         """Add an entry, at most once per position."""
         self._visits.record_turn(self._lease, position, encode(entry), event=event, usage=usage)
-        self.recorded_usage += usage
+        if "usage" in entry:  # also of what is counted already
+            self.recorded_usage += Usage(*entry["usage"])
 
 
 class StoredNarration:

@@ -26,12 +26,12 @@ from sleipnir.worker.conversation.structured_output import (
 from sleipnir.worker.conversation.tool_set import NO_TOOLS, Toolset
 from sleipnir.worker.executors.updates import merged_reply, update_state
 from sleipnir.worker.llm.attachments import DIGEST
-from sleipnir.worker.llm.caller import MustWait
+from sleipnir.worker.llm.caller import InBatch, MustWait
 from sleipnir.worker.llm.calls import ModelCalls
 from sleipnir.worker.llm.client import Message, ModelCallFailed, Reply
 from sleipnir.worker.llm.retries import is_repeatable
 from sleipnir.worker.visit.context import Visit
-from sleipnir.worker.visit.outcome import Deferred, Outcome, Postponed, Wrote
+from sleipnir.worker.visit.outcome import Batched, Deferred, Outcome, Postponed, Wrote
 
 # Models of few graphs start agents, and few nodes have files or checks.
 with lazy_imports():
@@ -67,6 +67,7 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
         cut_remedy="raise max_tokens",
         schema=reply_schema(visit.node_id, node, graph),
         timeout_s=node.limit_s,
+        economy=_economy(visit),
     )
     toolset = visit.services.tools.resolve(visit) if graph.listed_tools(node) else NO_TOOLS
     children = node_children.NodeChildren(calls) if graph.offers_agents(node) else None
@@ -91,6 +92,8 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
     except Parked as parked:
         awaited = parked.outcome
         return awaited if children is None else children.within_limit(awaited)
+    except InBatch as waiting:
+        return Batched(waiting.request, visit.services.models.batched.abandon)
     except MustWait as wait:
         delay_s = _within_limit(calls, wait.delay_s)
         return Deferred(delay_s, visit.mask(wait.reason), wait.for_person)
@@ -98,6 +101,13 @@ def run_llm(visit: Visit[LlmNode]) -> Outcome:
     update_state(visit, writes, {"output": output})
     warnings = (*toolset.warnings, *calls.warnings, *left_out)
     return Wrote(writes, output=output, usage=calls.usage, warnings=warnings)
+
+
+def _economy(visit: Visit[LlmNode]) -> bool | None:
+    """Return whether its questions wait for batches; None: those without tools do."""
+    if visit.context.economy_s is None:
+        return False
+    return visit.graph.economy if visit.node.economy is None else visit.node.economy
 
 
 def _output(

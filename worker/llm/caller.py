@@ -11,6 +11,7 @@ from sleipnir.worker.llm.client import Listener
 from sleipnir.worker.visit.cancellation import Cancellation
 
 if TYPE_CHECKING:
+    from sleipnir.scheduler.store.economy.requests import NewRequest
     from sleipnir.worker.visit.context import Visit
 
 
@@ -30,6 +31,7 @@ class Caller:
     key: str
     attempt: int = 1  # of the node
     cache_s: float | None = None  # how long replies to equal requests are cached; None: not at all
+    shares: bool = True  # whether it waits for an equal call that is under way
     budget_usd: float | None = None  # of the root run; None: the default for all runs
     batch_budget_usd: float | None = None  # of its batch; None: the default for all batches
     recorded: bool = False  # whether the run's calls are recorded
@@ -59,6 +61,14 @@ def caller_of(visit: Visit[Any], key: str) -> Caller:
         secrets=visit.secrets,
         cancellation=visit.cancelled,
     )
+
+
+class InBatch(Exception):
+    """The reply comes with a batch of the provider; the visit is to wait for it."""
+
+    def __init__(self, request: NewRequest) -> None:
+        self.request = request
+        super().__init__(f"waits for a batch of {request.collection}")
 
 
 class MustWait(Exception):

@@ -8,6 +8,7 @@ from time import monotonic
 from typing import Any
 
 from sleipnir.graphs.errors import NodeFailed
+from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.limits.money import dollars
 from sleipnir.scheduler.runs.events import ModelCalled, ReplyCut, ReplyLimited
@@ -16,7 +17,7 @@ from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.conversation.token_stream import TokenStream
 from sleipnir.worker.conversation.transcript import Transcript
 from sleipnir.worker.llm.attachments import Attachments
-from sleipnir.worker.llm.caller import Caller, caller_of
+from sleipnir.worker.llm.caller import Caller, InBatch, caller_of
 from sleipnir.worker.llm.client import (
     NO_LONGER_REPLIES,
     BudgetRefused,
@@ -33,6 +34,11 @@ from sleipnir.worker.llm.prompt_caching import caching_of
 from sleipnir.worker.llm.recording.cache import kept_for_s
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.exchanges import CallTime
+
+# Few runs wait for batches of providers.
+with lazy_imports():
+    from sleipnir.worker.llm.economy import joining
+    from sleipnir.worker.llm.economy import waiting as economy
 
 
 @dataclass(slots=True)
@@ -52,6 +58,8 @@ class ModelCalls:
     attachments: Attachments = field(default_factory=dict)
     # The node's own timeout, over all its tries; the run's applies as well.
     timeout_s: float | None = None
+    # Whether questions wait for batches of their provider; None: those without tools do.
+    economy: bool | None = False
     transcript: Transcript = field(init=False)
     # Whether the model was told that its last calls were cut off; the next time is a failure.
     told_of_cut: bool = False
@@ -102,7 +110,8 @@ class ModelCalls:
             caching=caching,
             attachments=self.attachments,
         )
-        reply = self._recorded_or_new(request, streamed=streamed)
+        waits = not whole and (not tools if self.economy is None else self.economy)
+        reply = self._recorded_or_new(request, streamed=streamed, waits=waits)
         require_answer(reply)
         if reply.is_cut and reply.calls:
             if self.told_of_cut:
@@ -124,7 +133,7 @@ class ModelCalls:
         schema = self.schema
         return schema if schema is not None and (schema.required or not tools) else None
 
-    def _recorded_or_new(self, request: ModelRequest, *, streamed: bool) -> Reply:
+    def _recorded_or_new(self, request: ModelRequest, *, streamed: bool, waits: bool) -> Reply:
         self._asked += 1
         replied = self.transcript.next_reply()
         if replied is not None:
@@ -133,7 +142,10 @@ class ModelCalls:
         self._require_time()
         self.transcript.require_recorded()
         began = monotonic()
-        reply = self._reply_to(request, self._caller(str(self._asked), streamed=streamed))
+        caller = self._caller(str(self._asked), streamed=streamed)
+        if waits:
+            caller = replace(caller, shares=False, listener=None)
+        reply = self._reply_to(request, caller, waits=waits)
         self.transcript.took(reply, self._time_since(began))
         for setting in sorted(reply.without & request.settings().keys()):
             warning = f"{request.model} does not take {setting}: it was left out"
@@ -174,10 +186,12 @@ class ModelCalls:
         if left is not None and left <= 0:
             raise ModelCallFailed("timed out before the model was called", "timed_out")
 
-    def _reply_to(self, request: ModelRequest, caller: Caller) -> Reply:
+    def _reply_to(self, request: ModelRequest, caller: Caller, *, waits: bool = False) -> Reply:
         visit, began = self.visit, monotonic()
         try:
             reply = visit.services.models.known_reply(request, caller)
+            if reply is None and waits:
+                reply = self._from_batch(request, caller)
             self._narrate(request, reply)
             if reply is None:
                 left = visit.seconds_left(self.timeout_s)
@@ -195,6 +209,30 @@ class ModelCalls:
         if reply.usage:
             visit.services.run_log.keep("usage", f"{request.model}: {_in_words(reply.usage)}")
         return reply
+
+    def _from_batch(self, request: ModelRequest, caller: Caller) -> Reply | None:
+        """Return the reply that a batch of the provider has given; None: ask the model.
+
+        Raises:
+            InBatch: it has not yet.
+            ModelCallFailed: it has failed there, or a budget does not allow the call.
+            MustWait: running calls have reserved what it would need of a budget.
+        """
+        visit, calls = self.visit, self.visit.services.models.batched
+        request_id = economy.request_id_of(visit, self._asked)
+        call = economy.CALL + request_id
+        came = None
+        if call in visit.arrived:
+            came = calls.came(visit.arrived[call], request, caller)
+            if came.reply is not None or came.joined_ms is None:
+                return came.reply
+        deadline_s = None if visit.context.economy_only else visit.context.economy_s
+        since_ms = None if came is None else came.joined_ms
+        place = joining.WaitingPlace(request_id, call, deadline_s, since_ms)
+        joins = calls.request_of(request, caller, place)
+        if joins is not None:
+            raise InBatch(joins)
+        return None
 
     def complete(
         self, messages: Sequence[Message], *, model: str | None = None, streamed: bool = True
@@ -219,9 +257,10 @@ class ModelCalls:
 
     def _narrate(self, request: ModelRequest, known: Reply | None) -> None:
         names = tuple(tool["function"]["name"] for tool in request.tools)
-        source = None if known is None else known.source
+        source = None if known is None or known.batch is not None else known.source
+        batch = None if known is None else known.batch
         self.visit.services.narration.narrate(
-            ModelCalled(self.visit.node_id, request.model, names, source)
+            ModelCalled(self.visit.node_id, request.model, names, source, batch)
         )
 
     def _narrate_limited(self, tokens: int, budget: str) -> None:

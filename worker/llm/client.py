@@ -160,6 +160,7 @@ class Reply:
     without: frozenset[str] = frozenset()  # fields of the request that the server refuses
     native: bool = False  # whether the request had the schema as a field
     limited_by: str = ""  # the budget that had no room for a longer one
+    batch: str | None = None  # the provider's batch that it came in; its usage is counted already
 
     @property
     def is_cut(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from threading import Thread
 
 from sleipnir.graphs.attachments import kind_of
@@ -51,6 +51,10 @@ from sleipnir.worker.llm.recording.replay import Replay
 # Lazy: it imports numpy, which only knowledge bases need.
 with lazy_imports():
     from sleipnir.worker.llm.recording import embeddings
+
+# Lazy: few runs wait for batches of providers.
+with lazy_imports():
+    from sleipnir.worker.llm.economy import courier, joining
 
 
 class Models:
@@ -108,6 +112,23 @@ class Models:
         if reply is not None:
             self._recorder.replied(request, caller, reply)
         return reply
+
+    @cached_property
+    def batched(self) -> joining.BatchedCalls:
+        """Calls that wait for batches of their providers."""
+        return joining.BatchedCalls(
+            self._settings,
+            self._endpoints.of,
+            self._gate,
+            self._cache,
+            self._recorder,
+            self._for_model,
+            self._resolved,
+        )
+
+    def courier(self, store: RunStore) -> courier.Courier:
+        """Return who carries requests to providers in batches."""
+        return courier.Courier(store, self._endpoints.of, self._gate)
 
     def ask(self, request: ModelRequest, caller: Caller, timeout_s: float | None) -> Reply:
         """Ask a model, or its fallbacks, and return the reply.
@@ -223,6 +244,17 @@ class Models:
                     f"cannot attach '{each['name']}': {request.model} takes no {them}"
                 )
 
+    def _for_model(self, request: ModelRequest, model: str) -> ModelRequest:
+        """Return a request to one model, with its schema in the form that this model takes.
+
+        Raises:
+            FileRefused: it takes none of the files in it.
+        """
+        request = replace(request, model=model)
+        if request.attachments:
+            self._require_taken(request)
+        return request if self._is_native(request, model) else replace(request, schema=None)
+
     def _ask_one(
         self,
         request: ModelRequest,
@@ -231,11 +263,7 @@ class Models:
         next_model: bool,
         timeout_s: float | None,
     ) -> Reply:
-        request = replace(request, model=model)
-        if request.attachments:
-            self._require_taken(request)
-        if not self._is_native(request, model):
-            request = replace(request, schema=None)
+        request = self._for_model(request, model)
         endpoint = self._endpoints.of(model)
         permit = self._gate.reserve(request, caller, next_model=next_model)
         if (tokens := permit.grant.reply_tokens) is not None:

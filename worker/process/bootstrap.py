@@ -40,6 +40,7 @@ from sleipnir.worker.delivery.isolation import Isolation
 from sleipnir.worker.delivery.run_visit import run_visit
 from sleipnir.worker.delivery.services import Services
 from sleipnir.worker.executors import EXECUTORS, import_executors
+from sleipnir.worker.process.carriage import Carriage
 from sleipnir.worker.process.eviction import evict_unused
 from sleipnir.worker.process.heartbeat import announce
 from sleipnir.worker.process.reporting import Reporting
@@ -182,6 +183,7 @@ def serve(settings: Settings, *, with_scheduler: bool, reports_to: int | None = 
     if reports_to is not None:
         reporting.start(reports_to)
     name, app = _make_app(services, reporting.pulse)
+    Carriage(services).start()
     # A worker that hangs is ended, so that its visits are redelivered as if it had died.
     Watched(2 * settings.lease_s, marks())
     scheduler = scheduling.Scheduler(services.store) if with_scheduler else None

@@ -7,7 +7,7 @@ are not exceptions: they are `Wrote` with `failure` set.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -26,6 +26,7 @@ from sleipnir.scheduler.runs.model import (
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.documents import NodeFailureDocument
+    from sleipnir.scheduler.store.economy.requests import NewRequest
 
 # Named in annotations only.
 with lazy_imports():
@@ -166,6 +167,14 @@ class AwaitedBuild:
 
 
 @dataclass(frozen=True, slots=True)
+class Batched:
+    """The visit goes on where it is when a batch of its provider has the reply to this request."""
+
+    request: NewRequest
+    abandon: Callable[[NewRequest], None]  # for a request that cannot join
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The visit failed for good; made from `NodeFailed`, never returned by an executor."""
 
@@ -186,6 +195,7 @@ Outcome: TypeAlias = (
     | Postponed
     | Deferred
     | AwaitedBuild
+    | Batched
     | Failed
 )
 

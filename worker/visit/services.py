@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sleipnir.worker.knowledge.build_stages import StageDone
     from sleipnir.worker.llm.caller import Caller
     from sleipnir.worker.llm.client import ModelRequest, Reply
+    from sleipnir.worker.llm.economy.joining import BatchedCalls
     from sleipnir.worker.tools.call import Completed, NeedsConfirmation
     from sleipnir.worker.visit.context import Visit
     from sleipnir.worker.visit.exchanges import Exchanges
@@ -45,6 +46,10 @@ class ModelService(Protocol):
 
     def ask(self, request: ModelRequest, caller: Caller, timeout_s: float | None) -> Reply:
         """Ask a model and return its reply."""
+
+    @property
+    def batched(self) -> BatchedCalls:
+        """Return the calls that wait for batches of their providers."""
 
 
 class ToolService(Protocol):

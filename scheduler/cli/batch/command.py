@@ -88,6 +88,9 @@ class BatchCall:
     from_start: bool
     max_in_flight: int | None
     budget: float | None
+    economy: float | None  # seconds
+    economy_only: bool
+    economy_window: int
     detach: bool
     record: Path | None
     seeds: Sequence[tuple[str, str]]
@@ -206,6 +209,8 @@ class _Start:
             labels=dict(self.call.labels),
             live_tools=live_tools(self.call.tools, self.call.replay),
             recorded=self.call.record is not None,
+            economy_s=self.call.economy,
+            economy_only=self.call.economy_only,
             replay=None if self.replayed is None else self.replayed.stored(self.client),
             session=TEMPORARY,
             user=self.client.store.settings.identity,
@@ -232,6 +237,8 @@ class _Start:
         )
 
     def _max_in_flight(self) -> int:
+        if self.call.economy is not None:  # those that wait for a batch cost nothing
+            return self.call.economy_window
         return self.call.max_in_flight or max(_LEAST_IN_FLIGHT, _IN_FLIGHT_PER_SLOT * self._slots())
 
     def _slots(self) -> int:

@@ -16,6 +16,11 @@ from sleipnir.scheduler.cli.arguments import (
     complete_agents,
     complete_batches,
 )
+from sleipnir.scheduler.cli.batch.economy import (
+    ECONOMY_OPTIONS,
+    EconomyCommand,
+    require_economy,
+)
 from sleipnir.scheduler.cli.batch.input_options import INPUT_OPTIONS, SOURCE
 from sleipnir.scheduler.cli.connect import open_client, settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
@@ -101,6 +106,14 @@ _PARAMETERS = (
         metavar="FILE",
         help="Record model and tool calls in FILE, for --replay.",
     ),
+    *ECONOMY_OPTIONS,
+    click.option(
+        "--economy-window",
+        type=click.IntRange(min=1),
+        default=20_000,
+        metavar="N",
+        help="With --economy: runs in progress at a time, most of which wait for a batch.",
+    ),
     *REQUEST_OPTIONS,
 )
 
@@ -111,7 +124,7 @@ def _parameters(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@click.command()
+@click.command(cls=EconomyCommand)
 @_parameters
 @click.option(
     "--status",
@@ -184,6 +197,7 @@ def _require(parameters: dict[str, Any]) -> None:
         parameters["retry_failed"] or parameters["retry_incomplete"]
     ):
         raise click.UsageError("--from-start needs --retry-failed or --retry-incomplete")
+    require_economy(parameters["economy"], only=parameters["economy_only"])
     if parameters["detach"] and parameters["target"] is not None:
         raise click.UsageError(
             "--detach exits before there are results to write with -o; "

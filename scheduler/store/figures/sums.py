@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import zip_longest
 from operator import add
 from typing import TypeAlias
 
@@ -68,7 +69,14 @@ def add_to(sums: Sums, others: Sums) -> None:
     """Add sums to others."""
     for name, numbers in others.items():
         before = sums.get(name)
-        sums[name] = numbers if before is None else list(map(add, before, numbers))
+        sums[name] = numbers if before is None else added(before, numbers)
+
+
+def added(one: list[int], other: list[int]) -> list[int]:
+    """Return the sum of two; earlier versions counted fewer numbers."""
+    if len(one) == len(other):
+        return list(map(add, one, other))
+    return [a + b for a, b in zip_longest(one, other, fillvalue=0)]
 
 
 def regrouped(sums: Sums, names: Sequence[str], wanted: Sequence[str]) -> Sums:

@@ -27,6 +27,7 @@ _USAGE_FIELDS = (
     "cached_tokens",
     "cache_written_tokens",
     "cost",
+    "economy",
     "unpriced",
 )
 _SUMMARY_FIELDS = ("status", "agent", "digest", "try", "failed_nodes", "batch", *_USAGE_FIELDS)
@@ -347,6 +348,7 @@ def _usage(fields: Mapping[str, str]) -> Usage:
         None if "unpriced" in fields else float(fields.get("cost", 0)),
         int(fields.get("cached_tokens", 0)),
         int(fields.get("cache_written_tokens", 0)),
+        float(fields.get("economy", 0)),
     )
 
 

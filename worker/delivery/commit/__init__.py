@@ -15,6 +15,7 @@ from sleipnir.worker.visit.outcome import (
     Asked,
     AwaitedBuild,
     Awaiting,
+    Batched,
     Deferred,
     Ended,
     Failed,
@@ -115,5 +116,7 @@ def _make_transition(delivery: Delivery, outcome: Outcome) -> None:
             parking.postpone(delivery, outcome)
         case Deferred() | AwaitedBuild():
             parking.defer(delivery, outcome)
+        case Batched():
+            parking.join(delivery, outcome)
         case _:
             assert_never(outcome)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sleipnir.graphs.schema import MapNode
 from sleipnir.graphs.state import encode
+from sleipnir.scheduler.errors import TransitionRefused
 from sleipnir.scheduler.runs.consent import GUARD
 from sleipnir.scheduler.runs.events import (
     ChildStarted,
@@ -19,6 +20,7 @@ from sleipnir.worker.delivery.delivery import Delivery
 from sleipnir.worker.visit.outcome import (
     Asked,
     AwaitedBuild,
+    Batched,
     ChildEnd,
     Deferred,
     FreePlace,
@@ -131,6 +133,17 @@ def postpone(delivery: Delivery, postponed: Postponed) -> None:
         turn=turn,
         usage=usage,
     )
+
+
+def join(delivery: Delivery, batched: Batched) -> None:
+    """Park until a batch of the provider has the reply to a request."""
+    request = batched.request
+    event = VisitDelayed(delivery.visit.node_id, 0, f"provider batch of {request.collection}")
+    try:
+        delivery.services.store.requests.join(delivery.lease, request, event)
+    except TransitionRefused:
+        batched.abandon(request)
+        raise
 
 
 def defer(delivery: Delivery, deferred: Deferred | AwaitedBuild) -> None:

@@ -6,6 +6,7 @@ nothing is paused, a call needs no round trip: the gate reads changes once a sec
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Callable
@@ -57,6 +58,8 @@ _RENEWALS_PER_LEASE = 3
 # Tokens of a reply that are thoughts, by `reasoning_effort`: a shorter one would have no answer,
 # and some providers refuse to be asked for it.
 _THOUGHTS = {"low": 1_024, "medium": 2_048, "high": 4_096, "xhigh": 8_192, "max": 16_384}
+# What a provider asks for a request in a batch, of its price for others.
+BATCH_PRICE = 0.5
 # What a model returns, with what that has used.
 Paid = TypeVar("Paid", Reply, Embedded, Reranked)
 
@@ -108,6 +111,21 @@ class Permit:
         return Used(tokens, usage.cost_usd or 0.0, monotonic() - self._began_at)
 
 
+def hold_text(grant: Grant) -> str:
+    """Return what a grant holds of budgets as a text, '' for nothing."""
+    if not grant.budgets:
+        return ""
+    of = grant.reservation
+    return json.dumps([of.call, of.worst_usd, of.worst_tokens, *grant.budgets])
+
+
+def held_grant(text: str) -> Grant:
+    """Return the grant of a text of `hold_text`."""
+    call, worst_usd, worst_tokens, *budgets = json.loads(text)
+    held = Reservation(call, (), (), worst_tokens=worst_tokens, worst_usd=worst_usd)
+    return Grant(held, tuple(budgets))
+
+
 class Gate:
     """The gate of one worker process; thread-safe.
 
@@ -156,6 +174,48 @@ class Gate:
         reservation = self._reservation(request, caller, next_model=next_model)
         if not (reservation.limits or reservation.budgets or self._is_paused(reservation)):
             return Permit(self, Grant(reservation), request.model, _counted=False)
+        permit = Permit(self, self._admitted(reservation), request.model, _counted=True)
+        with self._lock:
+            self._open.add(permit)
+        return permit
+
+    def reserve_batched(self, request: ModelRequest, caller: Caller, lease_s: float) -> Grant:
+        """Reserve what a request in a provider's batch may cost of budgets, at half price.
+
+        Rates and slots do not apply. Released with `settle`.
+
+        Raises:
+            MustWait: running calls have reserved what it would need.
+            BudgetRefused: a budget does not allow it.
+        """
+        full = self._reservation(request, caller, next_model=False)
+        if not full.budgets:
+            return Grant(full)
+        reply = full.reply
+        half = replace(
+            full,
+            names=(),
+            limits=(),
+            worst_usd=full.worst_usd * BATCH_PRICE,
+            reply=reply
+            and replace(
+                reply,
+                prompt_usd=reply.prompt_usd * BATCH_PRICE,
+                usd_per_token=reply.usd_per_token * BATCH_PRICE,
+            ),
+            lease_s=lease_s,
+        )
+        return self._admitted(half)
+
+    def settle(self, hold: str, used: Used, release_id: str) -> None:
+        """Tell budgets what such a request has used; safe to repeat with the same id."""
+        grant = held_grant(hold)
+        _, woken = self._limiter.release(grant, used, release_id=release_id)
+        for call in woken:
+            self._wake(*visit_of(call))
+
+    def _admitted(self, reservation: Reservation) -> Grant:
+        """Return the grant of a reservation; raises as `reserve`."""
         verdict = self._limiter.reserve(reservation)
         match verdict:
             case Delay():
@@ -166,10 +226,7 @@ class Gate:
                 raise BudgetRefused(budget_excess(name, budget, spent, reservation))
             case Denied(name, _, why):
                 raise NotCalled(f"{name} is paused: {why}")
-        permit = Permit(self, verdict, request.model, _counted=True)
-        with self._lock:
-            self._open.add(permit)
-        return permit
+        return verdict
 
     def _reservation(
         self, request: ModelRequest, caller: Caller, *, next_model: bool

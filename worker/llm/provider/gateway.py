@@ -123,6 +123,29 @@ def _asked(
             return answer, without
 
 
+def body_in_batch(request: ModelRequest, endpoint: Endpoint) -> dict[str, Any] | None:
+    """Return a request as it is sent in a batch; None if this provider's are not supported."""
+    if not is_asked_directly(endpoint, request):
+        return None
+    without = _refused.of(endpoint, request.schema)
+    sent = request if RESPONSE_FORMAT in without else request.native()
+    return openai_client.body_of(sent, endpoint, without)
+
+
+def answer_in_batch(completion: Mapping[str, Any], endpoint: Endpoint, price: float) -> Answer:
+    """Return the answer in a line of a batch, with its cost at a share of the price.
+
+    Raises:
+        NotACompletion, ErrorReply: it is something else.
+    """
+    answer = openai_client.answer_of(completion, endpoint)
+    usage = _with_cost(answer.usage, endpoint)
+    if usage.cost_usd is None:
+        return replace(answer, usage=usage)
+    cost_usd = usage.cost_usd * price
+    return replace(answer, usage=replace(usage, cost_usd=cost_usd, economy_usd=cost_usd))
+
+
 def embed(
     texts: Sequence[str],
     timeout_s: float | None,

@@ -86,6 +86,26 @@ def rerank(query: str, texts: Sequence[str], top_n: int, endpoint: Endpoint) -> 
     return Reranked(order_of(reply.get("results"), len(texts)), _usage(counted, address))
 
 
+def body_of(request: ModelRequest, endpoint: Endpoint, without: frozenset[str]) -> dict[str, Any]:
+    """Return the body of a request that is not streamed."""
+    address = address_of(endpoint)
+    assert address is not None, f"{endpoint.model} is not asked directly"
+    return _body(request, address, without)
+
+
+def answer_of(completion: Mapping[str, Any], endpoint: Endpoint) -> Answer:
+    """Return the answer in a completion.
+
+    Raises:
+        NotACompletion, ErrorReply: it is something else.
+    """
+    address = address_of(endpoint)
+    assert address is not None, f"{endpoint.model} is not asked directly"
+    if completion.get("error"):
+        raise ErrorReply(completion["error"])
+    return _answer(completion, address)
+
+
 def missing_keys(endpoint: Endpoint) -> Sequence[str]:
     """Implement `ProviderClient.missing_keys`."""
     address = address_of(endpoint)

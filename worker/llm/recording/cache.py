@@ -10,6 +10,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Literal
 
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.errors import TransitionBroken
@@ -59,13 +60,15 @@ class ReplyCache:
         """
         if caller.cache_s is None or caller.attempt > 1:
             return None
+        if not caller.shares:
+            kept = self._replies.kept(_digest(request))
+            return None if kept is None else _known(request, kept, "cached")
         found = self._replies.find(_digest(request), caller.key)
         if found.verdict == "wait":
             raise MustWait(found.wait_s, "an equal call is under way")
         if found.verdict == "make":
             return None
-        is_native = request.response_format is not None
-        return Reply(json.loads(found.reply), NO_USAGE, found.verdict, native=is_native)
+        return _known(request, found.reply, found.verdict)
 
     @contextmanager
     def asking(self, request: ModelRequest, caller: Caller) -> Iterator[Callable[[Reply], None]]:
@@ -79,7 +82,7 @@ class ReplyCache:
             return
         kept_s, digest = caller.cache_s, _digest(request)
         replies: list[Reply] = []
-        if caller.attempt == 1:  # else equal calls do not wait for it
+        if caller.attempt == 1 and caller.shares:  # else equal calls do not wait for it
             self._renew(caller.key, digest)
         try:
             yield replies.append
@@ -105,6 +108,11 @@ class ReplyCache:
     def _renew_all(self) -> None:
         if digests := list(self._under_way.values()):
             self._replies.renew(digests)
+
+
+def _known(request: ModelRequest, text: str, source: Literal["cached", "shared"]) -> Reply:
+    is_native = request.response_format is not None
+    return Reply(json.loads(text), NO_USAGE, source, native=is_native)
 
 
 def _may_be_kept(reply: Reply) -> bool:

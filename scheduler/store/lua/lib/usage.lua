@@ -2,11 +2,12 @@
 -- and in the hour's sums.
 --
 -- A call's usage is a text: `prompt_tokens completion_tokens cost cached_tokens written_tokens ms
--- node model`, cost `-` if unknown. The last three may be missing; then it is counted under no node
+-- node model`, cost `-` if unknown, `<cost>+<cost>` if part of it was for calls in providers' batches.
+-- The last three may be missing; then it is counted under no node
 -- and no model. Of the prompt's tokens, the provider had cached some, and has written some to its
 -- cache.
 -- A sum is a text too: `calls ms prompt_tokens completion_tokens cached_tokens written_tokens cost
--- unpriced`, cost in units of 1e-10 dollars, as whole numbers add up exactly; unpriced: calls of
+-- unpriced economy`, the last the part of the cost for calls in batches, not in earlier sums; cost in units of 1e-10 dollars, as whole numbers add up exactly; unpriced: calls of
 -- unknown cost.
 --   spent:<node> <model>       field of a run's record; calls of child runs count for the node that
 --                              started them
@@ -22,11 +23,12 @@ local MOST_SUMS = 1000
 
 -- Return a sum, given as a text or false for none, with a call added.
 local function sum_with(before, call)
-  local calls, ms, prompt, completion, cached, written, cost, unpriced = string.match(
-    before or '0 0 0 0 0 0 0 0', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
-  return string.format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', calls + call.calls,
+  local calls, ms, prompt, completion, cached, written, cost, unpriced, economy = string.match(
+    before or '0 0 0 0 0 0 0 0', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) ?(%d*)$')
+  return string.format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', calls + call.calls,
     ms + call.ms, prompt + call.prompt, completion + call.completion, cached + call.cached,
-    written + call.written, cost + call.cost_units, unpriced + call.unpriced)
+    written + call.written, cost + call.cost_units, unpriced + call.unpriced,
+    (tonumber(economy) or 0) + call.economy_units)
 end
 
 -- Count a call in a run that has not ended. Return whether it was counted; the run's parent, agent
@@ -63,6 +65,11 @@ local function count_in_run(run_id, node, call)
   if call.unpriced == 0 then
     local undone_by = cost and {'HSET', run, 'cost', cost} or {'HDEL', run, 'cost'}
     write_undone_by(undone_by, 'HINCRBYFLOAT', run, 'cost', call.cost)
+    if call.economy_units > 0 then
+      local economy = redis.call('HGET', run, 'economy')
+      write_undone_by(economy and {'HSET', run, 'economy', economy} or {'HDEL', run, 'economy'},
+        'HINCRBYFLOAT', run, 'economy', call.economy)
+    end
   end
   return true, parent, agent, batch
 end
@@ -95,9 +102,12 @@ end
 local function count_call(run_id, usage)
   local prompt, completion, cost, cached, written, ms, node, model =
     string.match(usage, '^(%d+) (%d+) (%S+) (%d+) (%d+) ?(%d*) ?(%S*) ?(.*)$')
+  local economy
+  cost, economy = string.match(cost, '^([^+]+)%+?(.*)$')
   local call = {
     prompt = prompt, completion = completion, cached = cached, written = written, cost = cost,
     cost_units = cost == '-' and 0 or math.floor(cost * 1e10 + 0.5), model = model,
+    economy = economy, economy_units = math.floor((tonumber(economy) or 0) * 1e10 + 0.5),
     unpriced = cost == '-' and 1 or 0, ms = tonumber(ms) or 0, calls = node == '' and 0 or 1,
   }
   local counts, agent, batch, parent = true, nil, nil, nil

@@ -13,6 +13,7 @@
 --   message     a message from another run
 --   place       room for one more child; detail is how many may be alive (place)
 --   build       the end of a knowledge base's build by another run; detail is its claim, a word (build)
+--   batch       a provider's reply to a request in a batch; detail is the request's id (batch-<id>)
 --
 -- run.busy counts the visits that can continue without a person; at 0 the run is `waiting`.
 -- run.free counts the free places in the step's window; absent if the frontier fits into it.

@@ -19,6 +19,15 @@ local function abandon_child(child_id)
   end
 end
 
+-- Add costs of which part was for calls in providers' batches.
+local function add_costs(one, other, sign)
+  local a, a_economy = string.match(one, '^([^+]+)%+?(.*)$')
+  local b, b_economy = string.match(other, '^([^+]+)%+?(.*)$')
+  if a == '-' or b == '-' then return '-' end
+  return string.format('%.10f+%.10f', math.max(0, a + sign * b), math.max(0,
+    (tonumber(a_economy) or 0) + sign * (tonumber(b_economy) or 0)))
+end
+
 -- Add `sign` times a usage to another one, as texts. Unknown costs stay unknown.
 local function add_usages(one, other, sign)
   local sums, summands = {}, {}
@@ -28,17 +37,22 @@ local function add_usages(one, other, sign)
   for part in string.gmatch(one, '%S+') do
     local i = #sums + 1
     local a, b = tonumber(part), tonumber(summands[i])
-    sums[i] = not (a and b) and '-'
-      or string.format(i == 3 and '%.10f' or '%.0f', math.max(0, a + (sign or 1) * b))
+    if i == 3 and (string.find(part, '+', 1, true) or string.find(summands[i], '+', 1, true)) then
+      sums[i] = add_costs(part, summands[i], sign or 1)
+    else
+      sums[i] = not (a and b) and '-'
+        or string.format(i == 3 and '%.10f' or '%.0f', math.max(0, a + (sign or 1) * b))
+    end
   end
   return table.concat(sums, ' ')
 end
 
 -- A run's usage as a text, without what its parent's nodes were told in earlier tries.
 local function unreported_usage(run_id)
-  local prompt, completion, cost, unpriced, cached, written, told = unpack(redis.call('HMGET',
-    key('run', run_id), 'prompt_tokens', 'completion_tokens', 'cost', 'unpriced', 'cached_tokens',
-    'cache_written_tokens', 'told'))
+  local prompt, completion, cost, unpriced, cached, written, told, economy = unpack(redis.call(
+    'HMGET', key('run', run_id), 'prompt_tokens', 'completion_tokens', 'cost', 'unpriced',
+    'cached_tokens', 'cache_written_tokens', 'told', 'economy'))
+  if economy then cost = cost .. '+' .. economy end
   local usage = table.concat({prompt or '0', completion or '0', unpriced and '-' or cost or '0',
     cached or '0', written or '0'}, ' ')
   return told and add_usages(usage, told, -1) or usage
@@ -112,6 +126,8 @@ local function release(run_id, visit, call, row)
   end
   if row.kind == 'build' then
     write('ZREM', builds, build_wait(run_id, visit, call, row.detail))
+  elseif row.kind == 'batch' then
+    drop_request(row.detail)
   elseif row.kind == 'question' then
     local question = question_of(visit, call)
     write('HDEL', key('questions', run_id), question)
@@ -239,11 +255,18 @@ local function park(run_id, visit, v, mode, waits, used)
   end
 end
 
+-- Time that a request is with a provider's batch does not count towards the timeout of its node.
+local function exclude_wait(v, row)
+  v.began = v.began + math.max(0, now_ms - row.since)
+  if v.rests > 0 then v.rests = now_ms end
+end
+
 -- Close an open row with its result. The visit resumes if it waits for nothing else; one that is
 -- executing finds the result when it parks next.
 local function close_row(run_id, visit, v, call, row, result)
   local was_busy, waits = is_busy(v), waits_of(run_id, visit)
   release(run_id, visit, call, row)
+  if row.kind == 'batch' then exclude_wait(v, row) end
   v.open, v.fresh = v.open - 1, v.fresh + 1
   v.still = v.still - (is_still(row) and 1 or 0)
   write_undone_by({'HSET', waits, call, row.text},

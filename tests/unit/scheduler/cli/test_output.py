@@ -107,6 +107,7 @@ def test_a_row_says_where_a_run_is() -> None:
             "cached_tokens": 0,
             "cache_written_tokens": 0,
             "cost_usd": 0.25,
+            "economy_usd": 0.0,
         },
         "failed_nodes": 0,
         "try": 1,

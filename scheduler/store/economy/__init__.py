@@ -1,0 +1,1 @@
+"""Requests that providers answer in batches: where they are, and the groups that are sent."""

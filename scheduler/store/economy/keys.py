@@ -1,0 +1,13 @@
+"""Keys of what is with providers, all in one slot; groups are of all partitions."""
+
+from __future__ import annotations
+
+PARTITION = "{economy}"
+COLLECTIONS = f"{PARTITION}:collections"
+GROUPS = f"{PARTITION}:groups"
+WISHES = f"{PARTITION}:wishes"
+
+
+def lease_key(provider: str) -> str:
+    """Return the key of the lease of whoever sends and fetches for a provider."""
+    return f"{PARTITION}:lease:{provider}"

@@ -1,0 +1,228 @@
+"""Calls in batches of a provider: half the price, once each, whatever goes wrong."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from sleipnir.scheduler.client.spending import SpendFilter, spending
+from sleipnir.scheduler.runs.events import ModelCalled
+from sleipnir.scheduler.runs.model import Status
+from sleipnir.scheduler.store.economy.groups import Group, Groups
+from sleipnir.scheduler.store.economy.keys import lease_key
+from sleipnir.scheduler.store.economy.requests import Requests
+from sleipnir.worker.llm.economy.courier import Courier
+from tests.support.engine import Engine
+from tests.support.model_server import ModelServer, Request, says
+
+DAY_S = 86_400.0
+
+ASKS = """
+    start: ask
+    model: openai:m
+    initial_state: {n: 0}
+    nodes:
+      ask:
+        type: llm
+        prompt: "question {{n}}"
+        max_tokens: 10
+        state_updates: {answer: "{{output}}"}
+        next: done
+      done: {type: end, output: "{{answer}}"}
+"""
+
+
+@pytest.fixture
+def economical(engine: Engine, server: ModelServer) -> Engine:
+    """An engine whose models have a price: 1 USD for a million tokens."""
+    engine.configure(models={"prices": {"openai:m": {"prompt": 1, "completion": 1}}})
+    server.script.when(lambda _: True, _answer)
+    return engine
+
+
+def _answer(request: Request) -> Any:
+    return says(f"answer to {request.prompt}")
+
+
+def courier(engine: Engine) -> Courier:
+    """Return the courier of another worker, after the lease of the one before has ended."""
+    engine.redis.delete(lease_key("openai"), lease_key("budgets"))
+    return engine.services.models.courier(engine.store)
+
+
+def submit(engine: Engine, count: int, graph: str = ASKS, **request: Any) -> list[str]:
+    """Submit runs whose calls wait for batches, and let them join."""
+    request = {"economy_s": DAY_S, **request}
+    runs = [engine.submit(graph, state={"n": n}, **request) for n in range(count)]
+    engine.drive()
+    return runs
+
+
+def carry(engine: Engine, turns: int = 8, every_s: float = 61.0) -> None:
+    """Let time pass, a courier at work, and the visits that go on."""
+    carrier = courier(engine)
+    for _ in range(turns):
+        engine.clock.move(every_s)
+        carrier.turn()
+        engine.tick()
+        engine.drive()
+
+
+def groups(engine: Engine) -> list[Group]:
+    return Groups(engine.store).all()
+
+
+def assert_answered(engine: Engine, runs: list[str]) -> None:
+    for n, run_id in enumerate(runs):
+        run = engine.run(run_id)
+        assert (run.status, run.output) == (Status.SUCCEEDED, f"answer to question {n}")
+    assert groups(engine) == []
+    assert not engine.redis.keys("*:request:*")
+
+
+def test_calls_in_a_batch_cost_half_and_are_made_once(
+    economical: Engine, server: ModelServer
+) -> None:
+    runs = submit(economical, 5)
+    assert server.requests == []
+
+    carry(economical)
+
+    assert_answered(economical, runs)
+    assert set(server.batches.bill.values()) == {1}
+    assert len(server.batches.bill) == 5
+    usage = economical.run(runs[0]).usage
+    assert usage.cost_usd == usage.economy_usd == pytest.approx(7.5e-6)
+    (called,) = economical.events(runs[0], ModelCalled)
+    assert called.batch in server.batches.batches
+    assert len(server.batches.batches) == 1
+    assert not server.batches.files
+
+
+@pytest.mark.parametrize("fault", ["lost", "missing", "strange", "unavailable"])
+def test_whatever_goes_wrong_with_a_batch_each_call_is_billed_once(
+    economical: Engine, server: ModelServer, fault: Any
+) -> None:
+    server.batches.faults.append(fault)
+    server.batches.pending_polls = 1
+    runs = submit(economical, 5)
+
+    carry(economical, turns=14)
+
+    assert_answered(economical, runs)
+    assert server.batches.bill == {f"question {n}": 1 for n in range(5)}
+    assert sum(economical.run(run_id).usage.cost_usd or 0 for run_id in runs) == pytest.approx(
+        5 * 7.5e-6
+    )
+
+
+def test_lines_that_fail_or_expire_are_tried_again(economical: Engine, server: ModelServer) -> None:
+    for fault in ("half_failed", "expired"):
+        server.batches.faults.append(fault)
+        runs = submit(economical, 4, ASKS.replace("max_tokens: 10", "max_attempts: 2"))
+
+        carry(economical, turns=14)
+
+        assert_answered(economical, runs)
+    assert set(server.batches.bill.values()) == {2}  # each in both rounds
+
+
+def test_a_batch_that_is_refused_is_halved(economical: Engine, server: ModelServer) -> None:
+    server.batches.most_lines = 2
+    runs = submit(economical, 5)
+
+    carry(economical, turns=40)
+
+    assert_answered(economical, runs)
+    assert set(server.batches.bill.values()) == {1}
+
+
+def test_after_the_deadline_calls_are_live_and_what_comes_later_only_counts(
+    economical: Engine, server: ModelServer
+) -> None:
+    server.batches.pending_polls, server.batches.heeds_cancel = 10, False
+    (run_id,) = submit(economical, 1, economy_s=1800.0)
+
+    carry(economical, turns=3)
+    economical.clock.move(1800)
+    economical.tick()
+    economical.drive()
+
+    run = economical.run(run_id)
+    assert (run.status, len(server.requests)) == (Status.SUCCEEDED, 1)
+    assert run.usage.economy_usd == 0
+    server.batches.pending_polls = 0
+    carry(economical, turns=6, every_s=301)
+    assert groups(economical) == []
+    assert server.batches.cancelled  # nobody waited for it
+    spent = spending(economical.store, ("node",), SpendFilter())
+    assert spent.total.economy_usd == pytest.approx(7.5e-6)
+    assert spent.total.calls == 2
+
+
+def test_a_run_that_ends_takes_its_request_out(economical: Engine, server: ModelServer) -> None:
+    ended, sent = submit(economical, 2)
+    economical.client.cancel(ended)
+    carry(economical, turns=1)
+    assert [len(each.lines) for each in server.batches.batches.values()] == [1]
+
+    economical.client.cancel(sent)
+    carry(economical, turns=6)
+
+    assert len(server.batches.cancelled) == 1
+    assert groups(economical) == []
+    assert not economical.redis.keys("*:request:*")
+
+
+def test_a_provider_without_batches_is_called_live(economical: Engine, server: ModelServer) -> None:
+    server.batches.has_interface = False
+    runs = submit(economical, 2)
+
+    carry(economical, turns=3)
+
+    assert_answered(economical, runs)
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("method", ["write", "forget_bodies", "deliver", "claim", "ids_of"])
+def test_another_courier_goes_on_wherever_one_dies(
+    economical: Engine, server: ModelServer, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner: Any = Groups if method == "write" else Requests
+    real, calls = getattr(owner, method), iter(range(1000))
+    server.batches.pending_polls = 1
+    runs = submit(economical, 6)
+
+    class Died(BaseException):
+        pass
+
+    def dying(self: Any, *given: Any, **named: Any) -> Any:
+        if next(calls) in {1, 2, 5, 9, 30, 77}:
+            raise Died
+        return real(self, *given, **named)
+
+    monkeypatch.setattr(owner, method, dying)
+    for _ in range(60):
+        economical.clock.move(31)
+        with suppress(Died):
+            courier(economical).turn()
+        economical.drive()
+
+    assert_answered(economical, runs)
+    assert set(server.batches.bill.values()) == {1}
+
+
+def test_a_budget_holds_what_requests_may_cost_at_half_price(
+    economical: Engine, server: ModelServer
+) -> None:
+    runs = submit(economical, 3, batch="b", batch_budget_usd=5e-5)
+    budget = economical.redis.hgetall("{limits}:budget:batch:b")
+    assert int(budget["held_cost"]) > 0
+
+    carry(economical)
+
+    assert_answered(economical, runs)
+    budget = economical.redis.hgetall("{limits}:budget:batch:b")
+    assert (int(budget["held_cost"]), int(budget["cost"])) == (0, 3 * 7500)

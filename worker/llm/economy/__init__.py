@@ -1,0 +1,1 @@
+"""Requests that providers answer in batches, at half price."""
