@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sleipnir.graphs.attachments import PDF
 from sleipnir.scheduler.runs.recording import written
+from sleipnir.worker.llm.attachments import AttachedFile
+from sleipnir.worker.llm.client import Endpoint, ModelCallFailed, ModelRequest, complete
 from tests.support.certificates import certificate
 from tests.support.engine import Engine
 from tests.support.media import GIF, JPEG, PNG, WEBP, data_url, document, pdf
@@ -178,3 +182,36 @@ def test_a_model_that_takes_none_is_not_asked(engine: Engine, server: ModelServe
     assert output("blind:any", image) == f"{failed}.png': blind:any takes no images"
     assert output("openai:gpt-4o", scan) == f"{failed}.pdf': openai:gpt-4o takes no PDF"
     assert len(server.requests) == asked
+
+
+def test_other_providers_get_files_in_their_own_form(server: ModelServer) -> None:
+    files = {"a": AttachedFile(PNG, "image/png", "a.png"), "b": AttachedFile(SCAN, PDF, "b.pdf")}
+    documents = [{**file.document(), "sha256": key} for key, file in files.items()]
+    messages = [{"role": "user", "content": [*documents, {"type": "text", "text": "Read."}]}]
+    endpoint = Endpoint("anthropic/claude-sonnet-4-5", server.base_url, "sk-of-this-test")
+    server.script.add(says("in another form"))
+
+    with pytest.raises(ModelCallFailed):
+        complete(ModelRequest("anthropic:m", messages, attachments=files), endpoint=endpoint)
+
+    image, scan, text = server.requests[0].messages[0]["content"]
+    assert (image["type"], image["source"]["media_type"]) == ("image", "image/png")
+    assert base64.b64decode(image["source"]["data"]) == PNG
+    assert (scan["type"], scan["source"]["media_type"]) == ("document", PDF)
+    assert base64.b64decode(scan["source"]["data"]) == SCAN
+    assert text["text"] == "Read."
+
+
+def test_a_schema_as_a_field_is_not_told_in_the_text_beside_files(
+    engine: Engine, server: ModelServer
+) -> None:
+    server.script.add(says('{"shop": "Corner"}'), says('{"shop": "Corner"}'))
+    schema = "{type: object, properties: {shop: {type: string}}, required: [shop]}"
+
+    for structured in ("native", "prompt"):
+        fields = f"output_schema: {schema}\n    structured: {structured}"
+        run = finish(engine, data_url(PNG, "image/png"), fields)
+        assert engine.state(run.run_id)["shop"] == "Corner"
+
+    assert sent(server, 0)[-1]["text"] == "What does it say?"
+    assert "shop" in sent(server, 1)[-1]["text"]
