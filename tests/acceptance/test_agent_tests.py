@@ -356,7 +356,10 @@ def test_a_failed_call_leaves_the_recording_as_it_was(
 # ---- what comes along
 
 
-@pytest.mark.parametrize("template", ["approval", "llm", "script"])
+@pytest.mark.parametrize(
+    "template",
+    ["approval", "classify", "extract", "judge", "llm", "rag", "research", "script", "tools"],
+)
 def test_a_new_agent_passes_its_tests(engine: Sleipnir, tmp_path: Path, template: str) -> None:
     directory = str(tmp_path / "mine")
     engine("init", directory, "--template", template)

@@ -9,7 +9,10 @@ import pytest
 
 from tests.support.command_line import Sleipnir
 
-TEMPLATES = ("agent", "approval", "llm", "map", "script", "tools")
+TEMPLATES = (
+    *("agent", "approval", "classify", "extract", "judge", "llm", "map", "rag", "research"),
+    *("script", "tools"),
+)
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
@@ -33,6 +36,10 @@ def test_a_new_agent_is_valid_without_a_warning(template: str, tmp_path: Path) -
         ("llm", ("a wrong invoice, urgent",), "topic: billing, urgent: true\n"),
         ("map", ("one\ntwo words",), '[{"line":"one","words":1},{"line":"two words","words":2}]\n'),
         ("tools", ("How long is it?",), "No model could be asked.\n"),
+        ("classify", ("a wrong invoice",), "No model could be asked.\n"),
+        ("extract", (), "The receipt could not be read.\n"),
+        ("judge", ("{}",), "No model could be asked.\n"),
+        ("research", ("Are heat pumps loud?",), "No model could be asked.\n"),
         (
             "approval",
             ("Cake!", "--answer", "review=louder", "--answer", "review=publish"),
@@ -53,6 +60,16 @@ def test_a_new_agent_runs_without_a_model(
     done = shared_engine("run", directory, *arguments)
 
     assert (done.returncode, done.stdout) == (0, expected)
+
+
+def test_what_there_is_to_start_from_is_listed(tmp_path: Path) -> None:
+    sleipnir = Sleipnir(tmp_path)
+
+    listed = sleipnir("init", "--list")
+    nameless = sleipnir("init")
+
+    assert {line.split()[0] for line in listed.stdout.splitlines()[1:]} == set(TEMPLATES)
+    assert (nameless.returncode, "name the new agent" in nameless.stderr) == (2, True)
 
 
 def test_editors_find_the_schema_beside_the_graph(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from sleipnir.scheduler.cli.output_files import write_file
 from sleipnir.scheduler.cli.schema_file import modeline, schema_text
 from sleipnir.scheduler.config import trusted_agents
 from sleipnir.scheduler.errors import SleipnirError
+from sleipnir.scheduler.views.text.formatting import columns
 
 _TEMPLATES = Path(__file__).parents[1] / "templates"
 _ABOUT = {
@@ -25,16 +26,22 @@ _ABOUT = {
     "map": "a list, several items at a time",
     "tools": "a model that calls functions of tools.py",
     "agent": "a model in a tool loop, to chat with",
+    "classify": "sorting a table, with an evaluation",
+    "extract": "images and PDFs, read into fields",
+    "rag": "answers from documents",
+    "research": "questions side by side, a report, a judge, an approval",
+    "judge": "scores for the answers of another agent",
 }
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _PLACEHOLDER = "__NAME__"
+_COPIED = frozenset({".yaml", ".py", ".csv", ".jsonl", ".md", ".pdf"})
 _SCHEMA_FILE = "graph.schema.json"
 _LINK = re.compile(r"\[([^\[\]]+)\]\((\.\./[^()#\s]*)(?:#[^()\s]*)?\)")
 _NOT_COPIED = frozenset({"__pycache__", ".git", ".venv"})
 
 
 @click.command
-@click.argument("name")
+@click.argument("name", required=False)
 @click.option(
     "--template",
     type=click.Choice(list(_ABOUT)),
@@ -49,13 +56,21 @@ _NOT_COPIED = frozenset({"__pycache__", ".git", ".venv"})
     shell_complete=complete_agents,
     help="Start from a copy of this agent instead of a template.",
 )
+@click.option("--list", "lists", is_flag=True, help="Print the templates, and exit.")
 @common_options()
-def init(options: Options, name: str, template: str, copied: str | None) -> None:
+def init(
+    options: Options, name: str | None, template: str, copied: str | None, lists: bool
+) -> None:
     """Create an agent in ./agents/NAME, or in the directory NAME if that is a path.
 
     An agent made from a template runs without a model and without an API key; only `agent`, a
     config.yaml instead of a graph.yaml, needs one.
     """
+    if lists:
+        click.echo("\n".join(columns(("TEMPLATE", "FOR"), list(_ABOUT.items()))))
+        return
+    if name is None:
+        raise click.UsageError("name the new agent; --list prints the templates")
     source = None if copied is None else _to_copy(options, copied)
     directory = Path(name) if "/" in name else Path("agents", name)
     if not _NAME.fullmatch(directory.name):
@@ -143,9 +158,9 @@ def _make(directory: Path) -> None:
 def _files(template: str, name: str) -> Iterator[tuple[Path, bytes]]:
     """Yield relative path and content of each file of the new agent."""
     source = _TEMPLATES / template
-    for file in sorted(path for path in source.rglob("*") if path.suffix in (".yaml", ".py")):
-        text = file.read_text(encoding="utf-8").replace(_PLACEHOLDER, name)
+    for file in sorted(path for path in source.rglob("*") if path.suffix in _COPIED):
+        data = file.read_bytes().replace(_PLACEHOLDER.encode(), name.encode())
         if file.name == "graph.yaml":
-            text = f"{modeline(_SCHEMA_FILE)}\n{text}"
+            data = f"{modeline(_SCHEMA_FILE)}\n".encode() + data
             yield Path(_SCHEMA_FILE), schema_text().encode()
-        yield file.relative_to(source), text.encode()
+        yield file.relative_to(source), data
