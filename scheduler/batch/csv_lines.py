@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import field
 from itertools import chain
+from typing import Any
 
 from sleipnir.graphs.document.finding import printable
 from sleipnir.graphs.state import PROMPT_KEY
@@ -40,6 +42,8 @@ class CsvRules:
 
     delimiter: str | None = None  # None: the most frequent of `,`, `;` and tab in the header
     known: Collection[str] | None = None  # keys of the state that the agent uses; None: any
+    may_be_unread: bool = False  # whether it is all right if the agent uses none of the columns
+    renamed: Mapping[str, str] = field(default_factory=dict)  # columns; to "": left out
 
 
 ANY_CSV = CsvRules()
@@ -54,15 +58,7 @@ def csv_lines(
         SubmissionRefused: the header is unusable, the agent would use none of its columns, or a
             quoted field never ends.
     """
-    # The csv module's limit of 128 KiB per field is too small for many prompts.
-    csv.field_size_limit(RECORD_LIMIT_CHARS)
-    head = _head(stream)
-    named = _SEPARATOR_LINE.fullmatch(head[-1]) if head else None
-    if named is not None:
-        head += _head(stream)
-    delimiter = rules.delimiter or (named[1] if named else most_frequent(head))
-    skipped = len(head) - 1
-    reader = csv.reader(chain(head[-1:], stream), strict=True, delimiter=delimiter)
+    skipped, reader = _reader(stream, rules)
     header: list[str] | None = None
     while True:
         number = skipped + reader.line_num + 1
@@ -72,7 +68,7 @@ def csv_lines(
             if header is None and not row:
                 continue  # nothing but blank lines
             if header is None:
-                header = _header(number, row)
+                header = _renamed(_header(row), rules)
                 _require_known(header, rules)
             elif any(map(str.strip, row)):
                 yield _csv_line(number, header, row)
@@ -84,6 +80,33 @@ def csv_lines(
             if header is None or _UNCLOSED in str(error):
                 raise SubmissionRefused(_unreadable(number, header, str(error))) from error
             yield BadLine(number, _problem(str(error)))
+
+
+def column_names(stream: BoundedLines) -> list[str]:
+    """Return the columns that a header names.
+
+    Raises:
+        SubmissionRefused: it is unusable.
+    """
+    skipped, reader = _reader(stream, ANY_CSV)
+    try:
+        return _header(next(filter(None, reader), []))
+    except (csv.Error, Malformed) as error:
+        number = skipped + reader.line_num
+        raise SubmissionRefused(_unreadable(number, [], str(error))) from error
+
+
+def _reader(stream: BoundedLines, rules: CsvRules) -> tuple[int, Any]:
+    """Return how many lines stand above the header, and a reader from there on."""
+    # The csv module's limit of 128 KiB per field is too small for many prompts.
+    csv.field_size_limit(RECORD_LIMIT_CHARS)
+    head = _head(stream)
+    named = _SEPARATOR_LINE.fullmatch(head[-1]) if head else None
+    if named is not None:
+        head += _head(stream)
+    delimiter = rules.delimiter or (named[1] if named else most_frequent(head))
+    lines = chain(head[-1:], stream)
+    return len(head) - 1, csv.reader(lines, strict=True, delimiter=delimiter)
 
 
 def _head(stream: BoundedLines) -> list[str]:
@@ -127,7 +150,7 @@ def _require_known(header: list[str], rules: CsvRules) -> None:
         SubmissionRefused: the agent would use no column.
     """
     used = {"prompt", PROMPT_KEY, *(rules.known or ())} - {"id"}
-    if rules.known is None or used & set(header):
+    if rules.known is None or rules.may_be_unread or used & set(header):
         return
     names = ", ".join(f"'{printable(name)}'" for name in header[:_NAMES_SHOWN])
     similar = next((name for name in header if name.lower() in ("prompt", PROMPT_KEY)), None)
@@ -139,20 +162,30 @@ def _require_known(header: list[str], rules: CsvRules) -> None:
     )
 
 
-def _header(number: int, row: list[str]) -> list[str]:
+def _header(row: list[str]) -> list[str]:
     header = [decoded(name).strip() for name in row]
     if "" in header:
         raise Malformed(f"column {header.index('') + 1} has no name")
-    name, count = Counter(header).most_common(1)[0]
-    if count > 1:
-        raise Malformed(f"{count} columns are named '{printable(name)}'")
+    _require_distinct(header)
     return header
+
+
+def _renamed(header: list[str], rules: CsvRules) -> list[str]:
+    names = [rules.renamed.get(name, name) for name in header]
+    _require_distinct(filter(None, names))
+    return names
+
+
+def _require_distinct(names: Iterable[str]) -> None:
+    for name, count in Counter(names).most_common(1):
+        if count > 1:
+            raise Malformed(f"{count} columns are named '{printable(name)}'")
 
 
 def _csv_line(number: int, header: list[str], row: list[str]) -> Line:
     if len(row) != len(header):
         raise Malformed(f"{len(row)} columns, but the header has {len(header)}")
-    fields = dict(zip(header, map(decoded, row), strict=True))
+    fields = {name: decoded(text) for name, text in zip(header, row, strict=True) if name}
     return line_of(
         number,
         id=fields.pop("id", None) or None,

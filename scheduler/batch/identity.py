@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from sleipnir.graphs.document.finding import printable
 
@@ -24,6 +24,12 @@ def name_of_file(agent: str, file: Path) -> str:
 def name_of_stream(agent: str, content_digest: str) -> str:
     """Return the name of the batch of an agent over the contents of stdin."""
     return f"{agent}-stdin-{_digest(agent, content_digest)[:8]}"
+
+
+def name_of_upload(agent: str, file: str, content_digest: str) -> str:
+    """Return the name of the batch of an agent over a file that somebody has sent."""
+    stem = printable(PurePath(file).stem)[:_LONGEST_STEM]
+    return f"{agent}-{stem}-{_digest(agent, content_digest)[:8]}"
 
 
 def run_id_of(batch: str, item: str, attempt: int) -> str:

@@ -105,11 +105,7 @@ def submit_run(client: Client, wanted: WantedRun, by: str) -> AcceptedRun:
         SubmissionRefused, SessionInUse: the submission is invalid.
         NotKept: it was stored, but may get lost.
     """
-    if is_path(wanted.agent):
-        raise SubmissionRefused(
-            f"'{printable(wanted.agent)}' is a path; the monitor submits agents by their names, "
-            "which `sleipnir agents` lists"
-        )
+    require_name(wanted.agent)
     workdir = _directory(wanted.workdir)
     try:
         prepared = client.prepare(wanted.agent, workdir)
@@ -133,6 +129,19 @@ def submit_run(client: Client, wanted: WantedRun, by: str) -> AcceptedRun:
         return AcceptedRun(run_id, is_new=False)
     client.submit(prepared, replace(request, run_id=run_id))
     return AcceptedRun(run_id, is_new=True)
+
+
+def require_name(agent: str) -> None:
+    """Check that an agent is given by its name.
+
+    Raises:
+        SubmissionRefused: it is given by its path.
+    """
+    if is_path(agent):
+        raise SubmissionRefused(
+            f"'{printable(agent)}' is a path; the monitor submits agents by their names, "
+            "which `sleipnir agents` lists"
+        )
 
 
 def _id_of(by: str, key: str, session: Session | None) -> str:

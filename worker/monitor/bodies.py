@@ -33,6 +33,22 @@ class SubmitBody(CheckedModel):
     )
 
 
+class BatchBody(CheckedModel):
+    """POST /api/v1/batches"""
+
+    agent: str = Field(description="its name")
+    lines: str = Field(description="a run for each, as in the file of `sleipnir batch`")
+    format: Literal["jsonl", "csv", "txt"] = Field("jsonl", description="of `lines`")
+    columns: dict[str, str] = Field(
+        {}, description="CSV: column to `prompt`, `id` or another key; to an empty text: left out"
+    )
+    name: str | None = Field(
+        None, min_length=1, max_length=200, description="null: from the agent and the lines"
+    )
+    budget_usd: float | None = Field(None, gt=0, description="beyond which no call is made")
+    skip_bad: bool = Field(False, description="leave out lines that cannot be used")
+
+
 AgentChoice = Annotated[
     Literal["same", "current"],
     Field(description="the agent as the run began with it, or as it is now"),

@@ -48,6 +48,7 @@ from sleipnir.worker.monitor.handlers.questions.inbox import (
 from sleipnir.worker.monitor.handlers.run import RunApi, RunPage
 from sleipnir.worker.monitor.handlers.runs import RunsPage
 from sleipnir.worker.monitor.handlers.signing_in import SignInHandler, SignOutHandler
+from sleipnir.worker.monitor.handlers.starting.batch import BatchesApi, BatchPage
 from sleipnir.worker.monitor.handlers.stream import StreamHandler
 from sleipnir.worker.monitor.handlers.views import ViewsApi, ViewsPage
 from sleipnir.worker.monitor.site import Site
@@ -103,6 +104,7 @@ ROUTES = (
     SiteRoute("/batches/{name}/results", BatchResults),
     SiteRoute("/agents", AgentsHandler),
     SiteRoute("/agents/{name}", AgentPage, {"GET": Role.READ, "POST": Role.OPERATE}),
+    SiteRoute("/agents/{name}/batch", BatchPage, {"POST": Role.OPERATE}),
     SiteRoute("/costs", CostsHandler),
     SiteRoute("/limits", LimitsHandler, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute("/fleet", FleetHandler),
@@ -117,7 +119,7 @@ ROUTES = (
     SiteRoute("/api/v1/me", MeHandler),
     SiteRoute("/api/v1/openapi.json", OpenApiHandler),
     SiteRoute("/api/v1/now", NowHandler),
-    SiteRoute("/api/v1/batches", BatchesHandler),
+    SiteRoute("/api/v1/batches", BatchesApi, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute("/api/v1/batches/{name}", BatchHandler),
     SiteRoute("/api/v1/batches/{name}/results", BatchResults),
     SiteRoute("/api/v1/agents", AgentsHandler),

@@ -34,6 +34,7 @@ from sleipnir.worker.monitor.masked import Masks
 from sleipnir.worker.monitor.pages.name_search import NameSearch
 from sleipnir.worker.monitor.pages.prefixed_templates import PrefixedTemplates
 from sleipnir.worker.monitor.pages.told_pages import ToldPages
+from sleipnir.worker.monitor.pages.uploads import Uploads
 from sleipnir.worker.monitor.self_metrics import SelfMetrics
 from sleipnir.worker.monitor.task_events import TaskEvents
 from sleipnir.worker.monitor.topics import Topics
@@ -82,6 +83,7 @@ class Site:
         self.bulk = BulkActs(client)
         self.prefix = prefix
         self.told = ToldPages()
+        self.uploads = Uploads()
         self.templates = PrefixedTemplates(_HERE / "templates", prefix)
         self.reads = VisitorRates(READS)
         self.acts = VisitorRates(ACTS)
@@ -169,6 +171,7 @@ class Site:
         self._threads.shutdown(wait=False)
         self._looks.shutdown(wait=False)
         self.bulk.close()
+        self.uploads.close()
         self.drawings.close()
 
 

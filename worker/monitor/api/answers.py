@@ -35,6 +35,10 @@ class SubmittedDocument(TypedDict):
     run_id: str
 
 
+class StartedBatchDocument(TypedDict):
+    batch: str
+
+
 class SteeredDocument(TypedDict):
     run_id: str
     status: str

@@ -255,6 +255,14 @@ OPERATIONS = (
     Operation(
         "GET", "/api/v1/batches", "Batches by last activity.", batches.BatchListDocument, _PAGE
     ),
+    Operation(
+        "POST",
+        "/api/v1/batches",
+        "Start a batch, or go on with it; lines are submitted in the background.",
+        answers.StartedBatchDocument,
+        takes=bodies.BatchBody,
+        statuses=(202,),
+    ),
     Operation("GET", "/api/v1/batches/{name}", "A batch.", batches.BatchReportDocument),
     Operation(
         "GET",
