@@ -27,6 +27,7 @@ from sleipnir.scheduler.cli.endings import (
 )
 from sleipnir.scheduler.cli.options import engine_options
 from sleipnir.scheduler.errors import Terminated
+from sleipnir.scheduler.process.telemetry.environment import leave_out_unused
 from sleipnir.scheduler.views.text.terminal_output import protect_terminals
 
 with lazy_imports():
@@ -288,6 +289,7 @@ def main() -> None:
     """Run the `sleipnir` command."""
     # Imported modules stay alive, and most commands end before they have produced garbage.
     gc.set_threshold(_GARBAGE)
+    leave_out_unused()
     _have_standard_streams()
     # Texts may contain characters that the terminal, or UTF-8, cannot represent.
     if isinstance(sys.stdout, io.TextIOWrapper):

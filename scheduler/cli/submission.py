@@ -37,6 +37,7 @@ with lazy_imports():
     from sleipnir.scheduler.cli import attached_files, run_result
     from sleipnir.scheduler.cli.asking import instructions as instruction_questions
     from sleipnir.scheduler.cli.asking import knowledge as knowledge_questions
+    from sleipnir.scheduler.process.telemetry import identity
     from sleipnir.scheduler.runs import submit
     from sleipnir.scheduler.views import documents
 
@@ -136,6 +137,12 @@ _PARAMETERS = (
     ),
     click.option("--headless", is_flag=True, help="Run without a person to ask."),
     click.option(
+        "--traceparent",
+        metavar="TEXT",
+        help="Span to which the run belongs, as W3C Trace Context writes it. "
+        "Default: TRACEPARENT in the environment.",
+    ),
+    click.option(
         "--ask",
         is_flag=True,
         help="Ask before a guarded tool is called, whatever the agent's `auto_confirm` says.",
@@ -162,6 +169,7 @@ class Submission:
     tools: str | None
     session: str | None
     headless: bool
+    traceparent: str | None
     ask: bool
     confirmed: bool
     economy: float | None = None  # seconds
@@ -255,6 +263,7 @@ class Submission:
         answers: dict[str, list[str]] = defaultdict(list)
         for node, text in self.answers:
             answers[node].append(text)
+        traceparent, tracestate = trace_of_environment()
         return submit.Request(
             prompt=self.prompt,
             state={key: json_or_text(text) for key, text in self.seeds},
@@ -274,7 +283,14 @@ class Submission:
             economy_s=self.economy,
             economy_only=self.economy_only,
             user=client.store.settings.identity,
+            traceparent=self.traceparent or traceparent,
+            tracestate="" if self.traceparent else tracestate,
         )
+
+
+def trace_of_environment() -> tuple[str, str]:
+    """Return the `traceparent` and `tracestate` in the environment; empty without a valid one."""
+    return identity.carried(os.environ.get("TRACEPARENT"), os.environ.get("TRACESTATE"))
 
 
 def _replaying(client: Client, request: Request, recording: GivenRecording) -> Request:

@@ -274,6 +274,9 @@ class RunContext:
     # The agent's directory on the submitting machine, or SHIPPED.
     agent_path: str | None = None
     files_of: str | None = None  # the batch whose files it may attach, if that is not its own
+    # Where it is in somebody's trace, as `Trace.stored` writes it; "": its first try is a root.
+    trace: str = ""
+    tracestate: str = ""
 
     @property
     def auto_confirms(self) -> bool:

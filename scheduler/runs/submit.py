@@ -15,6 +15,7 @@ from sleipnir.graphs.state import PROMPT_KEY, encode
 from sleipnir.graphs.variables import resolve_variables
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.process.telemetry.identity import clean_state, given_trace
 from sleipnir.scheduler.runs.child_agents import meaning
 from sleipnir.scheduler.runs.consent import consent
 from sleipnir.scheduler.runs.conversation import asking
@@ -81,6 +82,9 @@ class Request:
     interrupted: str = ""  # the beginning of the session's last reply, if its run was cancelled
     # The result of a normal agent's `_instructions`, if called already; None: a worker calls it.
     instructions: str | None = None
+    # The span in which it is submitted, as W3C Trace Context writes it; and what it passes on.
+    traceparent: str = ""
+    tracestate: str = ""
 
 
 def take_prompt(prompt: str, state: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
@@ -274,7 +278,26 @@ def _context(
         facts=dict(facts),
         session=None if session is None else session.name,
         user=request.user or (session.owner if session is not None else ""),
+        trace=_trace(request),
+        tracestate=clean_state(request.tracestate) if request.traceparent else "",
     )
+
+
+def _trace(request: Request) -> str:
+    """Return the trace in which a run is submitted, as it is stored; "" if there is none.
+
+    Raises:
+        SubmissionRefused: the `traceparent` is invalid.
+    """
+    if not request.traceparent:
+        return ""
+    trace = given_trace(request.traceparent)
+    if trace is None:
+        raise SubmissionRefused(
+            f"traceparent: '{printable(request.traceparent[:80])}' is not one; expected "
+            "00-<trace id, 32 hex digits>-<span id, 16>-<flags, 2>, as W3C Trace Context has it"
+        )
+    return trace.stored()
 
 
 def context_of_agent(context: RunContext, graph: Graph) -> RunContext:

@@ -20,6 +20,7 @@ from sleipnir.scheduler.store.connection import OwnConnection, is_private
 from sleipnir.scheduler.store.dispatch import Dispatcher
 from sleipnir.scheduler.store.keys import LANE_SEPARATOR, QUEUE, TURN_MARK
 from sleipnir.scheduler.store.scripts import Constant, Transition, Woken
+from sleipnir.scheduler.store.telemetry.run_spans import RunSpans
 
 with lazy_imports():
     from sleipnir.scheduler.runs import events
@@ -85,6 +86,11 @@ class Transitions(Scripts):
         dispatcher: Dispatcher,
         clock: Callable[[], int] | None = None,
     ) -> None:
+        self.run_spans = RunSpans.of_process(self)
+        publish = dispatcher.publish
+        self.published: Callable[[Sequence[Woken]], None] = (
+            publish if self.run_spans is None else self.run_spans.before(publish)
+        )
         constants: dict[str, Constant] = {
             "queue": QUEUE,
             "default_queue": DEFAULT_QUEUE,
@@ -99,8 +105,9 @@ class Transitions(Scripts):
             "narration_limit": settings.narration_limit,
             "history_limit": settings.history_limit_bytes,
             "kept_failures": KEPT_FAILURES,
+            "tells_ends": int(self.run_spans is not None),
         }
-        super().__init__(client, RedisClock(client, clock), constants, dispatcher.publish)
+        super().__init__(client, RedisClock(client, clock), constants, self.published)
         self.settings = settings
         self.dispatcher = dispatcher
         self._own = OwnConnection(client)

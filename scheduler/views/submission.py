@@ -40,6 +40,9 @@ class WantedRun:
     workdir: str | None = None
     queue: str | None = None
     key: str | None = None  # idempotency key: the same key gives the same run
+    # The trace in which it is submitted, as the headers of the request say.
+    traceparent: str = ""
+    tracestate: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,8 @@ def submit_run(client: Client, wanted: WantedRun, by: str) -> AcceptedRun:
         workdir=None if workdir is None else str(workdir),
         queue=wanted.queue or None,
         machine=None if workdir is None else client.machine_with_files(),
+        traceparent=wanted.traceparent,
+        tracestate=wanted.tracestate,
     )
     session = client.session_for(prepared, request)
     run_id = new_run_id_in(session) if wanted.key is None else _id_of(by, wanted.key, session)

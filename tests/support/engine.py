@@ -27,6 +27,7 @@ from sleipnir.worker.knowledge.bases import KnowledgeBases
 from sleipnir.worker.llm.limits.gate import Gate
 from sleipnir.worker.llm.models import Models
 from sleipnir.worker.mcp.pool import McpPool
+from sleipnir.worker.telemetry.visit_spans import VisitSpans
 from sleipnir.worker.visit.context import VisitLimits
 from sleipnir.worker.visit.lease import Leases
 from tests.support.agents import Agents
@@ -113,6 +114,7 @@ class Engine(Agents):
             settings=values,
             limits=VisitLimits.of(values),
             scratch=self._directory / "scratch",
+            spans=VisitSpans.of_process(self.store, models),
         )
         _leases.add(self.services.leases)
 

@@ -236,3 +236,30 @@ def test_a_fetch_of_a_tool_imports_only_what_it_needs(monkeypatch: pytest.Monkey
     )
 
     assert done.stdout.strip() == ""
+
+
+def test_nothing_of_opentelemetry_is_imported_without_a_collector() -> None:
+    code = """
+import sys
+from sleipnir.scheduler.process.telemetry import environment
+environment.leave_out_unused()
+from sleipnir.scheduler.store import run_store
+from sleipnir.scheduler.store.telemetry.run_spans import RunSpans
+from sleipnir.worker.process import bootstrap
+assert RunSpans.of_process(None) is None
+print(*(name for name in sys.modules if "telemetry" in name and sys.modules[name]))
+"""
+    environment = {name: value for name, value in os.environ.items() if "OTEL" not in name}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
+    # mcp and redis-py import its interface, which costs little; these of ours know nothing of it.
+    names = {name for name in done.stdout.split() if not name.startswith("opentelemetry")}
+    assert "opentelemetry.sdk" not in done.stdout
+    assert {name.partition("telemetry")[2] for name in names} == {
+        *("", ".environment", ".run_spans", ".visit_spans"),
+    }

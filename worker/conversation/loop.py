@@ -323,11 +323,12 @@ class _CallsOfReply:
 
     def _keep(self, call: ToolCall, result: CallResult, began: float) -> None:
         mask, value = self._visit.mask, result.value
+        failure = self._failure(value)
         event = ToolCalled(
             self._visit.node_id,
             tool=mask(call.name),
             ms=round((monotonic() - began) * 1000),
-            failure=self._failure(value),
+            failure=failure,
             arguments=mask(call.arguments[:_MASKED_CHARACTERS])[:_SHOWN_CHARACTERS],
         )
         if self._is_pure:
@@ -340,8 +341,25 @@ class _CallsOfReply:
             except tuple(result.refusals) as error:
                 raise refusal(result.refusals[type(error)]()) from None
         self._values[call.call_id] = value
+        self._emit_span(call, value, failure, began)
         text = f"{call.name} {call.arguments}\n{_content(value)}"
         self._visit.services.run_log.keep("tool", mask(text))
+
+    def _emit_span(self, call: ToolCall, value: Any, failure: str | None, began: float) -> None:
+        calls = self._visit.services.calls
+        if calls is None:
+            return
+        calls.used_tool(
+            call,
+            self.calls.transcript.turn,
+            began=began,
+            is_remote=isinstance(self._tool(call), ServerFunction),
+            result=_content(value),
+            failure=failure,
+            mask=self._visit.mask,
+        )
+        if not self._is_pure:  # else the commit records it
+            calls.count(self._visit.graph.name)
 
     def _failure(self, value: Any) -> str | None:
         """Return in one line why a call failed, from the end of stderr; None if it succeeded."""

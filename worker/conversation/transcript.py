@@ -138,6 +138,11 @@ class Transcript:
             self._append(entry, usage=_uncounted(reply))
             self._unrecorded = None
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the last reply is recorded."""
+        return self._unrecorded is None
+
     def require_recorded(self) -> None:
         """Make sure that the last reply is recorded before acting on it.
 

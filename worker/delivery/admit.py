@@ -113,11 +113,12 @@ def _visit_services(
         secrets=services.secrets,
         narration=StoredNarration(store.runs, lease.run_id, node_id, index),
         knowledge=services.knowledge,
-        children=StoredChildren(services, lease, node_id, context, digest),
+        children=StoredChildren(services, lease, node_id, begun, digest),
         team=StoredTeam(services, lease, context),
         files=store.batches,
         run_log=RunLog(services.limits.log_bytes),
         exchanges=Exchanges(),
+        calls=None if services.spans is None else services.spans.calls_of(lease, begun),
     )
 
 

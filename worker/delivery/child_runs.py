@@ -15,12 +15,13 @@ from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.child_agents import meaning
 from sleipnir.scheduler.runs.events import ChildStarted
-from sleipnir.scheduler.runs.model import Failure, Lease, NewRun, RunContext
+from sleipnir.scheduler.runs.model import Begun, Failure, Lease, NewRun, RunContext
 from sleipnir.worker.delivery.services import Services
 from sleipnir.worker.visit.services import SpawnOrder
 
 # Lazy, as few visits start another run.
 with lazy_imports():
+    from sleipnir.scheduler.process.telemetry import identity
     from sleipnir.scheduler.runs import submit
     from sleipnir.scheduler.runs.conversation import memory, roster
 
@@ -33,16 +34,20 @@ _CANCELLED = Failure("cancelled", "cancelled by the agent that had spawned it", 
 class StoredChildren:
     """The children of the run that a leased visit belongs to (a `ChildService`)."""
 
-    __slots__ = ("_context", "_digest", "_lease", "_node_id", "_services")
+    __slots__ = ("_begun", "_digest", "_lease", "_node_id", "_services")
 
     def __init__(
-        self, services: Services, lease: Lease, node_id: str, context: RunContext, digest: str
+        self, services: Services, lease: Lease, node_id: str, begun: Begun, digest: str
     ) -> None:
         self._digest = digest  # of the run's agent
         self._services = services
         self._lease = lease
         self._node_id = node_id
-        self._context = context
+        self._begun = begun
+
+    @property
+    def _context(self) -> RunContext:
+        return self._begun.context
 
     def prepare(
         self, agent: str, prompt: str, inputs: Mapping[str, Any], joined: Membership | None
@@ -115,13 +120,22 @@ class StoredChildren:
         return submit.child_run(
             self._services.agents.get(digest).graph,
             digest,
-            parent=parent or self._context,
+            parent=self._traced(parent or self._context),
             parent_run=self._lease.run_id,
             parent_visit=self._lease.visit,
             agent=agent,
             prompt=prompt,
             **details,
         )
+
+    def _traced(self, context: RunContext) -> RunContext:
+        """Return the context with this visit as the parent in traces of what it starts."""
+        if self._services.spans is None and not context.trace:
+            return context
+        run_id, begun = self._lease.run_id, self._begun
+        trace = identity.trace_of(run_id, begun.run_try, context.trace, context.tracestate)
+        span = identity.visit_span(run_id, begun.run_try, self._lease.visit, begun.attempt)
+        return replace(context, trace=trace._replace(parent=span).stored(), tracestate=trace.state)
 
     def graph(self, agent: str) -> Graph | None:
         """Return an agent that may be started; None if it cannot be loaded."""

@@ -131,6 +131,8 @@ def _execute(channel: Connection[Any, Any]) -> int:
         channel.send_bytes(BEGUN)
         run_visit.deliver(services, order.lease, order.digest)
         close_servers(services)
+        if services.spans is not None:
+            services.spans.close()
     except (RedisError, SleipnirError, OSError) as error:
         logger.warning("%s", error)
         return INCONCLUSIVE

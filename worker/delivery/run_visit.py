@@ -60,6 +60,8 @@ def deliver(
             working_on.set(partial(_log_fields, delivery))
             outcome = execute(delivery)
             code = commit(delivery, outcome)
+            if services.spans is not None:
+                services.spans.committed(delivery.visit, delivery.begun, outcome, code)
         _count(delivery, outcome, code)
         return code
     except (DeliveryOver, TransitionRefused) as reason:
@@ -81,8 +83,9 @@ def deliver(
 
 def _log_fields(delivery: Delivery) -> dict[str, object]:
     """Return what lines of the log say about the visit that this thread executes."""
-    visit = delivery.visit
+    visit, spans = delivery.visit, delivery.services.spans
     return {
+        **({} if spans is None else spans.ids(visit, delivery.begun)),
         "run_id": visit.run_id,
         "agent": visit.graph.name,
         "node": visit.node_id,

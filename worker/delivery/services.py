@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sleipnir.worker.delivery.isolation import Isolation
     from sleipnir.worker.knowledge.bases import KnowledgeBases
     from sleipnir.worker.llm.models import Models
+    from sleipnir.worker.telemetry.visit_spans import VisitSpans
     from sleipnir.worker.visit.context import VisitLimits
     from sleipnir.worker.visit.lease import Leases
 
@@ -45,3 +46,4 @@ class Services:
     isolation: Isolation | None = None
     conversations: KnownConversations = field(default_factory=KnownConversations)
     figures: Figures = field(default_factory=Figures)
+    spans: VisitSpans | None = None  # None: no traces are exported

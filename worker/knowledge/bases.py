@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from sleipnir.worker.knowledge.cache import IndexCache
     from sleipnir.worker.knowledge.index import Index
     from sleipnir.worker.knowledge.reading.documents import Loaded
-    from sleipnir.worker.knowledge.search import Hit
+    from sleipnir.worker.knowledge.search import Hit, Rerank
     from sleipnir.worker.llm.models import Models
     from sleipnir.worker.visit.context import Visit
 
@@ -130,18 +130,25 @@ class KnowledgeBases:
             self._settings,
             transcript,
         )
-        rerank = None
-        if plan.reranker_model is not None:
-            rerank = RerankCalls(visit, plan.reranker_model, self._models, transcript).order
         embed = None if found.dimension is None else partial(calls.of_query, found.dimension)
+        rerank, began = self._reranking(visit, plan, transcript), monotonic()
         searched = _SEARCHES.submit(searching.search, found, query, plan.top_k, embed, rerank)
         try:
-            return FoundPassages(searched.result(timeout_s), warnings)
+            hits = searched.result(timeout_s)
         except TookTooLong as error:
             raise KnowledgeFailed(f"the search took longer than {timeout_s:g} s") from error
         except manifest.IndexUnusable as error:
             self._cache.forget(found.address)
             raise StoredDamaged(str(error)) from error
+        if visit.services.calls is not None:
+            visit.services.calls.searched(base.node_id, len(hits), began)
+        return FoundPassages(hits, warnings)
+
+    def _reranking(
+        self, visit: Visit[Any], plan: KnowledgePlan, transcript: Transcript
+    ) -> Rerank | None:
+        model = plan.reranker_model
+        return None if model is None else RerankCalls(visit, model, self._models, transcript).order
 
     @cached_property
     def builds(self) -> BuildStages:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.knowledge.address import content_hash
@@ -91,8 +92,11 @@ class EmbeddingCalls:
         return NotYet(EMBEDDING.pause_s(count, failed.failure.retry_after_s), reason)
 
     def _ask(self, texts: Sequence[str]) -> Embedded:
-        limit_s = self._visit.seconds_left(None)
-        return self._models.embed(self._model, texts, self._caller(texts), limit_s)
+        limit_s, began, caller = self._visit.seconds_left(None), monotonic(), self._caller(texts)
+        embedded = self._models.embed(self._model, texts, caller, limit_s)
+        if (calls := self._visit.services.calls) is not None:
+            calls.embedded(caller.key, self._model, embedded, began)
+        return embedded
 
     def _caller(self, texts: Sequence[str]) -> Caller:
         return caller_of(self._visit, content_hash(texts[0])[:16])

@@ -26,6 +26,7 @@ from sleipnir.worker.llm.client import (
     Message,
     ModelCallFailed,
     ModelRequest,
+    NotCalled,
     Reply,
     ReplyRefused,
     ReplySchema,
@@ -147,6 +148,8 @@ class ModelCalls:
             caller = replace(caller, shares=False, listener=None)
         reply = self._reply_to(request, caller, waits=waits)
         self.transcript.took(reply, self._time_since(began))
+        if (calls := self.visit.services.calls) is not None and self.transcript.is_recorded:
+            calls.count(self.visit.graph.name)
         for setting in sorted(reply.without & request.settings().keys()):
             warning = f"{request.model} does not take {setting}: it was left out"
             self.warnings = tuple(dict.fromkeys((*self.warnings, warning)))
@@ -200,10 +203,14 @@ class ModelCalls:
             is_native = request.schema is not None and request.schema.required
             asked = request.native() if is_native else request
             visit.services.exchanges.add_failed(asked, failure, self._time_since(began))
+            if visit.services.calls is not None and not isinstance(failure, NotCalled):
+                visit.services.calls.failed(caller.key, asked, failure, began, visit.mask)
             if isinstance(failure, BudgetRefused):
                 raise NodeFailed(BUDGET_REFUSES, failure.message, self.usage) from failure
             raise
         self._exchanged(request, reply, self._time_since(began))
+        if visit.services.calls is not None:
+            visit.services.calls.replied(caller.key, request, reply, began, visit.mask)
         if reply.text:
             visit.services.run_log.keep("llm", visit.mask(reply.text))
         if reply.usage:

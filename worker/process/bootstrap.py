@@ -46,6 +46,7 @@ from sleipnir.worker.process.heartbeat import announce
 from sleipnir.worker.process.reporting import Reporting
 from sleipnir.worker.sandbox.child_process import GRACE_S
 from sleipnir.worker.sandbox.programs import adopt_orphans, end_all, marks
+from sleipnir.worker.telemetry.visit_spans import VisitSpans
 from sleipnir.worker.visit.context import VisitLimits
 from sleipnir.worker.visit.lease import Leases
 
@@ -107,6 +108,7 @@ def make_services(settings: Settings) -> Services:
         settings=settings,
         limits=VisitLimits.of(settings),
         scratch=home / "scratch",
+        spans=VisitSpans.of_process(store, models),
     )
 
 
@@ -289,5 +291,7 @@ def _drain(
     temporary.close()
     with suppress(RedisError):  # otherwise the entry expires within seconds
         Machines(services.store.client).leave(name)
+    if services.spans is not None:
+        services.spans.close()
     logging.shutdown()
     os._exit(0)

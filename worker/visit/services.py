@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sleipnir.worker.llm.caller import Caller
     from sleipnir.worker.llm.client import ModelRequest, Reply
     from sleipnir.worker.llm.economy.joining import BatchedCalls
+    from sleipnir.worker.telemetry.call_spans import CallSpans
     from sleipnir.worker.tools.call import Completed, NeedsConfirmation
     from sleipnir.worker.visit.context import Visit
     from sleipnir.worker.visit.exchanges import Exchanges
@@ -258,3 +259,4 @@ class VisitServices(NamedTuple):
     files: FileService
     run_log: RunLog  # what `logs` shows of this try, stored at its commit
     exchanges: Exchanges  # its model calls, stored at its commit too
+    calls: CallSpans | None = None  # spans of what it calls; None: nobody wants any

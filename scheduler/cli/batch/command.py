@@ -49,7 +49,11 @@ from sleipnir.scheduler.cli.recording_flags import (
     write_recording,
 )
 from sleipnir.scheduler.cli.run_result import print_json
-from sleipnir.scheduler.cli.submission import live_tools, variables_from_environment
+from sleipnir.scheduler.cli.submission import (
+    live_tools,
+    trace_of_environment,
+    variables_from_environment,
+)
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.errors import SleipnirError, Terminated
@@ -193,6 +197,7 @@ class _Start:
         answers: dict[str, list[str]] = defaultdict(list)
         for node, text in self.call.answers:
             answers[node].append(text)
+        traceparent, tracestate = trace_of_environment()
         return Request(
             state={key: json_or_text(text) for key, text in self.call.seeds},
             variables={
@@ -214,6 +219,8 @@ class _Start:
             replay=None if self.replayed is None else self.replayed.stored(self.client),
             session=TEMPORARY,
             user=self.client.store.settings.identity,
+            traceparent=traceparent,
+            tracestate=tracestate,
         )
 
     def _name(self, intake: Intake) -> str:

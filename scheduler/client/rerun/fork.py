@@ -120,6 +120,8 @@ def _fork(
         budget_usd=None,
         streamed=request.streamed,
         session=None,
+        trace="",
+        tracestate="",
     )
     start = moment.frontier[0]
     new = NewRun(

@@ -121,7 +121,7 @@ class AsyncStore:
     def _contract(self, name: str) -> Contract:
         found = self._contracts.get(name)
         if found is None:
-            found = Contract(name, self._store.constants, self._store.dispatcher.publish)
+            found = Contract(name, self._store.constants, self._store.published)
             self._contracts[name] = found
         return found
 

@@ -109,6 +109,15 @@ def address_of(endpoint: Endpoint) -> ModelAddress | None:
     return ModelAddress(provider, model, base, headers, server.asks_cost, server.streams_schemas)
 
 
+def server_of(endpoint: Endpoint) -> tuple[str, int] | None:
+    """Return host and port where a model is called; None if only litellm knows."""
+    address = address_of(endpoint)
+    url = urlsplit(endpoint.api_base or "" if address is None else address.base)
+    if not url.hostname:
+        return None
+    return url.hostname, url.port or (443 if url.scheme == "https" else 80)
+
+
 def is_elsewhere(provider: str) -> bool:
     """Return whether the environment has a provider's models called at another address."""
     server = SERVERS.get(provider)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sleipnir.graphs.drawing.page import NodeMark, to_page_svg
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.process.drawing.processes import DrawingTooLarge
+from sleipnir.scheduler.process.telemetry.identity import carried
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views import agents, limits, submission, versions
 from sleipnir.scheduler.views.submission import AcceptedRun, WantedRun
@@ -122,7 +123,12 @@ class RunsApi(RunsHandler, SubmittingHandler):
     async def post(self) -> None:
         body = SubmitBody.of(self.json_body())
         fields = body.model_dump(exclude={"vars"})
-        accepted = await self.submit(WantedRun(**fields, variables=body.vars))
+        headers = self.request.headers
+        traceparent, tracestate = carried(headers.get("traceparent"), headers.get("tracestate"))
+        wanted = WantedRun(
+            **fields, variables=body.vars, traceparent=traceparent, tracestate=tracestate
+        )
+        accepted = await self.submit(wanted)
         self.set_status(201 if accepted.is_new else 200)
         self.give_json({"run_id": accepted.run_id})
 

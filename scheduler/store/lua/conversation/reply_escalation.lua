@@ -14,7 +14,7 @@ if v.turns ~= tonumber(position) then return reply() end
 local asked = child .. ' ' .. question_of(child_visit, call)
 if not redis.call('ZSCORE', key('escalations', run_id), asked)
   or is_over(unpack(redis.call('HMGET', key('run', child), 'status', 'deadline')))
-  or not close_wait(child, child_visit, call, result) then
+  or not close_wait(child, child_visit, call, result, child_event) then
   return {'not_waiting'}
 end
 narrate(child, child_event)

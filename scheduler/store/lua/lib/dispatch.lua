@@ -168,6 +168,22 @@ local function take_message(queues)
   return '', false
 end
 
+-- Tell the caller what has come to an end besides its own visit, if that is exported as spans; the
+-- callback of `Transitions` knows these by their first word, which is no run id.
+local function report(kind, run_id, number, ...)
+  if tells_ends == 1 then
+    woken[#woken + 1] = {kind, run_id, tonumber(number or 1), now_ms, ...}
+  end
+end
+
+-- Report a visit that ends without a commit of its worker, if it has begun.
+local function report_interrupted(run_id, visit, v, number)
+  if tells_ends == 1 and v.status and v.status ~= 'staged' and v.began > 0 then
+    report('interrupted', run_id, number or redis.call('HGET', key('run', run_id), 'try') or nil,
+      visit, v.attempt, v.began, v.wait, v.parked)
+  end
+end
+
 local function reply(...)
   flush()
   return {'OK', woken, ...}

@@ -18,11 +18,12 @@ end
 
 -- Release the open visits of a run that has ended, and the visits set aside before; unless it
 -- succeeded, these stay for a retry.
-local function close_visits(run_id, status, kept)
+local function close_visits(run_id, status, kept, number)
   local over, how = status == 'succeeded', kept and all_kept(run_id) or {}
   local open = redis.call('HGETALL', key('visits', run_id))
   for i = 1, #open, 2 do
     local visit, v = open[i], parse_visit(open[i + 1])
+    report_interrupted(run_id, visit, v, number)
     if over or v.status == 'staged' and not how[visit] then
       drop_visit(run_id, visit, v)
     elseif v.status == 'staged' then
@@ -76,7 +77,7 @@ function finish(run_id, status, output, failure, orphaned, value)
   end
   local before, started, batch = r.status, r.started, r.batch
 
-  close_visits(run_id, status, r.kept)
+  close_visits(run_id, status, r.kept, r.try)
   if r.deadline then
     write('ZREM', timers, timer('deadline', run_id))
   end
@@ -131,4 +132,5 @@ function finish(run_id, status, output, failure, orphaned, value)
   if batch then
     tell('sleipnir:batch:' .. batch, run_id)
   end
+  report('ended', run_id, r.try, status, tonumber(r.try and started or r.created) or now_ms, failure)
 end

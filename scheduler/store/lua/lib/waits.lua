@@ -263,8 +263,12 @@ end
 
 -- Close an open row with its result. The visit resumes if it waits for nothing else; one that is
 -- executing finds the result when it parks next.
-local function close_row(run_id, visit, v, call, row, result)
+local function close_row(run_id, visit, v, call, row, result, how)
   local was_busy, waits = is_busy(v), waits_of(run_id, visit)
+  if tells_ends == 1 and row.kind == 'question' then
+    report('waited', run_id, redis.call('HGET', key('run', run_id), 'try') or nil, visit, v.attempt,
+      call, row.since, how or '')
+  end
   release(run_id, visit, call, row)
   if row.kind == 'batch' then exclude_wait(v, row) end
   v.open, v.fresh = v.open - 1, v.fresh + 1
@@ -280,11 +284,12 @@ local function close_row(run_id, visit, v, call, row, result)
 end
 
 -- Close a wait by call id; return whether the visit waited for it.
-local function close_wait(run_id, visit, call, result)
+-- `how`: the event that says who has answered.
+local function close_wait(run_id, visit, call, result, how)
   local v = read_visit(run_id, visit)
   local row = v and read_row(run_id, visit, v, call)
   if not row or not row.is_open then return false end
-  close_row(run_id, visit, v, call, row, result)
+  close_row(run_id, visit, v, call, row, result, how)
   return true
 end
 

@@ -6,6 +6,6 @@
 -- ERR  not_waiting  the visit does not wait for that, or no longer does
 local status, deadline = unpack(redis.call('HMGET', key('run', run_id), 'status', 'deadline'))
 if is_over(status, deadline) then return {'run_closed'} end
-if not close_wait(run_id, visit, call, result) then return {'not_waiting'} end
+if not close_wait(run_id, visit, call, result, event) then return {'not_waiting'} end
 narrate(run_id, event)
 return reply()

@@ -66,6 +66,7 @@ local function withdraw()
     if of == map_visit and other.status == 'waiting' then
       gone = gone + 1
       busy = busy + (is_busy(other) and 1 or 0)
+      report_interrupted(run_id, open[i], other)
       interrupt_visit(run_id, open[i], other, 'broken')
       write('HDEL', map, 'item:' .. item)
     end

@@ -26,6 +26,7 @@ if v.status == 'leased' then
     for i = 1, #open, 2 do
       local sibling = parse_visit(open[i + 1])
       if open[i] ~= visit and (map_of(open[i]) or sibling.status ~= 'leased') then
+        report_interrupted(run_id, open[i], sibling)
         interrupt_visit(run_id, open[i], sibling, 'broken')
       end
     end

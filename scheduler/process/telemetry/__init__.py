@@ -1,0 +1,1 @@
+"""Traces and metrics by OpenTelemetry, of any of our processes; nothing is imported while off."""

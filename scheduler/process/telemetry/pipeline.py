@@ -1,0 +1,125 @@
+"""The spans of one process on their way to a collector.
+
+Whoever emits a span only appends to a queue. A thread of its own completes spans and exports them,
+so a collector that is slow, or away, delays nothing but itself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Sequence
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from sleipnir.lazy import lazy_imports
+
+# Lazy: commands that end no run export nothing, and it imports OpenTelemetry.
+with lazy_imports():
+    from sleipnir.scheduler.process.telemetry import exporter
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.process.telemetry.exporter import Exporter
+    from sleipnir.scheduler.process.telemetry.spans import ExportedSpan, SpanReport
+
+logger = logging.getLogger("sleipnir.telemetry")
+
+MOST_WAITING = 2_048
+_BATCH = 512
+_EVERY_S = 1.0
+CLOSING_S = 2.0
+
+
+class Pipeline:
+    """A bounded queue of reports, and the thread that exports them; thread-safe."""
+
+    def __init__(self) -> None:
+        self._exporter: Exporter | None = None
+        self._lock = threading.Lock()
+        self._wake = threading.Condition(self._lock)
+        self._waiting: deque[SpanReport] = deque()
+        self._under_way = 0  # reports being exported
+        self._thread: threading.Thread | None = None
+        self._pid = 0
+        self._is_closing = False
+        self.dropped = 0  # reports that found no room, and spans that no collector took
+
+    def offer(self, report: SpanReport) -> None:
+        """Have spans exported, if there is room."""
+        with self._lock:
+            if len(self._waiting) + self._under_way >= MOST_WAITING:
+                self.dropped += 1
+                return
+            self._waiting.append(report)
+            if self._thread is None or self._pid != os.getpid():
+                self._start()
+            elif len(self._waiting) == _BATCH:
+                self._wake.notify()
+
+    def close(self, within_s: float = CLOSING_S) -> None:
+        """Export what is left, and give up after a time."""
+        with self._lock:
+            thread = self._thread if self._pid == os.getpid() else None
+            self._is_closing = True
+            self._wake.notify()
+        if thread is None:
+            return
+        ends_at = monotonic() + within_s
+        thread.join(within_s)
+        if thread.is_alive() and self._exporter is not None:
+            self._exporter.abort()
+            thread.join(max(0.0, ends_at - monotonic()))
+
+    def _start(self) -> None:
+        """Start the thread; a forked process has a copy of the queue, but not of the thread."""
+        if self._pid not in (0, os.getpid()):
+            while len(self._waiting) > 1:  # its parent exports those
+                self._waiting.popleft()
+        if self._pid != os.getpid():
+            self._pid, self._under_way = os.getpid(), 0
+            atexit.register(self.close)
+        self._is_closing = False
+        self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while reports := self._take():
+            try:
+                self._export([span for report in reports for span in _spans_of(report)])
+            except Exception:  # whatever a library does, visits go on
+                logger.exception("cannot export %d spans", len(reports))
+            finally:
+                with self._lock:
+                    self._under_way = 0
+
+    def _take(self) -> list[SpanReport]:
+        """Wait for reports; return none once all are taken and nothing more is expected."""
+        with self._lock:
+            while not self._waiting and not self._is_closing:
+                self._wake.wait()
+            if len(self._waiting) < _BATCH and not self._is_closing:
+                self._wake.wait(_EVERY_S)
+            taken = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
+            self._under_way = len(taken)
+            if not taken:
+                self._thread = None  # the next report starts another one
+            return taken
+
+    def _export(self, spans: Sequence[ExportedSpan]) -> None:
+        if self._exporter is None:
+            self._exporter = exporter.Exporter()
+        sampled = [span for span in spans if self._exporter.samples(span.trace)]
+        if sampled and not self._exporter.export(sampled):
+            with self._lock:
+                self.dropped += len(sampled)
+
+
+def _spans_of(report: SpanReport) -> Sequence[ExportedSpan]:
+    try:
+        return list(report.spans())
+    except Exception as error:  # such as Redis away: others may well be complete
+        logger.debug("a span is left out: %s", error)
+        return ()

@@ -1,0 +1,105 @@
+"""What the spans of a run have in common, read from the store once per run."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Mapping
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sleipnir.scheduler.process.telemetry import conventions
+from sleipnir.scheduler.process.telemetry.identity import Trace, trace_of
+from sleipnir.scheduler.process.telemetry.spans import Value
+from sleipnir.scheduler.runs.model import RunContext
+from sleipnir.scheduler.store.keys import run_key
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.store.transitions import Transitions
+
+_FIELDS = ("agent", "digest", "context", "labels", "batch", "forked_from", "try")
+_MOST_KNOWN = 1_024
+_CALIBRATED_EVERY_S = 30.0
+
+
+class RunFacts(NamedTuple):
+    """A run, as far as its spans say."""
+
+    agent: str
+    digest: str
+    context: RunContext
+    labels: Mapping[str, str]
+    batch: str | None
+    forked_from: str  # run id, "" if it is no fork
+    tries: int
+
+    def trace(self, run_id: str, run_try: int) -> Trace:
+        """Return the trace of a try of this run."""
+        return trace_of(run_id, run_try, self.context.trace, self.context.tracestate)
+
+
+class Facts:
+    """Reads facts of runs, and the clock; used by the exporter's thread only."""
+
+    def __init__(self, store: Transitions) -> None:
+        self._store = store
+        self._known: OrderedDict[str, RunFacts] = OrderedDict()
+        self._offset_ms = 0.0  # of the clock of Redis from `monotonic`
+        self._calibrated_at = float("-inf")
+
+    def of(self, run_id: str, run_try: int = 1) -> RunFacts:
+        """Return the facts of a run that has had this try.
+
+        Raises:
+            LookupError: nothing is left of it.
+        """
+        found = self._known.get(run_id)
+        if found is None or found.tries < run_try:
+            found = self._known[run_id] = self._read(run_id)
+            if len(self._known) > _MOST_KNOWN:
+                self._known.popitem(last=False)
+        return found
+
+    def common(self, run_id: str, agent: str, root: str) -> dict[str, Value]:
+        """Return the attributes that all spans of a run have.
+
+        Args:
+            root: its root run, "" for itself.
+        """
+        root = root or run_id
+        found: dict[str, Value] = {"sleipnir.run_id": run_id, "sleipnir.agent": agent}
+        try:
+            of_root = self.of(root)
+        except LookupError:
+            return {**found, conventions.SESSION_ID: root}
+        session = of_root.context.session or of_root.batch or root
+        found[conventions.SESSION_ID] = session
+        if of_root.context.user:
+            found[conventions.USER_ID] = of_root.context.user
+        for name, value in of_root.labels.items():
+            found[f"sleipnir.label.{name}"] = value
+        return found
+
+    def at_ms(self, instants: tuple[float, float]) -> tuple[float, float]:
+        """Return two instants of this process, in s, on the clock of Redis, in ms."""
+        now = monotonic()
+        if now - self._calibrated_at > _CALIBRATED_EVERY_S:
+            self._offset_ms = self._store.clock.now_ms() - now * 1000
+            self._calibrated_at = now
+        began, ended = instants
+        return began * 1000 + self._offset_ms, ended * 1000 + self._offset_ms
+
+    def _read(self, run_id: str) -> RunFacts:
+        values: Any = self._store.client.hmget(run_key("run", run_id), _FIELDS)
+        agent, digest, context, labels, batch, forked_from, tries = values
+        if context is None:
+            raise LookupError(run_id)
+        return RunFacts(
+            agent or "",
+            digest or "",
+            RunContext.from_json(context),
+            json.loads(labels or "{}"),
+            batch,
+            (forked_from or "").partition(" ")[0],
+            int(tries or 1),
+        )

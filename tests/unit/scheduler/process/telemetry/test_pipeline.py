@@ -1,0 +1,63 @@
+"""The queue of spans: bounded, and never in the way."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from sleipnir.scheduler.process.telemetry.identity import Trace
+from sleipnir.scheduler.process.telemetry.pipeline import MOST_WAITING, Pipeline
+from sleipnir.scheduler.process.telemetry.spans import ExportedSpan
+from tests.support.collector import Collector
+
+
+class Report:
+    """A report of one span."""
+
+    def spans(self) -> Iterator[ExportedSpan]:
+        yield ExportedSpan(Trace(32 * "a"), 16 * "b", "", "one", 1.0, 2.0, {})
+
+
+def test_a_collector_that_hangs_fills_the_queue_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        monkeypatch.setenv(
+            "OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{hanging.getsockname()[1]}"
+        )
+        pipeline = Pipeline()
+
+        for _ in range(MOST_WAITING + 10):
+            pipeline.offer(Report())
+        pipeline.close(within_s=0.1)
+
+    assert pipeline.dropped >= 10
+
+
+def test_it_goes_on_after_it_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Collector() as collector:
+        for name, value in collector.environment.items():
+            monkeypatch.setenv(name, value)
+        pipeline = Pipeline()
+
+        for _ in range(2):
+            pipeline.offer(Report())
+            pipeline.close()
+
+        assert [span.name for span in collector.spans()] == ["one", "one"]
+        assert pipeline.dropped == 0
+        assert collector.resources()[0]["service.name"] == "sleipnir"
+
+
+def test_what_a_collector_refuses_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Collector() as collector:
+        collector.pages.clear()  # 404
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url())
+        pipeline = Pipeline()
+
+        pipeline.offer(Report())
+        pipeline.close()
+
+        assert pipeline.dropped == 1

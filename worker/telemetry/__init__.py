@@ -1,0 +1,1 @@
+"""Spans of visits, and of what visits call."""
