@@ -18,7 +18,7 @@ from sleipnir.scheduler.views.documents import excerpt, form_field_document, que
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.views.types import questions as types
-    from sleipnir.scheduler.views.types.records import KeyedExcerptDocument
+    from sleipnir.scheduler.views.types.records import FormFieldDocument, KeyedExcerptDocument
 
 _MOST_OF_VALUE = 10_000  # characters
 # Of the conversation before a question: the newest turns that are read, and messages shown of them.
@@ -57,12 +57,17 @@ def form_document(
         "age_s": (client.queries.now_ms() - question.asked_at) / 1000,
         "choices": [_choice_document(each, routes.get(each), graph) for each in question.options],
         "on_other": node.on_other if isinstance(node, ApprovalNode) else None,
-        "form": form_field_document(node.form)
-        if isinstance(node, InputNode) and node.form is not None
-        else None,
+        "form": answer_form(question, graph),
         "before": [] if node is None else _before(client, question),
         "read": [] if node is None else _read_document(client, question.run_id, node, mask),
     }
+
+
+def answer_form(question: Question, graph: Graph | None) -> FormFieldDocument | None:
+    """Return how pages ask for the answer to a question, if its node says so."""
+    node = graph.nodes.get(question.node) if graph is not None else None
+    form = node.form if isinstance(node, InputNode) else None
+    return None if form is None else form_field_document(form)
 
 
 def _choice_document(answer: str, to: str | None, graph: Graph | None) -> types.ChoiceDocument:

@@ -135,3 +135,49 @@ def test_warnings_of_the_agent_are_told_before_it_is_started(site: ServedSite) -
 
     assert "1 warning of <code>validate</code>" in page
     assert "<code>W016</code>" in page
+
+
+ASKS = """
+start: many
+nodes:
+  many:
+    type: input
+    question: How many?
+    x-form: {title: Number of <rows>, format: number, min: 1, max: 9}
+    state_updates: {many: "{{input}}"}
+    next: which
+  which: {type: input, question: Which?, x-form: {enum: [red, "<blue>"]}, default: red, next: z}
+  z: {type: end, output: "{{many}} {{input}}"}
+"""
+
+
+def test_answers_are_asked_for_and_checked_by_the_form_of_their_node(
+    engine: Engine, site: ServedSite
+) -> None:
+    run_id = engine.submit(ASKS)
+    engine.drive()
+    address = f"/inbox/{run_id}/1/many"
+
+    page = " ".join(site.ask(address).text.split())
+    on_run = " ".join(site.ask(f"/runs/{run_id}").text.split())
+    refused = [site.ask(address, "POST", form={"answer": text}) for text in ("many", "10")]
+    document = site.ask("/api/v1/questions").json["questions"]
+    given = site.ask(address, "POST", form={"answer": "4"})
+    engine.drive()
+    which = site.ask(f"/inbox/{run_id}/2/which").text
+    odd = site.ask(f"/inbox/{run_id}/2/which", "POST", form={"answer": "green"})
+
+    field = 'name="answer" min="1" max="9" type="number" step="any"'
+    assert field in page
+    assert field in on_run
+    assert "Number of &lt;rows&gt;" in page
+    assert [each.status for each in refused] == [422, 422]
+    assert "this is not a number" in refused[0].text
+    assert "at most 9" in refused[1].text
+    assert len(document) == 1
+    assert given.status == 303
+    assert '<option value="&lt;blue&gt;">' in which
+    assert odd.status == 422
+    assert site.ask(f"/inbox/{run_id}/2/which", "POST", form={"answer": "<blue>"}).status == 303
+    engine.drive()
+    assert engine.run(run_id).output == "4 "

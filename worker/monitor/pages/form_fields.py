@@ -24,6 +24,7 @@ Kind = Literal[
 ]
 
 PROMPT: Final = "prompt"
+ANSWER: Final = "answer"
 STATE: Final = "state-"
 VARIABLE: Final = "var-"
 # Before a field's name: the file that replaces its text.
@@ -73,7 +74,9 @@ class InputField:
     @property
     def rows(self) -> int:
         """The height of a field for several lines."""
-        return min(_MOST_ROWS, max(4 if self.name == PROMPT else 2, self.value.count("\n") + 2))
+        return min(
+            _MOST_ROWS, max(4 if self.name in (PROMPT, ANSWER) else 2, self.value.count("\n") + 2)
+        )
 
     @property
     def attributes(self) -> dict[str, str | bool]:
@@ -118,6 +121,14 @@ def prompt_field(form: Mapping[str, FormFieldDocument], given: str) -> InputFiel
     asked = FormField(**form[PROMPT_KEY]) if PROMPT_KEY in form else FormField(title="Prompt")
     kind = _asked_kind(asked, "long")
     return InputField(PROMPT, "Prompt", "long" if kind == "text" else kind, given, "", asked)
+
+
+def answer_field(form: FormFieldDocument | None, given: str) -> InputField | None:
+    """Return the field of an answer; None if its question has no form."""
+    if form is None:
+        return None
+    asked = FormField(**form)
+    return InputField(ANSWER, "Your answer", _asked_kind(asked, "text"), given, "", asked)
 
 
 def variable_fields(

@@ -17,6 +17,7 @@ from sleipnir.scheduler.views.batches import STATUSES
 from sleipnir.worker.monitor.access import Powers, User
 from sleipnir.worker.monitor.charts.bars import bar_svg
 from sleipnir.worker.monitor.formats import NONE, glyph, instant, isolated, short, visible, word
+from sleipnir.worker.monitor.pages.form_fields import answer_field
 
 Around: TypeAlias = Callable[[bytes], str]
 ButtonKind: TypeAlias = Literal["primary", "plain", "quiet", "danger"]
@@ -48,6 +49,7 @@ class PageParts:
             "empty": self.empty,
             "menu": self.menu,
             "attributes": _attributes,
+            "answer_field": answer_field,
         }
 
     def icon(self, name: str) -> str:

@@ -92,22 +92,28 @@ def filled_form(request: HTTPServerRequest) -> FilledForm:
         Refused: a file or a field is not text.
     """
 
-    def text(name: str) -> str:
-        files = [each for each in request.files.get(FILE + name, ()) if each["filename"]]
-        if files:
-            return _decoded(files[0]["body"], f"the file '{files[0]['filename']}'")
-        values = request.body_arguments.get(name, [b""])
-        # Browsers send line ends as CR LF.
-        return _decoded(values[-1], f"'{name}'").replace("\r\n", "\n")
-
     sent = chain(request.body_arguments, (each.removeprefix(FILE) for each in request.files))
     names = dict.fromkeys(each for each in sent if each.startswith(_FIELDS))
     return FilledForm(
-        state=text("state"),
-        texts={name: text(name) for name in names},
-        workdir=text("workdir").strip(),
-        key=text("key"),
+        state=sent_text(request, "state"),
+        texts={name: sent_text(request, name) for name in names},
+        workdir=sent_text(request, "workdir").strip(),
+        key=sent_text(request, "key"),
     )
+
+
+def sent_text(request: HTTPServerRequest, name: str) -> str:
+    """Return the text of a field, or of the file that replaces it.
+
+    Raises:
+        Refused: it is not text.
+    """
+    files = [each for each in request.files.get(FILE + name, ()) if each["filename"]]
+    if files:
+        return _decoded(files[0]["body"], f"the file '{files[0]['filename']}'")
+    values = request.body_arguments.get(name, [b""])
+    # Browsers send line ends as CR LF.
+    return _decoded(values[-1], f"'{name}'").replace("\r\n", "\n")
 
 
 def _decoded(body: bytes, what: str) -> str:
