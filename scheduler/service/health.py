@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sleipnir.scheduler.process.health.door import ThreadLoop
-from sleipnir.scheduler.process.health.figures import Figures, exposition
+from sleipnir.scheduler.process.health.figures import exposition
 from sleipnir.scheduler.process.health.service import Health
 from sleipnir.scheduler.process.health.verdict import STANDS_STILL_S, redis_silent
 from sleipnir.scheduler.service.scheduler import Scheduler
+from sleipnir.scheduler.store.telemetry.run_spans import figures_of
 
 
 class SchedulerHealth:
@@ -22,7 +23,7 @@ class SchedulerHealth:
         self._scheduler = scheduler
         self._longest_s = 2 * lease_s
         self._is_stopping = False
-        self._figures = Figures()
+        self._figures = figures_of(scheduler.run_spans)
         self._health = Health(
             self._not_live, self._not_ready, lambda: exposition(self._figures.samples())
         )

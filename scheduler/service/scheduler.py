@@ -55,6 +55,7 @@ class Scheduler:
         monotonic: Callable[[], float] = monotonic,
     ) -> None:
         self._store = store
+        self.run_spans = store.run_spans  # None: nothing is exported
         self._time = ClockMonitor(store, monotonic)
         self._monotonic = monotonic
         self._renewed_at = monotonic()  # when live workers have renewed their leases

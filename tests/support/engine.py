@@ -18,6 +18,7 @@ from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.scheduler.store.run_store import RunStore
+from sleipnir.scheduler.store.telemetry.run_spans import figures_of
 from sleipnir.worker.conversation.tool_recording import ToolRecording
 from sleipnir.worker.conversation.tool_resolver import ToolResolver
 from sleipnir.worker.delivery.bundle_cache import BundleCache
@@ -114,6 +115,7 @@ class Engine(Agents):
             settings=values,
             limits=VisitLimits.of(values),
             scratch=self._directory / "scratch",
+            figures=figures_of(self.store.run_spans),
             spans=VisitSpans.of_process(self.store, models),
         )
         _leases.add(self.services.leases)

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from functools import partial
 from time import monotonic
 
+from sleipnir.graphs.document.queues import DEFAULT_QUEUE
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.scheduler.config.secrets import hidden
@@ -98,7 +99,8 @@ def _count(delivery: Delivery, outcome: Outcome, code: str | None) -> None:
     visit = delivery.visit
     result = "failed" if code else "done" if isinstance(outcome, Wrote | Ended) else "waits"
     seconds = monotonic() - visit.began_at
-    delivery.services.figures.count_visit(visit.node.type, result, seconds)
+    queue = visit.node.queue or visit.graph.queue or visit.context.queue or DEFAULT_QUEUE
+    delivery.services.figures.count_visit(queue, visit.node.type, result, seconds)
 
 
 def load(services: Services, lease: Lease, digest: str) -> LoadedAgent:

@@ -6,12 +6,13 @@ import logging
 from collections.abc import Iterator
 
 from sleipnir.scheduler.process.health.door import ThreadLoop
-from sleipnir.scheduler.process.health.figures import Figures, exposition
+from sleipnir.scheduler.process.health.figures import exposition
 from sleipnir.scheduler.process.health.pulse import Pulse
 from sleipnir.scheduler.process.health.service import Health
 from sleipnir.scheduler.process.health.verdict import STANDS_STILL_S, redis_silent
 from sleipnir.scheduler.process.periodic import repeat
 from sleipnir.scheduler.store.errors import RedisError
+from sleipnir.scheduler.store.telemetry.run_spans import figures_of
 from sleipnir.worker.monitor.self_metrics import LoopLag
 from sleipnir.worker.monitor.site import Site
 
@@ -31,7 +32,7 @@ class MonitorHealth:
         self._loop_lag: LoopLag = site.figures.loop_lag
         self._clock = site.client.store.clock
         self._longest_s = 2 * lease_s
-        figures = Figures()
+        figures = figures_of(site.client.store.run_spans)
         self._pulse = Pulse(figures)
         self._health = Health(
             self._not_live, self._not_ready, lambda: exposition(figures.samples())

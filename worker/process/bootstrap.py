@@ -33,6 +33,7 @@ from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.keys import machine_queue, named_queue
 from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.store.run_store import RunStore
+from sleipnir.scheduler.store.telemetry.run_spans import figures_of
 from sleipnir.worker.celery.app import make_app, register_visits
 from sleipnir.worker.celery.broker import in_hand, stop_receiving
 from sleipnir.worker.delivery.bundle_cache import BundleCache
@@ -108,6 +109,7 @@ def make_services(settings: Settings) -> Services:
         settings=settings,
         limits=VisitLimits.of(settings),
         scratch=home / "scratch",
+        figures=figures_of(store.run_spans),
         spans=VisitSpans.of_process(store, models),
     )
 

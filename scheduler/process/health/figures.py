@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 _SECONDS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 300.0)
 
@@ -15,6 +15,7 @@ SLOTS = "sleipnir_process_slots"
 BUSY = "sleipnir_process_busy"
 REDIS_SECONDS = "sleipnir_process_redis_seconds"
 REDIS_ERRORS = "sleipnir_process_redis_errors_total"
+DROPPED = "sleipnir_process_telemetry_dropped_total"
 
 # Family: type, what it says.
 FAMILIES = {
@@ -24,7 +25,13 @@ FAMILIES = {
     BUSY: ("gauge", "Visits being executed"),
     REDIS_SECONDS: ("histogram", "Round trips of heartbeats to Redis"),
     REDIS_ERRORS: ("counter", "Heartbeats that failed, by error"),
+    DROPPED: ("counter", "Spans and exports of metrics that no collector has got"),
 }
+
+
+def nothing_dropped() -> Mapping[str, int]:
+    """Return what a process without telemetry has dropped."""
+    return {"traces": 0, "metrics": 0}
 
 
 class _Histogram:
@@ -52,19 +59,24 @@ class _Histogram:
 
 
 class Figures:
-    """Counts what a process does, from any of its threads; begins at 0."""
+    """Counts what a process does, from any of its threads; begins at 0.
 
-    def __init__(self) -> None:
+    Args:
+        dropped: returns what its telemetry has dropped, by signal.
+    """
+
+    def __init__(self, dropped: Callable[[], Mapping[str, int]] = nothing_dropped) -> None:
+        self._dropped = dropped
         self._lock = threading.Lock()
-        self._visits: Counter[tuple[str, str]] = Counter()
+        self._visits: Counter[tuple[str, str, str]] = Counter()
         self._durations: dict[str, _Histogram] = {}
         self._answers = _Histogram(REDIS_SECONDS)
         self._errors: Counter[str] = Counter()
 
-    def count_visit(self, node_type: str, outcome: str, seconds: float) -> None:
+    def count_visit(self, queue: str, node_type: str, outcome: str, seconds: float) -> None:
         """Count a visit of a node: `outcome` is done, failed or waits."""
         with self._lock:
-            self._visits[node_type, outcome] += 1
+            self._visits[queue, node_type, outcome] += 1
             durations = self._durations.get(node_type)
             if durations is None:
                 durations = _Histogram(VISIT_SECONDS, f'type="{node_type}"')
@@ -85,13 +97,15 @@ class Figures:
         """Return all samples so far."""
         with self._lock:
             found: dict[str, float] = {
-                f'{VISITS}{{queue="default",type="{kind}",outcome="{outcome}"}}': count
-                for (kind, outcome), count in self._visits.items()
+                f'{VISITS}{{queue="{queue}",type="{kind}",outcome="{outcome}"}}': count
+                for (queue, kind, outcome), count in self._visits.items()
             }
             for durations in (*self._durations.values(), self._answers):
                 found.update(durations.samples())
             for kind, count in self._errors.items():
                 found[f'{REDIS_ERRORS}{{kind="{kind}"}}'] = count
+            for signal, count in self._dropped().items():
+                found[f'{DROPPED}{{signal="{signal}"}}'] = count
             return found
 
 

@@ -73,3 +73,10 @@ TOOL_DURATION = "gen_ai.execute_tool.duration"
 TOKEN_BUCKETS = tuple(float(4**power) for power in range(14))
 CALL_BUCKETS_S = tuple(0.01 * 2**power for power in range(14))
 RUN_BUCKETS_S = tuple(0.1 * 2**power for power in range(13))
+
+# Of ours, exported with them.
+COUNTERS = (
+    "sleipnir_process_visits_total",
+    "sleipnir_process_redis_errors_total",
+    "sleipnir_process_telemetry_dropped_total",
+)

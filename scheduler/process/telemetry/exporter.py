@@ -25,8 +25,9 @@ from opentelemetry.trace import (
 )
 from opentelemetry.trace.status import Status, StatusCode
 
-from sleipnir.scheduler.process.telemetry import conventions
+from sleipnir.scheduler.process.telemetry import conventions, environment
 from sleipnir.scheduler.process.telemetry.identity import Trace
+from sleipnir.scheduler.process.telemetry.metrics import Metrics, Samples
 from sleipnir.scheduler.process.telemetry.spans import ExportedSpan
 
 _TIMEOUT_S = 10.0
@@ -51,9 +52,13 @@ def resource() -> Resource:
 
 
 class Exporter:
-    """A collector, as the standard `OTEL_*` variables name it, and its sampler."""
+    """A collector, as the standard `OTEL_*` variables name it, and its sampler.
 
-    def __init__(self) -> None:
+    Args:
+        samples: returns the process's counters, as Prometheus names them.
+    """
+
+    def __init__(self, samples: Samples) -> None:
         # The exporter logs each failed attempt itself; one line of ours is enough.
         logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
         self._resource = resource()
@@ -61,7 +66,10 @@ class Exporter:
         self._scope = InstrumentationScope(
             "sleipnir", _version_of("sleipnir"), conventions.SCHEMA_URL
         )
-        self._otlp = OTLPSpanExporter(timeout=_timeout_s())
+        self._otlp = OTLPSpanExporter(timeout=_timeout_s()) if environment.has_traces() else None
+        self.metrics: Metrics | None = None
+        if environment.has_metrics():
+            self.metrics = Metrics(self._resource, _timeout_s(), samples)
         self._is_failing = False
         self.samples = lru_cache(maxsize=4_096)(self._samples)
 
@@ -76,10 +84,17 @@ class Exporter:
         found = self._sampler.should_sample(parent, int(trace.trace_id, 16), "")
         return bool(found.decision.is_sampled())
 
-    def export(self, spans: Sequence[ExportedSpan]) -> bool:
-        """Send spans; return whether the collector has taken them."""
-        taken = self._otlp.export([self._readable(span) for span in spans])
-        is_taken = taken is SpanExportResult.SUCCESS
+    def export(self, spans: Sequence[ExportedSpan]) -> int:
+        """Send the spans of sampled traces; return how many the collector has not taken."""
+        if self.metrics is not None:
+            for span in spans:
+                self.metrics.note(span)
+        if self._otlp is None:
+            return 0
+        sampled = [self._readable(span) for span in spans if self.samples(span.trace)]
+        if not sampled:
+            return 0
+        is_taken = self._otlp.export(sampled) is SpanExportResult.SUCCESS
         if is_taken == self._is_failing:
             self._is_failing = not is_taken
             tell = logging.getLogger("sleipnir.telemetry").warning
@@ -87,11 +102,19 @@ class Exporter:
                 tell("the collector takes spans again")
             else:
                 tell("the collector does not take spans, they are dropped until it does")
-        return is_taken
+        return 0 if is_taken else len(sampled)
+
+    def flush(self) -> None:
+        """Export metrics now."""
+        if self.metrics is not None:
+            self.metrics.flush()
 
     def abort(self) -> None:
         """Give up what is being sent."""
-        self._otlp.shutdown()
+        if self._otlp is not None:
+            self._otlp.shutdown()
+        if self.metrics is not None:
+            self.metrics.abort()
 
     def _readable(self, span: ExportedSpan) -> ReadableSpan:
         trace, failed = span.trace, span.failed

@@ -23,6 +23,7 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.process.telemetry.exporter import Exporter
+    from sleipnir.scheduler.process.telemetry.metrics import Samples
     from sleipnir.scheduler.process.telemetry.spans import ExportedSpan, SpanReport
 
 logger = logging.getLogger("sleipnir.telemetry")
@@ -45,19 +46,30 @@ class Pipeline:
         self._thread: threading.Thread | None = None
         self._pid = 0
         self._is_closing = False
-        self.dropped = 0  # reports that found no room, and spans that no collector took
+        self._lost = 0  # reports that found no room, and spans that no collector took
+        self._samples: Samples = dict
 
     def offer(self, report: SpanReport) -> None:
         """Have spans exported, if there is room."""
         with self._lock:
             if len(self._waiting) + self._under_way >= MOST_WAITING:
-                self.dropped += 1
+                self._lost += 1
                 return
             self._waiting.append(report)
-            if self._thread is None or self._pid != os.getpid():
-                self._start()
-            elif len(self._waiting) == _BATCH:
+            self._start()
+            if len(self._waiting) == _BATCH:
                 self._wake.notify()
+
+    def watch(self, samples: Samples) -> None:
+        """Export these counters of the process too, as Prometheus names them, from now on."""
+        with self._lock:
+            self._samples = samples
+            self._start()
+
+    def dropped(self) -> dict[str, int]:
+        """Return how many spans, and exports of metrics, no collector has got."""
+        metrics = None if self._exporter is None else self._exporter.metrics
+        return {"traces": self._lost, "metrics": 0 if metrics is None else metrics.failed}
 
     def close(self, within_s: float = CLOSING_S) -> None:
         """Export what is left, and give up after a time."""
@@ -74,26 +86,38 @@ class Pipeline:
             thread.join(max(0.0, ends_at - monotonic()))
 
     def _start(self) -> None:
-        """Start the thread; a forked process has a copy of the queue, but not of the thread."""
+        """Start the thread if there is none; a forked process has a copy of the queue only."""
+        if self._thread is not None and self._pid == os.getpid():
+            return
         if self._pid not in (0, os.getpid()):
             while len(self._waiting) > 1:  # its parent exports those
                 self._waiting.popleft()
         if self._pid != os.getpid():
-            self._pid, self._under_way = os.getpid(), 0
+            self._pid, self._under_way, self._exporter = os.getpid(), 0, None
             atexit.register(self.close)
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        while reports := self._take():
+        try:
+            sender = self._exporter = self._exporter or exporter.Exporter(self._samples)
+        except Exception:  # such as a certificate that cannot be read: visits go on
+            logger.exception("no telemetry: the variables OTEL_* cannot be used")
+            return  # the queue fills, and what finds no room is counted
+        while True:
+            reports = self._take()
             try:
-                self._export([span for report in reports for span in _spans_of(report)])
-            except Exception:  # whatever a library does, visits go on
+                if not reports:
+                    sender.flush()
+                    return
+                lost = sender.export([span for report in reports for span in _spans_of(report)])
+            except Exception:
                 logger.exception("cannot export %d spans", len(reports))
-            finally:
-                with self._lock:
-                    self._under_way = 0
+                lost = len(reports)
+            with self._lock:
+                self._under_way = 0
+                self._lost += lost
 
     def _take(self) -> list[SpanReport]:
         """Wait for reports; return none once all are taken and nothing more is expected."""
@@ -107,14 +131,6 @@ class Pipeline:
             if not taken:
                 self._thread = None  # the next report starts another one
             return taken
-
-    def _export(self, spans: Sequence[ExportedSpan]) -> None:
-        if self._exporter is None:
-            self._exporter = exporter.Exporter()
-        sampled = [span for span in spans if self._exporter.samples(span.trace)]
-        if sampled and not self._exporter.export(sampled):
-            with self._lock:
-                self.dropped += len(sampled)
 
 
 def _spans_of(report: SpanReport) -> Sequence[ExportedSpan]:

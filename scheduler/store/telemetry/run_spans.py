@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.process.health.figures import Figures
 from sleipnir.scheduler.process.telemetry import environment
 from sleipnir.scheduler.store.scripts import Woken
 
@@ -30,8 +31,8 @@ class RunSpans:
 
     @classmethod
     def of_process(cls, store: Transitions) -> RunSpans | None:
-        """Return None if no traces are exported."""
-        if not environment.has_traces():
+        """Return None if nothing is exported."""
+        if not environment.is_on():
             return None
         pipeline = processes.pipeline()
         return None if pipeline is None else cls(store, pipeline)
@@ -51,3 +52,12 @@ class RunSpans:
                 publish(woken)
 
         return published
+
+
+def figures_of(run_spans: RunSpans | None) -> Figures:
+    """Return the counters of this process, which are exported with its spans."""
+    if run_spans is None:
+        return Figures()
+    figures = Figures(run_spans.pipeline.dropped)
+    run_spans.pipeline.watch(figures.samples)
+    return figures

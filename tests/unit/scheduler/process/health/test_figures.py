@@ -10,13 +10,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from sleipnir.scheduler.process.health.beats import Beat, Beats, sums
 from sleipnir.scheduler.process.health.figures import FAMILIES, SLOTS, Figures, exposition
 
-SCRIPTS = 'sleipnir_process_visits_total{queue="default",type="script",outcome="done"}'
+SCRIPTS = 'sleipnir_process_visits_total{queue="gpu",type="script",outcome="done"}'
 
 
 def counted(visits: int) -> dict[str, float]:
     figures = Figures()
     for _ in range(visits):
-        figures.count_visit("script", "done", 0.3)
+        figures.count_visit("gpu", "script", "done", 0.3)
     return figures.samples()
 
 
@@ -28,8 +28,8 @@ def say(beats: Beats, pid: int, counters: dict[str, float], slots: float = 8) ->
 
 def test_prometheus_reads_every_family() -> None:
     figures = Figures()
-    figures.count_visit("script", "failed", 0.3)
-    figures.count_visit("llm", "waits", 1000.0)
+    figures.count_visit("gpu", "script", "failed", 0.3)
+    figures.count_visit("gpu", "llm", "waits", 1000.0)
     figures.count_answer(0.001)
     figures.count_error("TimeoutError")
     gauges = {SLOTS: 8.0, "sleipnir_process_busy": 1.0}

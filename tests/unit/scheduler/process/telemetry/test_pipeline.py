@@ -33,7 +33,7 @@ def test_a_collector_that_hangs_fills_the_queue_and_no_more(
             pipeline.offer(Report())
         pipeline.close(within_s=0.1)
 
-    assert pipeline.dropped >= 10
+    assert pipeline.dropped()["traces"] >= 10
 
 
 def test_it_goes_on_after_it_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +47,7 @@ def test_it_goes_on_after_it_was_closed(monkeypatch: pytest.MonkeyPatch) -> None
             pipeline.close()
 
         assert [span.name for span in collector.spans()] == ["one", "one"]
-        assert pipeline.dropped == 0
+        assert pipeline.dropped()["traces"] == 0
         assert collector.resources()[0]["service.name"] == "sleipnir"
 
 
@@ -57,7 +57,8 @@ def test_what_a_collector_refuses_is_counted(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url())
         pipeline = Pipeline()
 
+        pipeline.watch(lambda: {'sleipnir_process_redis_errors_total{kind="x"}': 1})
         pipeline.offer(Report())
         pipeline.close()
 
-        assert pipeline.dropped == 1
+        assert pipeline.dropped() == {"traces": 1, "metrics": 1}
