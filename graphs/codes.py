@@ -358,6 +358,14 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "`plan`: no two lines have a prompt in common, so the node's `cache` has no effect",
             "remove `cache`",
         ),
+        "W032": Code(
+            "`economy: true` with tools: each turn of the loop waits for a batch of its own",
+            "fine if it may take days; else remove `economy`",
+        ),
+        "W033": Code(
+            "`--economy`: a model whose provider has no batches here, so it is called live",
+            "choose another model, or leave `--economy` out",
+        ),
         "W035": Code("`spawnable_agents` names an agent that is not found", "correct the name"),
         "W036": Code("`max_agent_depth: 0` in a graph that starts agents", "raise or remove it"),
         "W021": Code(

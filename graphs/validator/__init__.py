@@ -67,6 +67,7 @@ RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     models.models_are_known,
     models.llm_nodes_have_a_model,
     models.models_take_what_is_attached,
+    models.economy_with_tools_takes_rounds,
     skills.skills_of_nodes_are_the_graphs,
     skills.skills_can_be_loaded,
     skills.skill_fields_have_effect,

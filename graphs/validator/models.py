@@ -105,6 +105,20 @@ def models_take_what_is_attached(context: Context) -> Iterator[Finding]:
             yield context.finding("W027", message, *path, hint=hint)
 
 
+def economy_with_tools_takes_rounds(context: Context) -> Iterator[Finding]:
+    """W032: with --economy, each turn of a tool loop waits for a batch of its own."""
+    for node_id, node in context.graph.nodes_of(LlmNode):
+        wish = context.graph.economy if node.economy is None else node.economy
+        if wish and (context.graph.listed_tools(node) or context.graph.offers_agents(node)):
+            own = ("nodes", node_id, "economy")
+            path = own if context.is_written(*own) else ("economy",)
+            message = (
+                f"llm node '{node_id}': with --economy, each of its turns with tools waits for a "
+                "batch of its own"
+            )
+            yield context.finding("W032", message, *path, hint="hours a turn: remove `economy`")
+
+
 def _models(graph: Graph) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield every model that the file names, with its path."""
     if graph.model is not None:

@@ -21,7 +21,7 @@ def unpriced_models(agent: PreparedAgent, bundles: Bundles, settings: Settings) 
     """Return the models of unknown price that an agent, or one that its nodes run, may call."""
     models = dict.fromkeys(
         model
-        for graph in _graphs(agent, bundles)
+        for graph in graphs_of(agent, bundles)
         for name in (*_asked(graph, settings), *_of_searches(graph, settings))
         for model in settings.models.chain(name)
     )
@@ -49,7 +49,8 @@ def _of_searches(graph: Graph, settings: Settings) -> Iterator[str]:
             yield reranker
 
 
-def _graphs(agent: PreparedAgent, bundles: Bundles) -> Iterator[Graph]:
+def graphs_of(agent: PreparedAgent, bundles: Bundles) -> Iterator[Graph]:
+    """Yield the graphs of an agent and of those that its nodes run."""
     seen, found = {agent.digest}, [agent.graph]
     while found:
         graph = found.pop()

@@ -20,6 +20,7 @@ from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.runs.model import RunContext
 from sleipnir.scheduler.runs.snapshot import RunSnapshot, Unreadable
 from sleipnir.scheduler.store.connection import RedisClient
+from sleipnir.scheduler.store.economy.inspection import AwaitedRequest, misplaced_requests
 from sleipnir.scheduler.store.figures.by_time import FiguresByTime
 from sleipnir.scheduler.store.figures.folding import KINDS
 from sleipnir.scheduler.store.inspection import Inspector, Keyspace, pairs
@@ -41,6 +42,7 @@ _OF_A_PARTITION = (
     *("timers", "inbox", "builds", "bundles", "owner", "swept"),
     *("batches", "batchends", "dearest", "tally", "sessions", "repairs"),
     *("spend", "ended", "hours", "dropped"),
+    *("request", "collected", "collecting", "sent", "unwanted", "settled"),
 )
 # Kinds of run indexes: one per partition, or one per name.
 _INDEXES = ("runs", "childruns", "open", "waiting", "failed", "cancelled", "timed_out")
@@ -57,12 +59,14 @@ class _Scanned:
     runs: _Named = field(default_factory=lambda: defaultdict(set))  # run → visits that have keys
     indexes: set[str] = field(default_factory=set)
     batches: set[str] = field(default_factory=set)  # those that have a tally
+    requests: set[str] = field(default_factory=set)  # for batches of providers
 
 
 class ConsistencyCheck:
     """Reads whole runs and finds inconsistencies."""
 
     def __init__(self, client: RedisClient) -> None:
+        self._client = client
         self._keyspace = Keyspace(client)
         self._inspector = Inspector(client)
         self._figures = [FiguresByTime(client, kind) for kind in KINDS]
@@ -92,7 +96,8 @@ class ConsistencyCheck:
             named[run_id].update(visits)
         for run_id in indexed:
             named[run_id].update()
-        found = _counts(partition, indexes) + self._runs(partition, named, indexed)
+        found = _counts(partition, indexes)
+        found += self._runs(partition, named, indexed, scanned.requests)
         if not found:
             return []
         pause(_BEFORE_SECOND_LOOK_S)
@@ -102,7 +107,7 @@ class ConsistencyCheck:
             if violation.run_id in named
         }
         again = _counts(partition, self._keyspace.indexes(partition, scanned.batches))
-        again += self._runs(partition, suspects, indexed)
+        again += self._runs(partition, suspects, indexed, scanned.requests)
         rules = {(violation.run_id, violation.rule) for violation in found}
         return [violation for violation in again if (violation.run_id, violation.rule) in rules]
 
@@ -135,8 +140,9 @@ class ConsistencyCheck:
         partition: str,
         named: Mapping[str, Collection[str]],
         indexed: Mapping[str, Collection[str]],
+        requests: Collection[str],
     ) -> list[Violation]:
-        found = []
+        found, awaited = list[Violation](), list[AwaitedRequest]()
         ids = iter(sorted(named))
         while some := list(islice(ids, _AT_ONCE)):
             some_named = {run_id: named[run_id] for run_id in some}
@@ -146,8 +152,10 @@ class ConsistencyCheck:
                     found.append(Violation(snapshot.run_id, "unreadable", snapshot.text))
                 else:
                     found += violations(snapshot)
+                    awaited += _awaited(snapshot)
             found += self._missing_bundles(snapshots)
-        return found
+        misplaced = misplaced_requests(self._client, partition, requests, awaited)
+        return found + [Violation(run_id, "requests", text) for run_id, text in misplaced]
 
     def _missing_bundles(self, snapshots: Sequence[RunSnapshot | Unreadable]) -> list[Violation]:
         """Return open runs whose bundle, or that of an agent they may spawn, is missing."""
@@ -173,6 +181,8 @@ class ConsistencyCheck:
             partition, kind, *rest = key.split(":", 2)
             if kind in _INDEXES or kind in _INDEXES_BY_NAME:
                 found[partition].indexes.add(":".join([kind, *rest]))
+            elif kind == "request":
+                found[partition].requests.update(rest)
             elif kind == "batchtally":
                 found[partition].batches.update(rest)
             elif rest and kind not in _OF_A_PARTITION:
@@ -196,6 +206,13 @@ class ConsistencyCheck:
             for key in self._keyspace.permanent_keys()
             if key not in _PERMANENT and key.removeprefix("sleipnir:bundle:") not in listed
         ]
+
+
+def _awaited(run: RunSnapshot) -> Iterator[AwaitedRequest]:
+    """Yield the requests for providers' batches that visits of a run wait for."""
+    for trace, _ in run.open_visits():
+        for row in trace.waits_for("batch"):
+            yield AwaitedRequest(run.run_id, trace.visit, row.call, row.detail)
 
 
 def _counts(partition: str, indexes: Any) -> list[Violation]:

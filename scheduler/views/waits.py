@@ -6,16 +6,27 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.runs.model import Run, RunRow
+
+with lazy_imports():
+    from sleipnir.scheduler.views import economy
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+
+# Of the ids of waits for batches of providers.
+BATCH = "batch-"
 
 
 def waits_of(client: Client, runs: Sequence[Run | RunRow]) -> dict[str, str]:
     """Return by run id what a person has to do, or else the calls that its model waits for."""
     calls = client.queries.open_calls(runs)
-    return {run_id: _in_short(names) for run_id, names in calls.items()} | client.waits_for(runs)
+    in_short = {run_id: _in_short(names) for run_id, names in calls.items()}
+    batches = {}
+    if any(name.startswith(BATCH) for names in calls.values() for name in names):
+        batches = economy.waits_for_batches(client, [run for run in runs if run.run_id in calls])
+    return in_short | batches | client.waits_for(runs)
 
 
 def _in_short(calls: Sequence[str]) -> str:

@@ -45,7 +45,7 @@ CASES = [
     for case in yaml.safe_load(file.read_text(encoding="utf-8"))
 ]
 # Found only when a run is submitted, with other agents beside this one, or planned for its input.
-OF_SUBMISSIONS = {"W607", "W028", "W029", "W030", "W031"}
+OF_SUBMISSIONS = {"W607", "W028", "W029", "W030", "W031", "W033"}
 FINDINGS = [code for codes in CODES.values() for code in codes if code[0] in "EW"]
 
 

@@ -33,6 +33,7 @@ from sleipnir.scheduler.batch.results.csv_table import lines_of, write_table
 from sleipnir.scheduler.batch.results.file import ResultsFile
 from sleipnir.scheduler.batch.results.lines import ResultLines, result_document, result_line
 from sleipnir.scheduler.batch.versions import AgentVersions
+from sleipnir.scheduler.batch.without_batches import warn_of_live_calls
 from sleipnir.scheduler.cli.arguments import json_or_text
 from sleipnir.scheduler.cli.asking.knowledge import questions_here
 from sleipnir.scheduler.cli.batch.agent_change import require_same_agent
@@ -135,6 +136,14 @@ def run_batch(client: Client, options: Options, call: BatchCall, processes: int)
         try:
             if call.budget is not None and call.replay is None:
                 require_prices(prepared, client)
+            if call.economy is not None and call.replay is None:
+                warn_of_live_calls(
+                    prepared,
+                    client.store.bundles,
+                    client.store.settings,
+                    options.say,
+                    only=call.economy_only,
+                )
             lines = ResultLines(client, with_input=call.with_input, with_state=call.with_state)
             return _Start(options, call, client, prepared, ledger, processes, lines, replayed)()
         finally:

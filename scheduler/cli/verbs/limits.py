@@ -17,15 +17,19 @@ from sleipnir.scheduler.errors import SleipnirError
 with lazy_imports():
     from sleipnir.scheduler.cli import run_result
     from sleipnir.scheduler.cli.many import audit
+    from sleipnir.scheduler.client.limits import batches as batch_commands
     from sleipnir.scheduler.client.limits import commands as limit_commands
     from sleipnir.scheduler.client.limits import report
     from sleipnir.scheduler.limits import money, rules
     from sleipnir.scheduler.store import rate_limiter
+    from sleipnir.scheduler.views import economy
+    from sleipnir.scheduler.views.text.tables import economy as economy_table
     from sleipnir.scheduler.views.text.tables import limits as limit_table
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client.limits.commands import LimitCommands
     from sleipnir.scheduler.client.limits.report import Report
+    from sleipnir.scheduler.views.types.economy import EconomyDocument
 
 
 def _complete_names(
@@ -86,6 +90,16 @@ def _names(ctx: click.Context) -> list[str]:
     shell_complete=_complete_names,
     help="End a pause, or renew a used-up budget.",
 )
+@click.option(
+    "--send",
+    metavar="PROVIDER",
+    help="Send the requests now that wait for the next batch of PROVIDER.",
+)
+@click.option(
+    "--live",
+    metavar="GROUP",
+    help="Make the calls live that wait for this group of requests.",
+)
 @common_options(json=True)
 def limits(
     options: Options,
@@ -94,6 +108,8 @@ def limits(
     pause: str | None,
     reason: str,
     resume: str | None,
+    send: str | None,
+    live: str | None,
 ) -> None:
     """Show limits, pauses and budgets of model calls, or change them while workers run.
 
@@ -114,7 +130,14 @@ def limits(
         if resume is not None:
             _resume(commands, resume, options)
             audit.note(client, "limits", [f"{resume} resumed"])
-        _print(report.report(commands.limiter.queries, commands.rules()), options)
+        if send is not None:
+            batch_commands.send_now(client.store, send)
+            audit.note(client, "limits", [f"requests of {send} sent"])
+        if live is not None:
+            group_id = batch_commands.make_live(client.store, live)
+            audit.note(client, "limits", [f"calls of group {group_id} made live"])
+        found = report.report(commands.limiter.queries, commands.rules())
+        _print(found, economy.economy_document(client.store), options)
 
 
 def _resume(commands: LimitCommands, name: str, options: Options) -> None:
@@ -122,11 +145,13 @@ def _resume(commands: LimitCommands, name: str, options: Options) -> None:
     options.say(f"{name}: {waiting} call{'' if waiting == 1 else 's'} resumed")
 
 
-def _print(found: Report, options: Options) -> None:
+def _print(found: Report, batches: EconomyDocument, options: Options) -> None:
     if options.json:
-        run_result.print_json(found.to_json())
+        run_result.print_json({**found.to_json(), **batches})
         return
     lines = list(limit_table.lines_of(found))
+    if more := list(economy_table.lines_of(batches)):
+        lines += [""] * bool(lines) + more
     if not lines:
         options.say("model calls have no limits; set some in config.yaml or with --set")
     for line in lines:

@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 
+from sleipnir.scheduler.client.limits.batches import make_live, send_now
 from sleipnir.scheduler.client.spending import SpendFilter, spending
+from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.runs.events import ModelCalled
 from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.store.economy.groups import Group, Groups
 from sleipnir.scheduler.store.economy.keys import lease_key
 from sleipnir.scheduler.store.economy.requests import Requests
+from sleipnir.scheduler.views.economy import economy_document
+from sleipnir.scheduler.views.waits import waits_of
 from sleipnir.worker.llm.economy.courier import Courier
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, Request, says
@@ -226,3 +230,48 @@ def test_a_budget_holds_what_requests_may_cost_at_half_price(
     assert_answered(economical, runs)
     budget = economical.redis.hgetall("{limits}:budget:batch:b")
     assert (int(budget["held_cost"]), int(budget["cost"])) == (0, 3 * 7500)
+
+
+def test_what_waits_is_listed_and_can_be_sent_or_made_live(
+    economical: Engine, server: ModelServer
+) -> None:
+    runs = submit(economical, 2)
+    rows = [economical.run(run_id) for run_id in runs]
+    (collection,) = economy_document(economical.store)["collections"]
+    assert (collection["name"], collection["requests"]) == ("openai:m", 2)
+    assert "next provider batch openai, live from " in waits_of(economical.client, rows)[runs[0]]
+    assert list(ConsistencyCheck(economical.redis).violations()) == []
+
+    send_now(economical.store, "openai")
+    courier(economical).turn()
+    (group,) = economy_document(economical.store)["groups"]
+    assert (group["state"], group["requests"]) == ("sent", 2)
+    assert (
+        f"provider batch openai {group['batch_id']} 0 of 2"
+        in waits_of(economical.client, rows)[runs[0]]
+    )
+    assert list(ConsistencyCheck(economical.redis).violations()) == []
+
+    make_live(economical.store, str(group["batch_id"]))
+    carry(economical, turns=4)
+    assert_answered(economical, runs)
+    assert len(server.requests) == 2
+
+
+def test_a_request_without_its_visit_and_a_visit_without_its_request_are_found(
+    economical: Engine,
+) -> None:
+    one, other = submit(economical, 2)
+    for run_id, kind in ((one, "request"), (other, "waits")):
+        (key,) = (
+            key
+            for key in economical.redis.keys(f"*:{kind}:*")
+            if (kind == "waits" and other in key)
+            or (kind == "request" and economical.redis.hget(key, "run") == run_id)
+        )
+        economical.redis.delete(key)
+
+    found = list(ConsistencyCheck(economical.redis).violations())
+
+    told = {(each.run_id, each.text.partition(" request")[0]) for each in found}
+    assert {(one, "visit 1/ask waits for"), (other, "no visit waits for")} <= told

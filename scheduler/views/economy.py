@@ -1,0 +1,74 @@
+"""What waits for batches of providers, or is with them: for `limits`, `show`, `ps` and pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from sleipnir.scheduler.runs.model import Run, RunRow
+from sleipnir.scheduler.store.economy.groups import Group, Groups
+from sleipnir.scheduler.store.economy.waiting import BatchWait, batch_waits
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.store.run_store import RunStore
+    from sleipnir.scheduler.views.types import economy as types
+
+
+def economy_document(store: RunStore) -> types.EconomyDocument:
+    """Return all collections that have requests, and all groups."""
+    groups, now_ms = Groups(store), store.clock.now_ms()
+    collected = [(name, store.requests.collected(name)) for name in groups.collections()]
+    return {
+        "collections": [
+            {
+                "name": name,
+                "provider": name.partition(":")[0],
+                "requests": found.count,
+                "age_s": round((now_ms - found.oldest_ms) / 1000, 1),
+            }
+            for name, found in collected
+            if found.oldest_ms is not None
+        ],
+        "groups": [_group(group, now_ms) for group in groups.all()],
+    }
+
+
+def _group(group: Group, now_ms: int) -> types.GroupDocument:
+    return {
+        "id": group.group_id,
+        "provider": group.provider,
+        "collection": group.collection,
+        "state": group.state,
+        "batch_id": group.batch_id or None,
+        "status": group.status or None,
+        "requests": group.count,
+        "completed": group.counts.get("completed", 0),
+        "failed": group.counts.get("failed", 0),
+        "age_s": round((now_ms - group.created_ms) / 1000, 1),
+        "trouble": group.trouble or None,
+    }
+
+
+def waits_for_batches(client: Client, runs: Sequence[Run | RunRow]) -> dict[str, str]:
+    """Return by run id which batch of a provider it waits for."""
+    found = batch_waits(client.store, [run for run in runs if not run.is_final])
+    if not found:
+        return {}
+    groups = {group.group_id: group for group in Groups(client.store).all()}
+    return {run_id: _in_words(wait, groups.get(wait.group)) for run_id, wait in found.items()}
+
+
+def _in_words(wait: BatchWait, group: Group | None) -> str:
+    provider = wait.collection.partition(":")[0]
+    if group is None or not group.batch_id:
+        text = f"next provider batch {provider}"
+    else:
+        text = f"provider batch {provider} {group.batch_id}"
+        if total := group.counts.get("total") or group.count:
+            text += f" {group.counts.get('completed', 0):,} of {total:,}"
+    if wait.live_ms is None:
+        return text
+    at = datetime.fromtimestamp(wait.live_ms / 1000, tz=UTC).astimezone()
+    return f"{text}, live from {at:%H:%M}"
