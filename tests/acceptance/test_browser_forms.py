@@ -41,7 +41,7 @@ def test_a_run_and_a_batch_are_started_with_scripts_and_without(
         person = Person(browser, site)
         page = person.open("/agents/asking?tab=start")
 
-        page.get_by_label("Prompt").fill("hi")
+        page.get_by_role("textbox", name="Prompt", exact=True).fill("hi")
         page.get_by_label("Remove tags 1").click()
         page.get_by_role("button", name="Add").click()
         page.keyboard.type("<sky>")

@@ -72,3 +72,50 @@ def test_a_failed_run_is_seen_without_scrolling_and_retried_with_the_mended_agen
         person.context.close()
     engine.drive()
     assert engine.run(run_id).status == "succeeded"
+
+
+ASKS = """
+start: ask
+nodes:
+  ask:
+    type: approval
+    question: "{{initial_prompt}}"
+    options: [a, b]
+    routes: {a: z, b: z}
+    on_other: z
+  z: {type: end, output: "{{choice}}"}
+"""
+TYPED = """
+start: ask
+nodes:
+  ask: {type: input, question: "{{initial_prompt}}", validation: len(input) > 3, next: z}
+  z: {type: end}
+"""
+
+
+def test_a_long_question_leaves_its_graph_in_the_upper_third(engine: Engine, browser: Any) -> None:
+    prompt = "Publish?\n\n# A title\n\n" + "It says a lot of things. " * 80
+    runs = [
+        engine.submit_agent(name, graph, prompt=prompt)
+        for name, graph in (("choosing", ASKS), ("typing", TYPED))
+    ]
+    engine.drive()
+    with ServedSite(engine.client) as site:
+        person = Person(browser, site, viewport={"width": 1440, "height": 900})
+        page = person.page
+        for run_id in runs:
+            page.goto(f"{person.origin}/runs/{run_id}")
+            assert page.locator(".canvas").bounding_box()["y"] <= 320
+        page.get_by_role("textbox", name="Your answer").fill("long enough")
+        page.get_by_role("button", name="Answer", exact=True).click()
+        page.locator(".run-title .state-waiting").wait_for(state="detached")
+
+        phone = Person(browser, site, viewport={"width": 390, "height": 844})
+        page = phone.open(f"/runs/{runs[0]}")
+        page.locator(".tab-choice summary").click()
+        page.get_by_role("link", name="Events").click()
+        page.wait_for_url("**/events")
+        assert page.locator(".tab-choice summary").inner_text().strip() == "Events"
+        assert person.complaints.all == phone.complaints.all == []
+        person.context.close()
+        phone.context.close()
