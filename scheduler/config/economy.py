@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sleipnir.scheduler.config.models import ModelSettings
 
-# OpenAI's protocol has them, but few of those who speak it do.
-_WITH_BATCHES = frozenset({"openai", "custom_openai", "groq", "litellm_proxy"})
+# OpenAI's protocol has them, but few of those who speak it do; Anthropic's has its own.
+_WITH_BATCHES = frozenset({"openai", "custom_openai", "groq", "litellm_proxy", "anthropic"})
 
 
 def has_batches(provider: str, settings: ModelSettings) -> bool:

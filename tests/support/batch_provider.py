@@ -91,6 +91,57 @@ class BatchProvider:
             self.batches[batch_id] = batch
             return 200, None if fault == "lost" else self._shown(batch)
 
+    def create_messages(self, body: Mapping[str, Any]) -> tuple[int, dict[str, Any] | None]:
+        """Create a batch of Anthropic's protocol; as `create`."""
+        with self._lock:
+            fault = self.faults.popleft() if self.faults else None
+            lines = [
+                {"custom_id": each["custom_id"], "body": each["params"]}
+                for each in body["requests"]
+            ]
+            batch_id = f"msgbatch_{next(self._numbers)}"
+            batch = Batch(batch_id, lines, {}, fault, _now_s())
+            self.batches[batch_id] = batch
+            return 200, None if fault == "lost" else self.message_batch(batch_id)
+
+    def message_batch(self, batch_id: str, base: str = "") -> dict[str, Any]:
+        """Return a batch in the words of Anthropic's protocol."""
+        batch = self.batches[batch_id]
+        done = batch.status not in ("validating", "in_progress")
+        failed = len(batch.errors)
+        return {
+            "id": batch_id,
+            "type": "message_batch",
+            "processing_status": "ended" if done else "in_progress",
+            "created_at": datetime.fromtimestamp(batch.created_at, tz=UTC).isoformat(),
+            "request_counts": {
+                "processing": 0 if done else len(batch.lines),
+                "succeeded": batch.completed,
+                "errored": failed,
+                "canceled": 0,
+                "expired": 0,
+            },
+            "results_url": f"{base}/batches/{batch_id}/results" if done else None,
+        }
+
+    def message_results(self, batch_id: str) -> bytes:
+        """Return the results of such a batch."""
+        batch = self.batches[batch_id]
+        texts = []
+        for line in batch.results:
+            body = (line["response"] or {}).get("body")
+            result = (
+                {"type": "succeeded", "message": _message(body)} if body else {"type": "expired"}
+            )
+            texts.append(json.dumps({"custom_id": line["custom_id"], "result": result}))
+        for line in batch.errors:
+            error = {"type": "error", "error": {"type": "api_error", "message": "a fault"}}
+            result = (
+                {"type": "errored", "error": error} if line["response"] else {"type": "expired"}
+            )
+            texts.append(json.dumps({"custom_id": line["custom_id"], "result": result}))
+        return "\n".join(texts).encode()
+
     def list(self, after: str = "") -> dict[str, Any]:
         """Return a page of batches, two of them, the newest first."""
         with self._lock:
@@ -157,7 +208,7 @@ class BatchProvider:
     def _complete(self, batch: Batch, line: dict[str, Any]) -> None:
         status, body = self._answer(line["body"])
         if status == 200:
-            self.bill[str(line["body"]["messages"][-1]["content"])] += 1
+            self.bill[prompt_of(line["body"])] += 1
             batch.completed += 1
         result = _line(line, {"status_code": status, "body": body}, None)
         (batch.results if status == 200 else batch.errors).append(result)
@@ -182,6 +233,29 @@ class BatchProvider:
             "output_file_id": file_of("output", batch.results),
             "error_file_id": file_of("error", batch.errors),
         }
+
+
+def _message(completion: Mapping[str, Any]) -> dict[str, Any]:
+    usage = completion["usage"]
+    text = completion["choices"][0]["message"]["content"]
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": completion["model"],
+        "content": [{"type": "text", "text": text}],
+        "stop_reason": "end_turn",
+        "usage": {
+            "input_tokens": usage["prompt_tokens"],
+            "output_tokens": usage["completion_tokens"],
+        },
+    }
+
+
+def prompt_of(body: Mapping[str, Any]) -> str:
+    """Return the text of the last message of a request."""
+    content = body["messages"][-1]["content"]
+    return str(content if isinstance(content, str) else content[-1]["text"])
 
 
 def _now_s() -> int:

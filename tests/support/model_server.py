@@ -31,7 +31,7 @@ from string import ascii_lowercase
 from typing import Any, Literal, TypeAlias
 
 from sleipnir.records import dataclass
-from tests.support.batch_provider import BatchProvider
+from tests.support.batch_provider import BatchProvider, prompt_of
 from tests.support.loopback import Loopback
 
 # Interval between the blanks of a dripping reply.
@@ -191,7 +191,8 @@ class ModelServer(Loopback):
 
     def _complete(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Return status and body of the reply to a request in a batch."""
-        request = Request("/v1/batch", {}, body)
+        messages = [{"role": "user", "content": prompt_of(body)}]
+        request = Request("/v1/batch", {}, {**body, "messages": messages})
         reply = self.script.reply_to(request)
         if reply.status == 200:
             return 200, _completion(reply, request)
@@ -237,6 +238,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, [asdict(request) for request in owner.requests])
         elif place == "/bill":
             self._send(200, owner.batches.bill)
+        elif place.startswith("/messages/batches"):
+            self._message_batches(place.removeprefix("/messages/batches"), query)
         elif place == "/batches":
             after = query.partition("after=")[2]
             self._send(200, owner.batches.list(after))
@@ -247,29 +250,53 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(404, {"error": "not found"})
 
+    def _message_batches(self, place: str, query: str) -> None:
+        batches = self.server.owner.batches
+        base = f"{self.server.owner.base_url}/messages"
+        if not place:
+            page = batches.list(query.partition("after_id=")[2])
+            shown = [batches.message_batch(each["id"]) for each in page["data"]]
+            self._send(200, {"data": shown, "has_more": page["has_more"]})
+        elif place.endswith("/results"):
+            self._send_data(batches.message_results(place.split("/")[1]))
+        else:
+            status, answer = batches.poll(place[1:])
+            self._send(status, batches.message_batch(place[1:], base) if status == 200 else answer)
+
     def do_DELETE(self) -> None:
         self._send(200, self.server.owner.batches.delete(self.path.rpartition("/")[2]))
 
     def _of_batches(self, place: str) -> None:
         """Answer a request about files and batches."""
         batches = self.server.owner.batches
-        content = self.rfile.read(int(self.headers["Content-Length"]))
+        content = self._content()
         if not batches.has_interface:
             self._send(404, {"error": {"message": "no such address"}})
         elif place == "/files":
             self._send(200, batches.upload(_file_in(content)))
-        elif place == "/batches":
-            status, answer = batches.create(json.loads(content))
+        elif place in ("/batches", "/messages/batches"):
+            create = batches.create if place == "/batches" else batches.create_messages
+            status, answer = create(json.loads(content))
             if answer is None:
                 self._reset()
             else:
                 self._send(status, answer)
         else:
-            self._send(200, batches.cancel(place.split("/")[2]))
+            self._send(200, batches.cancel(place.split("/")[-2]))
+
+    def _content(self) -> bytes:
+        if "Content-Length" in self.headers:
+            return self.rfile.read(int(self.headers["Content-Length"]))
+        pieces = []
+        while size := int(self.rfile.readline(), 16):
+            pieces.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(pieces)
 
     def do_POST(self) -> None:
         place = self.path.removeprefix("/v1")
-        if place.startswith(("/files", "/batches")):
+        if place.startswith(("/files", "/batches", "/messages/batches")):
             self._of_batches(place)
             return
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

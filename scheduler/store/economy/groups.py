@@ -47,6 +47,11 @@ class Group:
     adopted: bool = False  # its first result decides whether it is ours
     disowned: tuple[str, ...] = ()  # batches that turned out to be another's
 
+    @property
+    def is_chat(self) -> bool:
+        """Whether its results are chat completions, which can be read without their requests."""
+        return self.provider != "anthropic"
+
     def to_json(self) -> str:
         return json.dumps({each.name: getattr(self, each.name) for each in fields(self)})
 

@@ -50,9 +50,9 @@ def _answer(request: Request) -> Any:
     return says(f"answer to {request.prompt}")
 
 
-def courier(engine: Engine) -> Courier:
+def courier(engine: Engine, provider: str = "openai") -> Courier:
     """Return the courier of another worker, after the lease of the one before has ended."""
-    engine.redis.delete(lease_key("openai"), lease_key("budgets"))
+    engine.redis.delete(lease_key(provider), lease_key("budgets"))
     return engine.services.models.courier(engine.store)
 
 
@@ -64,9 +64,9 @@ def submit(engine: Engine, count: int, graph: str = ASKS, **request: Any) -> lis
     return runs
 
 
-def carry(engine: Engine, turns: int = 8, every_s: float = 61.0) -> None:
+def carry(engine: Engine, turns: int = 8, every_s: float = 61.0, provider: str = "openai") -> None:
     """Let time pass, a courier at work, and the visits that go on."""
-    carrier = courier(engine)
+    carrier = courier(engine, provider)
     for _ in range(turns):
         engine.clock.move(every_s)
         carrier.turn()
@@ -275,3 +275,26 @@ def test_a_request_without_its_visit_and_a_visit_without_its_request_are_found(
 
     told = {(each.run_id, each.text.partition(" request")[0]) for each in found}
     assert {(one, "visit 1/ask waits for"), (other, "no visit waits for")} <= told
+
+
+@pytest.mark.parametrize("fault", [None, "lost", "strange", "half_failed"])
+def test_anthropic_s_batches_are_found_again_without_metadata(
+    engine: Engine, server: ModelServer, fault: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = "anthropic:claude-sonnet-4-5"
+    place = {"api_base": server.base_url.removesuffix("/v1"), "api_key": "sk-only-for-this-test"}
+    price = {"prompt": 1, "completion": 1}
+    engine.configure(models={"providers": {"anthropic": place}, "prices": {model: price}})
+    server.script.when(lambda _: True, _answer)
+    server.batches.faults.extend([fault] if fault else [])
+    graph = ASKS.replace("openai:m", model).replace(
+        "type: llm", "type: llm\n        max_attempts: 2"
+    )
+    runs = submit(engine, 4, graph)
+
+    carry(engine, turns=14, provider="anthropic")
+
+    assert_answered(engine, runs)
+    assert server.batches.bill == {f"question {n}": 1 for n in range(4)}
+    assert engine.run(runs[0]).usage.economy_usd == pytest.approx(7.5e-6)
+    assert server.requests == []

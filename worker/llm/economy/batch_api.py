@@ -48,7 +48,7 @@ class BatchApi(Protocol):
     def upload(self, name: str, lines: Path) -> str:
         """Upload requests, a JSON line each; return the file's id, "" if they go with `create`."""
 
-    def create(self, group_id: str, file_id: str, lines: Path | None) -> str:
+    def create(self, group_id: str, file_id: str, lines: Path) -> str:
         """Create a batch, and return its id."""
 
     def poll(self, batch_id: str) -> Polled:
@@ -63,8 +63,8 @@ class BatchApi(Protocol):
     def cancel(self, batch_id: str) -> None:
         """Have the provider stop a batch."""
 
-    def delete(self, file_id: str) -> None:
-        """Delete a file at the provider."""
+    def delete(self, batch_id: str, files: tuple[str, ...]) -> None:
+        """Delete what the provider keeps of a batch: its files of requests and results."""
 
     def line_of(self, request_id: str, body: str) -> str:
         """Return a request as a line of the file."""

@@ -223,11 +223,9 @@ class Carrier:
 
     def _clean_up(self, group: Group) -> None:
         """Delete the provider's files, as far as it lets us, and forget the group."""
-        files = [group.file_id, *(group.results if self._api.keeps_group else ())]
-        for file_id in files:
-            if file_id:
-                try:
-                    self._api.delete(file_id)
-                except ModelCallFailed as failure:
-                    logger.info("provider file %s is not deleted: %s", file_id, failure)
+        files = tuple(filter(None, (group.file_id, *group.results)))
+        try:
+            self._api.delete(group.batch_id, files)
+        except ModelCallFailed as failure:
+            logger.info("files of batch %s are not deleted: %s", group.batch_id, failure)
         self._held.forget(group)

@@ -14,11 +14,13 @@ from sleipnir.scheduler.process.periodic import repeat
 from sleipnir.scheduler.store.economy.groups import Groups
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.run_store import RunStore
-from sleipnir.worker.llm.client import Endpoint, NotCalled
+from sleipnir.worker.llm.client import Endpoint, ModelRequest, NotCalled
+from sleipnir.worker.llm.economy.anthropic_batches import AnthropicBatches
 from sleipnir.worker.llm.economy.batch_api import BatchApi
 from sleipnir.worker.llm.economy.carrying import Carrier
 from sleipnir.worker.llm.economy.openai_batches import OpenAiBatches
 from sleipnir.worker.llm.limits.gate import Gate
+from sleipnir.worker.llm.provider import gateway
 from sleipnir.worker.llm.provider.openai_servers import address_of
 
 logger = logging.getLogger("sleipnir.worker")
@@ -44,6 +46,7 @@ class Courier:
         self._groups = Groups(store)
         self._token = secrets.token_hex(8)
         self._held: set[str] = set()
+        self._anthropics: dict[Endpoint, BatchApi] = {}
 
     def start(self) -> None:
         """Renew leases in the background: uploads and results may take minutes."""
@@ -77,10 +80,26 @@ class Courier:
             self._held.discard(provider)  # another worker carries on
 
     def _api(self, model: str) -> BatchApi:
-        address = address_of(self._endpoint_of(model))
+        endpoint = self._endpoint_of(model)
+        line_bytes = _LINE_PER_REPLY * self._store.settings.reply_limit_bytes
+        if gateway.is_anthropic(endpoint):
+            return self._anthropic(model, endpoint, line_bytes)
+        address = address_of(endpoint)
         if address is None:
             raise NotCalled(f"{model} has no batches here")
-        return OpenAiBatches(address, _LINE_PER_REPLY * self._store.settings.reply_limit_bytes)
+        return OpenAiBatches(address, line_bytes)
+
+    def _anthropic(self, model: str, endpoint: Endpoint, line_bytes: int) -> BatchApi:
+        """Return Anthropic's batches, at the address and with the key of its live calls."""
+        known = self._anthropics.get(endpoint)
+        if known is None:
+            asked = ModelRequest(model, [{"role": "user", "content": "-"}], max_tokens=1)
+            live = gateway.live_request(asked, endpoint)
+            names = ("x-api-key", "authorization", "anthropic-version", "anthropic-beta")
+            headers = {name: live.headers[name] for name in names if name in live.headers}
+            known = AnthropicBatches(str(live.url), headers, line_bytes)
+            self._anthropics[endpoint] = known
+        return known
 
     # ---- leases
 

@@ -10,7 +10,7 @@ import httpx
 
 from sleipnir.scheduler.store.economy.groups import Group
 from sleipnir.scheduler.store.run_store import RunStore
-from sleipnir.worker.llm.client import Endpoint, ModelCallFailed
+from sleipnir.worker.llm.client import Endpoint, ModelCallFailed, ModelRequest
 from sleipnir.worker.llm.economy.batch_api import ResultLine
 from sleipnir.worker.llm.limits.gate import BATCH_PRICE
 from sleipnir.worker.llm.provider import gateway
@@ -55,7 +55,9 @@ class Deliveries:
             return deliver(line.request_id, group.group_id, {"failed": _told(failure)})
         model = group.collection
         try:
-            answer = gateway.answer_in_batch(line.completion, self._endpoint_of(model), BATCH_PRICE)
+            answer = gateway.answer_in_batch(
+                line.completion, _unknown_request(model), self._endpoint_of(model), BATCH_PRICE
+            )
         except Exception as error:
             failure = failure_of(error, 0.0, ())
             return deliver(line.request_id, group.group_id, {"failed": _told(failure)})
@@ -65,6 +67,8 @@ class Deliveries:
             "usage": answer.usage.to_list(),
             "batch": group.batch_id,
         }
+        if not group.is_chat:  # only the visit knows what was asked, which may tell how to read it
+            result["raw"] = dict(line.completion)
         return deliver(line.request_id, group.group_id, result, answer.usage)
 
     def tell_all(self, group_id: str, result: Mapping[str, Any]) -> None:
@@ -84,6 +88,10 @@ class Deliveries:
         for _, ids in self._requests.ids_of(group_id, awaited=True):
             for request_id in ids:
                 self._requests.give_up(request_id)
+
+
+def _unknown_request(model: str) -> ModelRequest:
+    return ModelRequest(model, [{"role": "user", "content": "-"}])
 
 
 def _failure_of(line: Mapping[str, Any]) -> ModelCallFailed:

@@ -106,7 +106,7 @@ class BatchedCalls:
         model = self._model(request)
         asked = self.for_model(request, model)
         try:
-            came = what_came(text, asked, caller.node)
+            came = what_came(text, asked, self.endpoint_of(model), caller.node)
         except ModelCallFailed as failure:
             self.recorder.failed(request, caller, failure)
             raise

@@ -45,7 +45,7 @@ class OpenAiBatches:
         answer = self._http.upload(self._url("files"), fields, f"{name}.jsonl", lines)
         return text_in(answer, "id")
 
-    def create(self, group_id: str, file_id: str, lines: Path | None) -> str:
+    def create(self, group_id: str, file_id: str, lines: Path) -> str:
         body = {
             "input_file_id": file_id,
             "endpoint": _PATH,
@@ -96,8 +96,9 @@ class OpenAiBatches:
     def cancel(self, batch_id: str) -> None:
         self._http.post(self._url(f"batches/{batch_id}/cancel"), {})
 
-    def delete(self, file_id: str) -> None:
-        self._http.delete(self._url(f"files/{file_id}"))
+    def delete(self, batch_id: str, files: tuple[str, ...]) -> None:
+        for file_id in files:
+            self._http.delete(self._url(f"files/{file_id}"))
 
 
 def _counts(batch: Mapping[str, Any]) -> dict[str, int]:

@@ -8,7 +8,8 @@ from typing import Any
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import ModelCall, Usage
-from sleipnir.worker.llm.client import ModelCallFailed, ModelRequest, Reply
+from sleipnir.worker.llm.client import Endpoint, ModelCallFailed, ModelRequest, Reply
+from sleipnir.worker.llm.provider import gateway
 from sleipnir.worker.llm.provider.history import marked, provider_of
 from sleipnir.worker.visit.context import Visit
 
@@ -33,7 +34,7 @@ class Came:
 LIVE = Came()
 
 
-def what_came(text: str, request: ModelRequest, node: str) -> Came:
+def what_came(text: str, request: ModelRequest, endpoint: Endpoint, node: str) -> Came:
     """Return what came of a request, from the result of its wait; "": nothing in time.
 
     Raises:
@@ -49,6 +50,9 @@ def what_came(text: str, request: ModelRequest, node: str) -> Came:
         return Came(joined_ms=result["since"])
     if "message" not in result:
         return LIVE
+    if "raw" in result:
+        answer = gateway.answer_in_batch(result["raw"], request, endpoint, 1.0)
+        result |= {"message": dict(answer.message), "finish": answer.finish}
     call = ModelCall(node, request.model, 0)
     prompt, completion, cost, cached, written, *economy = result["usage"]
     usage = Usage(prompt, completion, cost, cached, written, sum(economy), call)

@@ -6,12 +6,15 @@ answer in the same form; what they have in common is here.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from time import monotonic
 from typing import Any, TypeVar
+
+import httpx
 
 from sleipnir.lazy import lazy_imports, load
 from sleipnir.scheduler.runs.model import Usage
@@ -42,6 +45,7 @@ from sleipnir.worker.llm.provider.refused_fields import (
 from sleipnir.worker.llm.provider.routing import is_asked_directly
 from sleipnir.worker.llm.provider.transport import (
     DEADLINE,
+    INSTEAD,
     LIMIT_BYTES,
     LONGEST_CALL_S,
     LONGEST_STALL_S,
@@ -125,20 +129,75 @@ def _asked(
 
 def body_in_batch(request: ModelRequest, endpoint: Endpoint) -> dict[str, Any] | None:
     """Return a request as it is sent in a batch; None if this provider's are not supported."""
-    if not is_asked_directly(endpoint, request):
-        return None
     without = _refused.of(endpoint, request.schema)
     sent = request if RESPONSE_FORMAT in without else request.native()
-    return openai_client.body_of(sent, endpoint, without)
+    if is_asked_directly(endpoint, request):
+        return openai_client.body_of(sent, endpoint, without)
+    if not is_anthropic(endpoint):
+        return None
+    body: dict[str, Any] = json.loads(live_request(sent, endpoint, without).content)
+    return body
 
 
-def answer_in_batch(completion: Mapping[str, Any], endpoint: Endpoint, price: float) -> Answer:
+def is_anthropic(endpoint: Endpoint) -> bool:
+    """Return whether a model is asked by Anthropic's protocol."""
+    return endpoint.model.startswith("anthropic/")
+
+
+class _NotSent(Exception):
+    def __init__(self, request: httpx.Request) -> None:
+        self.request = request
+        super().__init__("kept instead of being sent")
+
+
+def live_request(
+    request: ModelRequest, endpoint: Endpoint, without: frozenset[str] = frozenset()
+) -> httpx.Request:
+    """Return what litellm would send for a live call; nothing is sent."""
+    kept: list[httpx.Request] = []
+
+    def keep(sent: httpx.Request) -> httpx.Response:
+        sent.read()
+        kept.append(sent)
+        raise _NotSent(sent)
+
+    client = _litellm(endpoint)
+    try:
+        with _bounded(LONGEST_CALL_S, {INSTEAD: keep}):
+            client.ask(request, endpoint, None, 0, without)
+    except Exception as error:
+        if not kept:
+            raise failure_of(error, LONGEST_CALL_S, client.missing_keys(endpoint)) from error
+    return kept[-1]
+
+
+def _answer_as_if_live(
+    completion: Mapping[str, Any], request: ModelRequest, endpoint: Endpoint
+) -> Answer:
+    def give(sent: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json=completion, request=sent)
+
+    without = _refused.of(endpoint, request.schema)
+    sent = request if RESPONSE_FORMAT in without else request.native()
+    with _bounded(LONGEST_CALL_S, {INSTEAD: give}):
+        return _litellm(endpoint).ask(sent, endpoint, None, 0, without)
+
+
+def answer_in_batch(
+    completion: Mapping[str, Any], request: ModelRequest, endpoint: Endpoint, price: float
+) -> Answer:
     """Return the answer in a line of a batch, with its cost at a share of the price.
+
+    Args:
+        request: that it answers, as far as that is known.
 
     Raises:
         NotACompletion, ErrorReply: it is something else.
     """
-    answer = openai_client.answer_of(completion, endpoint)
+    if is_anthropic(endpoint):
+        answer = _answer_as_if_live(completion, request, endpoint)
+    else:
+        answer = openai_client.answer_of(completion, endpoint)
     usage = _with_cost(answer.usage, endpoint)
     if usage.cost_usd is None:
         return replace(answer, usage=usage)

@@ -7,7 +7,7 @@ import os
 import socket
 import ssl
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from contextvars import ContextVar
 from functools import cache
@@ -36,6 +36,11 @@ REPLIES: ContextVar[ExitStack | None] = ContextVar("REPLIES", default=None)
 
 # Whether the reply is read as a stream of events, whatever its content type.
 STREAMED: ContextVar[bool] = ContextVar("STREAMED", default=False)
+
+# Answers the calling thread's requests instead of a server.
+INSTEAD: ContextVar[Callable[[httpx.Request], httpx.Response] | None] = ContextVar(
+    "INSTEAD", default=None
+)
 
 # How long a stream may be silent once it has begun.
 LONGEST_STALL_S: ContextVar[float] = ContextVar("LONGEST_STALL_S", default=STALL_S)
@@ -130,6 +135,9 @@ class SharedTransport(httpx.BaseTransport):
         }
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
+        instead = INSTEAD.get()
+        if instead is not None:
+            return instead(request)
         response = self._response(request)
         replies = REPLIES.get()
         if replies is not None:
