@@ -29,7 +29,7 @@ Reads = dict[str, Callable[[], Any]]
 def lists(arena: Arena, rounds: int) -> Iterator[Row]:
     """Pages of 50 and counts, in Redis and in Python, at 10,000 stored runs and at many."""
     now_ms = arena.client.queries.now_ms()
-    _ask(arena)
+    submit_asking(arena, _ASKING)
     load(arena.redis, 0, FEW, now_ms)
     few = _measure(arena, rounds, now_ms)
     yield from (row(f"{name}, {FEW:,} runs", "read", 1, few[name], None) for name in few)
@@ -41,13 +41,15 @@ def lists(arena: Arena, rounds: int) -> Iterator[Row]:
         yield row(f"{name}, {arena.stored:,} runs", "read", 1, many[name], few[name])
 
 
-def _ask(arena: Arena) -> None:
+def submit_asking(arena: Arena, count: int) -> list[str]:
+    """Submit that many runs that ask a person; return their ids once all wait for an answer."""
     prepared = arena.prepare("asking")
-    ids = [arena.client.submit(prepared, Request()) for _ in range(_ASKING)]
+    ids = [arena.client.submit(prepared, Request()) for _ in range(count)]
     for run_id in ids:
         for entry in arena.client.queries.follow(run_id):
             if isinstance(entry.event, QuestionAsked):
                 break
+    return ids
 
 
 def _measure(arena: Arena, rounds: int, now_ms: int) -> dict[str, list[Sample]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 
 from sleipnir.records import dataclass
@@ -29,6 +30,16 @@ class Row:
     cpu: float | None = None  # ms of worker CPU per unit
     ratio: float | None = None  # of medians, to the baseline of the same case
     commands: float | None = None  # Redis commands per unit, including those inside scripts
+    goal: float | None = None  # the median must not exceed it
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the median is within the goal; so it is without one."""
+        return self.goal is None or self.median <= self.goal
+
+    def within(self, goal: float) -> Row:
+        """Return it with a goal."""
+        return replace(self, goal=goal)
 
 
 def interleaved(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sleipnir.worker.bench.rows import Row
 
-HEAD = f"{'':44}{'unit':>9}{'median':>11}{'min':>9}{'ratio':>8}{'cpu':>9}{'cmds':>7}"
+HEAD = f"{'':50}{'unit':>9}{'median':>11}{'min':>9}{'ratio':>8}{'cpu':>9}{'cmds':>7}{'goal':>8}"
 
 
 def line(row: Row) -> str:
@@ -14,6 +14,7 @@ def line(row: Row) -> str:
         return "-" if value is None else f"{value:.{digits}f}"
 
     return (
-        f"{row.name:44}{row.unit:>9}{shown(row.median):>11}{shown(row.minimum):>9}"
+        f"{row.name:50}{row.unit:>9}{shown(row.median):>11}{shown(row.minimum):>9}"
         f"{shown(row.ratio):>8}{shown(row.cpu):>9}{shown(row.commands, 1):>7}"
+        f"{shown(row.goal, 0):>8}{'' if row.is_met else '  missed'}"
     )

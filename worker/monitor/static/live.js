@@ -4,6 +4,8 @@ import { dress } from "./monitor.js";
 import { notify } from "./notices.js";
 
 const LEAST_MS = 2_000; // between two looks at the page
+const SHARE = 80; // looks take at most this part of the time, however large the page is
+const TELL_MS = 500; // in which numbers of the rail and the title may change once
 const SAY_MS = 10_000; // between two that are read out
 // Tells `fresh` whenever the page shows something new, and `nodes` how those of its run stand.
 export const mark = new EventTarget();
@@ -49,13 +51,26 @@ function replaceParts(fresh) {
   }
 }
 
+// Of each row as it was served last, so that of a long list only what differs is touched.
+const served = new Map();
+function takeRows(fresh) {
+  const rows = new Map();
+  for (const row of fresh.querySelectorAll("[data-row]")) {
+    const { row: name } = row.dataset;
+    const text = row.outerHTML;
+    const isSame = served.get(name) === text;
+    served.set(name, text);
+    rows.set(name, isSame ? null : row);
+    if (isSame && !row.closest("[data-part]")) row.remove();
+  }
+  return rows;
+}
+
 // Rows of others do not move under the pointer: those that are shown change in place.
-function replaceRows(fresh) {
-  const rows = new Map([...fresh.querySelectorAll("[data-row]")].map((row) => [row.dataset.row, row]));
-  const shown = document.querySelectorAll("[data-row]");
-  for (const row of shown) {
+function replaceRows(rows) {
+  for (const row of document.querySelectorAll("[data-row]")) {
     const found = rows.get(row.dataset.row);
-    if (found !== undefined) merge(row, found);
+    if (found && !row.isEqualNode(found)) merge(row, found);
     rows.delete(row.dataset.row);
   }
   const news = document.querySelector("[data-news]");
@@ -74,18 +89,24 @@ export async function look() {
   const answer = await fetch(asked, { headers: { Accept: "text/html" } });
   if (answer.status === 401 || answer.redirected) return tellSignedOut();
   if (!answer.ok) return;
-  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const text = await answer.text();
+  const began = performance.now();
+  const fresh = new DOMParser().parseFromString(text, "text/html");
   if (location.href !== asked) return; // a later look shows the address as it is by now
+  const rows = takeRows(fresh);
   dress(fresh);
   replaceParts(fresh);
   if (!isFirst) showQuestions(); // the stream knows sooner than pages do
-  replaceRows(fresh);
+  replaceRows(rows);
   mark.dispatchEvent(new Event("fresh"));
+  rested = performance.now() + SHARE * (performance.now() - began);
 }
 
+let rested = 0;
 function lookSoon() {
   if (looking !== null || document.hidden) return;
-  looking = setTimeout(() => look().catch(() => {}), LEAST_MS * (0.25 + Math.random() / 2));
+  const wait = Math.max(LEAST_MS * (0.25 + Math.random() / 2), rested - performance.now());
+  looking = setTimeout(() => look().catch(() => {}), wait);
 }
 
 // To who cannot see it: what has changed, now and then.
@@ -106,6 +127,12 @@ function countQuestions(number) {
   if (!isFirst) say(text);
   if (!isFirst && number > questions) notify(text, "inbox", inbox.href);
   questions = number;
+  if (telling === null) telling = setTimeout(tellQuestions, isFirst ? 0 : TELL_MS);
+}
+
+let telling = null;
+function tellQuestions() {
+  telling = null;
   showQuestions();
   entitle();
 }
@@ -127,6 +154,7 @@ let isFirst = true;
 // What is shown is outdated; updates resume by themselves.
 const bar = document.querySelector("[data-away]");
 function tellAway(reason) {
+  if (reason === null && bar.hidden) return;
   document.body.classList.toggle("is-away", reason !== null);
   if (reason !== null && bar.hidden) {
     bar.textContent = `No updates since ${new Date().toLocaleTimeString("en-GB")}. This page will resume by itself. ${reason}`;
@@ -146,8 +174,10 @@ function tellSignedOut() {
 }
 
 function tellLive(isLive) {
+  const state = isLive ? "on" : "off";
+  if (dot.dataset.live === state) return;
   dot.hidden = false;
-  dot.dataset.live = isLive ? "on" : "off";
+  dot.dataset.live = state;
   dot.textContent = isLive ? "● live" : "○ not live";
 }
 
