@@ -62,6 +62,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "Run an agent again whenever its files are saved.",
     ),
     "ps": ("sleipnir.scheduler.cli.verbs.ps:ps", "List runs."),
+    "find": (
+        "sleipnir.scheduler.cli.verbs.find:find",
+        "List agents, batches, labels, limits and runs by a part of their name.",
+    ),
     "sessions": (
         "sleipnir.scheduler.cli.verbs.sessions:sessions",
         "List sessions of normal agents, or remove one.",
@@ -157,7 +161,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
 # The groups of verbs by purpose; each verb is in one of them.
 GROUPS: Mapping[str, Sequence[str]] = {
     "Run an agent": ("run", "chat", "submit", "batch"),
-    "Inspect runs": ("ps", "batches", "sessions", "show", "watch", "logs", "state"),
+    "Inspect runs": ("ps", "find", "batches", "sessions", "show", "watch", "logs", "state"),
     "Answer and cancel": ("inbox", "answer", "cancel"),
     "Retry and compare": ("retry", "fork", "move", "diff"),
     "Develop agents": (

@@ -37,6 +37,7 @@ class PlanCall:
     encoding: str | None
     skip_bad: bool
     attach: Sequence[str]
+    columns: Sequence[tuple[str, str]]
     seeds: Sequence[tuple[str, str]]
     variables: Sequence[tuple[str, str]]
     sample: int | None
@@ -84,7 +85,13 @@ class PlannedLines:
             yield 1, {key: value for key, value in state.items() if key != PROMPT_KEY}
             return
         file = InputFile(
-            call.source, call.form, call.delimiter, call.encoding, call.skip_bad, call.attach
+            call.source,
+            call.form,
+            call.delimiter,
+            call.encoding,
+            call.skip_bad,
+            call.attach,
+            call.columns,
         )
         target = InputAgent(self.agent.name, self.agent.graph, self.directory, self._seeded)
         load(file, target, self.ledger, defaults, self.options)

@@ -10,10 +10,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from sleipnir.scheduler.batch.identity import run_id_of
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.client.scaling import Scaling
 from sleipnir.scheduler.store.audit.log import AuditLog
 from sleipnir.scheduler.views.batch_spread import BatchSpreads
+from sleipnir.scheduler.views.finding.name_search import NameSearch
 from sleipnir.scheduler.views.graph.usual import UsualGraphs
 from sleipnir.scheduler.views.typical_runs import TypicalRuns
 from sleipnir.scheduler.views.versions import agent_file
@@ -31,7 +33,6 @@ from sleipnir.worker.monitor.bulk import BulkActs
 from sleipnir.worker.monitor.drawings import Drawings
 from sleipnir.worker.monitor.hub import Hub
 from sleipnir.worker.monitor.masked import Masks
-from sleipnir.worker.monitor.pages.name_search import NameSearch
 from sleipnir.worker.monitor.pages.prefixed_templates import PrefixedTemplates
 from sleipnir.worker.monitor.pages.told_pages import ToldPages
 from sleipnir.worker.monitor.pages.uploads import Uploads
@@ -79,7 +80,7 @@ class Site:
         self.usual_graphs = UsualGraphs(client)
         self.scaling = Scaling(client)
         self.spreads = BatchSpreads(client)
-        self.names = NameSearch(client)
+        self.names = NameSearch(client, run_id_of)
         self.bulk = BulkActs(client)
         self.prefix = prefix
         self.told = ToldPages()

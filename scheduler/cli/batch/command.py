@@ -86,6 +86,7 @@ class BatchCall:
     ordered: bool
     skip_bad: bool
     attach: Sequence[str]
+    columns: Sequence[tuple[str, str]]
     retry_failed: bool
     retry_incomplete: bool
     mixed: bool
@@ -180,7 +181,13 @@ class _Start:
         defaults = self._defaults()
         call = self.call
         file = InputFile(
-            call.source, call.form, call.delimiter, call.encoding, call.skip_bad, call.attach
+            call.source,
+            call.form,
+            call.delimiter,
+            call.encoding,
+            call.skip_bad,
+            call.attach,
+            call.columns,
         )
         agent = InputAgent(
             self.agent.name,

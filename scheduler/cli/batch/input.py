@@ -42,6 +42,7 @@ class InputFile:
     encoding: str | None
     skip_bad: bool
     attach: Sequence[str]  # columns with paths of files
+    columns: Sequence[tuple[str, str]] = ()  # with the keys that they are; CSV only
 
     @property
     def directory(self) -> Path:
@@ -63,6 +64,16 @@ class InputFile:
                 "add --format jsonl, csv or txt"
             )
         return form
+
+    def checked_columns(self) -> dict[str, str]:
+        """Return the keys that columns are.
+
+        Raises:
+            click.UsageError: some are given, and the input is no CSV.
+        """
+        if self.columns and self.format != "csv":
+            raise click.UsageError("--column is for CSV; add --format csv")
+        return dict(self.columns)
 
     def checked_delimiter(self) -> str | None:
         """Return the delimiter that was given.
@@ -96,7 +107,11 @@ def load(
     Raises:
         SubmissionRefused: it cannot be used.
     """
-    rules = CsvRules(file.checked_delimiter(), known_keys(agent.graph, agent.directory))
+    rules = CsvRules(
+        file.checked_delimiter(),
+        known_keys(agent.graph, agent.directory),
+        renamed=file.checked_columns(),
+    )
     try:
         binary = sys.stdin.buffer if file.source == STDIN else open_input(Path(file.source))
     except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.cli.arguments import pairs
 
 with lazy_imports():
     from sleipnir.scheduler.batch import reading
@@ -47,6 +48,15 @@ INPUT_OPTIONS = (
         metavar="COLUMN",
         help="A column, or key of `state`, with paths of images and PDFs, relative to INPUT: the "
         "files are stored with the batch. Repeatable.",
+    ),
+    click.option(
+        "--column",
+        "columns",
+        multiple=True,
+        callback=pairs,
+        metavar="COLUMN=KEY",
+        help="A column of CSV is `prompt`, `id` or another KEY; an empty one leaves it out. "
+        "Repeatable.",
     ),
     click.option("--skip-bad", is_flag=True, help="Skip malformed lines."),
 )

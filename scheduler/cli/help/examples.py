@@ -55,6 +55,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("The newest runs", "ps"),
         ("Runs that failed since yesterday", "ps --status failed --since 24h"),
     ),
+    "find": (
+        ("What is called like it", "find review"),
+        ("The run of an item of a batch", "find order-10423"),
+    ),
     "sessions": (
         ("Sessions, with the last run of each", "sessions"),
         ("Remove one", "sessions helper --remove garden"),

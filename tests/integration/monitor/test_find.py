@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from sleipnir.scheduler.batch.identity import run_id_of
+from sleipnir.scheduler.cli.app import cli
 from sleipnir.scheduler.client.limits.commands import LimitCommands
 from tests.support.engine import Engine
+from tests.support.redis_server import RedisServer
 from tests.support.site import ServedSite
 
 QUICK = "start: z\nnodes: {z: {type: end}}"
@@ -59,6 +63,24 @@ def test_names_that_are_new_are_found_soon(
     assert found(site, "later") == []
     engine.submit_agent("later", QUICK)
 
-    monkeypatch.setattr("sleipnir.worker.monitor.pages.name_search._GOOD_S", 0.0)
+    monkeypatch.setattr("sleipnir.scheduler.views.finding.name_search._GOOD_S", 0.0)
 
     assert found(site, "later") == [("agent", "/agents/later")]
+
+
+def test_the_command_finds_the_same_names(
+    engine: Engine, site: ServedSite, redis_server: RedisServer
+) -> None:
+    def find(*words: str) -> tuple[int, str]:
+        done = CliRunner().invoke(cli, ["find", "--redis", redis_server.url, *words])
+        return done.exit_code, done.output
+
+    engine.submit_agent("lead-scoring", QUICK, batch="leads", labels={"lead": "x"})
+
+    code, table = find("lead")
+    as_json = [json.loads(line) for line in find("lead", "--json")[1].splitlines()]
+
+    assert code == 0
+    assert [line.split()[0] for line in table.splitlines()] == ["KIND", "agent", "batch", "label"]
+    assert [each["name"] for each in as_json] == [each["name"] for each in asked(site, "lead")]
+    assert find("nothing-like-it")[0] == 1

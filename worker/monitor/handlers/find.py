@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
+from sleipnir.scheduler.views.finding.name_search import MOST_FOUND
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.masked import masked_texts
-from sleipnir.worker.monitor.pages.name_search import MOST_FOUND
 from sleipnir.worker.monitor.pages.rail import RAIL_PAGES
 from sleipnir.worker.monitor.problems import bad_request
 

@@ -21,7 +21,8 @@ function offerCopies(root) {
     button.type = "button";
     button.className = "copy";
     button.append(copyIcon());
-    button.setAttribute("aria-label", `Copy ${part.dataset.copied || part.textContent}`.slice(0, 60));
+    const what = part.dataset.copiedOf ? "the text" : part.dataset.copied || part.textContent;
+    button.setAttribute("aria-label", `Copy ${what}`.slice(0, 60));
     part.after(button);
   }
 }
@@ -37,7 +38,9 @@ document.addEventListener("click", async (event) => {
   const button = event.target.closest(".copy");
   if (button === null) return;
   const part = button.previousElementSibling;
-  await navigator.clipboard.writeText(part.dataset.copied || part.textContent);
+  const block = document.getElementById(part.dataset.copiedOf);
+  const text = block?.querySelector(".raw pre, pre")?.textContent;
+  await navigator.clipboard.writeText(text ?? (part.dataset.copied || part.textContent));
   document.querySelector("[data-said]").textContent = "Copied";
   button.classList.add("is-done");
   setTimeout(() => button.classList.remove("is-done"), 1_500);

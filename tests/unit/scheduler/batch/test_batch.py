@@ -239,6 +239,18 @@ def test_a_prompt_by_the_name_of_its_key_is_the_prompt() -> None:
     assert problem('{"prompt": "x", "state": {"initial_prompt": "y"}}').startswith(expected)
 
 
+def test_columns_are_other_fields_or_left_out() -> None:
+    text = "Question,Nr,Town,Dial\nwhere,7,Ulm,1\n"
+    meant = {"Question": "prompt", "Nr": "id", "Dial": ""}
+    twice = CsvRules(renamed={"Question": "Town"})
+
+    (line,) = read_lines(io.StringIO(text), "csv", LIMIT, CsvRules(renamed=meant))
+
+    assert line == Line(2, "7", "where", {"Town": "Ulm"})
+    with pytest.raises(SubmissionRefused, match="2 columns are named 'Town'"):
+        next(read_lines(io.StringIO(text), "csv", LIMIT, twice))
+
+
 def test_what_is_odd_about_an_input_is_said_with_its_lines(ledger: Ledger) -> None:
     text = "id,prompt,topic,town\n1,a,b,c\n2,,b,c\n,,,\n3, ,b,\n"
     rules = CsvRules(known=frozenset({"initial_prompt", "topic"}))

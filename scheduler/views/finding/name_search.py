@@ -6,12 +6,11 @@ All of it is read from indexes; texts of runs are searched by lists of runs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.batch.identity import run_id_of
 from sleipnir.scheduler.errors import AmbiguousRun, RunNotFound
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.agents import known_agents
@@ -44,10 +43,15 @@ class _Names:
 
 
 class NameSearch:
-    """Finds things by a part of their name. Concurrent reads do no harm."""
+    """Finds things by a part of their name. Concurrent reads do no harm.
 
-    def __init__(self, client: Client) -> None:
+    Args:
+        run_of: returns the id of an item's run, given its batch, the item and the attempt.
+    """
+
+    def __init__(self, client: Client, run_of: Callable[[str, str, int], str]) -> None:
         self._client = client
+        self._run_of = run_of
         self._kept: tuple[float, _Names] | None = None
 
     def find(self, text: str) -> list[FoundDocument]:
@@ -86,7 +90,7 @@ class NameSearch:
 
     def _items(self, text: str, batches: Sequence[str]) -> Iterator[FoundDocument]:
         """Yield the first runs of the items of that name."""
-        names = {run_id_of(batch, text, 1): f"{batch} / {text}" for batch in batches}
+        names = {self._run_of(batch, text, 1): f"{batch} / {text}" for batch in batches}
         yield from self._stored("item", names)
 
     def _stored(self, kind: str, names: Mapping[str, str]) -> Iterator[FoundDocument]:
