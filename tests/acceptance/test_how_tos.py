@@ -12,6 +12,7 @@ from tests.support.command_line import Sleipnir
 from tests.support.model_server import ModelServer, says
 from tests.support.pages import blocks_in_order
 from tests.support.record_deep_research import REPLAYED_WITH
+from tests.support.wait import wait_until
 
 
 @pytest.fixture
@@ -73,6 +74,19 @@ def test_agents_are_given_knowledge_as_written(
     assert "expire in March" in built
     assert "\nThirty.\n" in done.stdout
     assert "./pages/leave.md" in done.stdout.rpartition("Thirty.")[2]
+
+
+def test_calls_are_made_at_half_price_as_written(
+    sleipnir: Sleipnir, model_server: ModelServer
+) -> None:
+    done = sleipnir.type_in(typed_in("economy.md"), sleipnir.project)
+
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"^openai:gpt-4o-mini +3 ", done.stdout, re.MULTILINE)
+    wait_until(lambda: model_server.batches.batches, "the batch is sent")
+    (batch,) = model_server.batches.batches.values()
+    assert len(batch.lines) == 3
+    assert not model_server.requests
 
 
 def test_a_shipped_agent_is_changed_as_written(sleipnir: Sleipnir) -> None:

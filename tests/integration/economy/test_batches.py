@@ -18,6 +18,7 @@ from sleipnir.scheduler.store.economy.requests import Requests
 from sleipnir.scheduler.views.economy import economy_document
 from sleipnir.scheduler.views.waits import waits_of
 from sleipnir.worker.llm.economy.courier import Courier
+from sleipnir.worker.llm.economy.joining import LARGEST_REQUEST_BYTES
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, Request, says
 
@@ -298,3 +299,30 @@ def test_anthropic_s_batches_are_found_again_without_metadata(
     assert server.batches.bill == {f"question {n}": 1 for n in range(4)}
     assert engine.run(runs[0]).usage.economy_usd == pytest.approx(7.5e-6)
     assert server.requests == []
+
+
+def test_a_large_request_is_made_live(economical: Engine, server: ModelServer) -> None:
+    graph = ASKS.replace("question {{n}}", "question {{n}}{{long}}")
+    run_id = economical.submit(
+        graph, state={"n": 0, "long": "x" * LARGEST_REQUEST_BYTES}, economy_s=DAY_S
+    )
+    economical.drive()
+
+    assert economical.run(run_id).status == Status.SUCCEEDED
+    assert len(server.requests) == 1
+
+
+def test_a_full_collection_is_sent_in_several_batches(engine: Engine, server: ModelServer) -> None:
+    engine.configure(models={"providers": {"openai": {"batch": {"max_requests": 2, "open": 2}}}})
+    server.script.when(lambda _: True, _answer)
+    server.batches.pending_polls = 1
+    runs = submit(engine, 5)
+
+    carry(engine, turns=1)
+    carry(engine, turns=3, every_s=1.0)  # a group each
+    there = [len(each.lines) for each in server.batches.batches.values()]
+    carry(engine, turns=12)
+
+    assert there == [2, 2]  # `open` at a time
+    assert [len(each.lines) for each in server.batches.batches.values()] == [2, 2, 1]
+    assert_answered(engine, runs)

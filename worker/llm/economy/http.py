@@ -69,7 +69,7 @@ class Http:
                 if not response.is_success:
                     response.read()
                     response.raise_for_status()
-                yield from _lines(response.iter_bytes(), self._line_bytes)
+                yield from lines_in(response.iter_bytes(), self._line_bytes)
             except (httpx.HTTPError, OSError, ReplyTooLarge) as error:
                 raise failed(error) from error
 
@@ -127,7 +127,7 @@ def _client() -> httpx.Client:
     )
 
 
-def _lines(pieces: Iterator[bytes], most_bytes: int) -> Iterator[str]:
+def lines_in(pieces: Iterator[bytes], most_bytes: int) -> Iterator[str]:
     """Yield whole lines; one that is too long is left out."""
     rest, skips = b"", False
     for piece in pieces:
