@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache, partial
@@ -180,7 +181,21 @@ class Site:
 def assets() -> Mapping[str, bytes]:
     """Return the static files by name."""
     files = (file for file in (_HERE / "static").rglob("*.*") if file.is_file())
-    return {file.name: file.read_bytes() for file in files}
+    return {
+        file.name: _tight(file.read_text(encoding="utf-8")).encode()
+        if file.suffix == ".css"
+        else file.read_bytes()
+        for file in files
+    }
+
+
+# Of a style sheet: a text, which stays, or what only people read.
+_LOOSE = re.compile(r'("[^"]*")|/\*.*?\*/\s*|\s*([{};,])\s*|(?<=[\w-])(:) +', re.DOTALL)
+
+
+def _tight(sheet: str) -> str:
+    """Return a style sheet without comments and most blanks: an eighth less to send."""
+    return _LOOSE.sub(lambda found: found[1] or found[2] or found[3] or "", sheet)
 
 
 @cache
