@@ -122,6 +122,7 @@ Of the limits of model calls, `{limits}:…`, all in one slot; all expire but `s
 Of groups of these, `{economy}:…`, all in one slot; all expire:
     collections        zset    collections that may have requests → when one last joined, ms
     groups             hash    group → JSON text: how far it has come, the provider's ids
+    shares:<group>     hash    request with a line → ids of equal ones, which get the same reply
     lease:<provider>   string  the worker that sends and fetches for a provider, or tells budgets
     wishes             hash    what `sleipnir limits` has ordered: `send <provider>`, `live <group>`
 Shared:

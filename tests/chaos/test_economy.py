@@ -25,8 +25,13 @@ GRAPH = """
 model: openai:m
 start: ask
 nodes:
-  ask: {type: llm, prompt: "{{initial_prompt}}", max_tokens: 10, next: done}
-  done: {type: end, output: "{{output}}"}
+  ask:
+    type: llm
+    prompt: "{{initial_prompt}}"
+    max_tokens: 10
+    state_updates: {answer: "{{output}}"}
+    next: done
+  done: {type: end, output: "{{answer}}"}
 """
 CONFIG = """
 models:

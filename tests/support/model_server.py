@@ -53,6 +53,7 @@ class Reply:
     # Functions the model calls: {"name", "arguments", "id"?}; arguments other than strings are
     # encoded as JSON, and missing ids are made up.
     calls: Sequence[Mapping[str, Any]] = ()
+    tier: str | None = None  # the service tier that the reply names
     finish: str | None = None  # why the reply ended; None: by itself
     said: Mapping[str, Any] = field(default_factory=dict)  # further fields of the message
     # What a stream says in the place of the message, a delta each.
@@ -483,6 +484,7 @@ def _completion(reply: Reply, request: Request) -> dict[str, Any]:
         "object": "chat.completion",
         "created": 0,
         "model": request.body.get("model", ""),
+        **({"service_tier": reply.tier} if reply.tier else {}),
         "choices": [{"index": 0, "finish_reason": reason, "message": message}],
         "usage": {**usage, **reply.usage} if isinstance(reply.usage, dict) else reply.usage,
     }

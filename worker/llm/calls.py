@@ -264,7 +264,7 @@ class ModelCalls:
 
     def _narrate(self, request: ModelRequest, known: Reply | None) -> None:
         names = tuple(tool["function"]["name"] for tool in request.tools)
-        source = None if known is None or known.batch is not None else known.source
+        source = None if known is None or known.source == "model" else known.source
         batch = None if known is None else known.batch
         self.visit.services.narration.narrate(
             ModelCalled(self.visit.node_id, request.model, names, source, batch)

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, fields, replace
 from typing import Any, Literal, TypeAlias
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.store.economy.keys import COLLECTIONS, GROUPS, PARTITION, WISHES, lease_key
+from sleipnir.scheduler.store.economy.keys import (
+    COLLECTIONS,
+    GROUPS,
+    PARTITION,
+    WISHES,
+    lease_key,
+    shares_key,
+)
 from sleipnir.scheduler.store.transitions import Transitions
 
 # filling: it gets requests; ready: it waits until it may be sent; sending: it may have been sent,
@@ -130,6 +137,24 @@ class Groups:
         write = self._store.transition("write_group")
         arguments = (group.provider, token, group.group_id, text, self._kept_ms)
         write(PARTITION, *arguments, clock=self._store.clock.argument())
+
+    # ---- equal requests
+
+    def share(self, group_id: str, shares: Mapping[str, Sequence[str]]) -> None:
+        """Note which requests get the reply to another one; replaces what was noted before."""
+        key = shares_key(group_id)
+        texts = {leader: " ".join(others) for leader, others in shares.items()}
+        with self._redis.pipeline() as pipe:
+            pipe.delete(key)
+            if texts:
+                pipe.hset(key, mapping=texts)
+                pipe.pexpire(key, self._kept_ms)
+            pipe.execute()
+
+    def shares(self, group_id: str) -> dict[str, list[str]]:
+        """Return these, by the request that has a line."""
+        found: dict[str, str] = self._redis.hgetall(shares_key(group_id))
+        return {leader: others.split(" ") for leader, others in found.items()}
 
     # ---- what people want
 

@@ -8,6 +8,11 @@ GROUPS = f"{PARTITION}:groups"
 WISHES = f"{PARTITION}:wishes"
 
 
+def shares_key(group: str) -> str:
+    """Return the key of what other requests get the reply to a request of a group."""
+    return f"{PARTITION}:shares:{group}"
+
+
 def lease_key(provider: str) -> str:
     """Return the key of the lease of whoever sends and fetches for a provider."""
     return f"{PARTITION}:lease:{provider}"

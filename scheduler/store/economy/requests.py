@@ -39,6 +39,7 @@ class NewRequest:
     tokens: int  # of the prompt, estimated
     deadline_s: float | None  # after that the visit goes on without the reply; None: never
     since_ms: int | None = None  # since when the visit waits for it; None: it begins to
+    shares: bool = False  # whether it may share a line of the batch with equal ones
     named: str = ""  # node and model for which it counts
     hold: str = ""  # what it holds of budgets, JSON text
 
@@ -112,6 +113,7 @@ class Requests:
             body,
             request.hold,
             request.named,
+            int(request.shares),
             self._store.event(event),
         )
 
@@ -195,18 +197,23 @@ class Requests:
                 pipe.zcard(f"{partition}:sent:{group}")
             return sum(pipe.execute())
 
-    def bodies(self, group: str) -> Iterator[tuple[str, str]]:
-        """Yield ids and bodies of a group's requests, some at a time."""
+    def bodies(self, group: str) -> Iterator[tuple[str, str, str]]:
+        """Yield ids and bodies of a group's requests, some at a time.
+
+        The third is a digest of the body, "" if its line must not be shared with equal ones.
+        """
         for partition, ids in self.ids_of(group):
             for first in range(0, len(ids), _AT_ONCE):
                 some = ids[first : first + _AT_ONCE]
                 with self._redis.pipeline(transaction=False) as pipe:
                     for request_id in some:
-                        pipe.hget(f"{partition}:request:{request_id}", "body")
+                        name = f"{partition}:request:{request_id}"
+                        pipe.hmget(name, "body", "digest", "shares")
                     answers = pipe.execute()
-                for request_id, body in zip(some, answers, strict=True):
+                for request_id, (body, digest, shares) in zip(some, answers, strict=True):
                     if body is not None:
-                        yield request_id, zlib.decompress(base64.b64decode(body)).decode()
+                        text = zlib.decompress(base64.b64decode(body)).decode()
+                        yield request_id, text, digest if shares == "1" else ""
 
     def forget_bodies(self, group: str) -> None:
         """Remove what the provider has by now."""

@@ -326,3 +326,33 @@ def test_a_full_collection_is_sent_in_several_batches(engine: Engine, server: Mo
     assert there == [2, 2]  # `open` at a time
     assert [len(each.lines) for each in server.batches.batches.values()] == [2, 2, 1]
     assert_answered(engine, runs)
+
+
+def test_equal_requests_of_a_batch_share_a_line_where_replies_are_kept(
+    economical: Engine, server: ModelServer
+) -> None:
+    alike = ASKS.replace("{{n}}", "0").replace("max_tokens: 10", "cache: true")
+    runs = submit(economical, 4, alike)
+
+    carry(economical)
+
+    assert {economical.run(run_id).output for run_id in runs} == {"answer to question 0"}
+    assert server.batches.bill == {"question 0": 1}
+    costs = sorted(economical.run(run_id).usage.cost_usd or 0 for run_id in runs)
+    assert costs == pytest.approx([0, 0, 0, 7.5e-6])
+    assert groups(economical) == []
+    assert not economical.redis.keys("{economy}:shares:*")
+    later = submit(economical, 1, alike)
+    assert economical.run(later[0]).output == "answer to question 0"
+
+
+@pytest.mark.parametrize(("tier", "share"), [("flex", 0.5), ("default", 1.0)])
+def test_the_cost_follows_the_tier_that_the_reply_names(
+    engine: Engine, server: ModelServer, tier: str, share: float
+) -> None:
+    engine.configure(models={"prices": {"openai:m": {"prompt": 1, "completion": 1}}})
+    server.script.when(lambda _: True, says("so", tier=tier))
+    run = engine.finish(ASKS.replace("max_tokens: 10", "params: {service_tier: flex}"))
+
+    assert server.requests[0].body["service_tier"] == "flex"
+    assert run.usage.cost_usd == pytest.approx(15e-6 * share)

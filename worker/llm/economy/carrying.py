@@ -211,8 +211,9 @@ class Carrier:
 
     def _deliver(self, group: Group) -> None:
         """Deliver all results; what has none by then is to join the next collection."""
+        shares = self._held.shares(group)
         for place in group.results:
-            if not self._deliveries.deliver(group, self._api.results(place)):
+            if not self._deliveries.deliver(group, self._api.results(place), shares):
                 disowned = (*group.disowned, group.batch_id)
                 self._held.write(
                     group, state="sending", batch_id="", adopted=False, disowned=disowned

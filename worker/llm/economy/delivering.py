@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import httpx
 
+from sleipnir.scheduler.runs.model import NO_USAGE, Usage
 from sleipnir.scheduler.store.economy.groups import Group
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.llm.client import Endpoint, ModelCallFailed, ModelRequest
@@ -28,15 +29,23 @@ class Deliveries:
         self._requests = store.requests
         self._endpoint_of = endpoint_of
 
-    def deliver(self, group: Group, lines: Iterator[ResultLine]) -> bool:
+    def deliver(
+        self,
+        group: Group,
+        lines: Iterator[ResultLine],
+        shares: Mapping[str, Sequence[str]],
+    ) -> bool:
         """Deliver results; return False if the batch turns out to be another's.
+
+        Args:
+            shares: requests that get the reply to another one, by that.
 
         Raises:
             ModelCallFailed: they cannot be read to the end; to be repeated from the start.
         """
         unknown, is_ours = 0, not group.adopted
         for line in lines:
-            outcome = self._deliver(group, line)
+            outcome = self._deliver(group, line, shares.get(line.request_id, ()))
             if outcome == "unknown":
                 unknown += 1
                 if not is_ours and not self._requests.is_of(line.request_id, group.group_id):
@@ -46,21 +55,27 @@ class Deliveries:
             logger.info("batch %s: %d lines of no request", group.batch_id, unknown)
         return True
 
-    def _deliver(self, group: Group, line: ResultLine) -> str:
-        deliver = self._requests.deliver
+    def _deliver(self, group: Group, line: ResultLine, others: Sequence[str]) -> str:
+        result, usage = self._result_of(group, line)
+        outcome = self._requests.deliver(line.request_id, group.group_id, result, usage)
+        for other in others:
+            shared = {**result, "usage": NO_USAGE.to_list(), "shared": True}
+            self._requests.deliver(other, group.group_id, shared)
+        return outcome
+
+    def _result_of(self, group: Group, line: ResultLine) -> tuple[dict[str, Any], Usage | None]:
+        """Return what a visit is told, and what that has used."""
         if line.expired:
-            return deliver(line.request_id, group.group_id, {"expired": True})
+            return {"expired": True}, None
         if line.completion is None:
-            failure = _failure_of(line.failure or {})
-            return deliver(line.request_id, group.group_id, {"failed": _told(failure)})
+            return {"failed": _told(_failure_of(line.failure or {}))}, None
         model = group.collection
         try:
             answer = gateway.answer_in_batch(
                 line.completion, _unknown_request(model), self._endpoint_of(model), BATCH_PRICE
             )
         except Exception as error:
-            failure = failure_of(error, 0.0, ())
-            return deliver(line.request_id, group.group_id, {"failed": _told(failure)})
+            return {"failed": _told(failure_of(error, 0.0, ()))}, None
         result = {
             "message": dict(answer.message),
             "finish": answer.finish,
@@ -69,7 +84,7 @@ class Deliveries:
         }
         if not group.is_chat:  # only the visit knows what was asked, which may tell how to read it
             result["raw"] = dict(line.completion)
-        return deliver(line.request_id, group.group_id, result, answer.usage)
+        return result, answer.usage
 
     def tell_all(self, group_id: str, result: Mapping[str, Any]) -> None:
         """Tell all requests of a group the same that have not been told anything yet."""

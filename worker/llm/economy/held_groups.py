@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+from collections.abc import Mapping, Sequence
 
 from sleipnir.scheduler.store.economy.groups import Group, Groups
 from sleipnir.scheduler.store.run_store import RunStore
@@ -38,8 +39,17 @@ class HeldGroups:
         self.all[group.group_id] = written
         return written
 
+    def share(self, group: Group, shares: Mapping[str, Sequence[str]]) -> None:
+        """Note which requests get the reply to another one."""
+        self._groups.share(group.group_id, shares)
+
+    def shares(self, group: Group) -> Mapping[str, Sequence[str]]:
+        """Return these, by the request that has a line."""
+        return self._groups.shares(group.group_id)
+
     def forget(self, group: Group) -> None:
         """Forget a group that is done."""
+        self._groups.share(group.group_id, {})
         self._groups.forget(group, self._token)
         del self.all[group.group_id]
 

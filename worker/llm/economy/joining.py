@@ -88,6 +88,7 @@ class BatchedCalls:
             tokens=prompt_tokens(request),
             deadline_s=place.deadline_s,
             since_ms=place.since_ms,
+            shares=caller.cache_s is not None and caller.attempt == 1,
             named=f"{caller.node} {model}",
             hold=hold,
         )

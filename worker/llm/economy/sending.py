@@ -69,11 +69,7 @@ class Sender:
     def _upload_and_create(self, group: Group) -> None:
         with tempfile.TemporaryDirectory(prefix="batch-") as directory:
             file = Path(directory, "requests.jsonl")
-            with file.open("w", encoding="utf-8") as lines:
-                count = 0
-                for request_id, body in self._requests.bodies(group.group_id):
-                    lines.write(self._api.line_of(request_id, body) + "\n")
-                    count += 1
+            count = self._written(group, file)
             if count == 0:
                 self._held.write(group, state="ended", results=())
                 return
@@ -83,6 +79,23 @@ class Sender:
                     return
                 group = self._held.write(group, file_id=file_id, count=count)
             self._create(group, file)
+
+    def _written(self, group: Group, file: Path) -> int:
+        """Write a line for each request, one for equal ones; return how many there are."""
+        leaders: dict[str, str] = {}
+        shares: dict[str, list[str]] = {}
+        count = 0
+        with file.open("w", encoding="utf-8") as lines:
+            for request_id, body, digest in self._requests.bodies(group.group_id):
+                leader = leaders.setdefault(digest, request_id) if digest else request_id
+                if leader != request_id:
+                    shares.setdefault(leader, []).append(request_id)
+                    continue
+                lines.write(self._api.line_of(request_id, body) + "\n")
+                count += 1
+        if not group.file_id:
+            self._held.share(group, shares)
+        return count
 
     def _uploaded(self, group: Group, file: Path) -> str | None:
         """Return the id of the uploaded file; None if the group takes another way."""

@@ -53,12 +53,13 @@ def what_came(text: str, request: ModelRequest, endpoint: Endpoint, node: str) -
     if "raw" in result:
         answer = gateway.answer_in_batch(result["raw"], request, endpoint, 1.0)
         result |= {"message": dict(answer.message), "finish": answer.finish}
-    call = ModelCall(node, request.model, 0)
+    call = None if "shared" in result else ModelCall(node, request.model, 0)
     prompt, completion, cost, cached, written, *economy = result["usage"]
     usage = Usage(prompt, completion, cost, cached, written, sum(economy), call)
     reply = Reply(
         marked(result["message"], provider_of(request)),
         usage,
+        "shared" if result.get("shared") else "model",
         finish=result.get("finish"),
         native=request.schema is not None,
         batch=result["batch"],

@@ -42,6 +42,7 @@ class Answer:
     message: Message
     usage: Usage  # its cost by the price list; None if not listed
     finish: Finish | None = None
+    price_share: float = 1.0  # what the tier of the reply costs of the price
 
 
 class ProviderClient(Protocol):

@@ -69,6 +69,7 @@ class StreamedReply:
 
     def __init__(self, limit_bytes: int) -> None:
         self.usage: Any = None
+        self.tier: Any = None
         self.is_complete = False  # whether the model has said that it is finished
         self.finish: Finish | None = None
         self._limit_bytes = limit_bytes
@@ -86,6 +87,7 @@ class StreamedReply:
         if not isinstance(piece, dict):
             raise NotACompletion(piece)
         self.usage = piece.get("usage") or self.usage
+        self.tier = piece.get("service_tier") or self.tier
         choice = _first_choice(piece)
         if choice is None:
             return ""

@@ -88,7 +88,7 @@ def call(
         with _bounded(limit_s, values):
             answer, without = _asked(client, request, endpoint, listener, limit_bytes)
         message = marked(answer.message, provider_of(request))
-        usage = _with_cost(answer.usage, endpoint)
+        usage = _at_share(_with_cost(answer.usage, endpoint), answer.price_share)
         native = request.schema is not None and RESPONSE_FORMAT not in without
         return Reply(message, usage, finish=answer.finish, without=without, native=native)
     except Exception as error:
@@ -198,11 +198,8 @@ def answer_in_batch(
         answer = _answer_as_if_live(completion, request, endpoint)
     else:
         answer = openai_client.answer_of(completion, endpoint)
-    usage = _with_cost(answer.usage, endpoint)
-    if usage.cost_usd is None:
-        return replace(answer, usage=usage)
-    cost_usd = usage.cost_usd * price
-    return replace(answer, usage=replace(usage, cost_usd=cost_usd, economy_usd=cost_usd))
+    usage = _at_share(_with_cost(answer.usage, endpoint), price)
+    return replace(answer, usage=replace(usage, economy_usd=usage.cost_usd or 0.0))
 
 
 def embed(
@@ -309,6 +306,12 @@ def _with_cost(usage: Usage, endpoint: Endpoint) -> Usage:
         return replace(usage, cost_usd=at_price(usage, endpoint.price))
     # On a user's own server model names are arbitrary, so the price list does not apply.
     return replace(usage, cost_usd=None) if _is_own_server(endpoint) else usage
+
+
+def _at_share(usage: Usage, share: float) -> Usage:
+    if usage.cost_usd is None:
+        return usage
+    return replace(usage, cost_usd=usage.cost_usd * share)
 
 
 def _is_own_server(endpoint: Endpoint) -> bool:

@@ -44,6 +44,8 @@ from sleipnir.worker.llm.provider.openai_servers import ModelAddress, address_of
 from sleipnir.worker.llm.provider.transport import shared_transport
 
 _END = "[DONE]"
+# What slower replies cost of the price.
+_FLEX_SHARE = 0.5
 
 
 def ask(
@@ -197,14 +199,24 @@ def _answer(completion: Mapping[str, Any], address: ModelAddress) -> Answer:
     if not isinstance(message, dict):
         raise NotACompletion(completion)
     finish = finish_of(choices[0]) if choices else None
-    return _answered(message, completion.get("usage"), finish, address)
+    share = _share_of(completion.get("service_tier"))
+    return _answered(message, completion.get("usage"), finish, address, share)
 
 
 def _answered(
-    message: Mapping[str, Any], usage: Any, finish: Finish | None, address: ModelAddress
+    message: Mapping[str, Any],
+    usage: Any,
+    finish: Finish | None,
+    address: ModelAddress,
+    price_share: float,
 ) -> Answer:
     said = {name: message[name] for name in (*SAID, "tool_calls") if name in message}
-    return Answer(assistant_message(said, finish), _usage(usage, address), finish)
+    return Answer(assistant_message(said, finish), _usage(usage, address), finish, price_share)
+
+
+def _share_of(tier: object) -> float:
+    """Return what a tier costs of the price; replies name the one that they were made in."""
+    return _FLEX_SHARE if tier == "flex" else 1.0
 
 
 def _heard(
@@ -240,7 +252,8 @@ def _streamed(
             listener.on_text(text)
     if not reply.is_complete:
         raise httpx.RemoteProtocolError("the stream broke off", request=response.request)
-    return _answered(reply.message(), reply.usage, reply.finish, address)
+    share = _share_of(reply.tier)
+    return _answered(reply.message(), reply.usage, reply.finish, address, share)
 
 
 def _usage(counted: Any, address: ModelAddress) -> Usage:
