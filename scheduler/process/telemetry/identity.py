@@ -7,6 +7,7 @@ emits a span computes its parent's id from what both know.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from sleipnir.lazy import lazy_imports
@@ -43,6 +44,8 @@ class Trace(NamedTuple):
         return f"{self.trace_id} {self.parent}{sampled}"
 
 
+# Spans of a run are made one after the other.
+@lru_cache(maxsize=4_096)
 def trace_of(run_id: str, run_try: int, stored: str = "", state: str = "") -> Trace:
     """Return the trace of a try of a run.
 
@@ -86,6 +89,7 @@ def clean_state(tracestate: str) -> str:
     return ",".join(members)
 
 
+@lru_cache(maxsize=4_096)
 def run_span(run_id: str, run_try: int) -> str:
     """Return the id of a run's span."""
     return _digest(_name(run_id, run_try))[:16]

@@ -44,6 +44,7 @@ class Facts:
     def __init__(self, store: Transitions) -> None:
         self._store = store
         self._known: OrderedDict[str, RunFacts] = OrderedDict()
+        self._last_common: tuple[str, dict[str, Value]] = ("", {})
         self._offset_ms = 0.0  # of the clock of Redis from `monotonic`
         self._calibrated_at = float("-inf")
 
@@ -61,19 +62,22 @@ class Facts:
         return found
 
     def common(self, run_id: str, agent: str, root: str) -> dict[str, Value]:
-        """Return the attributes that all spans of a run have.
+        """Return the attributes that all spans of a run have; not to be changed.
 
         Args:
             root: its root run, "" for itself.
         """
-        root = root or run_id
+        if self._last_common[0] != run_id:
+            self._last_common = run_id, self._common(run_id, agent, root or run_id)
+        return self._last_common[1]
+
+    def _common(self, run_id: str, agent: str, root: str) -> dict[str, Value]:
         found: dict[str, Value] = {"sleipnir.run_id": run_id, "sleipnir.agent": agent}
         try:
             of_root = self.of(root)
         except LookupError:
             return {**found, conventions.SESSION_ID: root}
-        session = of_root.context.session or of_root.batch or root
-        found[conventions.SESSION_ID] = session
+        found[conventions.SESSION_ID] = of_root.context.session or of_root.batch or root
         if of_root.context.user:
             found[conventions.USER_ID] = of_root.context.user
         for name, value in of_root.labels.items():

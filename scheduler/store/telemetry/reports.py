@@ -41,8 +41,10 @@ class EndedRun(NamedTuple):
     def spans(self) -> Iterator[ExportedSpan]:
         run = self.facts.of(self.run_id, self.run_try)
         trace, context = run.trace(self.run_id, self.run_try), run.context
-        attributes = self.facts.common(self.run_id, run.agent, context.root)
-        attributes |= _of_agent(self.run_id, run) if context.converses else _of_workflow(run)
+        attributes = {
+            **self.facts.common(self.run_id, run.agent, context.root),
+            **(_of_agent(self.run_id, run) if context.converses else _of_workflow(run)),
+        }
         attributes["sleipnir.status"] = self.status
         operation = attributes[conventions.OPERATION]
         failure = json.loads(self.failure) if self.failure else None
