@@ -10,15 +10,16 @@ from time import perf_counter, process_time
 from sleipnir.graphs.expressions.parser import parse
 from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.embedded.acceptances import Acceptances
-from sleipnir.scheduler.runs.events import QuestionAsked, RunEnded
 from sleipnir.scheduler.runs.submit import Request
-from sleipnir.worker.bench.agents import LED, MANY_LED, MANY_TURNS, PAUSE_MS, REPLIES, TURNS
+from sleipnir.worker.bench.agents import LED, MANY_LED, MANY_TURNS, PAUSE_MS, TURNS
 from sleipnir.worker.bench.arena import CHAIN, ITEMS, LENGTH, WIDTH, Arena
+from sleipnir.worker.bench.capacity.case import capacity
+from sleipnir.worker.bench.capacity.stored import stored_kinds
 from sleipnir.worker.bench.fair import fair
 from sleipnir.worker.bench.lists import lists
 from sleipnir.worker.bench.llm import llm, llm_many, tool
 from sleipnir.worker.bench.monitor import monitor
-from sleipnir.worker.bench.parked import commands_of, parked, used_memory
+from sleipnir.worker.bench.parked import commands_of, parked
 from sleipnir.worker.bench.rows import Row, Sample, interleaved, row
 from sleipnir.worker.bench.start import start
 
@@ -194,21 +195,8 @@ def submit(arena: Arena, rounds: int) -> Iterator[Row]:
 
 def memory(arena: Arena, rounds: int) -> Iterator[Row]:
     """Bytes of Redis that a parked run and finished ones take, in KiB instead of ms."""
-    count = 1_000
-    for name, agent in (
-        ("asking", "asking"),
-        ("finished, 5 nodes", "linear-4"),
-        (f"finished, {REPLIES} model calls", "telling"),
-    ):
-        prepared = arena.prepare(agent)
-        before = used_memory(arena)
-        ids = [arena.client.submit(prepared, Request()) for _ in range(count)]
-        for run_id in ids:
-            for entry in arena.client.queries.follow(run_id):
-                if isinstance(entry.event, QuestionAsked | RunEnded):
-                    break
-        used = (used_memory(arena) - before) / count / 1024
-        yield Row(f"Redis memory, {name}", "KiB/run", used, used)
+    for name, kib in stored_kinds(arena):
+        yield Row(f"Redis memory, {name}", "KiB/run", kib, kib)
 
 
 CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
@@ -221,6 +209,7 @@ CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
     "fair": fair,
     "submit": submit,
     "memory": memory,
+    "capacity": capacity,
     "parked": parked,
     "lists": lists,
     "monitor": monitor,
@@ -232,4 +221,4 @@ CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
 
 
 # Run only on request: they fill a gigabyte of memory, or take minutes.
-LARGE = frozenset({"lists", "monitor", "parked"})
+LARGE = frozenset({"capacity", "lists", "monitor", "parked"})

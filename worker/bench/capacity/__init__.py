@@ -1,0 +1,1 @@
+"""The case `capacity`: what an installation carries, measured and by a model."""

@@ -1,0 +1,210 @@
+"""The case `capacity`: the constants of docs/scaling.md here, and a prediction beside its check."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+
+from sleipnir.records import dataclass
+from sleipnir.scheduler.limits.records import Delay, Denied, Reservation, Used
+from sleipnir.scheduler.limits.rules import Limit
+from sleipnir.scheduler.process.cgroups import cores
+from sleipnir.scheduler.runs.events import Departure, StepCommitted
+from sleipnir.scheduler.runs.ids import VisitId
+from sleipnir.scheduler.runs.model import Lease
+from sleipnir.scheduler.runs.plan import Plan
+from sleipnir.scheduler.runs.submit import Request
+from sleipnir.scheduler.store.keys import LANES, QUEUE, lane_key
+from sleipnir.scheduler.store.rate_limiter import RateLimiter
+from sleipnir.worker.bench.arena import LENGTH, TICKS, Arena
+from sleipnir.worker.bench.capacity.model import PLANNED_LOAD, Constants, Load, needs, throughput
+from sleipnir.worker.bench.capacity.stored import WITH_CALLS, stored_kinds
+from sleipnir.worker.bench.rows import Row
+
+VISITS = 3_000  # replayed by the clients together
+CLIENTS = (1, 8, 64)
+CALLS = 1_000
+RUNS = 600
+NODES = 5
+PROCESSES = (1, 2, 4)
+DAILY = (100_000, 1_000_000, 10_000_000)
+# Two limits that no call reaches.
+_LIMITS = tuple(Limit(name, 10**9, 10**9) for name in ("openai", "openai:m"))
+
+
+def capacity(arena: Arena, rounds: int) -> Iterator[Row]:
+    """Constants, what one Redis carries by them, and a prediction of throughput with its check."""
+    arena.stop_workers()
+    constants = Constants()
+    for clients in CLIENTS:
+        best_s = min(_replayed(arena, clients) for _ in range(max(1, rounds // 5)))
+        yield _ms(f"Redis, a visit, {clients} client{'s' if clients > 1 else ''}", "visit", best_s)
+        constants = replace(constants, redis_visit_s=best_s)
+    best_s = min(_limited(arena) for _ in range(max(1, rounds // 5)))
+    yield _ms("Redis, a model call with two limits", "call", best_s)
+    constants = replace(constants, redis_call_s=best_s)
+    arena.start_worker()
+    for name, kib in stored_kinds(arena):
+        yield Row(f"Redis memory, {name}", "KiB/run", kib, kib)
+        if name == WITH_CALLS:
+            constants = replace(constants, kib_run=kib)
+    worker_s = yield from _throughputs(arena)
+    yield from _carried(replace(constants, worker_visit_s=worker_s))
+
+
+def _ms(name: str, unit: str, seconds: float) -> Row:
+    return Row(name, unit, 1000 * seconds, 1000 * seconds)
+
+
+def _redis_cpu_s(arena: Arena) -> float:
+    used = arena.redis.info("cpu")
+    return float(used["used_cpu_user"]) + float(used["used_cpu_sys"])
+
+
+def _replayed(arena: Arena, clients: int) -> float:
+    """Return the CPU of Redis for a visit that clients take, begin and advance, without Celery."""
+    agent, store = arena.prepare(f"linear-{LENGTH}"), arena.client.store
+    each = VISITS // clients
+    lanes = [lane_key(QUEUE, lane) for lane in range(LANES)]
+
+    def client(number: int) -> None:
+        left = each
+        while left > 0:
+            run_id = arena.client.submit(agent, Request())
+            length = min(left, VISITS // CLIENTS[-1])
+            for step in range(1, length + 1):
+                store.client.brpop(lanes, timeout=5)
+                lease = Lease(run_id, VisitId(f"{step}/n{step - 1}"), f"{number}-{step}")
+                store.visits.begin(lease, ("none",))
+                writes = {f"result_{step - 1}": "[]"}
+                last = step == length
+                plan = Plan(writes, (), "") if last else Plan(writes, (f"n{step}",))
+                departure = Departure(f"n{step - 1}", plan.frontier, None)
+                event = StepCommitted(step, (departure,), tuple((n, "map") for n in plan.frontier))
+                timing = {f"n{step - 1}": {"ms": 1, "wait": 1}}
+                store.visits.advance(
+                    lease, step, plan, cap=100, window=8, nodes=timing, event=event
+                )
+            left -= length
+
+    threads = [threading.Thread(target=client, args=(number,)) for number in range(clients)]
+    before = _redis_cpu_s(arena)
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    used_s = _redis_cpu_s(arena) - before
+    arena.redis.delete(*lanes)
+    return used_s / (each * clients)
+
+
+def _limited(arena: Arena) -> float:
+    """Return the CPU of Redis for reserving and releasing a call of a model with two limits."""
+    limiter = RateLimiter(arena.redis)
+    names = tuple(limit.name for limit in _LIMITS)
+    before = _redis_cpu_s(arena)
+    for number in range(CALLS):
+        call = Reservation(
+            f"bench/{number}", names, ("0" * 16,), _LIMITS, tokens=500, worst_tokens=1_000
+        )
+        grant = limiter.reserve(call)
+        if isinstance(grant, Delay | Denied):
+            raise RuntimeError(f"a call that no limit holds up was not admitted: {grant}")
+        limiter.release(grant, Used(700, 0.001, 0.5))
+    return (_redis_cpu_s(arena) - before) / CALLS
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """So many runs at once, by some worker processes."""
+
+    visits_s: float  # visits a second
+    cpu_s: float  # of a visit: of workers, Redis, and this process, which submits
+    worker_s: float  # of the workers alone
+    free: float  # cores that others left
+
+
+def _tried(arena: Arena, batch: str) -> _Trial:
+    agent, visits = arena.prepare(f"linear-{NODES - 1}"), RUNS * NODES
+    seen: list[tuple[float, float]] = []
+
+    def look() -> tuple[float, float]:
+        return sum(os.times()[:2]), _busy_cores_s()
+
+    def act() -> None:
+        before, began = look(), perf_counter()
+        arena.submit_many(agent, RUNS, batch)
+        after = look()
+        seen.append((after[0] - before[0], after[1] - before[1]))
+        seen.append((perf_counter() - began, 0.0))
+
+    redis_before = _redis_cpu_s(arena)
+    sample = arena.measured(act, arena.ours)
+    redis_s = _redis_cpu_s(arena) - redis_before
+    (own_s, busy_s), (wall_s, _) = seen
+    ours_s = sample.cpu_seconds + redis_s + own_s
+    free = cores() - max(0.0, busy_s - ours_s) / wall_s
+    return _Trial(visits / wall_s, ours_s / visits, sample.cpu_seconds / visits, max(0.1, free))
+
+
+def _busy_cores_s() -> float:
+    """Return the CPU time that all processes of the machine have used; 0 where nothing tells."""
+    try:
+        fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    except OSError:
+        return 0.0
+    user, nice, system, _idle, _iowait, irq, softirq, _steal = map(int, fields)
+    return (user + nice + system + irq + softirq) / TICKS
+
+
+def _throughputs(arena: Arena) -> Generator[Row, None, float]:
+    """Calibrate with one process and with two, predict and measure; return a worker's CPU a visit.
+
+    One process tells what its loop takes, and two, which fill the machine, what a visit costs.
+    """
+    arena.run(arena.prepare(f"linear-{NODES - 1}"))
+    _tried(arena, "warm-up")
+    one = _tried(arena, "one")
+    yield _ms("a worker, a visit", "visit", one.worker_s)
+    arena.start_worker()
+    arena.run(arena.prepare(f"linear-{NODES - 1}"))
+    _tried(arena, "warm-up-2")
+    two = _tried(arena, "two")
+    yield from _checked(arena, one, two)
+    return two.worker_s
+
+
+def _checked(arena: Arena, one: _Trial, two: _Trial) -> Iterator[Row]:
+    """Yield predictions, each with what was measured afterwards; the ratio is between them."""
+    arena.stop_workers()
+    for processes in PROCESSES:
+        while len(arena.ours) < processes:
+            arena.start_worker()
+        _tried(arena, f"warm-up-of-{processes}")
+        found = _tried(arena, f"of-{processes}")
+        told = throughput(processes, one.visits_s, two.cpu_s, found.free)
+        name = f"{processes} worker process{'es' if processes > 1 else ''}"
+        yield Row(f"{name}, predicted", "visits/s", told, told, ratio=told / found.visits_s)
+        yield Row(f"{name}, measured", "visits/s", found.visits_s, found.visits_s)
+
+
+def _carried(constants: Constants) -> Iterator[Row]:
+    """What one Redis carries by these constants, and what the loads of docs/scaling.md take."""
+    visits = PLANNED_LOAD / constants.redis_visit_s
+    calls = PLANNED_LOAD / constants.redis_call_s
+    yield Row("one Redis carries, predicted", "visits/s", visits, visits)
+    yield Row("one Redis carries, predicted", "calls/s", calls, calls)
+    for runs in DAILY:
+        found = needs(Load(runs), constants)
+        for what, unit, value in (
+            ("memory, a week kept", "GiB", found.memory_gib),
+            ("Redis, visits", "cores", found.redis_load),
+            ("Redis, limits", "cores", found.limits_load),
+            ("workers", "cores", found.worker_cores),
+            ("workers", "threads", found.threads),
+        ):
+            yield Row(f"{runs:,} runs a day, {what}", unit, value, value)
