@@ -116,6 +116,12 @@ def test_a_long_question_leaves_its_graph_in_the_upper_third(engine: Engine, bro
         page.get_by_role("link", name="Events").click()
         page.wait_for_url("**/events")
         assert page.locator(".tab-choice summary").inner_text().strip() == "Events"
+        page = person.open(f"/runs/{runs[0]}/agent")
+        page.locator(".source span span").first.wait_for()
+        numbers = """all => all.filter(
+            each => getComputedStyle(each, "::before").content !== "none").length"""
+        numbered = page.locator(".source span").evaluate_all(numbers)
+        assert numbered == page.locator(".source > span").count() > 0
         assert person.complaints.all == phone.complaints.all == []
         person.context.close()
         phone.context.close()

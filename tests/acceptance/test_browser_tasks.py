@@ -202,7 +202,7 @@ def _answer_alike(clicks: Clicks, engine: Engine) -> None:
     clicks.click(page.locator(".alike-answer").get_by_role("button", name="refund"))
     assert clicks.made <= 3
     page.get_by_role("heading", name=f"Answer {ALIKE} questions with “refund”?").wait_for()
-    assert "→ pay" in " ".join(page.locator("main").inner_text().split())
+    assert "→ pay" in " ".join(page.locator(".confirm").inner_text().split())
     page.get_by_role("textbox", name="Number of questions").fill(str(ALIKE))
     page.get_by_role("button", name=f"Answer {ALIKE} questions with “refund”").click()
     page.get_by_text(f"{ALIKE} answered with refund").wait_for()

@@ -1,5 +1,6 @@
 // What makes pages nicer to use; everything can be read and done without it.
 
+import "./confirms.js";
 import "./shell.js";
 import { localise } from "./times.js";
 
