@@ -11,6 +11,7 @@ from sleipnir.scheduler.store.keys import QUEUE, machine_queue
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.scheduler.store.queries.engine import QueueState
 from sleipnir.scheduler.store.queries.filters import RunFilter
+from sleipnir.scheduler.views.trends.minutes import last_hour
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
@@ -53,6 +54,7 @@ def fleet_document(client: Client) -> types.FleetDocument:
         "waiting": state.waiting,
         "questions": state.questions,
         "oldest_question_s": state.oldest_question_s,
+        "last_hour": last_hour(client, client.queries.now_ms()),
     }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sleipnir.scheduler.store.figures.by_time import SpendingByTime
-from sleipnir.scheduler.store.figures.samples import MINUTE_MS, Samples
 from sleipnir.scheduler.views.batches import batches_overview
 from sleipnir.scheduler.views.engine import fleet_document
 from sleipnir.scheduler.views.limits import limits_document
@@ -29,18 +28,6 @@ _BATCHES = 5
 # Of the newest batches, those that are under way are told.
 _NEWEST_BATCHES = 20
 _UNUSUAL = 5
-_MINUTES = 60
-
-
-def _queued(client: Client, now_ms: int) -> list[int]:
-    """Return how many messages waited in each minute of the last hour; 0 where nothing is known."""
-    this = now_ms // MINUTE_MS
-    minutes = [0] * _MINUTES
-    for sample in Samples(client.store.client).since((this - _MINUTES + 1) * MINUTE_MS):
-        back = this - sample.at_ms // MINUTE_MS
-        if 0 <= back < _MINUTES:
-            minutes[-1 - back] = sample.queued
-    return minutes
 
 
 def now_document(client: Client, typical: TypicalRuns) -> types.NowDocument:
@@ -50,8 +37,9 @@ def now_document(client: Client, typical: TypicalRuns) -> types.NowDocument:
     limits = limits_document(client)
     batches = batches_overview(client, limit=_NEWEST_BATCHES)["batches"]
     spent = hours.sums(SpendingByTime(client.store.client), ("agent",))
+    fleet = fleet_document(client)
     return {
-        "fleet": fleet_document(client),
+        "fleet": fleet,
         "groups": groups_document(client.queries)["groups"][:_QUESTIONS],
         "questions": inbox_page(client.queries, limit=_OLDEST)["questions"],
         "failing": failing_document(client, now_ms, _FAILING),
@@ -60,6 +48,6 @@ def now_document(client: Client, typical: TypicalRuns) -> types.NowDocument:
         "pauses": limits["pauses"],
         "ended": ended_document(client, hours),
         "spent": cost_series(hours, spent),
-        "queued": _queued(client, now_ms),
+        "queued": [number or 0 for number in fleet["last_hour"]["queued"]],
         "today": forecast(client, limits["today"], now_ms),
     }

@@ -48,6 +48,18 @@ class RedisMemoryDocument(TypedDict):
     limit_bytes: int
 
 
+class LastHourDocument(TypedDict):
+    """What a scheduler samples once a minute; `null` for minutes in which none was running."""
+
+    minutes: Annotated[list[str], about("when each begins; the last is under way")]
+    until: Annotated[str, about("when the last one ends")]
+    queued: Annotated[list[int | None], about("messages of all queues")]
+    oldest_s: Annotated[list[float | None], about("age of the oldest of them")]
+    busy: Annotated[list[int | None], about("slots of workers")]
+    slots: list[int | None]
+    memory_bytes: Annotated[list[int | None], about("of Redis")]
+
+
 class FleetDocument(TypedDict):
     workers: list[WorkerDocument]
     lost: Annotated[list[WorkerDocument], about("silent without having ended, for a day")]
@@ -64,6 +76,7 @@ class FleetDocument(TypedDict):
     waiting: int
     questions: int
     oldest_question_s: float | None
+    last_hour: LastHourDocument
 
 
 class LimitsDocument(TypedDict):

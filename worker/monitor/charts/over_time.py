@@ -1,4 +1,4 @@
-"""Charts over hours or days: stacked columns, or lines; with axes, a legend and a table.
+"""Charts over minutes, hours or days: stacked columns, or lines; with axes, a legend and a table.
 
 The drawing is stretched to its place; its texts are beside it, so that they keep their size.
 `chart.js` adds a crosshair, which reads its numbers from the table.
@@ -38,11 +38,11 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart over hours or days."""
+    """A chart over minutes, hours or days."""
 
     title: str  # also what the drawing is called
     per: Per
-    starts: Sequence[str]  # of each hour or day, RFC 3339; the last is under way
+    starts: Sequence[str]  # of each of them, RFC 3339; the last is under way
     until: str
     series: Sequence[Series]  # columns: the first at the bottom
     text: Callable[[float], str] = "{:,.0f}".format  # of a number
@@ -105,6 +105,11 @@ def spark(values: Sequence[float], label: str) -> str:
     )
 
 
+def _form(chart: Chart) -> str:
+    """Return how its instants are written, as `times.js` calls it."""
+    return "day" if chart.per == "day" else "hour"
+
+
 def _most(chart: Chart) -> float:
     return max(max(_sums(chart), default=0), chart.limit or 0)
 
@@ -139,7 +144,7 @@ def _numbers(chart: Chart, steps: Sequence[float]) -> str:
 def _instants(chart: Chart) -> str:
     """Name instants, each at the left of the times that it stands for."""
     return "".join(
-        f'<time datetime="{_text(start)}" data-form="{chart.per}">'
+        f'<time datetime="{_text(start)}" data-form="{_form(chart)}">'
         f"{slot_text(start, chart.per)}</time>"
         for start in chart.starts[:: label_width(len(chart.starts))]
     )
@@ -212,7 +217,7 @@ def _table(chart: Chart) -> str:
 def _row(chart: Chart, at: int) -> str:
     start = chart.starts[at]
     time = (
-        f'<time datetime="{_text(start)}" data-form="{chart.per}-exact">'
+        f'<time datetime="{_text(start)}" data-form="{_form(chart)}-exact">'
         f"{slot_title(start, chart.per)}</time>"
     )
     if chart.address:

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from math import ceil, floor, log10
 from typing import Literal
 
-Per = Literal["hour", "day"]
+Per = Literal["minute", "hour", "day"]
 _STEPS = (1, 2, 2.5, 5, 10)
 # Steps of the axis; few, as their numbers stand beside it.
 _MOST_STEPS = 4
-# How many hours or days a label may stand for.
-_WIDTHS = (1, 5, 6, 24)
+# How many minutes, hours or days a label may stand for.
+_WIDTHS = (1, 5, 6, 10, 24)
 
 
 def steps_to(most: float, *, whole: bool) -> list[float]:
@@ -31,17 +31,17 @@ def steps_to(most: float, *, whole: bool) -> list[float]:
 
 
 def label_width(slots: int) -> int:
-    """Return how many hours or days one label of the axis stands for; it divides their number."""
+    """Return how many slots one label of the axis stands for; it divides their number."""
     return next((width for width in _WIDTHS if slots % width == 0 and slots <= 8 * width), slots)
 
 
 def slot_text(start: str, per: Per) -> str:
-    """Return the name of an hour or a day that begins at an instant: `14:00`, `27 Nov`."""
+    """Return the name of a slot that begins at an instant: `14:00`, `27 Nov`."""
     at = datetime.fromisoformat(start).astimezone(UTC)
-    return f"{at:%H:%M}" if per == "hour" else f"{at.day} {at:%b}"
+    return f"{at:%H:%M}" if per != "day" else f"{at.day} {at:%b}"
 
 
 def slot_title(start: str, per: Per) -> str:
     """Return the same with everything that tells it apart, in UTC."""
     at = datetime.fromisoformat(start).astimezone(UTC)
-    return f"{at.day} {at:%b}, {at:%H:%M}" if per == "hour" else f"{at:%a} {at.day} {at:%b}"
+    return f"{at.day} {at:%b}, {at:%H:%M}" if per != "day" else f"{at:%a} {at.day} {at:%b}"

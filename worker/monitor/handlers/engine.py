@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sleipnir.scheduler.views import agents, engine
 from sleipnir.scheduler.views.documents import Document
+from sleipnir.worker.monitor.charts.over_time import Chart, Series, over_time
+from sleipnir.worker.monitor.formats import span
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.problems import Problem, Refused
 
+_MIB = 1024 * 1024
+
 if TYPE_CHECKING:
-    from sleipnir.scheduler.views.types.engine import WorkerDocument
+    from sleipnir.scheduler.views.types.engine import FleetDocument, WorkerDocument
 
 
 class DocumentHandler(MonitorHandler):
@@ -51,8 +56,40 @@ class FleetHandler(DocumentHandler):
             task_events=self.site.task_events,
             machines=dict(sorted(machines.items())),
             usual_version=max(versions, key=lambda each: versions[each], default=None),
+            charts=_charts(document),
             oldest_s=max((each["oldest_s"] for each in document["queues"].values()), default=0.0),
         )
+
+
+def _charts(document: FleetDocument) -> list[tuple[str, str]]:
+    """Return the charts of the last hour, each with its title."""
+    hour, limit = document["last_hour"], document["redis"]["limit_bytes"]
+    memory = [each and each / _MIB for each in hour["memory_bytes"]]
+    over = partial(Chart, per="minute", starts=hour["minutes"], until=hour["until"], lines=True)
+    charts = (
+        over("Messages of all queues", series=[Series("messages", "series-1", hour["queued"])]),
+        over(
+            "Age of the oldest message",
+            series=[Series("age", "series-2", hour["oldest_s"])],
+            text=span,
+            has_whole_numbers=False,
+        ),
+        over(
+            "Slots of workers",
+            series=[
+                Series("busy", "series-1", hour["busy"]),
+                Series("there", "series-6", hour["slots"]),
+            ],
+        ),
+        over(
+            "Memory of Redis",
+            series=[Series("memory", "series-3", memory)],
+            text="{:,.0f} MiB".format,
+            limit=limit / _MIB if limit else None,
+            limit_label="its limit",
+        ),
+    )
+    return [(chart.title, over_time(chart)) for chart in charts if any(chart.series[0].values)]
 
 
 class ScaleApi(MonitorHandler):

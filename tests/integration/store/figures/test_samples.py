@@ -25,6 +25,8 @@ def test_one_sample_a_minute_is_taken_and_drawn(engine: Engine, clock: Clock) ->
     with ServedSite(engine.client) as site:
         queued = site.ask("/api/v1/now").json["queued"]
         page = site.ask("/now").text
+        hour = site.ask("/api/v1/fleet").json["last_hour"]
+        workers = site.ask("/fleet").text
 
     assert taken == [True, False, True]
     assert [(each.queued, each.open, each.busy, each.slots) for each in samples] == [
@@ -34,6 +36,8 @@ def test_one_sample_a_minute_is_taken_and_drawn(engine: Engine, clock: Clock) ->
     assert samples[0].memory_bytes > 0
     assert queued == [0] * 58 + [2, 0]
     assert 'aria-label="by minute"' in page
+    assert (hour["busy"][-2:], hour["oldest_s"][0]) == ([2, 2], None)
+    assert "Slots of workers: most 8" in workers
 
 
 def test_the_scheduler_takes_samples(engine: Engine, clock: Clock) -> None:
