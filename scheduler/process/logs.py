@@ -23,6 +23,10 @@ working_on: ContextVar[Callable[[], Mapping[str, object]] | None] = ContextVar(
 )
 
 
+# What `extra` of a call may say.
+_OF_RECORDS = ("run_id", "node", "visit", "code")
+
+
 class JsonFormatter(logging.Formatter):
     """Makes one object of a record; line ends in it are escaped."""
 
@@ -33,9 +37,10 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         work = working_on.get()
         others: dict[str, object] = {} if work is None else dict(work())
-        code = getattr(record, "code", None)
-        if code is not None:
-            others["code"] = code
+        for name in _OF_RECORDS:
+            value = getattr(record, name, None)
+            if value is not None:
+                others[name] = value
         if record.exc_info:
             others["exc"] = self.formatException(record.exc_info)
         at = datetime.fromtimestamp(record.created, UTC)

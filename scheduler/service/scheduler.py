@@ -170,7 +170,8 @@ def _handle_timer(tick: Tick, member: str) -> None:
 
 def _give_up(tick: Tick, member: str, run_id: str, error: TransitionBroken) -> None:
     """End a run whose timer cannot be handled, or else postpone the timer."""
-    logger.error("run %s, timer '%s': %s", run_id, member, error)
+    said = {"run_id": run_id, "code": "R023"}
+    logger.error("run %s, timer '%s': %s", run_id, member, error, extra=said)
     failure = Failure("R023", f"the run could not continue: {error}", None)
     try:
         ended = tick.store.runs.close(run_id, "failed", failure)

@@ -8,6 +8,9 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from sleipnir.scheduler.process.telemetry.identity import trace_of, visit_span
 from tests.support.command_line import Sleipnir
 from tests.support.processes import children_of
 from tests.support.redis_server import RedisServer
@@ -28,7 +31,11 @@ def lines_of(worker: Worker) -> list[dict[str, Any]]:
     return [json.loads(line) for line in worker.log.read_text().splitlines()]
 
 
-def test_every_line_of_workers_and_schedulers_is_an_object(workers: Workers) -> None:
+def test_every_line_of_workers_and_schedulers_is_an_object(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nobody takes its spans: the log tells which they would be.
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
     scheduler = workers.start_scheduler(log_format="json")
     worker = workers.start_supervised(1, log_format="json")
     run_id = workers.submit(GRAPH, FILES)
@@ -46,6 +53,10 @@ def test_every_line_of_workers_and_schedulers_is_an_object(workers: Workers) -> 
     about_run = [line for line in lines_of(worker) if line.get("run_id") == run_id]
     assert {line["node"] for line in about_run} >= {"s"}
     assert {line["agent"] for line in about_run} == {"tested"}
+    (failed,) = (line for line in about_run if "failed: " in line["msg"])
+    assert (failed["code"], failed["attempt"], failed["visit"]) == ("R013", 1, "1/s")
+    trace = trace_of(run_id, 1).trace_id
+    assert (failed["trace_id"], failed["span_id"]) == (trace, visit_span(run_id, 1, "1/s", 1))
     assert SECRET not in worker.log.read_text()
     assert lines_of(scheduler)[0]["msg"] == "scheduler: running"
 

@@ -51,8 +51,14 @@ def log_step(visit: Visit[Any], branches: Mapping[str, Branch], plan: Plan) -> N
     name, run_id = visit.graph.name, visit.run_id
     for node_id, branch in sorted(branches.items()):
         if branch.tolerated is not None:
+            kept = branch.failures.kept
             logger.warning(
-                "[graph:%s] run %s: %s failed: %s", name, run_id, node_id, branch.tolerated
+                "[graph:%s] run %s: %s failed: %s",
+                name,
+                run_id,
+                node_id,
+                branch.tolerated,
+                extra={"node": node_id, "code": kept[0].code if kept else None},
             )
         for warning in (branch.timing or {}).get("warnings", ()):
             logger.warning("[graph:%s] run %s: %s", name, run_id, warning)
@@ -68,12 +74,12 @@ def log_step(visit: Visit[Any], branches: Mapping[str, Branch], plan: Plan) -> N
         )
 
 
-def log_end(visit: Visit[Any], status: str, store: RunStore) -> None:
-    """Log how a run ended, and where its time went."""
+def log_end(visit: Visit[Any], status: str, code: str | None, store: RunStore) -> None:
+    """Log how a run ended, by which failure, and where its time went."""
     if not logger.isEnabledFor(logging.INFO):
         return
     name = visit.graph.name
-    logger.info("[graph:%s] run %s %s", name, visit.run_id, status)
+    logger.info("[graph:%s] run %s %s", name, visit.run_id, status, extra={"code": code})
     lines = [f"[graph:{name}] performance summary (slowest first):"]
     lines += [
         f"[graph:{name}]   {row.node}: {row.visits} visit(s), total {row.total_ms}ms, "

@@ -73,7 +73,7 @@ def deliver(
         raise  # not the visit's fault: its timer will redeliver it
     except Exception as error:
         # Without a commit the visit would look as if its workers kept dying.
-        logger.exception("run %s: visit %s", lease.run_id, lease.visit)
+        logger.exception("run %s: visit %s", lease.run_id, lease.visit, extra={"code": "R023"})
         text = f"internal error at visit '{lease.visit}': {hidden(repr(error))}"
         failure = Failure("R023", text, lease.visit.node)
         services.store.runs.close(lease.run_id, "failed", failure)
@@ -108,7 +108,8 @@ def load(services: Services, lease: Lease, digest: str) -> LoadedAgent:
     try:
         return services.agents.get(digest)
     except BundleError as error:
-        logger.error("run %s: %s", lease.run_id, error)
+        said = {"run_id": lease.run_id, "visit": lease.visit, "code": "R023"}
+        logger.error("run %s: %s", lease.run_id, error, extra=said)
         services.store.visits.begin(lease, (), digest)
         failure = Failure("R023", f"the agent cannot be loaded: {error}", None)
         services.store.runs.close(lease.run_id, "failed", failure)

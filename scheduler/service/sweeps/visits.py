@@ -13,6 +13,9 @@ def redeliver_visit(tick: Tick, run_id: str, visit: str) -> None:
     """Publish a visit again, or fail its run after too many lost workers."""
     done = tick.store.visits.redeliver(run_id, visit)
     if done == "given_up":
-        logger.warning("run %s failed: visit %s lost its worker too often", run_id, visit)
+        said = {"run_id": run_id, "visit": visit, "code": "R022"}
+        logger.warning(
+            "run %s failed: visit %s lost its worker too often", run_id, visit, extra=said
+        )
     else:
         logger.debug("run %s visit %s: %s", run_id, visit, done)

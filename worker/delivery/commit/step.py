@@ -93,7 +93,8 @@ def _write(delivery: Delivery, plan: Plan, branches: Mapping[str, Branch], usage
     handover.take(advanced, taker)
     log_step(visit, branches, plan)
     if advanced.status != "running":
-        log_end(visit, advanced.status, services.store)
+        code = None if plan.failure is None else plan.failure.code
+        log_end(visit, advanced.status, code, services.store)
         forget_scratch(services.scratch, visit.run_id)
 
 
