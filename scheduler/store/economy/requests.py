@@ -93,7 +93,7 @@ class Requests:
         Raises:
             RunClosed, StaleVisit, StepFailing: as for other ways to park.
         """
-        self._announce(request.collection)
+        self.announce(request.collection)
         body = base64.b64encode(zlib.compress(request.body.encode(), 6)).decode()
         deadline_s = request.deadline_s
         self._store.call(
@@ -117,7 +117,7 @@ class Requests:
             self._store.event(event),
         )
 
-    def _announce(self, collection: str) -> None:
+    def announce(self, collection: str) -> None:
         """Note the name of a collection before it gets a request, so that somebody looks there."""
         noted = self._announced.get(collection)
         if noted is not None and monotonic() - noted < _NOTED_AGAIN_S:

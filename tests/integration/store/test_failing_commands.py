@@ -28,6 +28,8 @@ from sleipnir.scheduler.runs.tries import AnotherTry, Beginning, OtherAgent
 from sleipnir.scheduler.store import scripts
 from sleipnir.scheduler.store.cached_replies import CachedReplies
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
+from sleipnir.scheduler.store.economy.groups import Group, Groups
+from sleipnir.scheduler.store.economy.requests import NewRequest
 from sleipnir.scheduler.store.keys import LANE_SEPARATOR, QUEUE, build_claim_key, run_key
 from sleipnir.scheduler.store.limit_queries import PARTITION as LIMITS
 from sleipnir.scheduler.store.parking import wait_for
@@ -365,6 +367,51 @@ ON_ITS_WAY = Way(["b", "c"], {}, {})
 ESCALATED = a_question("1/s", CHILD, call="user__ask", allowed_s=60)
 CANCELLED = Failure("cancelled", "enough", None)
 LAST_STEP = '{"at":2,"step":1,"frontier":["a","b","c","d","e"],"nodes":{},"writes":{"k":"v"}}'
+REQUEST_ID = RUN[:2] + "9" * 30
+REQUEST = NewRequest(
+    REQUEST_ID,
+    f"batch-{REQUEST_ID}",
+    "p:m",
+    "{}",
+    "d",
+    9,
+    deadline_s=60,
+    named="s p:m",
+    hold="h",
+)
+
+
+def joined(engine: Engine) -> None:
+    started(engine)
+    holding_the_provider(engine)
+    write_group(engine)
+    write_group(engine, "h")
+    engine.store.requests.join(held("1/s"), REQUEST)
+
+
+def in_a_group(engine: Engine) -> None:
+    joined(engine)
+    claim(engine)
+
+
+def claim(engine: Engine) -> None:
+    room = (9999, 9999, 9999)
+    engine.store.requests.claim(partition_of(RUN), "p:m", "g", 9, room, alone=False)
+
+
+def unwanted(engine: Engine) -> None:
+    in_a_group(engine)
+    engine.store.runs.close(RUN, "cancelled", CANCELLED)
+
+
+def write_group(engine: Engine, group_id: str = "g") -> None:
+    Groups(engine.store).write(Group(group_id, "p", "p:m", "ready", 1), "t")
+
+
+def holding_the_provider(engine: Engine) -> None:
+    Groups(engine.store).take_lease("p", "t", 60_000)
+
+
 AGAIN = AnotherTry(RUN, 1, 3, RunRetried(2, ("a",), 2))
 FROM_THE_START = AnotherTry(
     RUN,
@@ -372,7 +419,7 @@ FROM_THE_START = AnotherTry(
     3,
     RunRetried(1, ("s",), 2),
     begin=Beginning(1, ("s",), {"initial_prompt": '""'}, {"s": 1}),
-    agent=OtherAgent(RUN, "e" * 64, RunContext(root=RUN)),
+    agent=OtherAgent(RUN, "e" * 64, RunContext(root=RUN), {}),
     limit_ms="-",
 )
 FORK = NewFork(
@@ -519,6 +566,30 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
         started,
         lambda e: e.store.parking.postpone(held("1/s"), 5, event=EVENT, turn="{}", usage=USAGE),
     ),
+    "join_collection": (
+        lambda e: (started(e), e.store.requests.announce("p:m")),
+        lambda e: e.store.requests.join(held("1/s"), REQUEST, EVENT),
+    ),
+    "claim_requests": (joined, claim),
+    "move_requests": (in_a_group, lambda e: e.store.requests.move("g", "h", [REQUEST_ID])),
+    "forget_bodies": (in_a_group, lambda e: e.store.requests.forget_bodies("g")),
+    "deliver_reply": (
+        in_a_group,
+        lambda e: e.store.requests.deliver(REQUEST_ID, "g", {"a": 1}, USAGE),
+    ),
+    "deliver_reply that nobody waits for": (
+        unwanted,
+        lambda e: e.store.requests.deliver(REQUEST_ID, "g", {"a": 1}, USAGE),
+    ),
+    "close_run with a request in a collection": (
+        joined,
+        lambda e: e.store.runs.close(RUN, "cancelled", CANCELLED),
+    ),
+    "expire_wait of a request in a group": (
+        lambda e: (in_a_group(e), e.clock.move(61)),
+        lambda e: e.store.parking.expire(RUN, "1/s", f"batch-{REQUEST_ID}"),
+    ),
+    "write_group": (holding_the_provider, write_group),
     "park_visit on a build": (
         lambda e: (started(e), e.redis.set(build_claim_key("c"), "another run", px=60_000)),
         lambda e: e.store.parking.park(held("1/s"), [A_BUILD]),
