@@ -71,6 +71,7 @@ class EvalCall:
     gate: bool
     accept: bool
     target: Path | None
+    economy: float | None = None  # seconds
 
 
 class EvalCommand:
@@ -200,6 +201,7 @@ class EvalCommand:
             variables=variables_from_environment(prepared.name, os.environ),
             workdir=str(Path().absolute()),
             session=TEMPORARY,
+            economy_s=self._call.economy,
             user=settings_of(self._options).identity,
         )
         watch = WorkerWatch(self._client, self._options, display.update)

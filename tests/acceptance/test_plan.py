@@ -118,6 +118,10 @@ def test_bounds_by_node_and_for_all_lines(sleipnir: Sleipnir) -> None:
     assert found["total"]["usd"]["most"] is None
     assert len(found["version"]) == 12
 
+    half = sleipnir.json("plan", "--economy", "sort", "in.csv")
+    assert half["total"]["usd"]["least"] == found["total"]["usd"]["least"] / 2
+    assert node(half, "sort")["usd"]["most"] == node(found, "sort")["usd"]["most"] / 2
+
 
 def test_an_engine_is_not_needed(sleipnir: Sleipnir) -> None:
     sleipnir.json("plan", "sort", "in.csv")

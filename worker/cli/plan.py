@@ -15,6 +15,7 @@ from sleipnir.scheduler.cli.arguments import (
     sarif_option,
     variables_option,
 )
+from sleipnir.scheduler.cli.batch.economy import ECONOMY_OPTIONS, EconomyCommand
 from sleipnir.scheduler.cli.batch.input_options import INPUT_OPTIONS, SOURCE
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.exit_codes import ExitCode
@@ -30,7 +31,7 @@ def _parameters(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@click.command
+@click.command(cls=EconomyCommand)
 @agent_argument
 @_parameters
 @changes_option("Set a key of the initial state")
@@ -57,6 +58,7 @@ def _parameters(function: Callable[..., Any]) -> Callable[..., Any]:
     metavar="USD",
     help="Exit with 1 if it may not be enough, or if a price is not known.",
 )
+@ECONOMY_OPTIONS[0]
 @sarif_option
 @common_options(json=True)
 def plan(options: Options, **parameters: Any) -> ExitCode:

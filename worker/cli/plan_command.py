@@ -51,7 +51,9 @@ class PlanCommand:
         loaded = load_agent(search.find(call.agent), os.environ)
         sample = None
         with Ledger() as ledger:
-            planner = Planner(settings, search, ledger.files.path_of)
+            is_economical = call.economy is not None
+            files = ledger.files.path_of
+            planner = Planner(settings, search, files, economy=is_economical)
             agent_rows = planner.rows_of(loaded.directory, prepared.graph)
             lines = PlannedLines(self.options, call, prepared, loaded.directory, ledger)
             found = plan_of(agent_rows, lines.states())
@@ -98,6 +100,8 @@ class PlanCommand:
     ) -> float | None:
         if self.client is None or sample is None or not sample.lines:
             return None
+        if self.call.economy is not None:
+            return self.call.economy
         settings = self.client.store.settings
         slots = Machines(self.client.store.client).slots() or settings.concurrency
         pace = Pace(settings.models, settings.model, slots)

@@ -45,6 +45,7 @@ class PlanCall:
     name: str | None
     budget: float | None
     sarif: Path | None
+    economy: float | None = None  # seconds
     aside: bool = False  # print to stderr
 
 
@@ -68,6 +69,7 @@ class PlannedLines:
             },
             workdir=str(Path().absolute()),
             session=TEMPORARY,
+            economy_s=self.call.economy,
             user=settings_of(self.options).identity,
         )
 

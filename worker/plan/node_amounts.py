@@ -65,7 +65,8 @@ class NodeAmounts:
         tokens_in = Interval(calls.least * prompt.tokens, most_in)
         if graph.offers_agents(node):
             calls = Interval(calls.least, inf)  # those of the agents that it starts
-        return model.cost(calls, tokens_in, Interval(0, calls.most * reply), prompt.tokens)
+        share = self.models.share_of(model, node, graph)
+        return model.cost(calls, tokens_in, Interval(0, calls.most * reply), prompt.tokens, share)
 
     def _most_of_extraction(self, node: LlmNode, reply: int) -> int:
         if node.output_schema is None:

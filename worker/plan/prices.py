@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from sleipnir.graphs.plan.interval import NOTHING, Interval
+from sleipnir.graphs.plan.interval import NOTHING, Interval, exactly
+from sleipnir.graphs.schema import Graph, LlmNode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.models import ModelSettings, Price
+from sleipnir.worker.llm.economy.providers import takes_batches
+from sleipnir.worker.llm.limits.gate import BATCH_PRICE
 from sleipnir.worker.llm.provider.pricing import Pricing
 from sleipnir.worker.plan.amounts import Amounts
 
 _PER_MILLION = 1e6
+WHOLE = exactly(1)
 # Tokens; providers cache no shorter prompts.
 _LEAST_CACHED = 1_024
 
@@ -20,6 +24,7 @@ class PlannedModel:
     prices: tuple[Price | None, ...]  # USD per million tokens
     longest_reply: int  # tokens
     context: int | None  # tokens that the shortest of them reads; None: unknown
+    has_batches: bool = False  # calls of the first of them can wait for batches
 
     @property
     def is_priced(self) -> bool:
@@ -27,12 +32,18 @@ class PlannedModel:
         return None not in self.prices
 
     def cost(
-        self, calls: Interval, tokens_in: Interval, tokens_out: Interval, prompt: int = 0
+        self,
+        calls: Interval,
+        tokens_in: Interval,
+        tokens_out: Interval,
+        prompt: int = 0,
+        share: Interval = WHOLE,
     ) -> Amounts:
         """Return the amounts with what they cost.
 
         Args:
             prompt: tokens of one prompt, of which a provider may have cached one that is long.
+            share: of the price.
         """
         known = [price for price in self.prices if price is not None]
         if not known:
@@ -43,13 +54,14 @@ class PlannedModel:
         completions = [price.completion for price in known]
         per_reply = Interval(min(completions), max(completions))
         usd = tokens_in * _per_token(per_prompt) + tokens_out * _per_token(per_reply)
-        return Amounts(calls, tokens_in, tokens_out, usd, self.is_priced)
+        return Amounts(calls, tokens_in, tokens_out, usd * share, self.is_priced)
 
 
 class PlannedModels:
     """The models of an agent, each looked up once."""
 
-    def __init__(self, settings: ModelSettings) -> None:
+    def __init__(self, settings: ModelSettings, *, economy: bool = False) -> None:
+        self._economy = economy
         self._settings = settings
         self._pricing = Pricing(settings)
         self._known: dict[str, PlannedModel] = {}
@@ -74,8 +86,22 @@ class PlannedModels:
             )
             contexts = [self._pricing.context(model) for model in chain]
             known = [context for context in contexts if context is not None]
-            self._known[name] = PlannedModel(prices or (None,), longest, min(known, default=None))
+            self._known[name] = PlannedModel(
+                prices or (None,),
+                longest,
+                min(known, default=None),
+                has_batches=bool(chain) and takes_batches(chain[0], self._settings),
+            )
         return self._known[name]
+
+    def share_of(self, model: PlannedModel, node: LlmNode, graph: Graph) -> Interval:
+        """Return what part of the price calls of a node have, with --economy."""
+        wish = graph.economy if node.economy is None else node.economy
+        has_tools = bool(graph.listed_tools(node)) or graph.offers_agents(node)
+        if not (self._economy and model.has_batches and (not has_tools if wish is None else wish)):
+            return WHOLE
+        # Extractors are called live.
+        return Interval(BATCH_PRICE, BATCH_PRICE if node.output_schema is None else 1)
 
 
 def _if_cached(price: Price) -> float:

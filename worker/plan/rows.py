@@ -141,10 +141,12 @@ class Planner:
         settings: Settings,
         search: AgentSearch,
         stored: Callable[[str], Path | None] = lambda _digest: None,
+        *,
+        economy: bool = False,
     ) -> None:
         self.settings = settings
         self.files = PlannedFiles(settings.attach_file_limit_bytes, stored)
-        self.models = PlannedModels(settings.models)
+        self.models = PlannedModels(settings.models, economy=economy)
         self._search = search
         self._children: dict[tuple[Path, int], Amounts] = {}
 

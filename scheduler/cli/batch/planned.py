@@ -14,7 +14,7 @@ from sleipnir.scheduler.cli.terminal import is_terminal, read_line, show
 # Parameters that both verbs have.
 _SHARED = (
     *("agent", "source", "form", "delimiter", "encoding", "attach", "columns", "skip_bad"),
-    *("seeds", "variables", "name"),
+    *("seeds", "variables", "name", "economy"),
 )
 
 

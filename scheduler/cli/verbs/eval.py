@@ -9,6 +9,7 @@ import click
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import agent_argument, pairs
+from sleipnir.scheduler.cli.batch.economy import ECONOMY_OPTIONS, EconomyCommand
 from sleipnir.scheduler.cli.connect import open_client, search_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
@@ -18,7 +19,7 @@ with lazy_imports():
     from sleipnir.scheduler.testing.evaluation import making
 
 
-@click.command("eval")
+@click.command("eval", cls=EconomyCommand)
 @agent_argument
 @click.argument("evaluation", metavar="[EVAL]", required=False)
 @click.option(
@@ -38,6 +39,7 @@ with lazy_imports():
 @click.option("--rows", type=click.IntRange(min=1), metavar="N", help="Only the first N rows.")
 @click.option("--gate", is_flag=True, help="Exit with 1 if something is lost.")
 @click.option("--accept", is_flag=True, help="Make this version the baseline from now on.")
+@ECONOMY_OPTIONS[0]
 @click.option(
     "-o",
     "target",
