@@ -18,7 +18,7 @@ from sleipnir.scheduler.batch.columns import known_keys
 from sleipnir.scheduler.batch.csv_lines import CsvRules, column_names
 from sleipnir.scheduler.batch.drive import Batch
 from sleipnir.scheduler.batch.identity import name_of_upload
-from sleipnir.scheduler.batch.intake import Intake, load_input, require_good
+from sleipnir.scheduler.batch.intake import Intake, load_input
 from sleipnir.scheduler.batch.ledger import Ledger
 from sleipnir.scheduler.batch.lines import BoundedLines, Format, format_of, input_of
 from sleipnir.scheduler.batch.options import BatchOptions
@@ -130,8 +130,12 @@ def submit_file(
     with Ledger() as ledger:
         rules = CsvRules(known=_known(client, agent), renamed=file.columns)
         intake = _load(client, agent, file, ledger, rules)
-        if not file.skip_bad:
-            require_good(intake, printable(file.name))
+        if intake.bad_count and not file.skip_bad:
+            lines = "1 line" if intake.bad_count == 1 else f"{intake.bad_count:,} lines"
+            raise SubmissionRefused(
+                f"{lines} of {printable(file.name)} cannot be used, so nothing was submitted; "
+                f"correct or leave them out:\n{intake.describe_bad()}"
+            )
         if not len(ledger):
             raise SubmissionRefused(f"'{printable(file.name)}' has no lines to run")
         options = BatchOptions(

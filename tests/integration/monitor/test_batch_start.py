@@ -78,6 +78,8 @@ def test_lines_that_cannot_be_used_stop_a_batch_or_are_left_out(
     refused = site.ask("/agents/towns/batch", "POST", form=given)
     started = site.ask("/agents/towns/batch", "POST", form={**given, "skip_bad": "1"})
     odd = send(site, "lines.pdf", lines)
+    empty, head = send(site, "lines.csv", ""), ",".join(f"c{number}" for number in range(3_000))
+    wide = send(site, "wide.csv", f"{head}\r\n{head}")
     gone = site.ask("/agents/towns/batch", "POST", form={"upload": "x"})
 
     assert "line 2: unknown field &#x27;promt&#x27;" in page.text
@@ -87,6 +89,9 @@ def test_lines_that_cannot_be_used_stop_a_batch_or_are_left_out(
     assert re.fullmatch(r"/batches/towns-lines-\w{8}", started.headers["Location"])
     assert len(engine.newest_runs()) == 2
     assert (odd.status, "it must end in .csv, .jsonl or .txt" in odd.text) == (422, True)
+    assert "The file has no lines that can be run." in empty.text
+    assert "and 2,950 more" in wide.text
+    assert len(wide.text) < 150_000
     assert (gone.status, "choose it again" in gone.text) == (410, True)
 
 

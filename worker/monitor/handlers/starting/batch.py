@@ -31,6 +31,7 @@ from sleipnir.worker.monitor.pages.uploads import SentFile
 from sleipnir.worker.monitor.problems import Problem, Refused, bad_request, problem_of
 
 _COLUMN = "column-"
+_MOST_COLUMNS = 50  # that are shown
 # From so many runs on, their number has to be typed.
 _MANY = 100
 # Lines are submitted in the background; what goes wrong at once is told on the page.
@@ -159,6 +160,7 @@ class BatchPage(BatchStarter):
             is_table=file.format == "csv",
             looked=masked_texts(looked.first),
             found=looked,
+            most_columns=_MOST_COLUMNS,
             targets=targets_of(agent.graph),
             upload=file_id,
             must_type=looked.lines >= _MANY,
