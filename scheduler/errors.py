@@ -19,6 +19,7 @@ SleipnirError
 ├── StillRunning         the run had not ended in time
 ├── RunNotFound          no run has that id
 │   └── RunRemoved       a run that is over was removed
+├── ScheduleNotFound     no schedule has that name
 ├── AmbiguousRun         several runs share that prefix, or may do so
 ├── BadCursor            the cursor is not from a page of that list
 ├── SessionInUse         a session has one run at a time, and `run_id` has not ended
@@ -38,6 +39,8 @@ SleipnirError
 │   ├── NotOpen          the recipient of the message has ended
 │   ├── InboxFull        the run that is written to has many messages to read already
 │   ├── StepFailing      a sibling failed for good
+│   ├── ScheduleExists   there is a schedule of that name
+│   ├── ScheduleChanged  the schedule was changed or removed since the caller looked
 │   └── StateTooLarge    the state would exceed its limit
 ├── KnowledgeFailed      a knowledge base is unusable (worker.knowledge.errors)
 ├── BadExpression        a text is not an expression (graphs.expressions.errors)
@@ -188,6 +191,13 @@ class RunRemoved(RunNotFound):
         )
 
 
+class ScheduleNotFound(SleipnirError):
+    """No schedule has that name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no schedule '{name}'; `sleipnir schedule list` lists them")
+
+
 class AmbiguousRun(SleipnirError):
     """Several runs share that prefix, or may do so: `matches` is empty if it is too short."""
 
@@ -293,6 +303,14 @@ class InboxFull(TransitionRefused):
 
 class StepFailing(TransitionRefused):
     """A sibling failed for good; the result of this visit must be discarded."""
+
+
+class ScheduleExists(TransitionRefused):
+    """There is a schedule of that name."""
+
+
+class ScheduleChanged(TransitionRefused):
+    """The schedule was changed or removed since the caller looked."""
 
 
 class StateTooLarge(TransitionRefused):

@@ -61,6 +61,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "sleipnir.scheduler.cli.verbs.dev:dev",
         "Run an agent again whenever its files are saved.",
     ),
+    "schedule": (
+        "sleipnir.scheduler.cli.verbs.schedule:schedule",
+        "Start runs at instants: by cron lines, or at intervals.",
+    ),
     "ps": ("sleipnir.scheduler.cli.verbs.ps:ps", "List runs."),
     "find": (
         "sleipnir.scheduler.cli.verbs.find:find",
@@ -160,7 +164,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
 }
 # The groups of verbs by purpose; each verb is in one of them.
 GROUPS: Mapping[str, Sequence[str]] = {
-    "Run an agent": ("run", "chat", "submit", "batch"),
+    "Run an agent": ("run", "chat", "submit", "batch", "schedule"),
     "Inspect runs": ("ps", "find", "batches", "sessions", "show", "watch", "logs", "state"),
     "Answer and cancel": ("inbox", "answer", "cancel"),
     "Retry and compare": ("retry", "fork", "move", "diff"),
@@ -180,6 +184,8 @@ _OTHER_NAMES: Mapping[str, str] = {
     "attach": "watch",
     "check": "validate",
     "create": "init",
+    "cron": "schedule",
+    "schedules": "schedule",
     "clean": "prune",
     "delete": "prune",
     "exec": "run",

@@ -39,6 +39,7 @@ with lazy_imports():
     from sleipnir.graphs.validator import scripts
     from sleipnir.scheduler.client import endings, spending
     from sleipnir.scheduler.client.limits import budget_check
+    from sleipnir.scheduler.client.schedules import schedules as scheduling
     from sleipnir.scheduler.config import settings as configuration
     from sleipnir.scheduler.embedded import attach as embedded
     from sleipnir.scheduler.runs import submit as submission
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.client.endings import EndedRuns
     from sleipnir.scheduler.client.limits.budget_check import BudgetCheck
     from sleipnir.scheduler.client.preparation import PreparedAgent
+    from sleipnir.scheduler.client.schedules.schedules import ScheduleClient
     from sleipnir.scheduler.client.spending import By, Spending
     from sleipnir.scheduler.runs.submit import Request
 
@@ -149,6 +151,11 @@ class Client(Preparing, Following, Steering, Sessions, Reruns):
     def budget_check(self) -> BudgetCheck:
         """The check whether any budget is left."""
         return budget_check.BudgetCheck(self.store)
+
+    @cached_property
+    def schedules(self) -> ScheduleClient:
+        """Schedules, which start runs at instants."""
+        return scheduling.ScheduleClient(self)
 
     # ---- submit
 

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Protocol
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import NotOver, RunGone, SessionInUse, SubmissionRefused
 from sleipnir.scheduler.store.queries import RunQueries
-from sleipnir.scheduler.store.queries.sessions import SessionRow
 from sleipnir.scheduler.store.run_store import RunStore
 
 with lazy_imports():
     from sleipnir.graphs import normal_agent
     from sleipnir.scheduler.runs.conversation import memory, sessions
+    from sleipnir.scheduler.store.queries import sessions as session_queries
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client.preparation import PreparedAgent
     from sleipnir.scheduler.embedded.acceptances import Acceptances
     from sleipnir.scheduler.runs.conversation.sessions import Session
     from sleipnir.scheduler.runs.submit import Request
+    from sleipnir.scheduler.store.queries.sessions import SessionRow
 
 
 class SessionClient(Protocol):
@@ -76,12 +77,7 @@ class Sessions:
             SubmissionRefused: the name is invalid.
         """
         sessions.require_session_name(name)
-        last = self.queries.last_run_of_session(sessions.place_of_session(agent, name))
-        if last is None:
-            return sessions.Session(agent, name)
-        (run,) = self.queries.runs([last])
-        state = None if run is None else self.queries.state(last)
-        return sessions.Session(agent, name, last, run, state)
+        return session_queries.read_session(self.queries, agent, name)
 
     def sessions(self: SessionClient, agent: str | None = None) -> list[SessionRow]:
         """Return all sessions, or those of one agent, the most recently used first."""

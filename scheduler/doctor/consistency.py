@@ -43,6 +43,7 @@ _OF_A_PARTITION = (
     *("batches", "batchends", "dearest", "tally", "sessions", "repairs"),
     *("spend", "ended", "hours", "dropped"),
     *("request", "collected", "collecting", "sent", "unwanted", "settled"),
+    *("schedules", "schedule", "scheduled"),
 )
 # Kinds of run indexes: one per partition, or one per name.
 _INDEXES = ("runs", "childruns", "open", "waiting", "failed", "cancelled", "timed_out")

@@ -22,14 +22,15 @@ def new_run_id() -> str:
 
 def new_id_in_session(session: str) -> str:
     """Return a random id in the partition of session `<agent>/<name>`, where all its runs are."""
-    return _prefix_of_session(session) + secrets.token_hex(7)
+    return prefix_of_session(session) + secrets.token_hex(7)
 
 
 def partition_of_session(session: str) -> str:
-    return partition_of(_prefix_of_session(session))
+    return partition_of(prefix_of_session(session))
 
 
-def _prefix_of_session(session: str) -> str:
+def prefix_of_session(session: str) -> str:
+    """Return the first two digits of the ids of a session's runs."""
     return hashlib.sha256(session.encode(errors="surrogatepass")).hexdigest()[:2]
 
 

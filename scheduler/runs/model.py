@@ -327,6 +327,7 @@ class NewRun:
     session: tuple[str, str] | None = None
     # The run of a session with whose memory it begins; "" if there is none.
     continues: str = ""
+    schedule: str | None = None  # that starts it
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,11 +53,15 @@ Of a root run that was removed, for the retention time:
 A key removed by a script that is still running is renamed to `<key> removed` until the end.
 Of a partition, without expiry; each entry is removed with what it names:
     {pNN}:timers   zset    due at, ms, of `visit <run> <visit>`, `deadline <run>`,
-                           `wait <run> <visit> <call id>`, `expiry <run> <bundle digest>`
+                           `wait <run> <visit> <call id>`, `expiry <run> <bundle digest>`,
+                           `schedule <name>`
     {pNN}:inbox    zset    `<run> <question>` → asked at, ms
     {pNN}:builds   zset    `<claim> <run> <visit> <call id>` of waits for a build by another run
     {pNN}:bundles  hash    bundle digest → number of this partition's runs that use it
     {pNN}:sessions hash    `<agent>/<session>` → its last run
+    {pNN}:schedules zset   schedules → the next instant, ms; `inf` if there is none
+    {pNN}:schedule:<name>  hash  a schedule: its `definition`, the `run` that it starts, how it
+                           is `standing`, its `last` run; it is also one use of its bundle
 Of these the indexes, written by lua/lib/indexes.lua; each zset has run → created at, ms:
     {pNN}:ids:<first 3 digits>  hash    runs and child runs; their ids are the fields
     {pNN}:childruns             zset    child runs; they are in no other index
@@ -81,6 +85,7 @@ Of these the sums over stored root runs, whole numbers; a field that reaches 0 i
                                         duration is a bucket's upper bound in s, 1 to 86400 or
                                         inf; `cost|prompt|completion|cached|unpriced <agent>`
 Of these, without the above:
+    {pNN}:scheduled hash   instants of schedules that were `skipped` and `missed`; stays
     {pNN}:repairs  hash    repair of a stranded run, by its name → how often it was made; stays
 Of these, the sums of an hour (UTC), as they are counted, until they are added up once it is over;
 they expire after `spend_retention_s`:
@@ -201,6 +206,19 @@ def watched_key(partition: str) -> str:
 
 def sessions_key(partition: str) -> str:
     return f"{partition}:sessions"
+
+
+def schedules_key(partition: str) -> str:
+    return f"{partition}:schedules"
+
+
+def schedule_key(partition: str, name: str) -> str:
+    return f"{partition}:schedule:{name}"
+
+
+def scheduled_key(partition: str) -> str:
+    """Return the counts of instants that did not start a run."""
+    return f"{partition}:scheduled"
 
 
 def run_key(kind: str, run_id: str) -> str:

@@ -63,6 +63,7 @@ def record_fields(run: NewRun, *, has_queues: bool) -> list[str]:
         "labels": encode(dict(run.labels)) if run.labels else None,
         "session": run.session and run.session[0],
         "continues": None if run.session is None else run.continues,
+        "schedule": run.schedule,
         "forked_from": run.forked_from and f"{run.forked_from[0]} {run.forked_from[1]}",
     }
     return flat({name: value for name, value in fields.items() if value is not None})

@@ -21,6 +21,7 @@ from sleipnir.scheduler.store.economy.requests import Requests
 from sleipnir.scheduler.store.parking import Parking
 from sleipnir.scheduler.store.partitions import Partitions
 from sleipnir.scheduler.store.runs import Runs
+from sleipnir.scheduler.store.schedules.schedules import Schedules
 from sleipnir.scheduler.store.transitions import Transitions
 from sleipnir.scheduler.store.visits import Visits
 
@@ -50,3 +51,4 @@ class RunStore(Transitions):
         self.batches = Batches(self)
         self.children = Children(self)
         self.requests = Requests(self)
+        self.schedules = Schedules(self)

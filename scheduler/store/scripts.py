@@ -58,6 +58,8 @@ from sleipnir.scheduler.errors import (
     NotWaiting,
     RunClosed,
     RunGone,
+    ScheduleChanged,
+    ScheduleExists,
     StaleStep,
     StaleVisit,
     StateTooLarge,
@@ -82,6 +84,8 @@ _REFUSALS: Mapping[str, type[Exception]] = {
     "not_over": NotOver,
     "run_gone": RunGone,
     "id_taken": IdTaken,
+    "schedule_exists": ScheduleExists,
+    "schedule_changed": ScheduleChanged,
 }
 
 _DEFINED = re.compile(r"(local function|function|local) +([\w, ]+)")

@@ -18,7 +18,7 @@ from sleipnir.graphs.errors import AgentNotFound, AmbiguousAgent, BundleError, I
 from sleipnir.graphs.files import read_text
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
-from sleipnir.scheduler.client.preparation import Preparation
+from sleipnir.scheduler.client.preparation import Preparation, PreparedAgent
 from sleipnir.scheduler.client.rerun.agents import current_reference
 from sleipnir.scheduler.client.spending import recent_spending
 from sleipnir.scheduler.errors import SubmissionRefused
@@ -87,9 +87,8 @@ def _version_at(client: Client, reference: str, name: str) -> AgentVersion | Non
     except InvalidAgent as error:
         return _unusable(None, error)
     bundles: dict[str, bytes] = {}
-    settings = client.store.settings
     try:
-        ready = Preparation(settings, client.search, bundles.__setitem__).prepare(reference)
+        ready = _prepared(client, reference, bundles)
     except (InvalidAgent, BundleError, SubmissionRefused) as error:
         return _unusable(agent, error)
     version = _unpacked(bundles[ready.digest], ready.digest, name)
@@ -98,6 +97,20 @@ def _version_at(client: Client, reference: str, name: str) -> AgentVersion | Non
         for each in ready.warnings
     ]
     return replace(version, document={**version.document, "warnings": warnings})
+
+
+def _prepared(client: Client, reference: str, bundles: dict[str, bytes]) -> PreparedAgent:
+    """Prepare an agent without storing it; its bundles are put into `bundles`."""
+    settings = client.store.settings
+    return Preparation(settings, client.search, bundles.__setitem__).prepare(reference)
+
+
+def current_digest(client: Client, reference: str) -> str | None:
+    """Return the version that a submission would run now; None if it would be refused here."""
+    try:
+        return _prepared(client, reference, {}).digest
+    except (AgentNotFound, AmbiguousAgent, InvalidAgent, BundleError, SubmissionRefused):
+        return None
 
 
 def retry_document(client: Client, run: Run) -> types.RetryDocument:

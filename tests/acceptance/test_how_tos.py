@@ -76,6 +76,14 @@ def test_agents_are_given_knowledge_as_written(
     assert "./pages/leave.md" in done.stdout.rpartition("Thirty.")[2]
 
 
+def test_schedules_are_made_as_the_page_says(sleipnir: Sleipnir) -> None:
+    done = sleipnir.type_in(typed_in("schedules.md"), sleipnir.project)
+
+    assert done.returncode == 0, done.stderr
+    assert "when       0 9 * * 1-5 Europe/Berlin" in done.stdout
+    assert sleipnir("schedule", "list").stdout == ""
+
+
 def test_calls_are_made_at_half_price_as_written(
     sleipnir: Sleipnir, model_server: ModelServer
 ) -> None:

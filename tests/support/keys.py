@@ -15,7 +15,10 @@ INDEXES = (
 )
 # Without expiry on purpose: indexes shrink with the runs, and bundles are swept with what they
 # name. Not the counts of `repairs`: where a test breaks nothing, nothing may be repaired.
-PERMANENT_OF_A_PARTITION = ("timers", "inbox", "bundles", "sessions", "owner", "swept", *INDEXES)
+PERMANENT_OF_A_PARTITION = (
+    *("timers", "inbox", "bundles", "sessions", "owner", "swept", "scheduled"),
+    *INDEXES,
+)
 # The data format; and the broker's: its queues, and the bindings of its exchanges.
 PERMANENT = (
     "sleipnir",

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from sleipnir.scheduler.client.rerun.many import MOST_SELECTED
+from sleipnir.scheduler.client.schedules.wanted import OverlapName, WantedSchedule
 from sleipnir.worker.monitor.checked import CheckedModel
 from sleipnir.worker.monitor.conditions import RunConditions
 
@@ -115,6 +116,28 @@ class ViewBody(CheckedModel):
     name: str = Field(min_length=1, max_length=60, description="its name")
     query: str | None = Field(
         max_length=2_000, description="the query of a list of runs; null: remove the view"
+    )
+
+
+class ScheduleBody(WantedSchedule):
+    """POST /api/v1/schedules"""
+
+    name: str = Field(description="1 to 64 letters, digits, `_`, `.` or `-`")
+
+
+class PauseBody(CheckedModel):
+    """POST /api/v1/schedules/NAME/pause"""
+
+    reason: str = Field("", max_length=500, description="why, for those who look at it")
+
+
+class BackfillBody(CheckedModel):
+    """POST /api/v1/schedules/NAME/backfill"""
+
+    first: str = Field(alias="from", description="the first instant, RFC 3339, or an age as 7d")
+    last: str = Field(alias="to", description="the last one")
+    overlap: OverlapName | None = Field(
+        None, description="of these runs; null: allow-all, or buffer-all in a session"
     )
 
 

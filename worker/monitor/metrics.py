@@ -82,6 +82,7 @@ class EngineMetrics(Collector):
         self._queries = RunQueries(store.client, store.clock)
         self._machines = Machines(store.client)
         self._limits = LimitCommands(store)
+        self._schedules = store.schedules
         self._standing = StandingQueues()
         self._concurrency = settings.concurrency
         self._is_broker = settings.broker_url in (None, settings.redis_url)
@@ -108,6 +109,7 @@ class EngineMetrics(Collector):
             pinned = pinned_machines(self._queries)
             state = self._queries.engine_state(machines, is_broker=self._is_broker)
             limits = report(self._limits.limiter.queries, self._limits.rules())
+            schedules = self._schedules.counts(), self._schedules.oldest_due_ms()
         except RedisError:
             yield _gauge("sleipnir_redis_up", "Whether Redis answers", 0)
             return
@@ -124,6 +126,7 @@ class EngineMetrics(Collector):
         if self._is_broker:
             yield from _of_scale(scale_of(workers, state.queues, self._concurrency))
         yield from _of_limits(limits)
+        yield from _of_schedules(*schedules, self._queries.now_ms())
 
 
 def _gauge(name: str, about: str, value: float) -> Metric:
@@ -264,3 +267,13 @@ def _of_limits(found: Report) -> Iterator[Metric]:
             yield _gauge("sleipnir_budget_spent_usd", "Spent from today's budget", line.spent_usd)
             if line.left_usd is not None:
                 yield _gauge("sleipnir_budget_left_usd", "Left in today's budget", line.left_usd)
+
+
+def _of_schedules(counts: Mapping[str, int], due_ms: float, now_ms: int) -> Iterator[Metric]:
+    for name, about in (
+        ("skipped", "Instants of schedules left out as a run was open"),
+        ("missed", "Instants of schedules that were too late to fire"),
+    ):
+        yield CounterMetricFamily(f"sleipnir_schedule_{name}", about, value=counts[name])
+    about = "How late the schedule is that should have fired first"
+    yield _gauge("sleipnir_schedule_late_seconds", about, max(0.0, (now_ms - due_ms) / 1000))

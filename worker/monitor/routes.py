@@ -47,6 +47,12 @@ from sleipnir.worker.monitor.handlers.questions.inbox import (
 )
 from sleipnir.worker.monitor.handlers.run import RunApi, RunPage
 from sleipnir.worker.monitor.handlers.runs import RunsPage
+from sleipnir.worker.monitor.handlers.schedules.api import (
+    ScheduleActsApi,
+    ScheduleApi,
+    SchedulesApi,
+)
+from sleipnir.worker.monitor.handlers.schedules.page import SchedulePage, SchedulesPage
 from sleipnir.worker.monitor.handlers.signing_in import SignInHandler, SignOutHandler
 from sleipnir.worker.monitor.handlers.starting.batch import BatchesApi, BatchPage
 from sleipnir.worker.monitor.handlers.stream import StreamHandler
@@ -61,6 +67,7 @@ _PARTS = {
     "visit": r"(.+)",
     "verb": r"(cancel|fork|move|retry)",
     "switch": r"(watch|stop)",
+    "deed": r"(pause|resume|trigger|backfill|delete)",
     "version": r"([0-9a-f]+)",
     "file": r"([^/]+)",
     "name": r"([^/]+)",
@@ -105,6 +112,9 @@ ROUTES = (
     SiteRoute("/agents", AgentsHandler),
     SiteRoute("/agents/{name}", AgentPage, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute("/agents/{name}/batch", BatchPage, {"POST": Role.OPERATE}),
+    SiteRoute("/schedules", SchedulesPage),
+    SiteRoute("/schedules/{name}", SchedulePage),
+    SiteRoute("/schedules/{name}/{deed}", SchedulePage, {"POST": Role.OPERATE}),
     SiteRoute("/costs", CostsHandler),
     SiteRoute("/limits", LimitsHandler, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute("/fleet", FleetHandler),
@@ -128,6 +138,13 @@ ROUTES = (
     SiteRoute("/api/v1/stats", StatsApi),
     SiteRoute("/api/v1/agents/{name}", AgentApi),
     SiteRoute("/api/v1/limits", LimitsApi, {"GET": Role.READ, "POST": Role.OPERATE}),
+    SiteRoute("/api/v1/schedules", SchedulesApi, {"GET": Role.READ, "POST": Role.OPERATE}),
+    SiteRoute(
+        "/api/v1/schedules/{name}",
+        ScheduleApi,
+        {"GET": Role.READ, "PATCH": Role.OPERATE, "DELETE": Role.OPERATE},
+    ),
+    SiteRoute("/api/v1/schedules/{name}/{deed}", ScheduleActsApi, {"POST": Role.OPERATE}),
     SiteRoute("/api/v1/fleet", FleetHandler),
     SiteRoute("/api/v1/scale", ScaleApi),
     SiteRoute("/api/v1/stream", StreamHandler),

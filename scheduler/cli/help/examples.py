@@ -37,6 +37,56 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Batches with their progress", "batches"),
         ("For a program", "batches --limit 100 --json"),
     ),
+    "schedule": (
+        ("Schedules, those that fire next first", "schedule list"),
+        ("Every weekday at nine", "schedule create news digest --cron '0 9 * * 1-5'"),
+    ),
+    "schedule create": (
+        (
+            "Every weekday at nine, by the clocks of Berlin",
+            "schedule create news digest --cron '0 9 * * 1-5' --timezone Europe/Berlin",
+        ),
+        ("Every quarter of an hour", "schedule create poll inbox-triage --every 15m"),
+    ),
+    "schedule list": (
+        ("Schedules, those that fire next first", "schedule list"),
+        ("For a program", "schedule list --json"),
+    ),
+    "schedule show": (
+        ("Its next instants and its last run", "schedule show news"),
+        ("For a program", "schedule show news --json"),
+    ),
+    "schedule edit": (
+        ("Fire an hour later", "schedule edit news --cron '0 10 * * 1-5'"),
+        ("Use the agent's files as they are now", "schedule edit news --agent digest"),
+    ),
+    "schedule pause": (
+        ("Until it is resumed", "schedule pause news --reason holidays"),
+        ("For a program", "schedule pause news --json"),
+    ),
+    "schedule resume": (
+        ("Fire again, from now on", "schedule resume news"),
+        ("For a program", "schedule resume news --json"),
+    ),
+    "schedule trigger": (
+        ("Start a run now", "schedule trigger news"),
+        ("For a program", "schedule trigger news --json"),
+    ),
+    "schedule backfill": (
+        ("Runs for the instants of yesterday", "schedule backfill news --from 2d --to 1d"),
+        (
+            "One after the other",
+            "schedule backfill news --from 7d --to 1m --overlap buffer-all",
+        ),
+    ),
+    "schedule delete": (
+        ("Remove it; its runs stay", "schedule delete news"),
+        ("For a program", "schedule delete news --json"),
+    ),
+    "schedule apply": (
+        ("As a file has them; others are deleted", "schedule apply schedules.yaml --prune"),
+        ("Without a question", "schedule apply schedules.yaml --yes"),
+    ),
     "stats": (
         ("How each day went", "stats"),
         ("By agent in this week", "stats --by agent --since 7d"),

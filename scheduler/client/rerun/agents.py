@@ -65,10 +65,14 @@ def choose_agent(client: ClientCore, run: Run, choice: str | PreparedAgent) -> C
 
 def current_reference(run: Run) -> str:
     """Return the directory of the run's agent, if it is on this machine, else its name."""
-    path = run.context.agent_path or ""
+    return reference_of(run.agent, run.context.agent_path)
+
+
+def reference_of(name: str, path: str | None) -> str:
+    """Return where an agent was found, if that is on this machine, else its name."""
     if path == SHIPPED:
-        path = str(SHIPPED_AGENTS / run.agent)
-    return path if path and Path(path).is_dir() else run.agent
+        path = str(SHIPPED_AGENTS / name)
+    return path if path and Path(path).is_dir() else name
 
 
 def require_changeable(run: Run, changes: Collection[str], step: int) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from sleipnir.scheduler.service.sweeps.deadlines import time_out_run
 from sleipnir.scheduler.service.sweeps.retention import forget_run
+from sleipnir.scheduler.service.sweeps.schedules import fire_schedule
 from sleipnir.scheduler.service.sweeps.tick import Tick
 from sleipnir.scheduler.service.sweeps.visits import redeliver_visit
 from sleipnir.scheduler.service.sweeps.waits import expire_wait
@@ -21,4 +22,5 @@ SWEEPS: Mapping[str, Callable[..., None]] = {
     "deadline": time_out_run,
     "wait": expire_wait,  # ended back-offs, late child runs and answers
     "expiry": forget_run,
+    "schedule": fire_schedule,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
+from sleipnir.scheduler.store.keys import schedules_key
 from sleipnir.scheduler.store.queries.batches import BatchQueries
 from sleipnir.scheduler.store.queries.engine import EngineQueries
 from sleipnir.scheduler.store.queries.histories import HistoryQueries
@@ -22,6 +23,13 @@ class RunQueries(
     EngineQueries,
 ):
     """All queries of the run store."""
+
+    def schedule_names(self) -> list[str]:
+        """Return the names of all schedules, sorted."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for partition in ALL_PARTITIONS:
+                pipe.zrange(schedules_key(partition), 0, -1)
+            return sorted(name for names in pipe.execute() for name in names)
 
     def has_live_scheduler(self) -> bool:
         """Return whether a scheduler is running, and so most likely a worker."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sleipnir.records import dataclass
+from sleipnir.scheduler.runs.conversation.sessions import Session, place_of_session
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS, partition_of_session
 from sleipnir.scheduler.runs.model import RunRow
 from sleipnir.scheduler.store.keys import run_key, sessions_key
 from sleipnir.scheduler.store.queries.records import RecordQueries
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.store.queries import RunQueries
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +50,12 @@ class SessionQueries(RecordQueries):
             if run is not None
         ]
         return sorted(rows, key=lambda row: row.run.created_at, reverse=True)
+
+
+def read_session(queries: RunQueries, agent: str, name: str) -> Session:
+    """Return a session as it is now; without a run if it does not exist yet."""
+    last = queries.last_run_of_session(place_of_session(agent, name))
+    if last is None:
+        return Session(agent, name)
+    (run,) = queries.runs([last])
+    return Session(agent, name, last, run, None if run is None else queries.state(last))

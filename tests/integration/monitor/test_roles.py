@@ -102,6 +102,8 @@ def walk(site: ServedSite, role: str, first: set[str]) -> set[Control]:
 def test_each_role_is_offered_what_it_may_do(engine: Engine, users: MonitorUsers) -> None:
     engine.finish(FAILS, {"s.sh": "exit 3"}, batch="b")
     engine.finish(ASKS)
+    engine.client.schedules.create("nightly", {"agent": "tested", "every": "1d"})
+    engine.client.schedules.create("hourly", {"agent": "tested", "every": "1h", "paused": True})
 
     with ServedSite(engine.client, Access(users=users)) as site:
         offered = {
@@ -109,6 +111,8 @@ def test_each_role_is_offered_what_it_may_do(engine: Engine, users: MonitorUsers
             for role in ROLES
         }
 
+    for name in ("nightly", "hourly"):
+        engine.client.schedules.delete(name)
     for role, offers in offered.items():
         enabled = [each for each in offers if each.is_enabled]
         needs = {each: next(routes_of(each), None) for each in enabled}

@@ -24,6 +24,8 @@ from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.runs.item_ways import Way
 from sleipnir.scheduler.runs.model import Failure, Lease, NewFork, RunContext, Usage, Wait
 from sleipnir.scheduler.runs.plan import Branch, Plan
+from sleipnir.scheduler.runs.schedules.model import Schedule, Timing
+from sleipnir.scheduler.runs.schedules.template import to_text
 from sleipnir.scheduler.runs.tries import AnotherTry, Beginning, OtherAgent
 from sleipnir.scheduler.store import scripts
 from sleipnir.scheduler.store.cached_replies import CachedReplies
@@ -35,6 +37,7 @@ from sleipnir.scheduler.store.limit_queries import PARTITION as LIMITS
 from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
 from sleipnir.scheduler.store.run_store import RunStore
+from sleipnir.scheduler.store.schedules.schedules import StoredSchedule
 from sleipnir.scheduler.store.scripts import compose, script_names
 from sleipnir.scheduler.store.visits import Taker
 from tests.support.engine import Engine
@@ -436,6 +439,22 @@ FORK = NewFork(
 )
 
 # By script and the way it takes: what has to be there, and what then happens to it.
+# In the partition of the runs here.
+NIGHTLY = Schedule("night17", "x", DIGEST, Timing(every_s=3600), next_ms=1_700_000_000_000)
+A_RUN_OF_IT = to_text(a_run())
+
+
+def scheduled(engine: Engine, **fields: Any) -> None:
+    engine.store.schedules.put(replace(NIGHTLY, **fields), A_RUN_OF_IT, is_new=True)
+
+
+def nightly(engine: Engine) -> StoredSchedule:
+    """The schedule as it stands, in the partition of the test's runs."""
+    stored = engine.store.schedules.read("night17")
+    assert stored is not None
+    return stored
+
+
 TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "submit_run": (
         lambda e: e.store.runs.submit(a_run(BESIDE, batch="other")),
@@ -444,6 +463,36 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "submit_run in a session": (
         lambda e: e.store.runs.submit(a_run(BESIDE, session=("x/y", ""))),
         lambda e: e.store.runs.submit(a_run(session=("x/z", ""))),
+    ),
+    "put_schedule": (
+        lambda e: None,
+        lambda e: e.store.schedules.put(NIGHTLY, A_RUN_OF_IT, is_new=True),
+    ),
+    "put_schedule with another bundle": (
+        scheduled,
+        lambda e: e.store.schedules.put(
+            replace(NIGHTLY, revision=1, digest="f" * 64), A_RUN_OF_IT, is_new=False
+        ),
+    ),
+    "step_schedule": (
+        scheduled,
+        lambda e: e.store.schedules.step(
+            nightly(e), replace(NIGHTLY, skipped=1, missed=2), a_run(schedule="night17")
+        ),
+    ),
+    "step_schedule in a session, after a failure": (
+        lambda e: (scheduled(e), e.redis.hset("{p01}:schedule:night17", "failed", RUN)),
+        lambda e: e.store.schedules.step(
+            nightly(e), NIGHTLY, a_run(schedule="night17", session=("x/z", ""))
+        ),
+    ),
+    "remove_schedule": (scheduled, lambda e: e.store.schedules.remove(nightly(e))),
+    "close_run of a schedule": (
+        lambda e: (
+            scheduled(e, pause_on_failure=True),
+            e.store.runs.submit(a_run(schedule="night17")),
+        ),
+        lambda e: e.store.runs.close(RUN, "failed", FAILED),
     ),
     "forget_session": (in_session, lambda e: e.store.runs.forget_session("x/y", RUN)),
     "rewind_session": (continued, lambda e: e.store.runs.rewind_session("x/y", BESIDE)),

@@ -59,3 +59,8 @@ class ProblemDocument(TypedDict):
 
 class RefusalDocument(TypedDict):
     error: ProblemDocument
+
+
+class DeletedScheduleDocument(TypedDict):
+    name: str
+    deleted: bool

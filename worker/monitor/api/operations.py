@@ -10,6 +10,7 @@ from functools import cache
 from pydantic import BaseModel
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.client.schedules.wanted import WantedSchedule
 from sleipnir.scheduler.runs import documents
 from sleipnir.scheduler.views.types import (
     agents,
@@ -19,6 +20,7 @@ from sleipnir.scheduler.views.types import (
     questions,
     records,
     run,
+    schedules,
     trends,
 )
 from sleipnir.worker.monitor import bodies
@@ -53,6 +55,9 @@ class Operation:
 def _conditions() -> dict[str, str]:
     return {name: each.description or "" for name, each in RunConditions.model_fields.items()}
 
+
+_SCHEDULES = "/api/v1/schedules"
+_SCHEDULE = f"{_SCHEDULES}/{{name}}"
 
 OPERATIONS = (
     Operation(
@@ -380,6 +385,54 @@ OPERATIONS = (
     Operation("GET", "/api/v1/me", "The authenticated user.", answers.MeDocument),
     Operation(
         "GET", "/api/v1/openapi.json", "This API as an OpenAPI document.", "application/json"
+    ),
+    Operation(
+        "GET",
+        _SCHEDULES,
+        "Schedules, those that fire next first.",
+        schedules.ScheduleListDocument,
+    ),
+    Operation(
+        "POST",
+        _SCHEDULES,
+        "Make a schedule.",
+        schedules.ScheduleDocument,
+        takes=bodies.ScheduleBody,
+        statuses=(201,),
+    ),
+    Operation("GET", _SCHEDULE, "A schedule.", schedules.ShownScheduleDocument),
+    Operation(
+        "PATCH",
+        _SCHEDULE,
+        "Change some fields; with `agent`, its files are taken as they are now.",
+        schedules.ScheduleDocument,
+        takes=WantedSchedule,
+    ),
+    Operation(
+        "DELETE", _SCHEDULE, "Remove a schedule; its runs stay.", answers.DeletedScheduleDocument
+    ),
+    Operation(
+        "POST",
+        f"{_SCHEDULE}/pause",
+        "Let it fire no more.",
+        schedules.ScheduleDocument,
+        takes=bodies.PauseBody,
+    ),
+    Operation("POST", f"{_SCHEDULE}/resume", "Let it fire again.", schedules.ScheduleDocument),
+    Operation(
+        "POST",
+        f"{_SCHEDULE}/trigger",
+        "Start a run now.",
+        schedules.TriggeredDocument,
+        statuses=(202,),
+    ),
+    Operation(
+        "POST",
+        f"{_SCHEDULE}/backfill",
+        "Start runs for instants that have passed and have none.",
+        schedules.BackfilledDocument,
+        takes=bodies.BackfillBody,
+        statuses=(202,),
     ),
 )
 

@@ -39,6 +39,7 @@ RAIL: Final = (
 )
 MORE: Final = (
     RailPage("agents", "bot"),
+    RailPage("schedules", "rotate-cw"),
     RailPage("costs", "circle-dollar-sign"),
     RailPage("limits", "gauge", count="pauses", words="paused"),
     RailPage("fleet", "server", "Workers", count="lost", words="lost in 24 h"),

@@ -67,6 +67,20 @@ local function cancel_spawned(run_id, status)
   end
 end
 
+-- Let a schedule continue when a run that it started has ended: one that waited for that may start,
+-- and a failure may pause it.
+local function settle_schedule(name, run_id, status)
+  local schedule = key('schedule', name)
+  local stops, waits = unpack(redis.call('HMGET', schedule, 'stops', 'waits'))
+  local paused = stops == '1' and (status == 'failed' or status == 'timed_out')
+  if paused then
+    write('HSET', schedule, 'failed', run_id)
+  end
+  if paused or waits == '1' then
+    write('ZADD', timers, now_ms, timer('schedule', name))
+  end
+end
+
 -- `failure`: the error as JSON text, or ''. `orphaned`: the parent has no use for the result.
 -- `value`: the result as JSON text, if it has one.
 function finish(run_id, status, output, failure, orphaned, value)
@@ -133,4 +147,7 @@ function finish(run_id, status, output, failure, orphaned, value)
     tell('sleipnir:batch:' .. batch, run_id)
   end
   report('ended', run_id, r.try, status, tonumber(r.try and started or r.created) or now_ms, failure)
+  if r.schedule then
+    settle_schedule(r.schedule, run_id, status)
+  end
 end

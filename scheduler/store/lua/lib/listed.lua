@@ -12,7 +12,7 @@
 local LISTED_BY = {'status', 'parent', 'agent', 'created', 'started', 'ended', 'batch', 'labels',
   'cost', 'unpriced', 'prompt_tokens', 'completion_tokens', 'cached_tokens', 'digest', 'deadline',
   'failed_nodes', 'handled_failures', 'kept', 'transcripts_end',
-  'failed_transcripts_end', 'try', 'session', 'spawns', 'spawned'}
+  'failed_transcripts_end', 'try', 'session', 'spawns', 'spawned', 'schedule'}
 -- Upper bounds of the duration buckets, s.
 local DURATIONS = {1, 5, 30, 120, 600, 3600, 86400}
 

@@ -5,7 +5,8 @@
 -- USES store listed
 -- OK   runs timers inbox bundles used sums counted batches members sessions
 --      runs            root runs and child runs
---      bundles used    digest, count pairs: as stored, and as counted; '' for runs without a record
+--      bundles used    digest, count pairs: as stored, and as counted, of runs and schedules; '' for
+--                      those without a record
 --      sums counted    `<hash> <field>`, n pairs of the tallies: as stored, and as counted
 --      batches members batches that have an activity, and batches of the runs
 --      sessions        those whose last run does not exist, or is not of that session
@@ -29,6 +30,10 @@ for _, run_id in ipairs(runs) do
   end
 end
 batches[''] = nil
+for _, name in ipairs(redis.call('ZRANGE', partition .. ':schedules', 0, -1)) do
+  local digest = redis.call('HGET', key('schedule', name), 'digest') or ''
+  digests[digest] = (digests[digest] or 0) + 1
+end
 
 local function flat(found)
   local list = {}

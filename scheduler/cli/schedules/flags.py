@@ -1,0 +1,128 @@
+"""The flags of `schedule create`, `edit` and `backfill`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.cli.arguments import ask_engine, json_or_text, pairs, variables_option
+
+with lazy_imports():
+    from sleipnir.scheduler.runs import time_bounds
+
+OVERLAPS = ("skip", "buffer-one", "buffer-all", "cancel-other", "allow-all")
+
+Command = Callable[..., Any]
+
+
+def _complete_schedules(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete names of schedules."""
+    names = ask_engine(ctx, lambda found: found.schedule_names()) or ()
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+schedule_argument = click.argument("name", shell_complete=_complete_schedules)
+
+_OPTIONS = (
+    click.option(
+        "--cron",
+        multiple=True,
+        metavar="LINE",
+        help="Cron line of five fields, or @hourly, @daily, @weekly … Repeatable.",
+    ),
+    click.option(
+        "--timezone", metavar="ZONE", help="Of the cron lines: Europe/Berlin. Default: UTC."
+    ),
+    click.option("--every", metavar="DURATION", help="An interval instead: 30s, 15m, 2h, 1d."),
+    click.option(
+        "--offset", metavar="DURATION", help="With --every: how long after whole multiples of it."
+    ),
+    click.option("--prompt", metavar="TEXT", help="Prompt of the runs."),
+    click.option(
+        "--set",
+        "set",
+        callback=pairs,
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="Set a key of the initial state; VALUE is JSON if it parses.",
+    ),
+    variables_option,
+    click.option(
+        "--label",
+        "label",
+        callback=pairs,
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Label to find the runs by; up to 14.",
+    ),
+    click.option("--queue", metavar="NAME", help="Queue of the nodes that name none."),
+    click.option(
+        "--overlap",
+        type=click.Choice(OVERLAPS),
+        help="What to do at an instant while an earlier run is open. Default: skip.",
+    ),
+    click.option(
+        "--catchup",
+        metavar="DURATION",
+        help="Instants that are missed by no more than this fire late. Default: 10m.",
+    ),
+    click.option("--jitter", metavar="DURATION", help="Fire each instant up to so much later."),
+    click.option("--start", metavar="TIME", help="No instant before this RFC 3339 time."),
+    click.option("--end", metavar="TIME", help="No instant at or after this one."),
+    click.option(
+        "--pause-on-failure/--no-pause-on-failure",
+        default=None,
+        help="Pause when a run fails or times out.",
+    ),
+)
+_FOR_NEW_ONES = (
+    click.option(
+        "--session", metavar="NAME", help="Session of a normal agent that all runs continue."
+    ),
+    click.option("--paused", is_flag=True, default=None, help="Do not fire until it is resumed."),
+)
+
+
+def schedule_options(*, is_new: bool) -> Callable[[Command], Command]:
+    """Add the flags that say what a schedule is made of."""
+
+    def decorated(function: Command) -> Command:
+        for option in reversed((*_OPTIONS, *(_FOR_NEW_ONES if is_new else ()))):
+            function = option(function)
+        return function
+
+    return decorated
+
+
+def given_fields(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a schedule that flags were given for, by their names."""
+    given = {name: value for name, value in flags.items() if value not in (None, (), [])}
+    if "variables" in given:
+        given["var"] = dict(given.pop("variables"))
+    if "label" in given:
+        given["label"] = dict(given["label"])
+    if "set" in given:
+        given["set"] = {key: json_or_text(text) for key, text in given["set"]}
+    if "cron" in given:
+        given["cron"] = list(given["cron"])
+    return given
+
+
+def instant_option(flag: str, name: str, help_: str) -> Callable[[Command], Command]:
+    """Return a required option with an instant or an age, which is given in ms since 1970."""
+    return click.option(
+        flag, name, callback=_parse_instant, required=True, metavar="WHEN", help=help_
+    )
+
+
+def _parse_instant(ctx: click.Context, param: click.Parameter, text: str) -> Any:
+    try:
+        return time_bounds.parse_time_bound(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from error

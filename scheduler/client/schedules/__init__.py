@@ -1,0 +1,1 @@
+"""Schedules as people make and change them."""

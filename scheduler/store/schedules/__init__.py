@@ -1,0 +1,1 @@
+"""Schedules in Redis: their transitions, and reading them."""

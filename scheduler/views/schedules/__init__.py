@@ -1,0 +1,1 @@
+"""Schedules as documents and as text."""

@@ -1,0 +1,1 @@
+"""Schedules: pages and API."""
