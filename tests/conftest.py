@@ -16,6 +16,7 @@ from sleipnir.scheduler.store.connection import connect
 from sleipnir.worker.llm.client import Endpoint, prepare
 from sleipnir.worker.llm.provider.transport import shared_transport
 from sleipnir.worker.visit.masking import known_secrets
+from tests.support.cluster import TRIED_CLUSTER, Cluster
 from tests.support.engine import Clock, Engine
 from tests.support.keys import leaked_keys
 from tests.support.model_server import ModelServer
@@ -44,9 +45,14 @@ def _own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """Run one server for all tests that need one."""
-    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer | Cluster]:
+    """Run one server for all tests that need one, or a cluster of three primaries if so told."""
+    directory = tmp_path_factory.mktemp("redis")
+    if TRIED_CLUSTER in os.environ:
+        with Cluster(directory) as cluster:
+            yield cluster
+        return
+    with RedisServer(directory) as server:
         yield server
 
 

@@ -29,6 +29,7 @@ from sleipnir.scheduler.store.keys import (
     BUNDLES,
     FORMAT,
     INDEX_OF,
+    LAYOUT,
     QUEUE,
     SAMPLES,
     turns_key,
@@ -48,7 +49,7 @@ _OF_A_PARTITION = (
 # Kinds of run indexes: one per partition, or one per name.
 _INDEXES = ("runs", "childruns", "open", "waiting", "failed", "cancelled", "timed_out")
 _INDEXES_BY_NAME = ("ids", "agent", "batch", "label")
-_PERMANENT = (AUDIT, BUNDLES, FORMAT, INDEX_OF, SAMPLES, turns_key(QUEUE))
+_PERMANENT = (AUDIT, BUNDLES, FORMAT, INDEX_OF, LAYOUT, SAMPLES, turns_key(QUEUE))
 
 _Named = dict[str, set[str]]  # by run
 

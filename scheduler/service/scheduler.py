@@ -25,7 +25,7 @@ from sleipnir.scheduler.service.sweeps.knowledge import KnowledgeSweep
 from sleipnir.scheduler.service.sweeps.periodic import Periodic
 from sleipnir.scheduler.service.sweeps.stranded import StrandedSweep
 from sleipnir.scheduler.service.sweeps.workers import note_lost_workers
-from sleipnir.scheduler.store.connection import is_transient
+from sleipnir.scheduler.store.clients.transient import is_transient
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.run_store import RunStore
 

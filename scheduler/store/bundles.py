@@ -10,7 +10,8 @@ from redis.exceptions import WatchError
 
 from sleipnir.scheduler.process.data_format import DATA_FORMAT
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
-from sleipnir.scheduler.store.keys import BUNDLES, FORMAT, bundle_key, run_key
+from sleipnir.scheduler.store.cluster.groups import tags_of
+from sleipnir.scheduler.store.keys import BUNDLES, FORMAT, LAYOUT, bundle_key, run_key
 from sleipnir.scheduler.store.transitions import Transitions
 
 _AT_ONCE = 500  # records read in one round trip
@@ -29,6 +30,9 @@ class Bundles:
         """
         with self._store.client.pipeline(transaction=False) as pipe:
             pipe.set(FORMAT, DATA_FORMAT)
+            groups = len(tags_of(self._store.client))
+            pipe.hsetnx(LAYOUT, "format", str(DATA_FORMAT))
+            pipe.hsetnx(LAYOUT, "groups", str(groups))
             pipe.zadd(BUNDLES, {digest: self._store.clock.now_ms()})
             pipe.set(bundle_key(digest), data, nx=True)
             pipe.execute()

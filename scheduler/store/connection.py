@@ -5,73 +5,48 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import redis
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
-    ClusterDownError,
     ConnectionError,
-    MasterDownError,
     NoPermissionError,
     OutOfMemoryError,
-    ReadOnlyError,
     RedisError,
     ResponseError,
-    TimeoutError,
-    TryAgainError,
 )
 from redis.retry import Retry
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import EngineUnfit, EngineUnreachable
 from sleipnir.scheduler.process.data_format import DATA_FORMAT
 from sleipnir.scheduler.process.packing import ENCODING_ERRORS
 from sleipnir.scheduler.store.clients.tls import SCHEME as TLS
 from sleipnir.scheduler.store.clients.tls import UNCHECKED, certificate_hint, is_unchecked
-from sleipnir.scheduler.store.keys import BUNDLES, FORMAT, PROBE
+from sleipnir.scheduler.store.clients.transient import (
+    RetryWhileUnavailable,
+    is_transient,
+    message_of,
+)
+from sleipnir.scheduler.store.cluster import groups
+from sleipnir.scheduler.store.cluster.url import ClusterUrl, is_cluster
+from sleipnir.scheduler.store.keys import BUNDLES, FORMAT, LAYOUT, PROBE
 from sleipnir.scheduler.store.sentinels import SCHEME as SENTINEL
 from sleipnir.scheduler.store.sentinels import SentinelUrl
 
-# Transient errors that redis-py has classes for, ...
-_TRANSIENT_ERRORS = (
-    ClusterDownError,
-    MasterDownError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    TryAgainError,
-)
-# ... and the codes of all of them, as they appear in error replies and, with Redis 6.2, in
-# errors of scripts.
-_TRANSIENT_CODE = re.compile(
-    r"(?:^|: -?)(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN"
-    r"|UNBLOCKED) "
-)
-
-T = TypeVar("T")
+# Most engines have a single server.
+with lazy_imports():
+    from sleipnir.scheduler.store.cluster import client as cluster
 
 RedisClient: TypeAlias = redis.Redis
 
 
-def is_transient(error: BaseException) -> bool:
-    """Return whether Redis may recover by itself: unreachable, loading, busy, full, no primary.
-
-    A command refused this way had no effect, and neither had a script: it is refused before it
-    starts, or at its first write.
-    """
-    if isinstance(error, AuthenticationError):
-        return False
-    if isinstance(error, (ConnectionError, TimeoutError, *_TRANSIENT_ERRORS)):
-        return True
-    return (
-        isinstance(error, ResponseError) and _TRANSIENT_CODE.search(_message_of(error)) is not None
-    )
-
-
 def describe(error: RedisError) -> str:
     """Return what an error of Redis means to a person, and what to do about it."""
-    message = _message_of(error)
+    message = message_of(error)
     if isinstance(error, OutOfMemoryError):
         return f"Redis is full ({message}); make room, or raise its maxmemory, and try again"
     if isinstance(error, NoPermissionError):
@@ -82,31 +57,6 @@ def describe(error: RedisError) -> str:
     if is_transient(error):
         return f"Redis cannot serve requests now: {message}; try again later"
     return f"unexpected reply from Redis: {message}"
-
-
-def _message_of(error: BaseException) -> str:
-    """Return the message of Redis without the command that a pipeline puts before it.
-
-    The command may contain anything, also text that looks like an error code.
-    """
-    return str(error).rpartition(" of pipeline caused error: ")[2]
-
-
-class RetryWhileUnavailable(Retry):
-    """Retries commands while Redis is unreachable or refuses them with a transient error."""
-
-    def __init__(self, backoff: ExponentialWithJitterBackoff, retries: int) -> None:
-        super().__init__(backoff, retries, (ConnectionError, TimeoutError, ResponseError))
-
-    def call_with_retry(
-        self,
-        do: Callable[[], T],
-        fail: Callable[..., Any],
-        is_retryable: Callable[[Exception], bool] | None = None,
-        with_failure_count: bool = False,
-    ) -> T:
-        """Call with retries; `is_retryable` of redis-py is replaced by `is_transient`."""
-        return super().call_with_retry(do, fail, is_transient, with_failure_count)
 
 
 # Workers survive an outage of ten leases; a person at a terminal wants to know at once.
@@ -153,6 +103,9 @@ SOCKET_TIMEOUT_S = 15.0
 _CONNECTIONS = 2**31
 
 _OLDEST = (6, 2)
+_USE_CLUSTER_URL = "this server is in cluster mode; use redis+cluster://HOST:PORT"
+_NOT_YET = "clusters cannot be used in this version; use a single server, or Sentinel"
+_MOST_RANGES = 5
 
 
 def masked(url: str) -> str:
@@ -171,6 +124,8 @@ def kombu_url(url: str) -> str:
     """
     if url.startswith(SENTINEL):
         return sentinel_url(url).kombu_url
+    if is_cluster(url):  # for display: the transport takes the whole URL from its options
+        return f"cluster://{ClusterUrl.parse(url).first}"
     if url.startswith("unix://"):
         path, _, query = url.removeprefix("unix://").partition("?")
         options = dict(pair.split("=", 1) for pair in query.split("&") if "=" in pair)
@@ -182,6 +137,8 @@ def kombu_url(url: str) -> str:
 
 def transport_options(url: str) -> dict[str, Any]:
     """Return kombu's transport options for a URL; they may hold passwords, so never show them."""
+    if is_cluster(url):
+        return {"cluster_url": url}
     return sentinel_url(url).kombu_options if url.startswith(SENTINEL) else {}
 
 
@@ -228,10 +185,14 @@ def connect(url: str, *, retry_outage: bool = False) -> redis.Redis:
 
     Raises:
         EngineUnreachable: nothing answers there, or it is not Redis.
+        EngineUnfit: it is a cluster and the URL is not one of a cluster, or the reverse.
     """
     options = client_options(url) | {"retry": RETRY_OUTAGE if retry_outage else RETRY_BRIEFLY}
+    client: redis.Redis
     try:
-        if url.startswith(SENTINEL):
+        if is_cluster(url):
+            client = cluster.ClusterClient(url, **options)
+        elif url.startswith(SENTINEL):
             client = sentinel_url(url).client(**options)
         else:
             client = redis.Redis.from_url(url, **options)
@@ -242,6 +203,8 @@ def connect(url: str, *, retry_outage: bool = False) -> redis.Redis:
             "redis://USER:PASSWORD@HOST:6379, with special characters written as %XX"
         ) from error
     except (RedisError, OSError, ValueError, TypeError) as error:  # TypeError: an unknown option
+        if isinstance(error, ResponseError) and (unfit := _other_mode(error)):
+            raise EngineUnfit(unfit) from error
         if isinstance(error, (ResponseError, BusyLoadingError)) and is_transient(error):
             raise EngineUnreachable(
                 f"Redis at {masked(url)} cannot serve requests now: {error}; try again later"
@@ -262,9 +225,11 @@ class OwnConnection(threading.local):
     """
 
     def __init__(self, shared: redis.Redis) -> None:
-        self.client = type(shared)(
-            connection_pool=shared.connection_pool, single_connection_client=True
-        )
+        self.client = shared
+        if not groups.is_grouped(shared):  # a cluster takes one for each node
+            self.client = type(shared)(
+                connection_pool=shared.connection_pool, single_connection_client=True
+            )
 
 
 def require_ready(client: redis.Redis, *, allow_unsafe: bool = False) -> list[str]:
@@ -283,21 +248,33 @@ def require_fit(client: redis.Redis, *, allow_unsafe: bool = False) -> list[str]
     """Check that this Redis does not lose what it stores, and what it holds; return warnings.
 
     Raises:
-        EngineUnfit: it is too old, a replica, in cluster mode, evicts keys when memory runs out, or
-            holds data of another format.
+        EngineUnfit: it is too old, a replica, in another mode than the URL says, a cluster that
+            does not serve all slots, evicts keys when memory runs out, or holds data of another
+            format or layout.
     """
-    info = client.info()
+    warnings: dict[str, None] = {}
+    for node in groups.nodes_of(client):
+        info = node.info()
+        if info.get("cluster_enabled") and not groups.is_grouped(client):
+            # Scripts and queues of one group touch keys of several slots: runs would be stored, and
+            # never executed.
+            raise EngineUnfit(_USE_CLUSTER_URL)
+        warnings |= dict.fromkeys(_warnings_of(info, allow_unsafe=allow_unsafe))
+    if groups.is_grouped(client):
+        _require_all_slots(client)
+        raise EngineUnfit(_NOT_YET)
+    _require_format(client)
+    if is_unchecked(client.connection_pool.connection_kwargs):
+        warnings = {UNCHECKED: None} | warnings
+    return list(warnings)
+
+
+def _warnings_of(info: dict[str, Any], *, allow_unsafe: bool) -> list[str]:
     version = tuple(int(part) for part in str(info["redis_version"]).split(".")[:2])
     if version < _OLDEST:
         raise EngineUnfit(f"Redis {info['redis_version']} is too old; 6.2 or newer is needed")
     if info.get("role") == "slave":
         raise EngineUnfit("this Redis is a replica; use the URL of the primary")
-    if info.get("cluster_enabled"):
-        # Scripts and queues touch keys of several slots: runs would be stored, and never executed.
-        raise EngineUnfit(
-            "this Redis is in cluster mode (cluster_enabled:1), in which workers cannot take "
-            "messages; use a server that is not, alone or with replicas and Sentinel"
-        )
     policy = info.get("maxmemory_policy", "noeviction")
     if policy != "noeviction" and not allow_unsafe:
         raise EngineUnfit(
@@ -305,14 +282,11 @@ def require_fit(client: redis.Redis, *, allow_unsafe: bool = False) -> list[str]
             "(CONFIG SET maxmemory-policy noeviction), or allow it with "
             "SLEIPNIR_ALLOW_UNSAFE_REDIS=true"
         )
-    _require_format(client)
-    warnings = [UNCHECKED] if is_unchecked(client.connection_pool.connection_kwargs) else []
-    if not info.get("aof_enabled") and not allow_unsafe:
-        warnings.append(
-            "this Redis has no append-only file: runs are lost when it restarts; "
-            "set `appendonly yes`"
-        )
-    return warnings
+    if info.get("aof_enabled") or allow_unsafe:
+        return []
+    return [
+        "this Redis has no append-only file: runs are lost when it restarts; set `appendonly yes`"
+    ]
 
 
 def _require_format(client: redis.Redis) -> None:
@@ -321,10 +295,36 @@ def _require_format(client: redis.Redis) -> None:
     with redis_.pipeline(transaction=False) as pipe:
         pipe.exists(BUNDLES)
         pipe.get(FORMAT)
-        holds_runs, found = pipe.execute()
+        pipe.hget(LAYOUT, "groups")
+        holds_runs, found, layout = pipe.execute()
     if holds_runs and found != str(DATA_FORMAT):
         raise EngineUnfit(
             "this Redis holds runs of another version of Sleipnir (data format "
             f"{found or '5 or older'}, this version needs {DATA_FORMAT}): finish them with that "
             "version, or use another database, as in redis://HOST:6379/1"
+        )
+    expected = str(len(groups.tags_of(client)))
+    if holds_runs and (layout or "1") != expected:
+        raise EngineUnfit(
+            f"this Redis holds runs in {layout or 1} groups, and this URL needs {expected}: "
+            "runs of a single server cannot be used on a cluster, nor the reverse"
+        )
+
+
+def _other_mode(error: ResponseError) -> str | None:
+    """Return how an error shows that the URL is for another mode of Redis, if it does."""
+    text = str(error).lower()
+    if "cluster support disabled" in text:
+        return "this server is not in cluster mode; use redis://HOST:PORT"
+    return _USE_CLUSTER_URL if "not allowed in cluster mode" in text else None
+
+
+def _require_all_slots(client: redis.Redis) -> None:
+    missing = groups.missing_slots(client)
+    if missing:
+        ranges = ", ".join(f"{first}-{last}" for first, last in missing[:_MOST_RANGES])
+        more = f" and {len(missing) - _MOST_RANGES} more ranges" if missing[_MOST_RANGES:] else ""
+        raise EngineUnfit(
+            f"this cluster does not serve the slots {ranges}{more} (cluster_state:fail); it may "
+            "recover: processes that are running wait for it, and new ones can be started then"
         )

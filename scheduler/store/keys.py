@@ -1,5 +1,8 @@
 """Every Redis key: its pattern, type, contents, owner and expiry.
 
+On a cluster partitions are in groups, and `{pNN}` and names of queues begin with the tag of their
+group instead, as cluster/layout.py says.
+
 `{pNN}` is the partition's hash tag, NN from the first two hex digits of the run id. Child
 runs share their root's partition, so a parent and its children change in one transition.
 
@@ -164,6 +167,7 @@ Shared:
     sleipnir:machine:<name>    string  that machine has a live worker; expires in seconds
     sleipnir:worker:<name>     hash    a worker process: slots, visits, memory; expires in a day
     sleipnir:format            string  `DATA_FORMAT` of what wrote the data
+    sleipnir:layout            hash    `format`, and `groups`: 1, or 16 on a cluster; never changes
     sleipnir:probe             string  written to test that writes work; expires at once
     sleipnir:workers           set     their names; expires in a day
     sleipnir:working           string  there is a live worker; expires in seconds
@@ -182,6 +186,7 @@ from sleipnir.graphs.document.queues import DEFAULT_QUEUE
 from sleipnir.scheduler.runs.ids import partition_of
 
 FORMAT = "sleipnir:format"
+LAYOUT = "sleipnir:layout"
 BUNDLES = "sleipnir:bundles"
 INDEX_OF = "sleipnir:index-of"
 AUDIT = "sleipnir:audit"

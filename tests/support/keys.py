@@ -7,6 +7,7 @@ from typing import Any
 import redis
 
 from sleipnir.scheduler.runs.model import FINAL
+from sleipnir.scheduler.store.cluster.layout import TAGS
 
 INDEXES = (
     *("runs", "childruns", "ids", "agent", "batch", "label"),
@@ -28,6 +29,7 @@ PERMANENT = (
     "sleipnir:audit",
     "sleipnir:samples",
     "sleipnir:format",
+    "sleipnir:layout",
     "{limits}:settings",
     "{limits}:ahead",
 )
@@ -46,7 +48,7 @@ def dump(client: redis.Redis) -> dict[str, Any]:
     redis_: Any = client  # redis-py types every reply as a union of its sync and async forms
     # Bundles are binary and never change; a worker's heartbeat changes nothing in runs.
     left_out = ("sleipnir:bundle:", "sleipnir:worker:", "sleipnir:samples")
-    keys = [key for key in sorted(redis_.keys()) if not key.startswith(left_out)]
+    keys = [key for key in sorted(redis_.scan_iter()) if not key.startswith(left_out)]
     with redis_.pipeline() as pipe:
         for key in keys:
             pipe.type(key)
@@ -83,12 +85,15 @@ def leaked_keys(client: redis.Redis) -> list[str]:
     """Return keys that nothing would ever remove: no expiry, not permanent, not of an open run."""
     redis_: Any = client
     return [
-        key for key in sorted(redis_.keys()) if redis_.ttl(key) == -1 and not _may_stay(key, redis_)
+        key
+        for key in sorted(redis_.scan_iter())
+        if redis_.ttl(key) == -1 and not _may_stay(key, redis_)
     ]
 
 
 def _may_stay(key: str, redis_: Any) -> bool:
-    if key in PERMANENT or key.startswith(PERMANENT_PREFIXES):
+    untagged = key.removeprefix(next((tag for tag in TAGS if key.startswith(tag)), ""))
+    if untagged in PERMANENT or untagged.startswith(PERMANENT_PREFIXES):
         return True
     partition, kind, *run = key.split(":")
     if kind in PERMANENT_OF_A_PARTITION:

@@ -9,7 +9,8 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from sleipnir.scheduler.store.connection import connect, is_transient
+from sleipnir.scheduler.store.clients.transient import is_transient
+from sleipnir.scheduler.store.connection import connect
 from tests.support.wait import wait_until
 
 _NOBODY = ("127.0.0.1", "1")  # no existing primary

@@ -20,16 +20,17 @@ from kombu.transport import TRANSPORT_ALIASES, redis, virtual
 from redis.exceptions import ResponseError
 
 from sleipnir.scheduler.process.periodic import pause
-from sleipnir.scheduler.store.connection import is_transient, masked
+from sleipnir.scheduler.store.clients.transient import is_transient
+from sleipnir.scheduler.store.connection import masked
 from sleipnir.scheduler.store.keys import LANES, TURN_MARK, queue_name, turns_key
 
 logger = logging.getLogger("sleipnir.worker")
 
-_TURN = TURN_MARK.encode()
+TURN = TURN_MARK.encode()
 _LAST = LANES - 1  # the lane of the marks of batches' runs
 # KEYS: the lists in order; then for each queue its last lane and its sorted set of turns. ARGV: the
 # number of lists; the text of a mark.
-_NEXT_BY_TURN = """
+NEXT_BY_TURN = """
 local lists = tonumber(ARGV[1])
 for i = 1, lists do
   local text = redis.call('RPOP', KEYS[i])
@@ -51,9 +52,9 @@ _WHILE_REFUSED_S = 1.0
 # Celery's pauses between attempts grow to half a minute, and runs would wait as long for workers
 # after an outage.
 _RECONNECT_S = 2.0
-_FINAL_READ_S = 1.0
+FINAL_READ_S = 1.0
 # Held while a message is asked for, and while it is read.
-_receiving = threading.RLock()
+receiving = threading.RLock()
 
 
 class QueueOrder:
@@ -161,7 +162,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
 
     def _brpop_start(self, timeout: int | None = None) -> None:
         """Ask for a message, as kombu does or in the order of turns."""
-        with _receiving:
+        with receiving:
             if not self.are_stopped:
                 self._ask(timeout)
 
@@ -179,14 +180,19 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
         self._in_poll = self.client.connection
         self._brpop_sent_at = monotonic()
         self.client.connection.send_command(
-            "EVAL", _NEXT_BY_TURN, len(lists) + len(turns), *lists, *turns, len(lists), _TURN
+            "EVAL", NEXT_BY_TURN, len(lists) + len(turns), *lists, *turns, len(lists), TURN
         )
 
     def _brpop_read(self, **options: Any) -> Any:
-        with _receiving:
+        with receiving:
             if self.are_stopped:
                 raise Empty
             return self._take_message(**options)
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a message may be on its way."""
+        return bool(self._in_poll)
 
     def put_back(self) -> None:
         """Return a message that is on its way from Redis to the list it was taken from.
@@ -195,7 +201,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
         """
         asked, self._in_poll = self._in_poll, None
         with suppress(*self.connection_errors, OSError, AttributeError):
-            asked._sock.settimeout(_FINAL_READ_S)
+            asked._sock.settimeout(FINAL_READ_S)
             asked._sock.shutdown(socket.SHUT_WR)
             found = self.client.parse_response(asked, "EVAL" if self._by_turn else "BRPOP")
             if found:
@@ -229,7 +235,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
         except self.connection_errors:
             connection.disconnect()
             raise
-        if not found or found[1] == _TURN:
+        if not found or found[1] == TURN:
             # Each way takes one round trip per message, except when switching from one to the
             # other.
             self._by_turn = bool(found)
@@ -245,10 +251,10 @@ def stop_receiving() -> None:
 
     Otherwise a worker that exits takes along what Redis has sent it last.
     """
-    with _receiving:
+    with receiving:
         Channel.are_stopped = True
         for channel in list(Channel.opened):
-            if channel._in_poll:
+            if channel.is_asking:
                 channel.put_back()
 
 
@@ -257,7 +263,7 @@ def in_hand() -> int:
     return sum(channel.qos.taken for channel in list(Channel.opened))
 
 
-class _Readers:
+class Readers:
     """An event loop that ignores readers it has already."""
 
     def __init__(self, loop: Any) -> None:
@@ -279,7 +285,7 @@ class Transport(redis.Transport):  # type: ignore[misc]  # kombu publishes no ty
 
     def register_with_event_loop(self, connection: Any, loop: Any) -> None:
         """Register as kombu does, but do not re-register the same readers in every iteration."""
-        super().register_with_event_loop(connection, _Readers(loop))
+        super().register_with_event_loop(connection, Readers(loop))
 
 
 class SentinelChannel(Channel, redis.SentinelChannel):  # type: ignore[misc]  # as above
@@ -308,7 +314,7 @@ class EagerConnection(Connection):  # type: ignore[misc]  # kombu publishes no t
         options = {
             name: value
             for name, value in found["transport_options"].items()
-            if name != "sentinel_kwargs"
+            if name not in ("cluster_url", "sentinel_kwargs")
         }
         alternates = [masked(url) for url in found["alternates"]]
         return {
@@ -329,3 +335,4 @@ def use_tolerant_transport() -> None:
     """Make kombu resolve Redis URLs to this transport, in this process."""
     TRANSPORT_ALIASES["redis"] = TRANSPORT_ALIASES["rediss"] = f"{__name__}:Transport"
     TRANSPORT_ALIASES["sentinel"] = f"{__name__}:SentinelTransport"
+    TRANSPORT_ALIASES["cluster"] = "sleipnir.worker.celery.groups:GroupsTransport"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
+from sleipnir.scheduler.store.cluster.groups import tags_of
 from sleipnir.scheduler.store.keys import (
     LANES,
     QUEUE,
@@ -96,14 +97,16 @@ class EngineQueries(Queries):
     def queues(self, machines: Iterable[str], now_ms: int) -> dict[str, QueueState]:
         """Return how the queue that all workers take from stands, and those of some machines."""
         queues = [QUEUE, *(machine_queue(machine) for machine in sorted(set(machines)))]
+        tags = tags_of(self._redis)
         with self._redis.pipeline(transaction=False) as pipe:
             for queue in queues:
-                for lane in range(LANES):
-                    pipe.llen(lane_key(queue, lane))
-                    pipe.lindex(lane_key(queue, lane), -1)
-                pipe.zrange(turns_key(queue), 0, 0)
+                for base in (f"{tag}{queue}" for tag in tags):
+                    for lane in range(LANES):
+                        pipe.llen(lane_key(base, lane))
+                        pipe.lindex(lane_key(base, lane), -1)
+                    pipe.zrange(turns_key(base), 0, 0)
             answers = iter(pipe.execute())
-        return {queue: _queue_state(answers, now_ms) for queue in queues}
+        return {queue: _together([_queue_state(answers, now_ms) for _ in tags]) for queue in queues}
 
 
 def _queue_state(answers: Iterator[Any], now_ms: int) -> QueueState:
@@ -115,6 +118,18 @@ def _queue_state(answers: Iterator[Any], now_ms: int) -> QueueState:
     starts_s = max((_age_s(text, now_ms) for text in (start, turn) if text), default=0.0)
     length = sum(length for length, _ in lanes)
     return QueueState(length, max(urgent_s, starts_s), urgent_s, start or turn)
+
+
+def _together(groups: Sequence[QueueState]) -> QueueState:
+    """Return how a queue stands whose groups stand so."""
+    if len(groups) == 1:
+        return groups[0]
+    return QueueState(
+        sum(group.length for group in groups),
+        max(group.oldest_s for group in groups),
+        max(group.urgent_s for group in groups),
+        next((group.next_start for group in groups if group.next_start), None),
+    )
 
 
 def _age_s(message: str, now_ms: int) -> float:

@@ -15,7 +15,7 @@ from sleipnir.scheduler.store.keys import FORMAT
 from sleipnir.scheduler.store.queries import narration
 from tests.support.engine import Engine
 from tests.support.redis_server import RedisServer
-from tests.support.sentinels import cluster_options
+from tests.support.sentinels import cluster_options, free_ports
 
 
 def test_a_blocking_read_ends_before_the_connection_gives_up(redis_server: RedisServer) -> None:
@@ -85,9 +85,18 @@ def test_a_redis_in_cluster_mode_is_refused(tmp_path: Path) -> None:
     with (
         RedisServer(tmp_path, *cluster_options()) as server,
         connect(server.url) as client,
-        pytest.raises(EngineUnfit, match="in cluster mode"),
+        pytest.raises(EngineUnfit, match=r"in cluster mode; use redis\+cluster://HOST:PORT"),
     ):
         require_fit(client, allow_unsafe=True)
+
+
+def test_a_url_of_the_other_mode_is_refused(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    with (
+        RedisServer(tmp_path / "one", "--port", str(port), "--bind", "127.0.0.1"),
+        pytest.raises(EngineUnfit, match="not in cluster mode; use redis://HOST:PORT"),
+    ):
+        connect(f"redis+cluster://127.0.0.1:{port}")
 
 
 def test_runs_of_another_data_format_are_refused(engine: Engine) -> None:

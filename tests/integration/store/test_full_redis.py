@@ -11,7 +11,7 @@ from redis.exceptions import OutOfMemoryError
 from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.doctor.diagnosis import diagnose
-from sleipnir.scheduler.store.connection import is_transient
+from sleipnir.scheduler.store.clients.transient import is_transient
 from tests.integration.store.test_lua_contract import LEASED, leased
 from tests.support.engine import Engine
 from tests.support.invariants import rules_broken

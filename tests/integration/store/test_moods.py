@@ -21,7 +21,8 @@ from redis.exceptions import (
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.errors import EngineUnreachable
 from sleipnir.scheduler.runs.model import Lease
-from sleipnir.scheduler.store.connection import connect, is_transient
+from sleipnir.scheduler.store.clients.transient import is_transient
+from sleipnir.scheduler.store.connection import connect
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.run_store import RunStore
 from tests.support.invariants import assert_consistent

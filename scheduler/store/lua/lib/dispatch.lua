@@ -10,6 +10,9 @@
 --   3  runs of batches that have not started: a single message if none is waiting, else a mark for
 --      each message in the queue's `turns`
 
+-- On a cluster, the queue of the partition's group has the group's tag, as the partition has.
+local tag = envelope ~= '' and string.match(partition, '^({[^}]*})p') or ''
+
 local woken = {}
 local messages_for = {}  -- by list
 local arrivals = {}  -- batch runs that start by turns
@@ -24,7 +27,7 @@ local function message(run_id, visit, label, digest, published, base)
     ID = id, LABEL = string.sub(cjson.encode(label), 2, -2), AT = string.format('%.0f', published),
     BODY = string.sub(cjson.encode(body), 2, -2),
     ARGS = string.sub(cjson.encode(run_id .. ' ' .. visit), 2, -2),
-    QUEUE = string.sub(cjson.encode(base), 2, -2),
+    QUEUE = string.sub(cjson.encode(string.sub(base, #tag + 1)), 2, -2),
   }
   return (string.gsub(envelope, '@(%u+)@', values))
 end
@@ -56,7 +59,7 @@ local function base_of(run_id, label)
     local name = place.queues[string.match(label, '[^/]*$')] or place.queues['']
     base = name and name ~= default_queue and queue .. '.' .. name or queue
   end
-  return place.machine and base .. '@' .. place.machine or base
+  return tag .. (place.machine and base .. '@' .. place.machine or base)
 end
 
 local function lane_of(run_id, visit)
@@ -148,7 +151,7 @@ local function take_message(queues)
   local is_its_own = false
   for lane = 0, 2 do
     for base in string.gmatch(queues, '%S+') do
-      lists[#lists + 1] = list_of(base, lane)
+      lists[#lists + 1] = list_of(tag .. base, lane)
       is_its_own = is_its_own or lists[#lists] == target
     end
   end

@@ -1,0 +1,1 @@
+"""Redis Cluster: groups of partitions, their keys, and clients that find the right node."""

@@ -1,0 +1,135 @@
+"""A Redis Cluster on the loopback interface: three primaries, each with a replica."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import redis
+from redis.exceptions import RedisError
+
+from sleipnir.scheduler.embedded.redis_server import find_server
+from sleipnir.scheduler.embedded.supervisor import die_with_parent
+from sleipnir.scheduler.store.cluster.nodes import SLOTS
+from tests.support.sentinels import free_ports
+from tests.support.wait import wait_until
+
+# Set to anything, it has tests use a cluster in place of their server.
+TRIED_CLUSTER = "TRIED_CLUSTER"
+_BUS = 10_000  # a node's second port is so far above its first
+
+
+class Cluster:
+    """Nodes of a cluster, which can be killed and started again; the first ones are primaries."""
+
+    def __init__(self, directory: Path, *, primaries: int = 3, replicas: bool = True) -> None:
+        self._directory = directory
+        self._primaries = primaries
+        self.ports = _ports(primaries * (2 if replicas else 1))
+        self.url = "redis+cluster://" + ",".join(f"127.0.0.1:{port}" for port in self.ports[:2])
+        self.broker_url = self.url
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Cluster:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        for port in self.ports:
+            self.start(port)
+        first, *others = self.ports
+        each = SLOTS / self._primaries
+        for number, port in enumerate(self.ports[: self._primaries]):
+            low, high = round(number * each), round((number + 1) * each) - 1
+            self.ask(port, "CLUSTER", "ADDSLOTSRANGE", low, high)
+            self.ask(port, "CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+        for port in others:
+            self.ask(port, "CLUSTER", "MEET", "127.0.0.1", first)
+        wait_until(lambda: all(map(self._knows_all, self.ports)), "the nodes have met", 60)
+        for primary, port in zip(self.ports, self.ports[self._primaries :], strict=False):
+            self.ask(port, "CLUSTER", "REPLICATE", self.ask(primary, "CLUSTER", "MYID"))
+        wait_until(lambda: all(map(self._is_ready, self.ports)), "the cluster is ready", 60)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for process in self._processes.values():
+            process.kill()
+            process.wait(30)
+
+    def start(self, port: int) -> None:
+        """Start a node with its existing data, and wait until it answers."""
+        directory = self._directory / str(port)
+        directory.mkdir(exist_ok=True)
+        own = ("--bind", "127.0.0.1", "--port", str(port), "--dir", str(directory), "--save", "")
+        own += ("--appendonly", "yes", "--repl-diskless-sync-delay", "0")
+        own += ("--cluster-enabled", "yes", "--cluster-node-timeout", "1500")
+        with (self._directory / f"{port}.log").open("ab") as log:
+            self._processes[port] = subprocess.Popen(
+                [find_server().path, *own],
+                stdout=log,
+                stderr=log,
+                process_group=0,
+                preexec_fn=die_with_parent(signal.SIGKILL),
+            )
+        wait_until(lambda: self._try(port, "PING") is not None, f"the node at {port} answers", 60)
+
+    def kill(self, port: int) -> None:
+        """Kill a node as a crash would."""
+        self._processes[port].kill()
+        self._processes[port].wait(30)
+
+    def send_signal(self, port: int, number: int) -> None:
+        """Send a signal to a node, to stop it for a while, say."""
+        self._processes[port].send_signal(number)
+
+    def ask(self, port: int, *words: Any) -> Any:
+        """Send a command to a node."""
+        with redis.Redis(port=port, decode_responses=True) as client:
+            execute: Any = client.execute_command  # untyped in redis-py
+            return execute(*words)
+
+    def primaries(self) -> list[int]:
+        """The ports of the nodes that are primaries and run."""
+        return [port for port in self.ports if self._role(port) == "master"]
+
+    def await_ready(self) -> None:
+        """Wait until all slots are served, as all running nodes see it."""
+        running = [port for port in self.ports if self._processes[port].poll() is None]
+        wait_until(lambda: all(map(self._is_ok, running)), "all slots are served", 60)
+
+    def _try(self, port: int, *words: Any) -> Any:
+        try:
+            return self.ask(port, *words)
+        except RedisError:
+            return None
+
+    def _role(self, port: int) -> str | None:
+        found = self._try(port, "ROLE")
+        return found[0] if found else None
+
+    def _knows_all(self, port: int) -> bool:
+        found = str(self.ask(port, "CLUSTER", "NODES"))
+        return len(found.splitlines()) == len(self.ports) and "handshake" not in found
+
+    def _is_ok(self, port: int) -> bool:
+        return "cluster_state:ok" in str(self.ask(port, "CLUSTER", "INFO"))
+
+    def _is_ready(self, port: int) -> bool:
+        place = self.ports.index(port)
+        if place >= self._primaries:
+            role = self.ask(port, "ROLE")
+            return bool(role[0] == "slave" and role[3] == "connected" and self._is_ok(port))
+        return self._is_ok(port)
+
+
+def _ports(count: int) -> tuple[int, ...]:
+    """Return ports on which nobody listens, and whose second ports exist."""
+    found: list[int] = []
+    while len(found) < count:
+        found += [port for port in free_ports(count) if port + _BUS < 2**16]
+    return tuple(found[:count])
