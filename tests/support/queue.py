@@ -6,6 +6,7 @@ from typing import Any
 
 import redis
 
+from sleipnir.scheduler.store.cluster.groups import tags_of
 from sleipnir.scheduler.store.keys import LANES, QUEUE, TURN_MARK, lane_key, turns_key
 
 
@@ -13,26 +14,37 @@ def take(client: redis.Redis, queue: str = QUEUE, *, newest: bool = False) -> st
     """Take the next message as a worker does, or the newest of its lane."""
     redis_: Any = client  # redis-py types every reply as a union of its sync and async forms
     for lane in range(LANES):
-        key = lane_key(queue, lane)
-        text: str | None = redis_.lpop(key) if newest else redis_.rpop(key)
-        if text == TURN_MARK:
-            ((text, _),) = redis_.zpopmin(turns_key(queue))
-        if text is not None:
-            return text
+        for base in _parts(client, queue):
+            key = lane_key(base, lane)
+            text: str | None = redis_.lpop(key) if newest else redis_.rpop(key)
+            if text == TURN_MARK:
+                ((text, _),) = redis_.zpopmin(turns_key(base))
+            if text is not None:
+                return text
     return None
 
 
 def waiting(client: redis.Redis, queue: str = QUEUE) -> list[str]:
     """Return the messages in the queue, in the order in which workers would take them."""
     redis_: Any = client
+    parts = _parts(client, queue)
     texts: list[str] = []
     for lane in range(LANES - 1):
-        texts += reversed(redis_.lrange(lane_key(queue, lane), 0, -1))
-    last = reversed(redis_.lrange(lane_key(queue, LANES - 1), 0, -1))
-    texts += [text for text in last if text != TURN_MARK]
-    return texts + list(redis_.zrange(turns_key(queue), 0, -1))
+        for base in parts:
+            texts += reversed(redis_.lrange(lane_key(base, lane), 0, -1))
+    for base in parts:
+        last = reversed(redis_.lrange(lane_key(base, LANES - 1), 0, -1))
+        texts += [text for text in last if text != TURN_MARK]
+        texts += redis_.zrange(turns_key(base), 0, -1)
+    return texts
+
+
+def _parts(client: redis.Redis, queue: str) -> list[str]:
+    """Return the queue's names: on a cluster, it is in a part for each group."""
+    return [f"{tag}{queue}" for tag in tags_of(client)]
 
 
 def lose_all(client: redis.Redis, queue: str = QUEUE) -> None:
     """Empty the queue."""
-    client.delete(turns_key(queue), *(lane_key(queue, lane) for lane in range(LANES)))
+    for base in _parts(client, queue):
+        client.delete(turns_key(base), *(lane_key(base, lane) for lane in range(LANES)))

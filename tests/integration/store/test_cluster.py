@@ -1,0 +1,78 @@
+"""The store on a cluster: three primaries, each with a replica."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
+from sleipnir.scheduler.errors import EngineUnfit
+from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
+from sleipnir.scheduler.store.cluster.groups import nodes_of
+from sleipnir.scheduler.store.connection import connect, require_fit
+from tests.support.cluster import Cluster
+from tests.support.engine import Clock, Engine
+from tests.support.queue import waiting
+
+GRAPH = """
+    start: a
+    nodes:
+      a: {type: set, values: {x: 1}, next: [b, c]}
+      b: {type: set, values: {y: 2}, next: z}
+      c: {type: set, values: {w: 3}, next: z}
+      z: {type: end, output: "{{x}} {{y}} {{w}}"}
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
+
+
+@pytest.fixture
+def client(cluster: Cluster) -> Iterator[redis.Redis]:
+    with connect(cluster.url, retry_outage=True) as connected:
+        yield connected
+
+
+def test_runs_of_all_groups_are_executed_and_consistent(
+    client: redis.Redis, clock: Clock, tmp_path: Path, own_directories: None
+) -> None:
+    engine = Engine(client, clock, tmp_path)
+    runs = [engine.submit(GRAPH) for _ in range(48)]
+
+    assert len(waiting(client)) == len(runs)
+    assert all(node.dbsize() for node in nodes_of(client))
+    engine.drive()
+
+    assert {engine.run(run).output for run in runs} == {"1 2 3"}
+    assert waiting(client) == []
+    assert list(ConsistencyCheck(client).violations()) == []
+
+
+def test_a_pipeline_is_answered_in_order_while_a_replica_takes_over(
+    client: redis.Redis, cluster: Cluster
+) -> None:
+    def ask() -> list[str]:
+        with client.pipeline(transaction=False) as pipe:
+            for number, partition in enumerate(ALL_PARTITIONS):
+                pipe.set(f"{partition}:asked", number, px=60_000)
+                pipe.get(f"{partition}:asked")
+            return list(map(str, pipe.execute()[1::2]))
+
+    expected = list(map(str, range(len(ALL_PARTITIONS))))
+    assert ask() == expected
+    cluster.kill(cluster.primaries()[0])
+
+    assert ask() == expected
+
+
+def test_clusters_are_refused_as_long_as_parts_of_the_engine_cannot_use_them(
+    client: redis.Redis,
+) -> None:
+    with pytest.raises(EngineUnfit, match="cannot be used in this version"):
+        require_fit(client)
