@@ -15,6 +15,7 @@ from tests.support.browser import Person, chromium
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, says
 from tests.support.site import ServedSite, is_page
+from tests.support.styles import LONG
 
 # What WCAG 2.2 asks for at the levels A and AA.
 _STANDARD = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
@@ -23,10 +24,16 @@ _RUN_AXE = """async rules => {
   const {violations} = await axe.run(document, {runOnly: rules, resultTypes: ["violations"]});
   return violations.map(({impact, id, nodes}) => `${impact} ${id}: ${nodes[0].html.slice(0, 200)}`);
 }"""
-# Colours and sizes are all that a look changes.
+# Colours and sizes are all that a look changes. Pages take turns with the last one.
 _LOOKS = (
-    ("light", {"width": 1280, "height": 800}, _STANDARD),
+    ("light", {"width": 1440, "height": 900}, _STANDARD),
     ("dark", {"width": 360, "height": 640}, _OF_LOOKS),
+)
+_TURNS = (
+    ("dark", {"width": 1440, "height": 900}, _OF_LOOKS),
+    ("light", {"width": 768, "height": 900}, _OF_LOOKS),
+    ("light", {"width": 360, "height": 640}, _OF_LOOKS),
+    ("dark", {"width": 768, "height": 900}, _OF_LOOKS),
 )
 
 MAPPED = """
@@ -53,6 +60,15 @@ FILES = {
     "break.sh": "echo 'no such printer' >&2; exit 3",
     "README.md": "Tells of words.\n" * 100,
 }
+ODD = """
+start: f
+initial_state: {given: ""}
+settings: {tolerate_failures: false}
+nodes:
+  f: {type: script, script: f.sh, state_updates: {given: "{{initial_prompt}}"}, next: z}
+  z: {type: end, output: "{{given}}"}
+"""
+PRINTS = r"""head -c 2000 >&2; printf '\033[31m<b>red</b> ' >&2; exit 3"""
 ASKING = """
 start: name
 nodes:
@@ -91,11 +107,13 @@ def everything(engine: Engine, models: ModelServer) -> list[str]:
     failed = engine.finish(MAPPED, FILES, batch="evening", answers={"review": ["no"]}).run_id
     asking = engine.finish(ASKING).run_id
     engine.client.cancel(engine.submit(ASKING))
+    odd = engine.submit_agent("o" * 60, ODD, {"f.sh": PRINTS}, prompt=LONG * 50)
     engine.drive()
     tabs = ("timeline", "state", "events", "logs", "model", "items", "children")
     of_runs = [f"/runs/{failed}/{tab}" for tab in tabs]
     nodes = [f"/runs/{failed}/graph?node={node}" for node in ("each", "ask", "note")]
     graphs = [*nodes, f"/runs/{waiting}/graph?step=1"]
+    of_odd = [f"/runs/{odd}{tab}" for tab in ("", "/timeline", "/state", "/logs", "/events")]
     acts = [f"/runs/{failed}/retry", f"/runs/{waiting}/cancel", f"/runs/{failed}/fork"]
     narrower = [
         f"/runs/{failed}/model?node=ask&item=2",
@@ -121,7 +139,17 @@ def everything(engine: Engine, models: ModelServer) -> list[str]:
     ]
     compared = f"/compare?a={waiting}&b={failed}"
     others = [compared, "/agents", "/agents/tested", "/audit", "/runs/0000000000000000"]
-    return [*of_runs, *acts, *graphs, *narrower, *questions, *engine_pages, *others]
+    return [
+        *of_runs,
+        *of_odd,
+        f"/agents/{'o' * 60}",
+        *acts,
+        *graphs,
+        *narrower,
+        *questions,
+        *engine_pages,
+        *others,
+    ]
 
 
 def is_among(route: SiteRoute, paths: Sequence[str]) -> bool:
@@ -138,17 +166,17 @@ def test_no_page_keeps_anybody_out(
     person.context.add_init_script(path=node_modules / "axe-core" / "axe.min.js")
 
     violations, cut_off = [], []
-    for path in paths:
+    for number, path in enumerate(paths):
         page.goto(f"{person.origin}{path}")
         page.locator("main h1").first.wait_for()
         page.keyboard.press("e")  # all parts that are folded
-        for scheme, size, rules in _LOOKS:
+        for scheme, size, rules in (_TURNS[number % len(_TURNS)], *_LOOKS):
             page.emulate_media(color_scheme=scheme)
             page.set_viewport_size(size)
             found = page.evaluate(_RUN_AXE, rules)
-            violations += [f"{path}, {scheme}: {each}" for each in found]
-        width = page.evaluate("document.documentElement.scrollWidth")
-        cut_off += [(path, width)] if width > size["width"] else []
+            violations += [f"{path}, {scheme} {size['width']}: {each}" for each in found]
+            width = page.evaluate("document.documentElement.scrollWidth")
+            cut_off += [(path, size["width"], width)] if width > size["width"] else []
     page.keyboard.press("?")
     page.get_by_role("dialog").wait_for()
     violations += page.evaluate(_RUN_AXE, _STANDARD)
