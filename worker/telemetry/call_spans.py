@@ -67,7 +67,11 @@ class CallSpans:
         """Emit what was made: it is recorded with the run by now."""
         made, self._made = self._made, []
         for call in made:
-            self._run_spans.pipeline.offer(_Counted(self._run_spans.facts, call, agent, self._root))
+            told = (call.attributes.get(name, "") for name in conventions.CONTENT)
+            self._run_spans.pipeline.offer(
+                _Counted(self._run_spans.facts, call, agent, self._root),
+                sum(len(str(each)) for each in told),
+            )
 
     def replied(
         self, key: str, request: ModelRequest, reply: Reply, began: float, mask: Mask

@@ -43,6 +43,8 @@ INSTRUCTIONS = "gen_ai.system_instructions"
 TOOL_ARGUMENTS = "gen_ai.tool.call.arguments"
 TOOL_RESULT = "gen_ai.tool.call.result"
 
+CONTENT = (INPUT_MESSAGES, OUTPUT_MESSAGES, INSTRUCTIONS, TOOL_ARGUMENTS, TOOL_RESULT)
+
 # Names of providers where ours differ.
 PROVIDERS = {
     "azure": "azure.ai.openai",

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("sleipnir.telemetry")
 
 MOST_WAITING = 2_048
+# Of prompts, replies and results among them, if these are exported.
+MOST_CONTENT = 16 * 1024 * 1024
 _BATCH = 512
 _EVERY_S = 1.0
 CLOSING_S = 2.0
@@ -41,7 +43,8 @@ class Pipeline:
         self._exporter: Exporter | None = None
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
-        self._waiting: deque[SpanReport] = deque()
+        self._waiting: deque[tuple[SpanReport, int]] = deque()
+        self._content = 0  # characters of content that wait, or are being exported
         self._under_way = 0  # reports being exported
         self._thread: threading.Thread | None = None
         self._pid = 0
@@ -49,13 +52,15 @@ class Pipeline:
         self._lost = 0  # reports that found no room, and spans that no collector took
         self._samples: Samples = dict
 
-    def offer(self, report: SpanReport) -> None:
-        """Have spans exported, if there is room."""
+    def offer(self, report: SpanReport, content: int = 0) -> None:
+        """Have spans exported if there is room, also for so many characters of content."""
         with self._lock:
-            if len(self._waiting) + self._under_way >= MOST_WAITING:
+            is_full = len(self._waiting) + self._under_way >= MOST_WAITING
+            if is_full or self._content + content > MOST_CONTENT:
                 self._lost += 1
                 return
-            self._waiting.append(report)
+            self._waiting.append((report, content))
+            self._content += content
             self._start()
             if len(self._waiting) == _BATCH:
                 self._wake.notify()
@@ -94,6 +99,7 @@ class Pipeline:
                 self._waiting.popleft()
         if self._pid != os.getpid():
             self._pid, self._under_way, self._exporter = os.getpid(), 0, None
+            self._content = sum(content for _, content in self._waiting)
             atexit.register(self.close)
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
@@ -106,7 +112,8 @@ class Pipeline:
             logger.exception("no telemetry: the variables OTEL_* cannot be used")
             return  # the queue fills, and what finds no room is counted
         while True:
-            reports = self._take()
+            taken = self._take()
+            reports = [report for report, _ in taken]
             try:
                 if not reports:
                     sender.flush()
@@ -117,9 +124,10 @@ class Pipeline:
                 lost = len(reports)
             with self._lock:
                 self._under_way = 0
+                self._content -= sum(content for _, content in taken)
                 self._lost += lost
 
-    def _take(self) -> list[SpanReport]:
+    def _take(self) -> list[tuple[SpanReport, int]]:
         """Wait for reports; return none once all are taken and nothing more is expected."""
         with self._lock:
             while not self._waiting and not self._is_closing:

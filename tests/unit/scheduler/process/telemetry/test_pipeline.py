@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from sleipnir.scheduler.process.telemetry.identity import Trace
-from sleipnir.scheduler.process.telemetry.pipeline import MOST_WAITING, Pipeline
+from sleipnir.scheduler.process.telemetry.pipeline import MOST_CONTENT, MOST_WAITING, Pipeline
 from sleipnir.scheduler.process.telemetry.spans import ExportedSpan
 from tests.support.collector import Collector
 
@@ -34,6 +34,21 @@ def test_a_collector_that_hangs_fills_the_queue_and_no_more(
         pipeline.close(within_s=0.1)
 
     assert pipeline.dropped()["traces"] >= 10
+
+
+def test_content_that_waits_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        port = hanging.getsockname()[1]
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
+        pipeline = Pipeline()
+
+        for _ in range(3):
+            pipeline.offer(Report(), MOST_CONTENT // 2)
+        pipeline.offer(Report())
+        lost = pipeline.dropped()["traces"]
+        pipeline.close(within_s=0.1)
+
+    assert lost == 1
 
 
 def test_it_goes_on_after_it_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
