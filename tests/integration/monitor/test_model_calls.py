@@ -23,6 +23,7 @@ from tests.support.engine import Clock, Engine
 from tests.support.invariants import assert_consistent
 from tests.support.knowledge import BY_WORDS, PETS
 from tests.support.model_server import ModelServer, calls, fails, says
+from tests.support.noise import noise
 from tests.support.redis_server import RedisServer
 from tests.support.site import ServedSite
 from tests.support.supervising import collects_all, spawns
@@ -64,7 +65,7 @@ def test_sums_are_of_all_calls_also_of_those_no_longer_stored(
     engine: Engine, site: ServedSite, server: ModelServer
 ) -> None:
     engine.configure(**PRICES, transcript_limit_bytes=64 * 1024)
-    server.when("Tag", says("x" * 8_000, prompt_tokens=7, completion_tokens=11))
+    server.when("Tag", says(noise(8_000, 1), prompt_tokens=7, completion_tokens=11))
     server.when("Sum", says("all", prompt_tokens=3, completion_tokens=2))
 
     # Nothing of them is alike, as what is stored is compressed.
