@@ -103,7 +103,10 @@ SOCKET_TIMEOUT_S = 15.0
 _CONNECTIONS = 2**31
 
 _OLDEST = (6, 2)
-_USE_CLUSTER_URL = "this server is in cluster mode; use redis+cluster://HOST:PORT"
+_USE_CLUSTER_URL = (
+    "this server is in cluster mode; use redis+cluster://HOST:PORT (not in this version yet: use a "
+    "single server, or Sentinel)"
+)
 _NOT_YET = "clusters cannot be used in this version; use a single server, or Sentinel"
 _MOST_RANGES = 5
 

@@ -33,7 +33,8 @@ class BuildClaims:
         def attempt(pipe: Any) -> bool:
             holder = pipe.get(key)
             known = holder not in (None, run_id)
-            status = pipe.hget(run_key("run", holder), "status") if known else None
+            # Not by `pipe`: on a cluster, that knows the claim's node only.
+            status = self._redis.hget(run_key("run", holder), "status") if known else None
             pipe.multi()
             # A holder may have ended without a release, because it was cancelled or killed.
             if holder is None or status in FINAL:

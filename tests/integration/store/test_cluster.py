@@ -13,6 +13,7 @@ from sleipnir.scheduler.errors import EngineUnfit
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.store.cluster.groups import nodes_of
 from sleipnir.scheduler.store.connection import connect, require_fit
+from sleipnir.scheduler.store.knowledge.build_claims import BuildClaims
 from tests.support.cluster import Cluster
 from tests.support.engine import Clock, Engine
 from tests.support.queue import waiting
@@ -52,6 +53,21 @@ def test_runs_of_all_groups_are_executed_and_consistent(
     assert {engine.run(run).output for run in runs} == {"1 2 3"}
     assert waiting(client) == []
     assert list(ConsistencyCheck(client).violations()) == []
+
+
+def test_a_claim_of_an_ended_run_is_taken_over(
+    client: redis.Redis, clock: Clock, tmp_path: Path, own_directories: None
+) -> None:
+    engine = Engine(client, clock, tmp_path)
+    claims = BuildClaims(engine.store)
+    waiting_run, ended = engine.submit(GRAPH), engine.submit(GRAPH)
+
+    assert claims.take("index", ended)
+    assert not claims.take("index", waiting_run)
+    engine.drive()
+
+    assert claims.take("index", waiting_run)
+    claims.release("index", waiting_run)
 
 
 def test_a_pipeline_is_answered_in_order_while_a_replica_takes_over(
