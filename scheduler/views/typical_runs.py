@@ -11,6 +11,7 @@ from sleipnir.scheduler.runs.model import FINAL, Status
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views import agents
 from sleipnir.scheduler.views.documents import row_document
+from sleipnir.scheduler.views.text.formatting import age
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
@@ -19,12 +20,15 @@ if TYPE_CHECKING:
 
 _KEPT_S = 60.0
 _MOST_AGENTS = 200
-# So many times what 95 % of its agent's runs stay below.
-_TIMES = 3
+# So many times what 95 % of its agent's runs stay below; of steps, which vary less, fewer.
+_TIMES = 5
+_TIMES_STEPS = 3
 # Fewer ended runs do not tell what is usual.
 _LEAST_RUNS = 5
 # Fewer steps are never unusual; as many always are, if nothing is known of the agent.
 _FEW_STEPS = 50
+# Nor is a shorter time.
+_SHORT_S = 60.0
 _MANY_STEPS = 1_000
 # Open runs that are looked at, the oldest first.
 _LOOKED_AT = 200
@@ -57,7 +61,9 @@ class TypicalRuns:
     def excess_of(self, run: RunRowDocument) -> str | None:
         """Return a sentence on how an open run exceeds what is usual for its agent, or None."""
         cost, steps = run["usage"]["cost_usd"] or 0.0, run["step"]
-        if run["status"] not in _OPEN or (not cost and steps < _FEW_STEPS):
+        took_s = run["elapsed_s"] or 0.0
+        is_short = took_s < _SHORT_S
+        if run["status"] not in _OPEN or (not cost and steps < _FEW_STEPS and is_short):
             return None
         usual = self.of(run["agent"])
         if usual["runs"] < _LEAST_RUNS:
@@ -65,8 +71,11 @@ class TypicalRuns:
         most_cost, most_steps = usual["cost_usd"]["p95"] or 0.0, usual["steps"]["p95"] or 0.0
         if most_cost and cost > _TIMES * most_cost:
             return f"cost {dollars(cost)}; 95 % of such runs cost less than {dollars(most_cost)}"
-        if steps >= _FEW_STEPS and steps > _TIMES * most_steps:
+        if steps >= _FEW_STEPS and steps > _TIMES_STEPS * most_steps:
             return f"{steps:,} steps; 95 % of such runs take at most {most_steps:,}"
+        most_s = usual["elapsed_s"]["p95"] or 0.0
+        if most_s and not is_short and took_s > _TIMES * most_s:
+            return f"open for {age(took_s)}; 95 % of such runs take at most {age(most_s)}"
         return None
 
 

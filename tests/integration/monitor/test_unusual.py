@@ -43,6 +43,24 @@ def test_a_runaway_is_marked_in_lists_and_on_the_first_page(
     assert all("unusual" in page and "1,404 steps" in page for page in pages)
 
 
+def test_a_run_open_for_far_longer_than_usual_is_marked(engine: Engine, site: ServedSite) -> None:
+    for _ in range(5):
+        ended = engine.finish(ASKS)
+        engine.clock.move(20)
+        engine.client.answer(ended.run_id, "x")
+        engine.drive()
+    slow = engine.finish(ASKS).run_id
+    engine.clock.move(90)
+    engine.finish(ASKS)  # as long as usual
+    engine.clock.move(30)
+
+    now = site.ask("/api/v1/now").json
+
+    assert [(run["run_id"], "open for" in run["unusual"]) for run in now["unusual"]] == [
+        (slow, True)
+    ]
+
+
 def test_failures_of_one_kind_are_one_row(engine: Engine, site: ServedSite) -> None:
     for _ in range(3):
         engine.clock.move(1)
