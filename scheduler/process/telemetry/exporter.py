@@ -112,10 +112,12 @@ class Exporter:
                 tell("the collector does not take spans, they are dropped until it does")
         return 0 if is_taken else len(sampled)
 
-    def flush(self) -> None:
-        """Export metrics now."""
+    def close(self) -> None:
+        """Export metrics a last time, and close all connections."""
         if self.metrics is not None:
-            self.metrics.flush()
+            self.metrics.close()
+        if self._otlp is not None:
+            self._otlp.shutdown()
 
     def abort(self) -> None:
         """Give up what is being sent."""

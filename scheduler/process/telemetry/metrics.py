@@ -89,9 +89,9 @@ class Metrics:
                 tokens: Any = given[counted]
                 self._tokens.record(tokens, {**attributes, conventions.TOKEN_TYPE: kind})
 
-    def flush(self) -> None:
-        """Export everything now."""
-        self._provider.force_flush()
+    def close(self) -> None:
+        """Export everything a last time."""
+        self._provider.shutdown()
 
     def abort(self) -> None:
         """Give up what is being sent."""

@@ -50,6 +50,7 @@ class Pipeline:
         self._pid = 0
         self._is_closing = False
         self._lost = 0  # reports that found no room, and spans that no collector took
+        self._failed = 0  # exports of metrics by exporters that are closed
         self._samples: Samples = dict
 
     def offer(self, report: SpanReport, content: int = 0) -> None:
@@ -74,7 +75,8 @@ class Pipeline:
     def dropped(self) -> dict[str, int]:
         """Return how many spans, and exports of metrics, no collector has got."""
         metrics = None if self._exporter is None else self._exporter.metrics
-        return {"traces": self._lost, "metrics": 0 if metrics is None else metrics.failed}
+        failed = self._failed + (0 if metrics is None else metrics.failed)
+        return {"traces": self._lost, "metrics": failed}
 
     def close(self, within_s: float = CLOSING_S) -> None:
         """Export what is left, and give up after a time."""
@@ -116,7 +118,8 @@ class Pipeline:
             reports = [report for report, _ in taken]
             try:
                 if not reports:
-                    sender.flush()
+                    sender.close()
+                    self._failed += 0 if sender.metrics is None else sender.metrics.failed
                     return
                 lost = sender.export([span for report in reports for span in _spans_of(report)])
             except Exception:
@@ -137,7 +140,7 @@ class Pipeline:
             taken = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
             self._under_way = len(taken)
             if not taken:
-                self._thread = None  # the next report starts another one
+                self._thread = self._exporter = None  # the next report makes others
             return taken
 
 
