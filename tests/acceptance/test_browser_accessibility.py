@@ -109,6 +109,8 @@ def everything(engine: Engine, models: ModelServer) -> list[str]:
     engine.client.cancel(engine.submit(ASKING))
     odd = engine.submit_agent("o" * 60, ODD, {"f.sh": PRINTS}, prompt=LONG * 50)
     engine.drive()
+    nightly = {"agent": "tested", "every": "1d", "paused": True}
+    engine.client.schedules.create("nightly", nightly)
     tabs = ("timeline", "state", "events", "logs", "model", "items", "children")
     of_runs = [f"/runs/{failed}/{tab}" for tab in tabs]
     nodes = [f"/runs/{failed}/graph?node={node}" for node in ("each", "ask", "note")]
@@ -136,6 +138,8 @@ def everything(engine: Engine, models: ModelServer) -> list[str]:
         "/limits",
         "/fleet",
         "/costs",
+        "/schedules",
+        "/schedules/nightly",
     ]
     compared = f"/compare?a={waiting}&b={failed}"
     others = [compared, "/agents", "/agents/tested", "/audit", "/runs/0000000000000000"]

@@ -46,8 +46,13 @@ TRIED = {
     ("cli.md", "yaml"): "unit/test_blocks.py",
     ("models.md", "yaml"): "unit/test_blocks.py",
     ("operating.md", "sh"): "acceptance/test_processes.py",
+    ("economy.md", "bash"): "acceptance/test_how_tos.py",
+    ("economy.md", "yaml"): "unit/test_blocks.py",
     ("people.md", "bash"): "acceptance/test_how_tos.py",
     ("python.md", "python"): "guide/test_python.py",
+    ("scaling.md", "sh"): "unit/test_blocks.py",
+    ("scans.md", "sh"): "unit/test_blocks.py",
+    ("schedules.md", "bash"): "acceptance/test_how_tos.py",
     ("testing-agents.md", "sh"): "acceptance/test_agent_tests.py",
     ("testing-agents.md", "yaml"): "acceptance/test_agent_tests.py",
     ("tools.md", "bash"): "unit/graphs/tools/test_documented.py",
@@ -65,7 +70,7 @@ MADE_UP = {"NoteNode", "marks_document"}
 
 SETTINGS = [
     pytest.param(text, id=f"{page}: {text.split(maxsplit=1)[0]}")
-    for page in ("cli.md", "limits.md", "mcp.md", "models.md", "tools.md")
+    for page in ("cli.md", "economy.md", "limits.md", "mcp.md", "models.md", "tools.md")
     for text in blocks(page, "yaml")
     if set(yaml.safe_load(text)) <= set(FIELDS) - {"mcp_servers"}
 ]
@@ -109,7 +114,7 @@ def test_a_command_is_understood(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "~/.config/loki").mkdir(parents=True)
-    for file in ("calls.jsonl", "inputs.jsonl", "people.csv"):
+    for file in ("calls.jsonl", "inputs.jsonl", "people.csv", "receipts.csv"):
         (tmp_path / file).touch()
     replayed = (word for option, word in pairwise(words) if option == "--replay")
     for file in replayed:

@@ -190,7 +190,9 @@ def assets() -> Mapping[str, bytes]:
 
 
 # Of a style sheet: a text, which stays, or what only people read.
-_LOOSE = re.compile(r'("[^"]*")|/\*.*?\*/\s*|\s*([{};,])\s*|(?<=[\w-])(:) +', re.DOTALL)
+_LOOSE = re.compile(
+    r'("[^"]*")|/\*.*?(?:\*/|\Z)\s*|(?<!\s)\s*([{};,])\s*|(?<=[\w-])(:) +', re.DOTALL
+)
 
 
 def _tight(sheet: str) -> str:

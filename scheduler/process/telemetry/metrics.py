@@ -17,7 +17,7 @@ from sleipnir.scheduler.process.telemetry.spans import ExportedSpan
 
 Samples = Callable[[], Mapping[str, float]]
 
-_LABEL = re.compile(r'(\w+)="([^"]*)"')
+_LABEL = re.compile(r'\b(\w+)="([^"]*)"')
 # By operation: the histogram of its duration, and what tells its points apart.
 _OF_MODELS = (
     *(conventions.OPERATION, conventions.PROVIDER, conventions.REQUEST_MODEL),

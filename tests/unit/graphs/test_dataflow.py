@@ -45,6 +45,7 @@ def test_a_field_that_is_documented_as_a_template_is_one(node_type: str) -> None
     mappings = NODE_TYPES[node_type].STRICT_EACH
     texts: dict[str, Any] = {name: "{{x}}" for name in documented if name != STATE_UPDATES}
     texts |= {name: {"k": "{{x}}"} for name in mappings}
+    texts |= {name: ["{{x}}"] for name in documented & {"attach"}}
 
     node = graph(a={**given, **texts, "type": node_type}).nodes["a"]
 
