@@ -97,6 +97,13 @@ def models(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
         yield started
 
 
+@pytest.fixture(autouse=True)
+def no_schedules_left(engine: Engine) -> Iterator[None]:
+    yield
+    for schedule in engine.client.schedules.list():
+        engine.client.schedules.delete(schedule.name)
+
+
 def everything(engine: Engine, models: ModelServer) -> list[str]:
     """The addresses of all pages, each with something of every kind it can show."""
     models.when("star", says(""))
