@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.runs.model import FINAL, Status
 from sleipnir.scheduler.runs.spending import Spent
 from sleipnir.scheduler.store.figures.by_time import DAY_MS, SpendingByTime
+from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.store.queries.indexes import IndexQueries, Span
 
@@ -19,7 +21,19 @@ _INDEXED = ("runs", "open", "waiting", "failed", "cancelled", "timed_out")
 # What the sums of batches and these counts share.
 _COUNTED = ("open", "waiting", "succeeded", "failed", "cancelled", "timed_out")
 
+# Open runs of a partition whose status is read to tell queued from running ones.
+_MOST_SAMPLED = 32
+
 ByStatus = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRuns:
+    """How many root runs are queued and how many run."""
+
+    queued: int
+    running: int
+    is_exact: bool  # False: estimated from a random sample
 
 
 class TotalQueries(IndexQueries):
@@ -60,6 +74,33 @@ class TotalQueries(IndexQueries):
     def all_counts(self) -> ByStatus:
         """Return the number of root runs by status; `open` are queued or running."""
         return self._of_all()
+
+    def open_runs(self) -> OpenRuns:
+        """Return how many root runs are queued and how many run, estimated if they are many.
+
+        No index tells them apart. So statuses are read, of at most 32 runs of each partition; a
+        partition with more counts as its sample, rounded to two digits in the sum.
+        """
+        with self._redis.pipeline(transaction=False) as pipe:
+            for partition in ALL_PARTITIONS:
+                pipe.zcard(f"{partition}:open")
+                pipe.zrandmember(f"{partition}:open", _MOST_SAMPLED)
+            answers = pipe.execute()
+        sizes, samples = answers[::2], answers[1::2]
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in (run_id for sample in samples for run_id in sample or ()):
+                pipe.hget(run_key("run", run_id), "status")
+            statuses = iter(pipe.execute())
+        found = dict.fromkeys(map(str, Status), 0.0)
+        for size, sample in zip(sizes, samples, strict=True):
+            for _ in sample or ():
+                if status := next(statuses):  # else it was removed meanwhile
+                    found[status] += size / len(sample)
+        is_exact = max(sizes) <= _MOST_SAMPLED
+        queued, running = (found[status] for status in (Status.QUEUED, Status.RUNNING))
+        if is_exact:
+            return OpenRuns(round(queued), round(running), is_exact)
+        return OpenRuns(int(float(f"{queued:.1e}")), int(float(f"{running:.1e}")), is_exact)
 
     def _of_all(self) -> ByStatus:
         counts = self._counts([[index] for index in _INDEXED], Span())

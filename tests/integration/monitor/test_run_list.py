@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from html import unescape
 
+import pytest
+
 from tests.support.engine import Engine
 from tests.support.site import ServedSite
 
@@ -94,17 +96,39 @@ def test_states_have_numbers_and_what_is_open_is_split_once_chosen(
 ) -> None:
     engine.finish(ASKS)
     engine.finish(QUICK)
-    engine.submit(QUICK)
+    begun = engine.submit(QUICK)
+    taken = engine.pop()
+    assert taken is not None
+    engine.begin(begun, taken[1])
+    for _ in range(2):
+        engine.submit(QUICK)
 
     page = site.ask("/runs?cols=cost").text
     chips = links(page, "chip")
     opened = site.ask("/runs" + chips["open"]).text
 
-    assert "</span> open <b>1</b>" in re.sub(r"\s+", " ", page)
+    assert "</span> open <b>3</b>" in re.sub(r"\s+", " ", page)
     assert "queued" not in chips
     assert chips["failed"] == "?cols=cost&status=failed"
-    assert {"queued", "running"} <= set(links(opened, "chip"))
-    assert len(rows(opened)) == 1
+    assert "</span> queued <b>2</b>" in re.sub(r"\s+", " ", opened)
+    assert "</span> running <b>1</b>" in re.sub(r"\s+", " ", opened)
+    assert len(rows(opened)) == 3
+
+
+def test_numbers_of_many_open_runs_are_marked_as_estimates(
+    engine: Engine, site: ServedSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sleipnir.scheduler.store.queries.totals._MOST_SAMPLED", 1)
+    for _ in range(66):  # more than there are partitions
+        engine.submit(QUICK)
+
+    opened = re.sub(r"\s+", " ", site.ask("/runs?status=queued").text)
+    of_agent = re.sub(r"\s+", " ", site.ask("/runs?status=queued&agent=none").text)
+
+    assert "</span> open <b>66</b>" in opened
+    assert "</span> queued <b>≈ 66</b>" in opened
+    assert "</span> running <b>≈ 0</b>" in opened
+    assert "</span> queued</a>" in of_agent
 
 
 def test_a_filter_can_be_taken_away_alone(engine: Engine, site: ServedSite) -> None:

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from sleipnir.scheduler.errors import AmbiguousRun, RunNotFound
 from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.store.queries.filters import RunFilter
+from sleipnir.scheduler.store.queries.totals import OpenRuns
 from sleipnir.scheduler.store.saved_views import SavedViews
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.runs import runs_overview
@@ -118,7 +119,7 @@ class RunsPage(RunsHandler):
             gauge_svg=gauge_svg,
             sort=sort,
             looked_at=len(listed["runs"]),
-            chips=self._chips(listed["counts"]),
+            chips=self._chips(listed["counts"], await self._open_runs(listed["counts_all"])),
             chosen=self.get_query_arguments("status"),
             applied=self._applied(),
             argument=self.text_argument,
@@ -157,16 +158,28 @@ class RunsPage(RunsHandler):
             if found is not None and (p95 := found["elapsed_s"]["p95"])
         }
 
-    def _chips(self, counts: Mapping[str, int]) -> list[StatusChip]:
+    async def _open_runs(self, are_all: bool) -> OpenRuns | None:
+        """Return the two kinds of what is open, once it is chosen and the counts are of all."""
+        if not set(_OPEN) & set(self.get_query_arguments("status")):
+            return None
+        if not are_all and (self.conditions.agent or self.conditions.batch):
+            return None
+        return await self.site.call(self.site.client.queries.open_runs)
+
+    def _chips(self, counts: Mapping[str, int], opened: OpenRuns | None) -> list[StatusChip]:
         """Return the states to choose from; of what is open, the two kinds once it is chosen."""
         chosen = self.get_query_arguments("status")
-        kinds = [_OPEN, *([[each] for each in _OPEN] if set(chosen) & set(_OPEN) else [])]
+        kinds = [_OPEN, *(_KINDS_OF_OPEN if set(chosen) & set(_OPEN) else [])]
         kinds += [[str(status)] for status in Status if status not in _OPEN]
+        numbers = dict(counts)
+        if opened is not None:
+            numbers |= {"queued": opened.queued, "running": opened.running}
         return [
             StatusChip(
                 look="running" if kind == _OPEN else kind[0],
                 label="open" if kind == _OPEN else formats.word(kind[0]),
-                number=counts.get("open" if kind == _OPEN else kind[0]),
+                number=numbers.get("open" if kind == _OPEN else kind[0]),
+                is_exact=opened is None or opened.is_exact or kind not in _KINDS_OF_OPEN,
                 address=self._with(status=[] if chosen == kind else kind),
                 is_chosen=chosen == kind,
             )
@@ -197,8 +210,10 @@ class StatusChip(NamedTuple):
     look: str
     label: str
     number: int | None
+    is_exact: bool
     address: str
     is_chosen: bool
 
 
 _OPEN = [str(Status.QUEUED), str(Status.RUNNING)]
+_KINDS_OF_OPEN = [[each] for each in _OPEN]
