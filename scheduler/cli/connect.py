@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ with lazy_imports():
     from sleipnir.scheduler.config import unknown_variables
     from sleipnir.scheduler.embedded import acceptances as acceptance_log
     from sleipnir.scheduler.embedded import attach as embedded
-    from sleipnir.scheduler.store import connection, machines
+    from sleipnir.scheduler.store import connection, keys, machines
     from sleipnir.scheduler.store import errors as store_errors
 
 if TYPE_CHECKING:
@@ -129,6 +129,19 @@ def hint_missing_process(client: Client, options: Options, run_id: str) -> None:
         )
     elif lack := lacking_process(client, options):
         options.say(lack)
+
+
+def hint_unserved_queues(client: Client, options: Options, names: Iterable[str]) -> None:
+    """Say which queues of a run that was submitted have no worker."""
+    if settings_of(options).redis_url is None:
+        return
+    queues = {keys.named_queue(name): name for name in names}
+    for queue in sorted(machines.Machines(client.store.client).unserved(queues)):
+        name = queues[queue]
+        options.say(
+            f"no worker of queue '{name}' is running on this Redis; start one with "
+            f"`sleipnir worker --queues {name}`"
+        )
 
 
 def lacking_process(client: Client, options: Options) -> str | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sleipnir.graphs.document.queues import named_in
 from sleipnir.graphs.state import decode
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
@@ -25,7 +26,12 @@ from sleipnir.scheduler.cli.arguments import (
     piped_text,
     variables_option,
 )
-from sleipnir.scheduler.cli.connect import hint_missing_process, open_client, settings_of
+from sleipnir.scheduler.cli.connect import (
+    hint_missing_process,
+    hint_unserved_queues,
+    open_client,
+    settings_of,
+)
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.recording_flags import OWN, REPLAYED, GivenRecording, given_recording
@@ -358,11 +364,13 @@ def submit_only(options: Options, submission: Submission) -> ExitCode:
         run_id = submission.new_run_id(client, prepared)
         submission.submit(client, prepared, run_id, recording, attached=False)
         say_origin(options, prepared)
+        run = client.queries.run(run_id)
         if options.json:
-            run_result.print_json(run_result.document_of(client, client.queries.run(run_id)))
+            run_result.print_json(run_result.document_of(client, run))
         else:
             click.echo(run_id)
         hint_missing_process(client, options, run_id)
+        hint_unserved_queues(client, options, prepared.queues | named_in(run.queues))
     return ExitCode.SUCCEEDED
 
 

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sleipnir.graphs.document.queues import DEFAULT_QUEUE, queues_of_nodes
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import StillRunning
 from sleipnir.scheduler.runs.model import Question, Run, RunRow
+from sleipnir.scheduler.store.keys import machine_queue, named_queue
 from sleipnir.scheduler.store.limit_queries import LimitQueries
 from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.store.queries import RunQueries
@@ -21,6 +23,12 @@ with lazy_imports():
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.events import NarrationEntry
 
+
+def waits_for_queue(queue: str) -> str:
+    """Return what is said of a run that waits in a queue that nobody serves."""
+    return f"waits for a worker of queue '{queue}'; none is running"
+
+
 # How long one blocking read of news waits.
 _LOOK_S = 5.0
 
@@ -32,6 +40,8 @@ class HasStore(Protocol):
     queries: RunQueries
 
     def deserted_machines(self, runs: Iterable[Run | RunRow]) -> set[str]: ...
+
+    def unserved_queues(self, runs: Iterable[Run | RunRow]) -> dict[str, str]: ...
 
     def open_questions(self, run_id: str) -> list[Question]: ...
 
@@ -128,6 +138,29 @@ class Following:
         pinned = (run.machine for run in runs if not run.is_final)
         return Machines(self.store.client).without_worker(pinned)
 
+    def unserved_queues(self: HasStore, runs: Iterable[Run | RunRow]) -> dict[str, str]:
+        """Return by run id the queue that one of its nodes waits in, but that no worker serves.
+
+        Only of runs whose nodes name queues. A pinned run needs a worker of its machine.
+        """
+        named = {run.run_id: run for run in runs if run.queues and not run.is_final}
+        queued = {
+            run.run_id: {
+                name: machine_queue(run.machine, name) if run.machine else named_queue(name)
+                for name in {DEFAULT_QUEUE, *run.queues.values()}
+            }
+            for run in named.values()
+        }
+        wanted = {queue for places in queued.values() for queue in places.values()}
+        unserved = Machines(self.store.client).unserved(wanted)
+        doubtful = [run for run in named.values() if unserved & {*queued[run.run_id].values()}]
+        found = {}
+        for run, nodes in zip(doubtful, self.queries.ready_nodes(doubtful), strict=True):
+            for name in queues_of_nodes(run.queues, nodes):
+                if queued[run.run_id][name] in unserved:
+                    found[run.run_id] = name
+        return found
+
     def waits_for(self: HasStore, runs: Sequence[Run | RunRow]) -> dict[str, str]:
         """Return by run id what a person has to do for it to continue."""
         open_runs = [run for run in runs if not run.is_final]
@@ -139,5 +172,7 @@ class Following:
         }
         if not open_runs:
             return {}
+        for run_id, queue in self.unserved_queues(open_runs).items():
+            without_worker.setdefault(run_id, waits_for_queue(queue))
         limits = LimitQueries(self.store.client, self.store.clock)
         return without_worker | limit_report.held_up(limits, [run.run_id for run in open_runs])

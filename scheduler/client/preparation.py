@@ -19,6 +19,7 @@ from sleipnir.graphs.bundles.archive import Bundle, Part, pack
 from sleipnir.graphs.bundles.layout import bundle_parts
 from sleipnir.graphs.document.finding import Finding
 from sleipnir.graphs.document.loader import Agent, load_agent
+from sleipnir.graphs.document.queues import named_in, queues_of
 from sleipnir.graphs.document.references import AgentSearch, is_shipped
 from sleipnir.graphs.errors import AgentNotFound, BundleError, InvalidAgent
 from sleipnir.graphs.knowledge.plan import KnowledgePlan
@@ -94,6 +95,7 @@ class PreparedAgent:
     directory: str = ""  # the agents that models may start, a line each
     unbuilt: tuple[UnbuiltBase, ...] = ()  # knowledge bases that its runs have to build
     built: tuple[BuiltBase, ...] = ()  # others of its bundles
+    queues: frozenset[str] = frozenset()  # that its nodes and those of agents below it name
     path: str | None = None  # its directory, or SHIPPED
 
 
@@ -145,6 +147,7 @@ class Preparation:
         self._unbuilt: list[UnbuiltBase] = []
         self._built: list[BuiltBase] = []
         self._left_out: list[Finding] = []
+        self._queues: set[str] = set()
 
     def prepare(self, reference: str) -> PreparedAgent:
         """Find, validate and pack the agent, and store its bundles.
@@ -179,6 +182,7 @@ class Preparation:
             directory=self._directory_of_agents(agents) if self._supervisors else "",
             unbuilt=unbuilt,
             built=tuple(self._built),
+            queues=frozenset(self._queues),
             path=SHIPPED if is_shipped(directory) else _absolute(directory),
         )
 
@@ -207,6 +211,7 @@ class Preparation:
         self._built += built_bases(plans, bundle.digest)
         if agent.runnable is not None:
             self._descriptions[agent.name] = agent.runnable.description
+            self._queues |= named_in(queues_of(agent.runnable, None))
         self._needs_facts = self._needs_facts or _may_say_facts(agent)
         described = agent.normal or agent.graph
         if described is not None and described.can_spawn_agents:

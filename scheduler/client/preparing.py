@@ -13,9 +13,11 @@ from sleipnir.scheduler.errors import SubmissionRefused
 # Most clients only read runs.
 with lazy_imports():
     from sleipnir.graphs.document import finding as findings
+    from sleipnir.graphs.document import queues
     from sleipnir.scheduler.client import preparation, sessions
     from sleipnir.scheduler.config import machine_facts
     from sleipnir.scheduler.runs import submit as submission
+    from sleipnir.scheduler.store import machines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.runs.model import NewRun
     from sleipnir.scheduler.runs.recording import MadeWith
     from sleipnir.scheduler.runs.submit import Request
+    from sleipnir.scheduler.store.machines import QueueNames
     from sleipnir.scheduler.store.run_store import RunStore
 
 
@@ -34,6 +37,9 @@ class NewRuns(Protocol):
     """What this part needs of the rest of a client."""
 
     store: RunStore
+
+    @property
+    def queue_names(self) -> QueueNames: ...
 
     def session_for(self, agent: PreparedAgent, request: Request) -> Session | None: ...
 
@@ -70,6 +76,11 @@ class Preparing:
         prepared = preparing.prepare(reference)
         self.pending_pointers.add(prepared.unbuilt, prepared.built)
         return prepared
+
+    @cached_property
+    def queue_names(self) -> QueueNames:
+        """The names of queues that runs have named."""
+        return machines.QueueNames(self.store.client, self.store.settings.retention_s)
 
     @cached_property
     def pending_pointers(self) -> PendingPointers:
@@ -115,6 +126,7 @@ class Preparing:
         submission.require_fitting(
             run.state, settings.value_limit_bytes, settings.state_limit_bytes
         )
+        self.queue_names.note({*agent.queues, *queues.named_in(run.queues)})
         return run
 
 

@@ -14,6 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.store.keys import queue_name
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 
 if TYPE_CHECKING:
@@ -45,15 +46,22 @@ class Scale:
 
 
 def scale_of(
-    workers: Sequence[WorkerState], queues: Mapping[str, QueueState], concurrency: int
+    workers: Sequence[WorkerState],
+    queues: Mapping[str, QueueState],
+    concurrency: int,
+    name: str | None = None,
 ) -> Scale:
     """Return how much work there is for workers.
 
     Args:
         workers: the live ones.
-        queues: the common queue and those of the workers' machines.
+        queues: those of all workers and those of the workers' machines.
         concurrency: the size of a worker where there is none yet.
+        name: of one queue, for the workers that serve it; None: of all together.
     """
+    if name is not None:
+        workers = [worker for worker in workers if name in worker.queues]
+        queues = {queue: state for queue, state in queues.items() if queue_name(queue) == name}
     takers = [worker for worker in workers if not worker.draining]
     latest = min(takers, key=lambda worker: worker.age_s, default=None)
     return Scale(
@@ -66,6 +74,12 @@ def scale_of(
     )
 
 
+def unserved_queues(workers: Sequence[WorkerState], queues: Mapping[str, QueueState]) -> list[str]:
+    """Return the names of queues in which messages wait, but that no worker serves."""
+    served = {name for worker in workers for name in worker.queues}
+    return sorted({queue_name(queue) for queue, state in queues.items() if state.length} - served)
+
+
 class Scaling:
     """Reads the queues and the workers, at most once in two seconds, whoever asks."""
 
@@ -74,18 +88,23 @@ class Scaling:
         self._machines = Machines(client.store.client)
         self._concurrency = client.store.settings.concurrency
         self._lock = threading.Lock()
-        self._latest: tuple[float, Scale] | None = None
+        self._names = client.queue_names
+        self._latest: tuple[float, Mapping[str | None, Scale]] | None = None
 
-    def read(self) -> Scale:
-        """Return the latest reading.
+    def read(self) -> Mapping[str | None, Scale]:
+        """Return the latest reading by name of the queue; None: all together.
 
         Raises:
             RedisError: Redis does not answer.
         """
         with self._lock:
             if self._latest is None or monotonic() - self._latest[0] > _KEPT_S:
-                workers = self._machines.workers()
-                machines = {worker.machine for worker in workers}
-                queues = self._queries.queues(machines, self._queries.now_ms())
-                self._latest = monotonic(), scale_of(workers, queues, self._concurrency)
+                self._latest = monotonic(), self._read()
             return self._latest[1]
+
+    def _read(self) -> Mapping[str | None, Scale]:
+        workers = self._machines.workers()
+        names = self._names.known().union(*(worker.queues for worker in workers))
+        machines = {worker.machine for worker in workers}
+        queues = self._queries.queues(machines, names, self._queries.now_ms())
+        return {name: scale_of(workers, queues, self._concurrency, name) for name in (None, *names)}

@@ -13,6 +13,7 @@ from time import perf_counter
 
 from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.client.scaling import unserved_queues
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.config.unknown_variables import unknown_variables
@@ -37,7 +38,7 @@ from sleipnir.scheduler.store.connection import (
     transport_options,
 )
 from sleipnir.scheduler.store.errors import RedisError
-from sleipnir.scheduler.store.machines import Machines, WorkerState
+from sleipnir.scheduler.store.machines import Machines, QueueNames, WorkerState
 from sleipnir.scheduler.store.queries import RunQueries
 
 # Only needed if the broker is another server.
@@ -128,6 +129,7 @@ def _configured(settings: Settings, redis_url: str) -> Iterator[Check]:
         yield Check(
             "workers", "error", "no worker is running", "start one: sleipnir worker --scheduler"
         )
+    yield from _queues(client, found, settings)
     if RunQueries(client).has_live_scheduler():
         yield Check("scheduler", "ok", "running")
     else:
@@ -136,6 +138,23 @@ def _configured(settings: Settings, redis_url: str) -> Iterator[Check]:
             "error",
             "no scheduler is running; timeouts, retries and lost workers are not handled",
             "start one: sleipnir scheduler, or sleipnir worker --scheduler",
+        )
+
+
+def _queues(
+    client: RedisClient, workers: Sequence[WorkerState], settings: Settings
+) -> Iterator[Check]:
+    """Name the queues in which messages wait, but that no worker serves."""
+    names = QueueNames(client, settings.retention_s).known()
+    queries = RunQueries(client)
+    machines = {worker.machine for worker in workers}
+    states = queries.queues(machines, names, queries.now_ms())
+    for name in unserved_queues(workers, states) if workers else ():
+        yield Check(
+            "queues",
+            "error",
+            f"runs wait for a worker of queue '{name}'; none is running",
+            f"start one: sleipnir worker --queues {name}",
         )
 
 

@@ -166,6 +166,8 @@ Shared:
     sleipnir:samples           stream  the state of the engine once a minute, for a week
     sleipnir:machine:<name>    string  that machine has a live worker; expires in seconds
     sleipnir:worker:<name>     hash    a worker process: slots, visits, memory; expires in a day
+    sleipnir:serves:<queue>    string  a live worker serves that queue; expires in seconds
+    sleipnir:queues            zset    names of queues that runs have named → when last, s; expires
     sleipnir:format            string  `DATA_FORMAT` of what wrote the data
     sleipnir:layout            hash    `format`, and `groups`: 1, or 16 on a cluster; never changes
     sleipnir:probe             string  written to test that writes work; expires at once
@@ -193,6 +195,7 @@ AUDIT = "sleipnir:audit"
 SAMPLES = "sleipnir:samples"
 WORKERS = "sleipnir:workers"
 WORKING = "sleipnir:working"
+QUEUES = "sleipnir:queues"
 PROBE = "sleipnir:probe"
 CHANGES = "sleipnir:changes"
 QUEUE = "sleipnir"
@@ -326,6 +329,10 @@ def machine_key(machine: str) -> str:
 
 def worker_key(name: str) -> str:
     return f"sleipnir:worker:{name}"
+
+
+def serving_key(queue: str) -> str:
+    return f"sleipnir:serves:{queue}"
 
 
 def named_queue(name: str) -> str:

@@ -4,19 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
+from time import monotonic
 from typing import Any
 
 import redis
 
+from sleipnir.graphs.document.queues import DEFAULT_QUEUE
 from sleipnir.records import dataclass
-from sleipnir.scheduler.store.keys import WORKERS, WORKING, machine_key, worker_key
+from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.store.keys import (
+    QUEUES,
+    WORKERS,
+    WORKING,
+    machine_key,
+    machine_queue,
+    named_queue,
+    serving_key,
+    worker_key,
+)
 
 # Several heartbeat intervals.
 EXPIRES_S = 20
 # How long a worker is remembered that fell silent without having ended.
 _KEPT_S = 86_400
 _MOST_LOST = 50
-_NOTED = "noted"  # set once it is in the audit log that the worker was lost
+_NOTED = "noted"  # how often it was noted, for the audit log, that the worker was lost
+# More named queues of one engine are refused: each reading of the engine reads all of them.
+MOST_QUEUES = 64
+# How long a program relies on the names that it has noted.
+_NOTED_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +50,20 @@ class WorkerState:
     version: str | None = None  # of Sleipnir; None if it is not installed as a package
     age_s: float = 0.0  # since its start
     draining: bool = False  # takes no more visits, as it is to stop
+    queues: tuple[str, ...] = (DEFAULT_QUEUE,)  # names of those that it serves, in order
     silent_s: float = 0.0  # since that heartbeat
 
     @property
     def name(self) -> str:
         return "/".join(filter(None, (self.machine, str(self.pid), self.incarnation)))
+
+    def served(self) -> set[str]:
+        """Return the queues that it takes messages from, if it takes pinned runs."""
+        return {
+            queue
+            for name in self.queues
+            for queue in (named_queue(name), machine_queue(self.machine, name))
+        }
 
 
 class Machines:
@@ -56,31 +81,49 @@ class Machines:
         fields: dict[Any, Any] = {
             name: "" if value is None else str(value) for name, value in asdict(worker).items()
         }
+        fields |= {"queues": ",".join(worker.queues), _NOTED: 0}
         key = worker_key(worker.name)
         with self._redis.pipeline(transaction=False) as pipe:
             if with_queue:
                 pipe.set(machine_key(worker.machine), "1", ex=EXPIRES_S)
             pipe.hset(key, mapping=fields)
-            pipe.hdel(key, _NOTED)
             pipe.expire(key, _KEPT_S)
             pipe.sadd(WORKERS, worker.name)
             pipe.expire(WORKERS, _KEPT_S)
             pipe.set(WORKING, "1", ex=EXPIRES_S)
+            for queue in worker.served():
+                if with_queue or "@" not in queue:
+                    pipe.set(serving_key(queue), "1", ex=EXPIRES_S)
             pipe.execute()
 
-    def leave(self, name: str) -> None:
-        """Record that a worker has ended."""
+    def leave(self, ended: WorkerState) -> None:
+        """Record that a worker has ended, and that nobody serves what it alone has served."""
         with self._redis.pipeline(transaction=False) as pipe:
-            pipe.delete(worker_key(name))
-            pipe.srem(WORKERS, name)
-            pipe.scard(WORKERS)
-            *_, left = pipe.execute()
-        if left == 0:
-            self._redis.delete(WORKING)
+            pipe.delete(worker_key(ended.name))
+            pipe.srem(WORKERS, ended.name)
+            pipe.execute()
+        served = {queue for worker in self.workers() for queue in worker.served()}
+        with self._redis.pipeline(transaction=False) as pipe:
+            for queue in ended.served() - served:
+                pipe.delete(serving_key(queue))
+            if not served:
+                pipe.delete(WORKING)
+            pipe.execute()
 
     def any_work(self) -> bool:
         """Return whether there is a live worker, by one command however many there are."""
         return bool(self._redis.exists(WORKING))
+
+    def unserved(self, queues: Iterable[str]) -> set[str]:
+        """Return those of the queues that no live worker serves."""
+        wanted = sorted(queues)
+        if not wanted:
+            return set()
+        with self._redis.pipeline(transaction=False) as pipe:
+            for queue in wanted:
+                pipe.exists(serving_key(queue))
+            answers = pipe.execute()
+        return {queue for queue, is_served in zip(wanted, answers, strict=True) if not is_served}
 
     def slots(self) -> int:
         """Return how many visits all live workers together can execute at once."""
@@ -97,7 +140,7 @@ class Machines:
 
     def note_lost(self, name: str) -> bool:
         """Return whether this is the first to note that a worker was lost."""
-        return bool(self._redis.hsetnx(worker_key(name), _NOTED, "1"))
+        return int(self._redis.hincrby(worker_key(name), _NOTED, 1)) == 1
 
     def _all(self) -> list[WorkerState]:
         """Return the workers that are remembered, and remove the names of others."""
@@ -123,6 +166,7 @@ class Machines:
                 version=fields.get("version") or None,
                 age_s=float(fields.get("age_s", 0)),
                 draining=fields.get("draining") == str(True),
+                queues=tuple(fields.get("queues", DEFAULT_QUEUE).split(",")),
                 silent_s=max(0.0, _KEPT_S - left_ms / 1000),
             )
             for fields, left_ms in found.values()
@@ -137,3 +181,45 @@ class Machines:
         """Return those of the machines that have no live worker."""
         named = {machine for machine in machines if machine}
         return {machine for machine in named if not self.have_worker(machine)}
+
+
+class QueueNames:
+    """The names of queues that runs of one Redis have named lately."""
+
+    def __init__(self, client: redis.Redis, retention_s: float) -> None:
+        self._redis = client
+        self._kept_s = int(2 * retention_s) + 1
+        self._noted: dict[str, float] = {}
+
+    def note(self, names: Iterable[str]) -> None:
+        """Note the names of a new run's queues.
+
+        Raises:
+            SubmissionRefused: there would be too many.
+        """
+        stale = sorted(name for name in names if self._is_stale(name))
+        if not stale:
+            return
+        known = self.known()
+        if len(known.union(stale)) > MOST_QUEUES:
+            raise SubmissionRefused(
+                f"queue '{next(name for name in stale if name not in known)}' would be one too "
+                f"many: runs have named {MOST_QUEUES} queues lately, the most there may be"
+            )
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.zadd(QUEUES, dict.fromkeys(stale, self._now_s()))
+            pipe.expire(QUEUES, self._kept_s)
+            pipe.execute()
+        self._noted |= dict.fromkeys(stale, monotonic())
+
+    def _now_s(self) -> int:
+        answer: Any = self._redis.time()
+        return int(answer[0])
+
+    def _is_stale(self, name: str) -> bool:
+        return name not in self._noted or monotonic() - self._noted[name] > _NOTED_S
+
+    def known(self) -> set[str]:
+        """Return the names, the default one included."""
+        self._redis.zremrangebyscore(QUEUES, "-inf", self._now_s() - self._kept_s)
+        return {DEFAULT_QUEUE, *map(str, self._redis.zrange(QUEUES, 0, -1))}

@@ -6,8 +6,10 @@ from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
+from sleipnir.graphs.document.queues import DEFAULT_QUEUE, queue_of
+from sleipnir.scheduler.client.scaling import unserved_queues
 from sleipnir.scheduler.runs.model import FINAL, Status
-from sleipnir.scheduler.store.keys import QUEUE, machine_queue
+from sleipnir.scheduler.store.keys import machine_queue, named_queue
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.scheduler.store.queries.engine import QueueState
 from sleipnir.scheduler.store.queries.filters import RunFilter
@@ -17,11 +19,10 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.client.scaling import Scaling
     from sleipnir.scheduler.config.settings import Settings
+    from sleipnir.scheduler.runs.model import Run
     from sleipnir.scheduler.store.queries import RunQueries
     from sleipnir.scheduler.views.types import engine as types
 
-# The only one so far.
-DEFAULT_QUEUE = "default"
 # Open runs whose machines are looked at.
 MOST_PINNED = 500
 
@@ -32,8 +33,9 @@ def fleet_document(client: Client) -> types.FleetDocument:
     workers, lost = known.workers(), known.lost()
     machines = {worker.machine for worker in workers}
     deserted = sorted(pinned_machines(client.queries).keys() - machines)
+    names = client.queue_names.known().union(*(worker.queues for worker in workers))
     state = client.queries.engine_state(
-        machines.union(deserted), is_broker=_is_broker(client.store.settings)
+        machines.union(deserted), names, is_broker=_is_broker(client.store.settings)
     )
     return {
         "workers": [_worker_document(worker) for worker in workers],
@@ -46,6 +48,7 @@ def fleet_document(client: Client) -> types.FleetDocument:
             for name, queue in state.queues.items()
         },
         "deserted": deserted,
+        "unserved": unserved_queues(workers, state.queues),
         "queued": sum(queue.length for queue in state.queues.values()),
         "unowned": state.unowned,
         "timer_lag_s": state.timer_lag_s,
@@ -59,17 +62,29 @@ def fleet_document(client: Client) -> types.FleetDocument:
 
 
 def _worker_document(worker: WorkerState) -> types.WorkerDocument:
-    fields: Any = asdict(worker)
+    fields: Any = {**asdict(worker), "queues": list(worker.queues)}
     return {**cast("types.WorkerDocument", fields), "name": worker.name}
 
 
-def scale_document(client: Client, scaling: Scaling) -> types.ScaleDocument | None:
-    """Return how much work there is for workers; None if another broker has the queue."""
+def scale_document(
+    client: Client, scaling: Scaling, queue: str | None = None
+) -> types.ScaleDocument | None:
+    """Return how much work there is for workers; None if another broker has the queue.
+
+    Args:
+        queue: its name; None: of all together.
+
+    Raises:
+        KeyError: neither runs nor workers have named that queue.
+    """
     if not _is_broker(client.store.settings):
         return None
-    scale = scaling.read()
+    found = scaling.read()
+    scale = found[queue]
+    if queue is None and found.keys() == {None, DEFAULT_QUEUE}:
+        queue = DEFAULT_QUEUE
     return {
-        "queue": DEFAULT_QUEUE,
+        "queue": queue,
         "work": scale.work,
         "ready": scale.ready,
         "running": scale.running,
@@ -81,12 +96,14 @@ def scale_document(client: Client, scaling: Scaling) -> types.ScaleDocument | No
     }
 
 
-def queue_of(client: Client, machine: str | None) -> QueueState | None:
-    """The queue that runs of a machine wait in, or of any; None if it is on another broker."""
+def queue_before(client: Client, run: Run) -> QueueState | None:
+    """The queue that a run waits in at its first node; None if it is on another broker."""
     if not _is_broker(client.store.settings):
         return None
-    found = client.queries.queues([machine] if machine else [], client.queries.now_ms())
-    return found[machine_queue(machine) if machine else QUEUE]
+    name, machine = queue_of(run.queues, run.frontier[0]), run.machine
+    now_ms = client.queries.now_ms()
+    found = client.queries.queues([machine] if machine else [], {name}, now_ms)
+    return found[machine_queue(machine, name) if machine else named_queue(name)]
 
 
 def _is_broker(settings: Settings) -> bool:

@@ -8,7 +8,7 @@ from sleipnir.scheduler.runs.events import RetryScheduled, VisitDelayed
 from sleipnir.scheduler.runs.model import Run, Status
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.machines import Machines
-from sleipnir.scheduler.views.engine import queue_of
+from sleipnir.scheduler.views.engine import queue_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +54,8 @@ def _blocks(client: Client, run: Run) -> Iterator[types.BlockDocument]:
     if run.is_final:
         return
     if (held := client.waits_for([run]).get(run.run_id)) is not None:
-        yield _block("person", held)
+        is_unserved = run.run_id in client.unserved_queues([run])
+        yield _block("workers" if is_unserved else "person", held)
     questions = client.open_questions(run.run_id)
     for question in questions:
         yield _block(
@@ -85,7 +86,7 @@ def _of_workers(client: Client, run: Run) -> Iterator[types.BlockDocument]:
 
 
 def _queued_behind(client: Client, run: Run) -> str:
-    queue = queue_of(client, run.machine)
+    queue = queue_before(client, run)
     if queue is None or queue.length < 2:
         return "it is queued until a worker is free"
     return (

@@ -64,7 +64,7 @@ def test_workers_come_with_the_work_and_go_with_it(workers: Workers, tmp_path: P
         open_runs = [run_id for run_id in runs if not workers.queries.run(run_id).is_final]
         if not open_runs and over_at is None:
             over_at = monotonic()
-        count = autoscaler.turn(scaling.read().wanted_workers)
+        count = autoscaler.turn(scaling.read()[None].wanted_workers)
         if over_at is not None and count == 0:
             break
         pause(EVERY_S)

@@ -28,12 +28,11 @@ from sleipnir.scheduler.client.scaling import Scale, scale_of
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.runs.consistency.rules import REPAIRS
 from sleipnir.scheduler.store.errors import RedisError
-from sleipnir.scheduler.store.keys import QUEUE
-from sleipnir.scheduler.store.machines import Machines, WorkerState
+from sleipnir.scheduler.store.machines import Machines, QueueNames, WorkerState
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.queries.engine import EngineState, QueueState
 from sleipnir.scheduler.store.run_store import RunStore
-from sleipnir.scheduler.views.engine import DEFAULT_QUEUE, MOST_PINNED, pinned_machines
+from sleipnir.scheduler.views.engine import MOST_PINNED, pinned_machines
 
 _KEPT_S = 5.0
 _PINNED = "pinned"  # the queues of all machines together
@@ -81,6 +80,7 @@ class EngineMetrics(Collector):
     def __init__(self, store: RunStore, settings: Settings) -> None:
         self._queries = RunQueries(store.client, store.clock)
         self._machines = Machines(store.client)
+        self._names = QueueNames(store.client, settings.retention_s)
         self._limits = LimitCommands(store)
         self._schedules = store.schedules
         self._standing = StandingQueues()
@@ -107,7 +107,8 @@ class EngineMetrics(Collector):
             workers = self._machines.workers()
             machines = {worker.machine for worker in workers}
             pinned = pinned_machines(self._queries)
-            state = self._queries.engine_state(machines, is_broker=self._is_broker)
+            names = self._names.known().union(*(worker.queues for worker in workers))
+            state = self._queries.engine_state(machines, names, is_broker=self._is_broker)
             limits = report(self._limits.limiter.queries, self._limits.rules())
             schedules = self._schedules.counts(), self._schedules.oldest_due_ms()
         except RedisError:
@@ -124,7 +125,10 @@ class EngineMetrics(Collector):
         yield _gauge("sleipnir_deserted_runs", about, deserted)
         yield from _of_workers(workers)
         if self._is_broker:
-            yield from _of_scale(scale_of(workers, state.queues, self._concurrency))
+            queues, size = state.queues, self._concurrency
+            yield from _of_scale(
+                {name: scale_of(workers, queues, size, name) for name in sorted(names)}
+            )
         yield from _of_limits(limits)
         yield from _of_schedules(*schedules, self._queries.now_ms())
 
@@ -213,11 +217,11 @@ def _of_engine(state: EngineState) -> Iterator[Metric]:
 
 
 def _of_queues(queues: Mapping[str, QueueState], standing: Mapping[str, float]) -> Iterator[Metric]:
-    """Yield those of the common queue and, in sum, of the queues of machines."""
+    """Yield those of each name and, in sum, of the queues of machines."""
     lengths: Counter[tuple[str]] = Counter()
     ages: dict[tuple[str], float] = defaultdict(float)
     for name, queue in queues.items():
-        label = (name if name == QUEUE else _PINNED,)
+        label = (_PINNED if "@" in name else name,)
         lengths[label] += queue.length
         ages[label] = max(ages[label], standing[name])
     yield _labelled("sleipnir_queue_length", "Messages waiting for a worker", ("queue",), lengths)
@@ -238,14 +242,15 @@ def _of_workers(workers: list[WorkerState]) -> Iterator[Metric]:
     yield _gauge("sleipnir_worker_last_taken_seconds", about, longest)
 
 
-def _of_scale(scale: Scale) -> Iterator[Metric]:
-    for name, about, value in (
-        ("sleipnir_work", "Visits that are ready or running", scale.work),
-        ("sleipnir_ready", "Visits that a worker could take now", scale.ready),
-        ("sleipnir_running", "Visits that workers execute", scale.running),
-        ("sleipnir_ready_oldest_seconds", "Age of the oldest ready visit", scale.oldest_s),
+def _of_scale(scales: Mapping[str, Scale]) -> Iterator[Metric]:
+    for name, about, field in (
+        ("sleipnir_work", "Visits that are ready or running", "work"),
+        ("sleipnir_ready", "Visits that a worker could take now", "ready"),
+        ("sleipnir_running", "Visits that workers execute", "running"),
+        ("sleipnir_ready_oldest_seconds", "Age of the oldest ready visit", "oldest_s"),
     ):
-        yield _labelled(name, about, ("queue",), {(DEFAULT_QUEUE,): value})
+        values = {(queue,): getattr(scale, field) for queue, scale in scales.items()}
+        yield _labelled(name, about, ("queue",), values)
 
 
 def _of_limits(found: Report) -> Iterator[Metric]:

@@ -31,7 +31,7 @@ from sleipnir.scheduler.store.connection import connect, is_private, require_fit
 from sleipnir.scheduler.store.dispatch import make_dispatcher
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.keys import machine_queue, named_queue
-from sleipnir.scheduler.store.machines import Machines
+from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.store.telemetry.run_spans import figures_of
 from sleipnir.worker.celery.app import make_app, register_visits
@@ -186,7 +186,7 @@ def serve(settings: Settings, *, with_scheduler: bool, reports_to: int | None = 
     reporting = Reporting(services)
     if reports_to is not None:
         reporting.start(reports_to)
-    name, app = _make_app(services, reporting.pulse)
+    known, app = _make_app(services, reporting.pulse)
     Carriage(services).start()
     # A worker that hangs is ended, so that its visits are redelivered as if it had died.
     Watched(2 * settings.lease_s, marks())
@@ -197,14 +197,14 @@ def serve(settings: Settings, *, with_scheduler: bool, reports_to: int | None = 
     @worker_shutting_down.connect(weak=False)  # type: ignore[untyped-decorator]  # no stubs
     def drain(**_: Any) -> None:
         threading.Thread(
-            target=_drain, args=(services, scheduler, temporary, name), name="drain", daemon=True
+            target=_drain, args=(services, scheduler, temporary, known), name="drain", daemon=True
         ).start()
 
-    _start(app, name)
+    _start(app, known.name)
 
 
-def _make_app(services: Services, pulse: Pulse) -> tuple[str, Celery]:
-    """Return this worker's name, under which it is announced, and its app, which runs visits."""
+def _make_app(services: Services, pulse: Pulse) -> tuple[WorkerState, Celery]:
+    """Return this worker as it is announced, and its app, which runs visits."""
     settings = services.settings
     assert settings.redis_url is not None
     queues = list[str]()
@@ -215,10 +215,10 @@ def _make_app(services: Services, pulse: Pulse) -> tuple[str, Celery]:
         if pinned:
             queues.append(machine_queue(settings.machine_name, each))
     machines = Machines(services.store.client)
-    name = announce(machines, settings, services.leases, pulse, with_queue=pinned)
+    known = announce(machines, settings, services.leases, pulse, with_queue=pinned)
     app = make_app(settings.broker_url or settings.redis_url, settings.concurrency, queues)
     register_visits(app, partial(run_visit, services))
-    return name, app
+    return known, app
 
 
 def _start(app: Celery, name: str) -> None:
@@ -263,7 +263,7 @@ def _own_temporary_files() -> OwnDirectory:
 
 
 def _drain(
-    services: Services, scheduler: Scheduler | None, temporary: OwnDirectory, name: str
+    services: Services, scheduler: Scheduler | None, temporary: OwnDirectory, known: WorkerState
 ) -> None:
     """Give running visits time to finish, requeue the others, and exit.
 
@@ -292,7 +292,7 @@ def _drain(
     end_all()
     temporary.close()
     with suppress(RedisError):  # otherwise the entry expires within seconds
-        Machines(services.store.client).leave(name)
+        Machines(services.store.client).leave(known)
     if services.spans is not None:
         services.spans.close()
     logging.shutdown()

@@ -26,10 +26,10 @@ _MEMORY = Path("/proc/self/statm")
 
 def announce(
     machines: Machines, settings: Settings, leases: Leases, pulse: Pulse, *, with_queue: bool
-) -> str:
+) -> WorkerState:
     """Announce this worker periodically, from a thread of its own, while the process lives.
 
-    Returns the name of its record.
+    Returns its first record.
 
     Runs that need a directory of one machine are pinned to it only while it is announced.
 
@@ -52,6 +52,7 @@ def announce(
             version=installed,
             age_s=round(monotonic() - started, 1),
             draining=leases.closed,
+            queues=tuple(dict.fromkeys(settings.queues)),
         )
 
     announced, announced_at = state(), 0.0
@@ -71,7 +72,7 @@ def announce(
 
     beat()
     repeat(beat, _LOOKS_EVERY_S, "machine-heartbeat")
-    return announced.name
+    return announced
 
 
 def _version() -> str | None:

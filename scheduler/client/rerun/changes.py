@@ -35,7 +35,7 @@ from sleipnir.scheduler.runs.model import Checkpoint
 # Graph fields that no node depends on, or that are compared separately.
 _OF_NO_NODE = {
     *("name", "description", "version", "conversation_starters", "nodes"),
-    *("start", "initial_state", "variables", "x-form"),
+    *("start", "initial_state", "variables", "x-form", "queue"),
     *ReservedFields.fields_in_files(),
 }
 # Fields that only nodes with models depend on; all nodes depend on the others.

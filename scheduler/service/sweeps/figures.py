@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sleipnir.scheduler.store.figures.folding import fold
 from sleipnir.scheduler.store.figures.samples import EngineSample, Samples
-from sleipnir.scheduler.store.machines import Machines
+from sleipnir.scheduler.store.machines import Machines, QueueNames
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.run_store import RunStore
 
@@ -21,6 +21,9 @@ def take_sample(store: RunStore) -> bool:
     settings = store.settings
     state = RunQueries(store.client, store.clock).engine_state(
         {worker.machine for worker in workers},
+        QueueNames(store.client, settings.retention_s)
+        .known()
+        .union(*(worker.queues for worker in workers)),
         is_broker=settings.broker_url in (None, settings.redis_url),
     )
     sample = EngineSample(

@@ -7,15 +7,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from sleipnir.graphs.document.queues import DEFAULT_QUEUE
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.store.cluster.groups import tags_of
 from sleipnir.scheduler.store.keys import (
     LANES,
-    QUEUE,
     TURN_MARK,
     lane_key,
     machine_queue,
+    named_queue,
     turns_key,
 )
 from sleipnir.scheduler.store.queries.base import Queries
@@ -54,11 +55,18 @@ class EngineState:
 class EngineQueries(Queries):
     """Queries that cost one read per partition."""
 
-    def engine_state(self, machines: Iterable[str], *, is_broker: bool = True) -> EngineState:
+    def engine_state(
+        self,
+        machines: Iterable[str],
+        names: Iterable[str] = (DEFAULT_QUEUE,),
+        *,
+        is_broker: bool = True,
+    ) -> EngineState:
         """Return the current state of the engine.
 
         Args:
             machines: the machines whose own queues are included.
+            names: the names of the queues.
             is_broker: whether this Redis holds the queues.
         """
         with self._redis.pipeline(transaction=False) as pipe:
@@ -89,14 +97,21 @@ class EngineQueries(Queries):
             timer_lag_s=max(0.0, (now_ms - min(due)) / 1000) if due else 0.0,
             unowned=owners.count(0),
             repairs=_sums(repairs),
-            queues=self.queues(machines, now_ms) if is_broker else {},
+            queues=self.queues(machines, names, now_ms) if is_broker else {},
             memory_bytes=memory["used_memory"],
             memory_limit_bytes=memory["maxmemory"],
         )
 
-    def queues(self, machines: Iterable[str], now_ms: int) -> dict[str, QueueState]:
-        """Return how the queue that all workers take from stands, and those of some machines."""
-        queues = [QUEUE, *(machine_queue(machine) for machine in sorted(set(machines)))]
+    def queues(
+        self, machines: Iterable[str], names: Iterable[str], now_ms: int
+    ) -> dict[str, QueueState]:
+        """Return how the queues of these names stand, and those of some machines.
+
+        Of machines, empty queues besides the default one are left out.
+        """
+        names, machines = sorted(set(names)), sorted(set(machines))
+        own = [machine_queue(machine, name) for name in names for machine in machines]
+        queues = [*map(named_queue, names), *own]
         tags = tags_of(self._redis)
         with self._redis.pipeline(transaction=False) as pipe:
             for queue in queues:
@@ -106,7 +121,11 @@ class EngineQueries(Queries):
                         pipe.lindex(lane_key(base, lane), -1)
                     pipe.zrange(turns_key(base), 0, 0)
             answers = iter(pipe.execute())
-        return {queue: _together([_queue_state(answers, now_ms) for _ in tags]) for queue in queues}
+        states = {
+            queue: _together([_queue_state(answers, now_ms) for _ in tags]) for queue in queues
+        }
+        told = {*map(named_queue, names), *(machine_queue(machine) for machine in machines)}
+        return {queue: state for queue, state in states.items() if state.length or queue in told}
 
 
 def _queue_state(answers: Iterator[Any], now_ms: int) -> QueueState:

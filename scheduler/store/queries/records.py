@@ -146,6 +146,32 @@ class RecordQueries(Queries):
                 for run_id, values in zip(run_ids, pipe.execute(), strict=True)
             ]
 
+    def ready_nodes(self, runs: Sequence[Run | RunRow]) -> list[set[str]]:
+        """Return of each run the nodes of visits that a worker could take now."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run in runs:
+                pipe.hgetall(run_key("visits", run.run_id))
+            opened = pipe.execute()
+        ready = [
+            [VisitId(visit) for visit, packed in visits.items() if packed.startswith("ready ")]
+            for visits in opened
+        ]
+        # A map's branch is not in the ids of the first visits of its items.
+        unnamed = {
+            (run.run_id, visit.map_visit)
+            for run, visits in zip(runs, ready, strict=True)
+            for visit in visits
+            if visit.map_visit is not None
+        }
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id, map_visit in sorted(unnamed):
+                pipe.hget(run_key("map", f"{run_id} {map_visit}"), "branch")
+            branches = dict(zip(sorted(unnamed), pipe.execute(), strict=True))
+        return [
+            {_executed(run.run_id, visit, branches) for visit in visits}
+            for run, visits in zip(runs, ready, strict=True)
+        ]
+
     def failures(self, run: Run) -> list[NodeFailure]:
         """Return the first node failures that did not end the run, including handled ones."""
         if not run.failed_nodes and not run.handled_failures:
@@ -305,6 +331,14 @@ def _summary(fields: Mapping[str, str]) -> RunSummary:
         int(fields.get("failed_nodes", "0")),
         fields.get("batch"),
     )
+
+
+def _executed(
+    run_id: str, visit: VisitId, branches: Mapping[tuple[str, VisitId], str | None]
+) -> str:
+    if visit.map_visit is None:
+        return visit.node
+    return visit.later_node or branches[run_id, visit.map_visit] or visit.node
 
 
 def _row(run_id: str, fields: Mapping[str, str]) -> RunRow:

@@ -24,10 +24,11 @@ class WorkerDocument(TypedDict):
     silent_s: float
     age_s: Annotated[float, about("since its start")]
     draining: Annotated[bool, about("takes no more visits, as it is to stop")]
+    queues: Annotated[list[str], about("that it serves")]
 
 
 class ScaleDocument(TypedDict):
-    queue: str
+    queue: Annotated[str | None, about("null: several, all together")]
     work: Annotated[int, about("visits that are ready or running")]
     ready: Annotated[int, about("visits that a worker could take now")]
     running: Annotated[int, about("visits that workers execute")]
@@ -68,6 +69,7 @@ class FleetDocument(TypedDict):
     last_taken_s: float | None
     queues: Annotated[dict[str, QueueDocument], about("by name")]
     deserted: Annotated[list[str], about("machines without a worker that open runs need")]
+    unserved: Annotated[list[str], about("queues with messages that no worker serves")]
     queued: Annotated[int, about("messages of all queues")]
     unowned: Annotated[int, about("partitions without a scheduler, of 64")]
     timer_lag_s: Annotated[float, about("delay of the most overdue timer")]

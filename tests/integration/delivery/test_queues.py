@@ -5,9 +5,15 @@ from __future__ import annotations
 import pytest
 
 from sleipnir.graphs.document.queues import DEFAULT_QUEUE
+from sleipnir.scheduler.client.scaling import Scaling
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.store.keys import QUEUE, lane_key, machine_queue, named_queue
+from sleipnir.scheduler.store.machines import MOST_QUEUES, Machines, WorkerState
+from sleipnir.scheduler.store.queries.filters import RunFilter
+from sleipnir.scheduler.views.engine import fleet_document
+from sleipnir.scheduler.views.runs import runs_page
+from sleipnir.scheduler.views.why import why_document
 from sleipnir.worker.celery.broker import QueueOrder
 from tests.integration.limits.test_cost import LINEAR_VISIT, cost_of_next_visit
 from tests.support.engine import Engine
@@ -177,3 +183,53 @@ def test_queues_are_looked_at_by_name_and_the_two_of_a_name_take_turns() -> None
 def test_a_name_that_no_queue_can_have_is_refused(engine: Engine, name: str) -> None:
     with pytest.raises(SubmissionRefused, match="cannot be the name of a queue"):
         engine.submit(ALTERNATING, queue=name)
+
+
+def worker(*queues: str) -> WorkerState:
+    return WorkerState(
+        "desk", 7, slots=8, busy=1, taken=9, idle_s=1.0, memory_bytes=1, queues=queues
+    )
+
+
+def test_a_run_says_that_nobody_serves_the_queue_of_its_node(engine: Engine) -> None:
+    machines = Machines(engine.redis)
+    machines.announce(worker(DEFAULT_QUEUE), with_queue=True)
+    run_id = engine.submit(ALTERNATING)
+    before = engine.client.waits_for([engine.run(run_id)])
+
+    engine.work_once()
+
+    held = "waits for a worker of queue 'gpu'; none is running"
+    run = engine.run(run_id)
+    assert before == {}
+    assert engine.client.waits_for([run]) == {run_id: held}
+    assert [why["reason"] for why in why_document(engine.client, run)["blocks"]] == [held]
+    assert [row["waits_for"] for row in runs_page(engine.client, RunFilter(), limit=9)["runs"]] == [
+        held
+    ]
+    assert fleet_document(engine.client)["unserved"] == ["gpu"]
+    both = worker("gpu", DEFAULT_QUEUE)
+    machines.announce(both, with_queue=True)
+    assert engine.client.waits_for([run]) == {}
+    machines.leave(both)
+    assert engine.client.waits_for([run]) == {run_id: held}
+
+
+def test_work_is_told_by_queue(engine: Engine) -> None:
+    Machines(engine.redis).announce(worker("gpu"), with_queue=True)
+    engine.submit(ALTERNATING, queue="gpu", machine="desk")
+    engine.submit(ALTERNATING)
+
+    found = Scaling(engine.client).read()
+
+    figures = {name: (each.ready, each.running, each.workers) for name, each in found.items()}
+    assert figures == {None: (2, 1, 1), "gpu": (1, 1, 1), DEFAULT_QUEUE: (1, 0, 0)}
+
+
+def test_an_engine_has_so_many_queues(engine: Engine) -> None:
+    for number in range(MOST_QUEUES - 1):
+        engine.client.queue_names.note([f"q{number}"])
+
+    with pytest.raises(SubmissionRefused, match=f"have named {MOST_QUEUES} queues lately"):
+        engine.submit(ALTERNATING)
+    assert not engine.newest_runs()

@@ -65,7 +65,7 @@ def test_lost_workers_are_noted_once(
 def test_a_worker_that_ends_is_not_lost(
     engine: Engine, site: ServedSite, workers: tuple[WorkerState, WorkerState]
 ) -> None:
-    Machines(engine.redis).leave(workers[1].name)
+    Machines(engine.redis).leave(workers[1])
 
     assert site.ask("/api/v1/fleet").json["lost"] == []
 

@@ -54,10 +54,10 @@ def test_what_is_ready_is_what_workers_take(engine: Engine, seed: int) -> None:
         if choice.random() < 0.3:
             take_all(engine)
 
-        ready = Scaling(engine.client).read().ready
+        ready = Scaling(engine.client).read()[None].ready
 
         assert ready == sum(len(waiting(engine.redis, queue)) for queue in QUEUES)
-    assert Scaling(engine.client).read().ready == take_all(engine)
+    assert Scaling(engine.client).read()[None].ready == take_all(engine)
 
 
 def take_all(engine: Engine) -> int:

@@ -20,7 +20,7 @@ def test_workers_in_containers_with_equal_pids_are_counted_apart(redis_client: r
         machines.announce(worker, with_queue=True)
 
     assert machines.slots() == 64
-    machines.leave(WORKER.name)
+    machines.leave(WORKER)
     assert [worker.name for worker in machines.workers()] == [other.name]
 
 
@@ -36,5 +36,5 @@ def test_whether_there_is_a_worker_takes_one_command(redis_client: redis.Redis) 
     commands = {name for name in redis_client.info("commandstats") if name != "cmdstat_info"}
     assert commands - {"cmdstat_config|resetstat"} == {"cmdstat_exists"}
     for number in range(100):
-        machines.leave(replace(WORKER, incarnation=f"{number}").name)
+        machines.leave(replace(WORKER, incarnation=f"{number}"))
     assert not machines.any_work()

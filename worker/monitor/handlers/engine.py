@@ -98,9 +98,12 @@ class ScaleApi(MonitorHandler):
     async def get(self) -> None:
         self.require_known(("queue",))
         queue = self.text_argument("queue")
-        if queue not in (None, engine.DEFAULT_QUEUE):
-            raise Refused(Problem(404, "not_found", f"there is no queue '{queue}'"))
-        found = await self.site.call(engine.scale_document, self.site.client, self.site.scaling)
+        try:
+            found = await self.site.call(
+                engine.scale_document, self.site.client, self.site.scaling, queue
+            )
+        except KeyError:
+            raise Refused(Problem(404, "not_found", f"there is no queue '{queue}'")) from None
         if found is None:
             text = "the queue is on another broker, which does not say how much work there is"
             raise Refused(Problem(404, "not_found", text))
