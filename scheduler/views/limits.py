@@ -10,6 +10,7 @@ from sleipnir.scheduler.client.limits.report import report
 from sleipnir.scheduler.errors import SettingInvalid
 from sleipnir.scheduler.limits.records import visit_of
 from sleipnir.scheduler.limits.rules import SCOPES, UNLIMITED
+from sleipnir.scheduler.views.economy import economy_document
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
@@ -40,9 +41,10 @@ class LimitAct:
 
 
 def limits_document(client: Client) -> dict[str, Any]:
-    """Return the fields of a `Report`, as in `sleipnir limits --json`."""
+    """Return the fields of a `Report` and what waits for batches, as `sleipnir limits --json`."""
     commands = LimitCommands(client.store)
-    return report(commands.limiter.queries, commands.rules()).to_json()
+    found = report(commands.limiter.queries, commands.rules()).to_json()
+    return {**found, **economy_document(client.store)}
 
 
 def perform(commands: LimitCommands, act: LimitAct) -> None:

@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 
 from sleipnir.scheduler.client.limits.report import BudgetLine, LimitLine, PauseLine
 from sleipnir.scheduler.runs.documents import about
+from sleipnir.scheduler.views.types.economy import CollectionDocument, GroupDocument
 
 
 class WorkerDocument(TypedDict):
@@ -86,6 +87,10 @@ class LimitsDocument(TypedDict):
     pauses: list[PauseLine]
     budgets: list[BudgetLine]
     today: Annotated[BudgetLine, about("the day (UTC), with or without a budget")]
+    collections: Annotated[
+        list[CollectionDocument], about("requests that wait for the next batch of a provider")
+    ]
+    groups: Annotated[list[GroupDocument], about("requests that are sent to a provider together")]
 
 
 class FoundDocument(TypedDict):

@@ -246,6 +246,27 @@ def test_limits_and_pauses_are_shown(engine: Engine, site: ServedSite) -> None:
     assert (limit["name"], limit["setting"], limit["value"]) == ("openai", "concurrency", 4)
 
 
+def test_what_waits_for_batches_is_shown(
+    engine: Engine, site: ServedSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-only-for-this-test")
+    graph = """
+        start: a
+        nodes:
+          a: {type: llm, model: "openai:m", prompt: p, next: b}
+          b: {type: end}
+    """
+    engine.submit(graph, economy_s=3600.0)
+    engine.drive()
+
+    page = site.ask("/limits").text
+    document = site.ask("/api/v1/limits").json
+
+    assert "Batches of providers" in page
+    assert "0 of 1" in page
+    assert [each["name"] for each in document["collections"]] == ["openai:m"]
+
+
 def test_limits_are_changed_after_showing_whom_that_touches(
     engine: Engine, site: ServedSite
 ) -> None:

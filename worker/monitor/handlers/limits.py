@@ -10,7 +10,9 @@ from sleipnir.scheduler.errors import SettingInvalid, SleipnirError
 from sleipnir.scheduler.limits.rules import BUDGET_SETTINGS, LIMIT_SETTINGS, SCOPES
 from sleipnir.scheduler.views import limits
 from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.economy import economy_document
 from sleipnir.scheduler.views.limits import LimitAct
+from sleipnir.scheduler.views.text.tables import economy as economy_table
 from sleipnir.scheduler.views.text.tables import limits as limit_table
 from sleipnir.worker.monitor.bodies import LimitsBody
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
@@ -55,7 +57,12 @@ class LimitsHandler(ActingHandler):
             commands = LimitCommands(client.store)
             rules = await self.site.call(commands.rules)
             found = await self.site.call(report.report, commands.limiter.queries, rules)
-            self.give_lines(limit_table.lines_of(found, fit=False))
+            batches = await self.site.call(economy_document, client.store)
+            lines = [
+                *limit_table.lines_of(found, fit=False),
+                *economy_table.lines_of(batches, fit=False),
+            ]
+            self.give_lines(lines)
             return
         document = await self.site.call(limits.limits_document, client)
         if self.wants == "json":
