@@ -33,7 +33,7 @@ def book(engine: Engine, node: str, tokens: int, batch: str | None = None) -> No
     engine.store.runs.submit(run)
     lease = begin(engine, "1/s", run_id=run.run_id)
     call = ModelCall(node, "openai:m", 10)
-    usage = Usage(tokens, 1, tokens * 1e-6, 4, 2, call)
+    usage = Usage(tokens, 1, tokens * 1e-6, 4, 2, call=call)
     engine.store.visits.record_turn(lease, 0, "{}", event=None, usage=usage)
 
 
