@@ -275,10 +275,9 @@ def _of_limits(found: Report) -> Iterator[Metric]:
 
 
 def _of_schedules(counts: Mapping[str, int], due_ms: float, now_ms: int) -> Iterator[Metric]:
-    for name, about in (
-        ("skipped", "Instants of schedules left out as a run was open"),
-        ("missed", "Instants of schedules that were too late to fire"),
-    ):
-        yield CounterMetricFamily(f"sleipnir_schedule_{name}", about, value=counts[name])
+    about = "Instants of schedules left out as a run was open"
+    yield CounterMetricFamily("sleipnir_schedule_skipped", about, value=counts["skipped"])
+    about = "Instants of schedules that were too late to fire"
+    yield CounterMetricFamily("sleipnir_schedule_missed", about, value=counts["missed"])
     about = "How late the schedule is that should have fired first"
     yield _gauge("sleipnir_schedule_late_seconds", about, max(0.0, (now_ms - due_ms) / 1000))
