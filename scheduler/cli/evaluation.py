@@ -30,6 +30,7 @@ from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.conversation.sessions import TEMPORARY
 from sleipnir.scheduler.runs.submit import Request
+from sleipnir.scheduler.testing.evaluation import written
 from sleipnir.scheduler.testing.evaluation.file import (
     CheckFields,
     Evaluation,
@@ -169,6 +170,8 @@ class EvalCommand:
         agent, at, version = reference.partition("@")
         if at and agent == self._directory.name:
             return self._stored(name, version)
+        if written.is_written(Path(reference)):
+            return written.read_version(Path(reference), CURRENT, name, self._rows)
         with self._prepared(reference) as prepared:
             version = version_of(self._client, prepared)
             batch = self._batch(version)
@@ -223,6 +226,8 @@ class EvalCommand:
     # ---- scores
 
     def _scored(self, version: VersionRuns) -> VersionScores:
+        if version.written is not None:
+            return score_version(self._rows, self._evaluation.checks, version, version.written)
         judged: dict[tuple[str, str], float | None] = {}
         judge_usd = 0.0
         for check in self._evaluation.checks:
@@ -268,9 +273,9 @@ class EvalCommand:
     def _write(self, report: EvaluationReport, target: Path) -> None:
         try:
             summary = encode(report.document())
-            (target / "summary.json").write_text(f"{summary}\n", encoding="utf-8")
+            (target / written.SUMMARY).write_text(f"{summary}\n", encoding="utf-8")
             rows = "".join(f"{encode(row)}\n" for row in report.row_documents())
-            (target / "rows.jsonl").write_text(rows, encoding="utf-8")
+            (target / written.ROWS).write_text(rows, encoding="utf-8")
             (target / "report.md").write_text(report.markdown(), encoding="utf-8")
         except OSError as error:
             raise click.FileError(str(target), reason(error)) from error

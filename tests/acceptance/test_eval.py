@@ -129,6 +129,33 @@ def test_a_worse_version_is_lost_and_the_gate_says_so(
     assert "# classify: golden" in (tmp_path / "out" / "report.md").read_text()
 
 
+def test_what_was_written_is_a_version_too(
+    sleipnir: Sleipnir, server: ModelServer, tmp_path: Path
+) -> None:
+    evals = sleipnir.project / "agents" / "classify" / "evals"
+    (evals / "judged.yaml").write_text(EVAL)
+    out = str(tmp_path / "out")
+    first = sleipnir.json("eval", "classify", "judged", "--rows", "6", "-o", out)
+    before = len(server.requests)
+
+    found = sleipnir.json("eval", "classify", "judged", "--rows", "6", "--baseline", out)
+    (tmp_path / "out" / "rows.jsonl").write_text('{"row": 5}\n')
+    broken = sleipnir("eval", "classify", "judged", "--rows", "6", "--baseline", out)
+    (evals / "judged.yaml").unlink()
+
+    assert len(server.requests) == before
+    baseline, current = found["versions"]
+    assert (baseline["name"], baseline["checks"]) == ("baseline", first["versions"][0]["checks"])
+    assert {each["check"]: each["difference"] for each in found["compared"]} == {
+        "label": 0.0,
+        "brevity": 0.0,
+        "kind": 0.0,
+    }
+    assert current["tokens"] == baseline["tokens"]
+    assert broken.returncode == 2
+    assert "rows.jsonl is not as `eval -o` writes it" in broken.stderr
+
+
 def test_an_accepted_version_is_the_baseline_from_then_on(sleipnir: Sleipnir) -> None:
     sleipnir("eval", "classify", "--accept")
 

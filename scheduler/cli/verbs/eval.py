@@ -25,7 +25,7 @@ with lazy_imports():
 @click.option(
     "--baseline",
     metavar="REF",
-    help="Compare with a path, a name, NAME@VERSION or git:REVISION.",
+    help="Compare with a path, a name, NAME@VERSION, git:REVISION or a DIR of -o.",
 )
 @click.option(
     "--variant",

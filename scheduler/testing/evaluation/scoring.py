@@ -28,6 +28,7 @@ class VersionRuns:
     version: str
     runs: Mapping[str, Sequence[RowRun]]
     judge_usd: float = 0.0
+    written: Judged | None = None  # what judges gave, if it was read from files
 
 
 @dataclass(frozen=True, slots=True)
