@@ -14,6 +14,13 @@ from sleipnir.worker.visit.cancellation import Cancellation
 from tests.support.tool_calls import ToolBundle
 
 HOG = "kept = bytearray(400 * 1024 * 1024)"
+# The limit is imposed right after the start, which a busy machine may put off until all is over.
+LIMITED_HOG = f"""
+import resource
+while resource.getrlimit(resource.RLIMIT_DATA)[0] == resource.RLIM_INFINITY:
+    pass
+{HOG}
+"""
 TOOL = '"""T."""\ndef run():\n    "Takes what it can."\n    {}\n'
 
 
@@ -32,7 +39,7 @@ def finished(directory: Path, limits: ProgramLimits, *command: str) -> Finished:
 def test_a_program_that_wants_too_much_memory_fails_and_learns_of_the_limit(
     tmp_path: Path,
 ) -> None:
-    ended = finished(tmp_path, ProgramLimits(memory_mb=200), "python3", "-c", HOG)
+    ended = finished(tmp_path, ProgramLimits(memory_mb=200), "python3", "-c", LIMITED_HOG)
 
     assert ended.returncode == 1
     assert ended.exceeded == "exceeded 200 MB of memory (program_memory_mb)"
