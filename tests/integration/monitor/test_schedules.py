@@ -76,6 +76,17 @@ def test_what_is_refused_says_why(site: ServedSite) -> None:
     assert all(status == expected for status, expected in refused.items())
 
 
+def test_remote_users_do_not_choose_which_files_are_run(engine: Engine, site: ServedSite) -> None:
+    make(site)
+    path = str(engine.agents_directory / "digest")
+
+    made = make(site, "other", agent=path)
+    changed = send(site, f"{API}/news", "PATCH", agent="./digest")
+
+    assert (made.status, changed.status) == (422, 422)
+    assert "submits agents by their names" in made.text
+
+
 def test_pages_show_and_change_it(engine: Engine, site: ServedSite) -> None:
     make(site, "a", prompt="<script>alert(1)</script>")
     listed, page = site.ask("/schedules"), site.ask("/schedules/a")

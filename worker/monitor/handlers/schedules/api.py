@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sleipnir.scheduler.views.schedules import documents
+from sleipnir.scheduler.views.submission import require_name
 from sleipnir.worker.monitor.bodies import ScheduleBody
 from sleipnir.worker.monitor.handlers.schedules.acting import SchedulesHandler
 
@@ -17,6 +18,7 @@ class SchedulesApi(SchedulesHandler):
 
     async def post(self) -> None:
         body = ScheduleBody.of(self.json_body())
+        require_name(body.agent)
         made = await self.act(
             "schedule create", body.name, self.schedules.create, body.name, body, detail=body.agent
         )
@@ -34,6 +36,7 @@ class ScheduleApi(SchedulesHandler):
 
     async def patch(self, name: str) -> None:
         changes = self.json_body()
+        require_name(str(changes.get("agent", "")))
         detail = ", ".join(sorted(changes))[:200]
         made = await self.act(
             "schedule edit", name, self.schedules.edit, name, changes, detail=detail
