@@ -184,7 +184,7 @@ def _case_fields(section: str) -> Iterator[str]:
 def _verbs() -> Iterator[str]:
     """Every verb with its parameters; the common flags are left out."""
     with click.Context(cli, info_name="sleipnir", **cli.context_settings) as context:
-        common = _flags(cli, context)
+        common = _flags(cli.params, context)
         for name in VERBS:
             command = cli.get_command(context, name)
             assert command is not None, "it is one of the verbs"
@@ -213,7 +213,7 @@ def _verb(
 ) -> Iterator[str]:
     yield from ("```text", " ".join((context.command_path, *command.collect_usage_pieces(context))))
     yield from ("```", "", *_paragraphs(command.help or ""))
-    if rows := [row for row in _flags(command, context) if row not in common]:
+    if rows := [row for row in _flags(command.params, context) if row not in common]:
         yield from ("", *_table(("option", ""), rows))
     if command.name in EXAMPLES:
         yield from ("", "```text", *lines_of(command.name), "```")
@@ -230,11 +230,11 @@ def _verb_groups() -> Iterator[str]:
 
 def _common_options() -> Iterator[str]:
     with click.Context(cli, info_name="sleipnir", **cli.context_settings) as context:
-        yield from _table(("flag", ""), _flags(cli, context))
+        yield from _table(("flag", ""), _flags(cli.get_params(context), context))
 
 
-def _flags(command: click.Command, context: click.Context) -> list[list[str]]:
-    options = (p for p in command.get_params(context) if isinstance(p, click.Option))
+def _flags(params: Iterable[click.Parameter], context: click.Context) -> list[list[str]]:
+    options = (p for p in params if isinstance(p, click.Option))
     records = filter(None, (option.get_help_record(context) for option in options))
     return [
         [f"`{names.replace('INTEGER RANGE', 'N')}`", text.replace("  [", " [")]
