@@ -22,7 +22,7 @@ def reason(delay: Delay, reservation: Reservation | None = None, rules: Rules | 
         case "pause":
             return f"{name} is paused: {detail}"
         case "command":
-            return f"{name} is paused manually ({detail}); resume with {resume_command(name)}"
+            return _paused_by_command(name, detail)
         case "budget":
             # The remedy comes first: narration lines are cut.
             most = (
@@ -63,6 +63,16 @@ def budget_excess(name: str, budget: Budget, spent: str, reservation: Reservatio
         f"spent: {_spent(spent)}, and it may take up to {most}{reservation.worst_tokens} "
         f"tokens; raise it with: {raising}" + (_OF_ONE_RUN if budget.scope == "run" else "")
     )
+
+
+def pause_of(model: str, rules: Rules) -> str | None:
+    """Return why a person has stopped a model's calls, in one line; None: nobody has."""
+    name = rules.paused_for(model)
+    return None if name is None else _paused_by_command(name, rules.paused[name])
+
+
+def _paused_by_command(name: str, why: str) -> str:
+    return f"{name} is paused manually ({why}); resume with {resume_command(name)}"
 
 
 def resume_command(name: str) -> str:

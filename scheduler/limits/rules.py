@@ -80,6 +80,10 @@ class Rules:
             if name.endswith(_PAUSED)
         }
 
+    def paused_for(self, model: str) -> str | None:
+        """Return the name paused by command that stops a model's calls; None if there is none."""
+        return next((name for name in names_of(model) if name in self.paused), None)
+
     def limits(self, model: str) -> tuple[Limit, ...]:
         """Return the limits that a model's calls must keep, its provider's first."""
         return tuple(filter(None, map(self.limit, names_of(model))))

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from sleipnir.scheduler.client.limits.commands import LimitCommands
+from sleipnir.scheduler.limits.messages import pause_of
+from sleipnir.scheduler.limits.rules import Rules
 from sleipnir.scheduler.runs.model import Run, RunRow
 from sleipnir.scheduler.store.economy.groups import Group, Groups
 from sleipnir.scheduler.store.economy.waiting import BatchWait, batch_waits
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.views.types import economy as types
 
 
-def economy_document(store: RunStore) -> types.EconomyDocument:
+def economy_document(store: RunStore, rules: Rules) -> types.EconomyDocument:
     """Return all collections that have requests, and all groups."""
     groups, now_ms = Groups(store), store.clock.now_ms()
     collected = [(name, store.requests.collected(name)) for name in groups.collections()]
@@ -27,15 +30,17 @@ def economy_document(store: RunStore) -> types.EconomyDocument:
                 "provider": name.partition(":")[0],
                 "requests": found.count,
                 "age_s": round((now_ms - found.oldest_ms) / 1000, 1),
+                "trouble": pause_of(name, rules),
             }
             for name, found in collected
             if found.oldest_ms is not None
         ],
-        "groups": [_group(group, now_ms) for group in groups.all()],
+        "groups": [_group(group, now_ms, rules) for group in groups.all()],
     }
 
 
-def _group(group: Group, now_ms: int) -> types.GroupDocument:
+def _group(group: Group, now_ms: int, rules: Rules) -> types.GroupDocument:
+    paused = None if group.batch_id else pause_of(group.collection, rules)
     return {
         "id": group.group_id,
         "provider": group.provider,
@@ -47,7 +52,7 @@ def _group(group: Group, now_ms: int) -> types.GroupDocument:
         "completed": group.counts.get("completed", 0),
         "failed": group.counts.get("failed", 0),
         "age_s": round((now_ms - group.created_ms) / 1000, 1),
-        "trouble": group.trouble or None,
+        "trouble": paused or group.trouble or None,
     }
 
 
@@ -57,13 +62,17 @@ def waits_for_batches(client: Client, runs: Sequence[Run | RunRow]) -> dict[str,
     if not found:
         return {}
     groups = {group.group_id: group for group in Groups(client.store).all()}
-    return {run_id: _in_words(wait, groups.get(wait.group)) for run_id, wait in found.items()}
+    rules = LimitCommands(client.store).rules()
+    return {
+        run_id: _in_words(wait, groups.get(wait.group), rules) for run_id, wait in found.items()
+    }
 
 
-def _in_words(wait: BatchWait, group: Group | None) -> str:
+def _in_words(wait: BatchWait, group: Group | None, rules: Rules) -> str:
     provider = wait.collection.partition(":")[0]
     if group is None or not group.batch_id:
-        text = f"next provider batch {provider}"
+        paused = rules.paused_for(wait.collection)
+        text = f"next provider batch {provider}" + (f" ({paused} is paused)" if paused else "")
     else:
         text = f"provider batch {provider} {group.batch_id}"
         if total := group.counts.get("total") or group.count:

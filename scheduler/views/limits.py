@@ -43,8 +43,9 @@ class LimitAct:
 def limits_document(client: Client) -> dict[str, Any]:
     """Return the fields of a `Report` and what waits for batches, as `sleipnir limits --json`."""
     commands = LimitCommands(client.store)
-    found = report(commands.limiter.queries, commands.rules()).to_json()
-    return {**found, **economy_document(client.store)}
+    rules = commands.rules()
+    found = report(commands.limiter.queries, rules).to_json()
+    return {**found, **economy_document(client.store, rules)}
 
 
 def perform(commands: LimitCommands, act: LimitAct) -> None:

@@ -136,8 +136,9 @@ def limits(
         if live is not None:
             group_id = batch_commands.make_live(client.store, live)
             audit.note(client, "limits", [f"calls of group {group_id} made live"])
-        found = report.report(commands.limiter.queries, commands.rules())
-        _print(found, economy.economy_document(client.store), options)
+        rules_now = commands.rules()
+        found = report.report(commands.limiter.queries, rules_now)
+        _print(found, economy.economy_document(client.store, rules_now), options)
 
 
 def _resume(commands: LimitCommands, name: str, options: Options) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from sleipnir.graphs.document.finding import printable
+from sleipnir.scheduler.client.limits.commands import LimitCommands
 from sleipnir.scheduler.errors import ActionRefused
+from sleipnir.scheduler.limits.messages import pause_of
 from sleipnir.scheduler.store.economy.groups import Groups
 from sleipnir.scheduler.store.run_store import RunStore
 
@@ -12,19 +14,19 @@ def send_now(store: RunStore, provider: str) -> None:
     """Have a provider's collections sent at once.
 
     Raises:
-        ActionRefused: nothing waits for it.
+        ActionRefused: nothing waits for it, or it is paused.
     """
     groups = Groups(store)
-    names = {
-        name.partition(":")[0]
-        for name in groups.collections()
-        if store.requests.collected(name).count
-    }
-    if provider not in names:
-        known = ", ".join(sorted(names)) or "no provider"
+    waiting = [name for name in groups.collections() if store.requests.collected(name).count]
+    found = [name for name in waiting if name.partition(":")[0] == provider]
+    if not found:
+        known = ", ".join(sorted({name.partition(":")[0] for name in waiting})) or "no provider"
         raise ActionRefused(
             f"no request waits for a batch of '{printable(provider)}'; requests wait for: {known}"
         )
+    rules = LimitCommands(store).rules()
+    if all(pauses := [pause_of(name, rules) for name in found]):
+        raise ActionRefused(str(pauses[0]))
     groups.wish(f"send {provider}")
 
 

@@ -16,6 +16,7 @@ class CollectionDocument(TypedDict):
     provider: str
     requests: int
     age_s: Annotated[float, about("of the oldest")]
+    trouble: Annotated[str | None, about("why they are not sent")]
 
 
 class GroupDocument(TypedDict):

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from sleipnir.scheduler.client.limits.batches import make_live, send_now
+from sleipnir.scheduler.client.limits.commands import LimitCommands
 from sleipnir.scheduler.client.spending import SpendFilter, spending
 from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
+from sleipnir.scheduler.errors import ActionRefused
 from sleipnir.scheduler.runs.events import ModelCalled
 from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.store.economy.groups import Group, Groups
@@ -77,6 +79,10 @@ def carry(engine: Engine, turns: int = 8, every_s: float = 61.0, provider: str =
 
 def groups(engine: Engine) -> list[Group]:
     return Groups(engine.store).all()
+
+
+def listed(engine: Engine) -> Any:
+    return economy_document(engine.store, LimitCommands(engine.store).rules())
 
 
 def assert_answered(engine: Engine, runs: list[str]) -> None:
@@ -238,14 +244,14 @@ def test_what_waits_is_listed_and_can_be_sent_or_made_live(
 ) -> None:
     runs = submit(economical, 2)
     rows = [economical.run(run_id) for run_id in runs]
-    (collection,) = economy_document(economical.store)["collections"]
+    (collection,) = listed(economical)["collections"]
     assert (collection["name"], collection["requests"]) == ("openai:m", 2)
     assert "next provider batch openai, live from " in waits_of(economical.client, rows)[runs[0]]
     assert list(ConsistencyCheck(economical.redis).violations()) == []
 
     send_now(economical.store, "openai")
     courier(economical).turn()
-    (group,) = economy_document(economical.store)["groups"]
+    (group,) = listed(economical)["groups"]
     assert (group["state"], group["requests"]) == ("sent", 2)
     assert (
         f"provider batch openai {group['batch_id']} 0 of 2"
@@ -257,6 +263,82 @@ def test_what_waits_is_listed_and_can_be_sent_or_made_live(
     carry(economical, turns=4)
     assert_answered(economical, runs)
     assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("name", ["openai", "openai:m"])
+def test_while_a_provider_or_model_is_paused_no_batch_is_sent(
+    economical: Engine, server: ModelServer, name: str
+) -> None:
+    (early,) = submit(economical, 1)
+    carry(economical, turns=1)
+    economical.client.cancel(early)
+    limits = LimitCommands(economical.store, sleep=lambda _s: economical.gate.refresh())
+    limits.pause(name, "audit")
+    economical.gate.refresh()
+    runs = submit(economical, 2)
+
+    carry(economical, turns=4)
+
+    why = f"{name} is paused manually (audit); resume with sleipnir limits --resume {name}"
+    (collection,) = listed(economical)["collections"]
+    assert (collection["requests"], collection["trouble"]) == (2, why)
+    waits = waits_of(economical.client, [economical.run(runs[0])])[runs[0]]
+    assert waits.startswith(f"next provider batch openai ({name} is paused), live from ")
+    with pytest.raises(ActionRefused, match="resume with"):
+        send_now(economical.store, "openai")
+    assert len(server.batches.batches) == 1
+    assert groups(economical) == []  # what was there before went on
+
+    limits.resume(name)
+    economical.gate.refresh()
+    carry(economical)
+    assert_answered(economical, runs)
+    assert server.requests == []
+
+
+def test_a_group_that_was_closed_before_a_pause_is_not_sent_in_it(
+    engine: Engine, server: ModelServer
+) -> None:
+    engine.configure(models={"providers": {"openai": {"batch": {"open": 1, "max_requests": 1}}}})
+    server.script.when(lambda _: True, _answer)
+    server.batches.pending_polls = 2
+    runs = submit(engine, 2)
+    carry(engine, turns=2, every_s=61)
+    limits = LimitCommands(engine.store)
+    limits.pause("openai", "audit")
+    engine.gate.refresh()
+
+    carry(engine, turns=10)
+
+    (group,) = listed(engine)["groups"]
+    assert (group["state"], group["trouble"].partition(" (")[0]) == (
+        "ready",
+        "openai is paused manually",
+    )
+    assert len(server.batches.batches) == 1
+    limits.resume("openai")
+    engine.gate.refresh()
+    carry(engine)
+    assert_answered(engine, runs)
+
+
+def test_a_batch_that_may_have_been_created_is_not_sent_again_in_a_pause(
+    economical: Engine, server: ModelServer
+) -> None:
+    server.batches.faults.append("unavailable")
+    runs = submit(economical, 1)
+    carry(economical, turns=1)
+    LimitCommands(economical.store).limiter.pause("openai", "audit")
+    economical.gate.refresh()
+
+    carry(economical, turns=4)
+
+    assert [group.state for group in groups(economical)] == ["sending"]
+    assert server.batches.batches == {}
+    LimitCommands(economical.store).limiter.resume("openai")
+    economical.gate.refresh()
+    carry(economical)
+    assert_answered(economical, runs)
 
 
 def test_a_request_without_its_visit_and_a_visit_without_its_request_are_found(

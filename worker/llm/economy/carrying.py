@@ -35,7 +35,11 @@ _NOT_FOUND = 404
 
 
 class Carrier:
-    """Carries one provider's requests, while its lease is held; raises TransitionRefused if not."""
+    """Carries one provider's requests, while its lease is held; raises TransitionRefused if not.
+
+    Args:
+        pause_of: returns why nothing may be sent to a model, None if it may.
+    """
 
     def __init__(
         self,
@@ -46,6 +50,7 @@ class Carrier:
         settings: ModelSettings,
         endpoint_of: Callable[[str], Endpoint],
         token: str,
+        pause_of: Callable[[str], str | None],
     ) -> None:
         self._store = store
         self._requests = store.requests
@@ -54,7 +59,10 @@ class Carrier:
         self._limits: GroupLimits = limits_of(provider, settings)
         self._deliveries = Deliveries(store, endpoint_of)
         self._held = HeldGroups(store, groups, provider, token)
-        self._sender = Sender(self._held, store.requests, self._deliveries, api, self._limits)
+        self._pause_of = pause_of
+        self._sender = Sender(
+            self._held, store.requests, self._deliveries, api, self._limits, pause_of
+        )
 
     def carry(self, collections: Sequence[str]) -> None:
         """Do everything that is due now."""
@@ -109,9 +117,11 @@ class Carrier:
         if found.oldest_ms is None:
             self._groups.forget_collection(name, now_ms - _EMPTY_MS)
             return
-        is_due = now_ms - found.oldest_ms >= self._limits.send_after_s * 1000
+        # While it is paused, a batch gets larger instead of many small ones queueing up.
+        is_paused = self._pause_of(name) is not None
+        is_due = is_wished or now_ms - found.oldest_ms >= self._limits.send_after_s * 1000
         is_full = found.count >= self._limits.requests or found.stored >= self._limits.stored
-        if is_due or is_full or is_wished:
+        if is_full or (is_due and not is_paused):
             group = Group(new_group_id(), self._held.provider, name, "filling", now_ms)
             self._held.write(group)
 

@@ -72,7 +72,14 @@ class Courier:
     def _carry(self, provider: str, api: BatchApi, collections: list[str]) -> None:
         mine = [name for name in collections if name.partition(":")[0] == provider]
         carrier = Carrier(
-            self._store, self._groups, provider, api, self._settings, self._endpoint_of, self._token
+            self._store,
+            self._groups,
+            provider,
+            api,
+            self._settings,
+            self._endpoint_of,
+            self._token,
+            self._gate.pause_of,
         )
         try:
             carrier.carry(mine)

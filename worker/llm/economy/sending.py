@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +30,11 @@ _TOO_MANY = 429
 
 
 class Sender:
-    """Sends groups of one provider, whose lease is held."""
+    """Sends groups of one provider, whose lease is held.
+
+    Args:
+        pause_of: returns why nothing may be sent to a model, None if it may.
+    """
 
     def __init__(
         self,
@@ -38,20 +43,28 @@ class Sender:
         deliveries: Deliveries,
         api: BatchApi,
         limits: GroupLimits,
+        pause_of: Callable[[str], str | None],
     ) -> None:
         self._held = held
         self._requests = requests
         self._deliveries = deliveries
         self._api = api
         self._limits = limits
+        self._pause_of = pause_of
 
     def send(self, group: Group) -> None:
-        if not self._may_send(group):
-            self._held.write(group, due_ms=self._held.now_ms() + int(FIRST_PAUSE_S * 1000))
+        if self._is_paused(group) or not self._may_send(group):
+            self._look_later(group)
             return
         self._deliveries.take_out_unwanted(group.group_id)
         group = self._held.write(group, state="sending", since_ms=self._held.now_ms(), trouble="")
         self._upload_and_create(group)
+
+    def _is_paused(self, group: Group) -> bool:
+        return self._pause_of(group.collection) is not None
+
+    def _look_later(self, group: Group) -> None:
+        self._held.write(group, due_ms=self._held.now_ms() + int(FIRST_PAUSE_S * 1000))
 
     def _may_send(self, group: Group) -> bool:
         """Return whether the provider has room for another group."""
@@ -152,6 +165,9 @@ class Sender:
                 group = self._held.write(group, adopted=not self._api.keeps_group)
                 self._sent(group, listed.batch_id, first_s=0.0)
                 return
+        if self._is_paused(group):
+            self._look_later(group)
+            return
         group = self._held.write(group, since_ms=self._held.now_ms(), trouble="")
         self._upload_and_create(group)
 

@@ -17,7 +17,7 @@ from weakref import WeakSet
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.models import ModelSettings
-from sleipnir.scheduler.limits.messages import budget_excess, reason
+from sleipnir.scheduler.limits.messages import budget_excess, pause_of, reason
 from sleipnir.scheduler.limits.records import (
     Delay,
     Denied,
@@ -206,6 +206,10 @@ class Gate:
             lease_s=lease_s,
         )
         return self._admitted(half)
+
+    def pause_of(self, model: str) -> str | None:
+        """Return why a person has stopped a model's calls, in one line; None: nobody has."""
+        return pause_of(model, self._rules)
 
     def settle(self, hold: str, used: Used, release_id: str) -> None:
         """Tell budgets what such a request has used; safe to repeat with the same id."""

@@ -57,7 +57,7 @@ class LimitsHandler(ActingHandler):
             commands = LimitCommands(client.store)
             rules = await self.site.call(commands.rules)
             found = await self.site.call(report.report, commands.limiter.queries, rules)
-            batches = await self.site.call(economy_document, client.store)
+            batches = await self.site.call(economy_document, client.store, rules)
             lines = [
                 *limit_table.lines_of(found, fit=False),
                 *economy_table.lines_of(batches, fit=False),

@@ -10,14 +10,19 @@ from sleipnir.scheduler.views.text import formatting
 if TYPE_CHECKING:
     from sleipnir.scheduler.views.types.economy import EconomyDocument, GroupDocument
 
-_COLLECTIONS = ("NEXT BATCH OF", "REQUESTS", "OLDEST")
+_COLLECTIONS = ("NEXT BATCH OF", "REQUESTS", "OLDEST", "")
 _GROUPS = ("GROUP", "BATCH", "STATE", "DONE", "FAILED", "AGE", "")
 
 
 def lines_of(found: EconomyDocument, *, fit: bool = True) -> Iterator[str]:
     """Yield the lines of the tables; none if nothing waits."""
     collections = [
-        (each["name"], f"{each['requests']:,}", formatting.age(each["age_s"]))
+        (
+            each["name"],
+            f"{each['requests']:,}",
+            formatting.age(each["age_s"]),
+            formatting.first_line(each["trouble"] or ""),
+        )
         for each in found["collections"]
     ]
     parts = ((_COLLECTIONS, collections), (_GROUPS, [_group(each) for each in found["groups"]]))
