@@ -22,6 +22,7 @@ SleipnirError
 ├── ScheduleNotFound     no schedule has that name
 ├── AmbiguousRun         several runs share that prefix, or may do so
 ├── BadCursor            the cursor is not from a page of that list
+├── ViewInvalid          a list of runs cannot be saved like that
 ├── SessionInUse         a session has one run at a time, and `run_id` has not ended
 ├── AnswerRefused        the answer was not taken
 │   └── AnswerInvalid    the text is too large, or not what the question asks for
@@ -219,6 +220,10 @@ class BadCursor(SleipnirError):
             f"{shown!a} is not a valid cursor for a list of {kind}; "
             "use the one that the previous page ended with, or none to start"
         )
+
+
+class ViewInvalid(SleipnirError):
+    """A list of runs cannot be saved like that: its name or its query is none."""
 
 
 class SessionInUse(SleipnirError):

@@ -74,6 +74,7 @@ _OF_ERROR: tuple[tuple[type[BaseException], ExitCode], ...] = (
     (errors.RunNotFound, ExitCode.USAGE),
     (errors.AmbiguousRun, ExitCode.USAGE),
     (errors.BadCursor, ExitCode.USAGE),
+    (errors.ViewInvalid, ExitCode.USAGE),
     (errors.SubmissionRefused, ExitCode.USAGE),
     (errors.SettingInvalid, ExitCode.USAGE),
     (errors.EngineUnreachable, ExitCode.UNREACHABLE),

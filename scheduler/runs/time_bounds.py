@@ -26,6 +26,13 @@ class TimeBound:
         """Return the instant in ms."""
         return max(0, now_ms - self.ms) if self.is_age else self.ms
 
+    def __str__(self) -> str:
+        """Return it as it can be parsed again; an age stays an age."""
+        if not self.is_age:
+            return (_EPOCH + timedelta(milliseconds=self.ms)).isoformat()
+        unit = max((ms, name) for name, ms in _UNITS_MS.items() if self.ms % ms == 0)
+        return f"{self.ms // unit[0]}{unit[1]}"
+
 
 def parse_time_bound(text: str) -> TimeBound:
     """Parse a time bound.

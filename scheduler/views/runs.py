@@ -10,6 +10,7 @@ from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.store.queries.indexes import Page
 from sleipnir.scheduler.store.queries.lists import ChildRows
 from sleipnir.scheduler.store.queries.sessions import SessionRow
+from sleipnir.scheduler.store.saved_views import SavedViews
 from sleipnir.scheduler.views.documents import left_out, row_document
 from sleipnir.scheduler.views.pages import page_fields, searched_fields
 from sleipnir.scheduler.views.waits import waits_of
@@ -92,6 +93,14 @@ def runs_overview(
     counts, are_all = client.queries.counts_by_status(wanted)
     runs = _listed(client, page["runs"], typical)
     return {**page, "runs": runs, "counts": dict(counts), "counts_all": are_all}
+
+
+def saved_views_document(client: Client, user: str) -> list[types.ViewDocument]:
+    """Return the lists of runs that a person has named, by name."""
+    return [
+        {"name": name, "query": query, "path": f"/runs?{query}"}
+        for name, query in SavedViews(client.store.client).of(user).items()
+    ]
 
 
 def listed_documents(

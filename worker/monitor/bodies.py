@@ -8,6 +8,7 @@ from pydantic import Field
 
 from sleipnir.scheduler.client.rerun.many import MOST_SELECTED
 from sleipnir.scheduler.client.schedules.wanted import OverlapName, WantedSchedule
+from sleipnir.scheduler.store.saved_views import MOST_NAME, MOST_QUERY
 from sleipnir.worker.monitor.checked import CheckedModel
 from sleipnir.worker.monitor.conditions import RunConditions
 
@@ -113,9 +114,9 @@ class LimitsBody(CheckedModel):
 class ViewBody(CheckedModel):
     """POST /api/v1/views"""
 
-    name: str = Field(min_length=1, max_length=60, description="its name")
+    name: str = Field(min_length=1, max_length=MOST_NAME, description="its name")
     query: str | None = Field(
-        max_length=2_000, description="the query of a list of runs; null: remove the view"
+        max_length=MOST_QUERY, description="the query of a list of runs; null: remove the view"
     )
 
 

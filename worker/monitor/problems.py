@@ -28,6 +28,7 @@ from sleipnir.scheduler.errors import (
     SleipnirError,
     SubmissionRefused,
     TransitionRefused,
+    ViewInvalid,
 )
 from sleipnir.scheduler.process.drawing.processes import DrawingTooLarge
 from sleipnir.scheduler.store.connection import describe
@@ -80,6 +81,7 @@ _OF_ERRORS: tuple[tuple[type[SleipnirError], int, str], ...] = (
     (ScheduleNotFound, 404, "not_found"),
     (AmbiguousRun, 400, "ambiguous"),
     (BadCursor, 400, "bad_cursor"),
+    (ViewInvalid, 400, "bad_request"),
     (BundleError, 410, "gone"),
     (DrawingTooLarge, 422, "too_large"),
     (DrawingNotReady, 503, "busy"),

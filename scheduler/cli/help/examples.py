@@ -104,6 +104,8 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "ps": (
         ("The newest runs", "ps"),
         ("Runs that failed since yesterday", "ps --status failed --since 24h"),
+        ("The same list by a name", "ps --status failed --since 24h --save-view broken"),
+        ("That list again", "ps --view broken"),
     ),
     "find": (
         ("What is called like it", "find review"),

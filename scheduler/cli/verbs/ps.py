@@ -10,6 +10,7 @@ import click
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.connect import hint_missing_process, open_client
+from sleipnir.scheduler.cli.many import saved_lists
 from sleipnir.scheduler.cli.many.filters import (
     agents_option,
     batch_option,
@@ -51,6 +52,7 @@ _PARAMETERS = (
     click.option("--tree", is_flag=True, help="Show child runs below their parents."),
     limit_option(_LIMIT),
     cursor_option,
+    *saved_lists.OPTIONS,
     click.option("--watch", is_flag=True, help="Refresh the list every second until Ctrl-C."),
 )
 
@@ -67,11 +69,16 @@ def _parameters(function: Any) -> Any:
 def ps(options: Options, watch: bool, **flags: Any) -> None:
     """List runs, newest first.
 
-    The last line says how many there are, and how to see the next ones.
+    The last line says how many there are, and how to see the next ones. Views are yours alone, as
+    on the page of runs: --view lists the runs of one, and flags beside it replace its own.
     """
     if flags["children"] and flags["tree"]:
         raise click.UsageError("--tree shows child runs below their parents; leave out --all")
+    context = click.get_current_context()
     with open_client(options, workers=False) as client:
+        if saved_lists.act(context, client, options):
+            return
+        flags |= saved_lists.flags_of(context, client)
         limit = flags["limit"]
         while True:
             if watch:

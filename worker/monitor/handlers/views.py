@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, urlencode
 
-from sleipnir.scheduler.store.saved_views import SavedViews
+from sleipnir.scheduler.store.saved_views import SavedViews, query_of
+from sleipnir.scheduler.views.runs import saved_views_document
 from sleipnir.worker.monitor.bodies import ViewBody
-from sleipnir.worker.monitor.conditions import RunConditions
-from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
+from sleipnir.worker.monitor.handlers.base import MonitorHandler
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.views.types.records import ViewListDocument
-
-_PARAMETERS = frozenset({*RunConditions.model_fields, "cols", "sort"})
 
 
 class ViewsHandler(MonitorHandler):
@@ -26,7 +23,7 @@ class ViewsHandler(MonitorHandler):
         if body.query is None:
             await self.site.call(views.forget, user, name)
         else:
-            await self.site.call(views.save, user, name, query_of(body.query))
+            await self.site.call(views.save, user, name, body.query)
 
 
 class ViewsPage(ViewsHandler):
@@ -46,29 +43,10 @@ class ViewsApi(ViewsHandler):
 
     async def get(self) -> None:
         assert self.visitor is not None
-        views = SavedViews(self.site.client.store.client)
-        found = await self.site.call(views.of, self.visitor.name)
-        document: ViewListDocument = {
-            "views": [
-                {"name": name, "query": query, "path": f"/runs?{query}"}
-                for name, query in found.items()
-            ]
-        }
+        views = await self.site.call(saved_views_document, self.site.client, self.visitor.name)
+        document: ViewListDocument = {"views": views}
         self.give_json(document)
 
     async def post(self) -> None:
         await self.change(ViewBody.of(self.json_body()))
         await self.get()
-
-
-def query_of(text: str) -> str:
-    """Return a list's query in the form in which it is stored: without its place in the list.
-
-    Raises:
-        Refused: it has parameters that lists of runs do not have.
-    """
-    pairs = [pair for pair in parse_qsl(text) if pair[0] not in ("cursor", "limit")]
-    for name, _ in pairs:
-        if name not in _PARAMETERS:
-            raise bad_request(f"'{name}' is not a parameter of lists of runs")
-    return urlencode(pairs)

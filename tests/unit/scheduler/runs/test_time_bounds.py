@@ -77,3 +77,11 @@ def test_before_the_beginning_of_time_is_its_beginning() -> None:
 def test_anything_else_is_refused_with_what_would_do(text: str) -> None:
     with pytest.raises(ValueError, match="neither an age such as 15m, 4h or 7d"):
         parse_time_bound(text)
+
+
+@pytest.mark.parametrize("text", ["90s", "15m", "4h", "7d", "0d", "2026-03-02T08:30:00.250Z"])
+def test_a_bound_is_written_as_it_can_be_parsed(text: str) -> None:
+    bound = parse_time_bound(text)
+
+    assert parse_time_bound(str(bound)) == bound
+    assert not bound.is_age or str(bound) == text
