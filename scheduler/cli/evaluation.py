@@ -31,6 +31,7 @@ from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.conversation.sessions import TEMPORARY
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.testing.evaluation import written
+from sleipnir.scheduler.testing.evaluation.batches import EvaluationBatch
 from sleipnir.scheduler.testing.evaluation.file import (
     CheckFields,
     Evaluation,
@@ -44,12 +45,14 @@ from sleipnir.scheduler.testing.evaluation.running import (
     RowRunner,
     by_row,
     lines_of,
+    read_runs,
     version_of,
 )
 from sleipnir.scheduler.testing.evaluation.scoring import (
+    Judged,
     VersionRuns,
     VersionScores,
-    judgement_of,
+    judgements,
     score_version,
 )
 
@@ -174,7 +177,7 @@ class EvalCommand:
             return written.read_version(Path(reference), CURRENT, name, self._rows)
         with self._prepared(reference) as prepared:
             version = version_of(self._client, prepared)
-            batch = self._batch(version)
+            batch = self._batch(version).name
             with Display(self._options, batch) as display:
                 runner = self._runner(prepared, display)
                 runner.run(prepared, batch, lines_of(self._rows, self._repeat))
@@ -214,13 +217,12 @@ class EvalCommand:
     def _repeat(self) -> int:
         return self._evaluation.given.repeat
 
-    def _batch(self, version: str) -> str:
-        rows = digest_of(self._rows)
-        return f"eval:{self._directory.name}/{self._evaluation.name}:{version}-{rows}"
+    def _batch(self, version: str) -> EvaluationBatch:
+        name, rows = self._evaluation.name, digest_of(self._rows)
+        return EvaluationBatch(self._directory.name, name, version, rows)
 
     def _runs(self, name: str, version: str) -> VersionRuns:
-        runner = RowRunner(self._client, Request(), lambda _progress: None)
-        runs = runner.read(self._batch(version))
+        runs = read_runs(self._client, self._batch(version).name)
         return VersionRuns(name, version, by_row(self._rows, self._repeat, runs))
 
     # ---- scores
@@ -233,14 +235,12 @@ class EvalCommand:
         for check in self._evaluation.checks:
             if check.judge is not None:
                 found, cost = self._judged(check, check.judge, version)
-                judged |= found
+                judged.update(found)
                 judge_usd += cost
         scored = replace(version, judge_usd=judge_usd)
         return score_version(self._rows, self._evaluation.checks, scored, judged)
 
-    def _judged(
-        self, check: CheckFields, judge: str, version: VersionRuns
-    ) -> tuple[dict[tuple[str, str], float | None], float]:
+    def _judged(self, check: CheckFields, judge: str, version: VersionRuns) -> tuple[Judged, float]:
         """Ask an agent about each run that succeeded, once; return scores and what that cost."""
         beside = self._directory / judge
         prepared = self._client.prepare(str(beside) if beside.is_dir() else judge)
@@ -248,19 +248,15 @@ class EvalCommand:
             _question(number, check, row, run)
             for number, (row, run) in enumerate(self._succeeded(version), 1)
         ]
-        batch = f"{self._batch(version.version)}:{check.name}:{version_of(self._client, prepared)}"
+        of_rows, by = self._batch(version.version), version_of(self._client, prepared)
+        batch = replace(of_rows, check=check.name, judge=by).name
         with Display(self._options, batch) as display:
             runner = self._runner(prepared, display)
             labelled = {"judge": self._evaluation.name}
             replace(runner, defaults=replace(runner.defaults, labels=labelled)).run(
                 prepared, batch, asked
             )
-        replies = runner.read(batch)
-        scores = {
-            (run_id, check.name): judgement_of(reply.value) if reply.succeeded else None
-            for run_id, reply in replies.items()
-        }
-        return scores, sum(reply.cost_usd or 0.0 for reply in replies.values())
+        return judgements(check.name, read_runs(self._client, batch))
 
     def _succeeded(self, version: VersionRuns) -> Iterator[tuple[EvaluationRow, RowRun]]:
         for row in self._rows:

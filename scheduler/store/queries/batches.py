@@ -54,8 +54,13 @@ class BatchRow:
 class BatchQueries(TotalQueries):
     """Queries of batches; each costs one read per partition, however many runs a batch has."""
 
-    def list_batches(self, limit: int, cursor: str | None = None) -> Page[BatchRow]:
+    def list_batches(
+        self, limit: int, cursor: str | None = None, *, prefix: str = ""
+    ) -> Page[BatchRow]:
         """Return batches by last activity, newest first.
+
+        Args:
+            prefix: only those whose names begin with it.
 
         Raises:
             BadCursor: the cursor does not belong to a list of batches.
@@ -67,7 +72,12 @@ class BatchQueries(TotalQueries):
         def choose(entries: Sequence[Position]) -> list[str | None]:
             # Each partition has its own entry for a batch. The first one read is the newest,
             # unless that was on an earlier page; a running batch moves on while this reads.
-            first = [entry for entry in entries if positions.setdefault(entry.name, entry) is entry]
+            first = [
+                entry
+                for entry in entries
+                if entry.name.startswith(prefix)
+                and positions.setdefault(entry.name, entry) is entry
+            ]
             earlier = self._before(after, [entry.name for entry in first])
             return [
                 entry.name if entry in first and entry.name not in earlier else None
@@ -80,7 +90,8 @@ class BatchQueries(TotalQueries):
         searched = replace(found.searched, entries=len(positions))
         if after is None:
             # What moved to the front may have left a place that was not read yet.
-            names = list(dict.fromkeys([*self._active_since(began_ms), *names]))
+            moved = [name for name in self._active_since(began_ms) if name.startswith(prefix)]
+            names = list(dict.fromkeys([*moved, *names]))
             if len(names) > limit:
                 last = positions.get(names[limit - 1], Position(began_ms, names[limit - 1]))
                 names, following = names[:limit], to_cursor("batches", last)

@@ -55,7 +55,7 @@ def version_of(client: Client, agent: PreparedAgent) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RowRunner:
-    """Runs lines as a batch, and reads what they came to."""
+    """Runs lines as a batch."""
 
     client: Client
     defaults: Request
@@ -71,16 +71,17 @@ class RowRunner:
             for _ in running.results():
                 pass
 
-    def read(self, batch: str) -> dict[str, RowRun]:
-        """Return what each line's newest run came to, by the line's id."""
-        found: dict[str, tuple[int, RowRun]] = {}
-        for run_ids in self.client.queries.batch_pages(batch, _AT_ONCE):
-            for run in self.client.queries.runs(run_ids):
-                if run is not None and run.item is not None:
-                    known = found.get(run.item)
-                    if known is None or known[0] < run.created_at:
-                        found[run.item] = run.created_at, _row_run(run)
-        return {item: row_run for item, (_, row_run) in found.items()}
+
+def read_runs(client: Client, batch: str) -> dict[str, RowRun]:
+    """Return what each line's newest run came to, by the line's id."""
+    found: dict[str, tuple[int, RowRun]] = {}
+    for run_ids in client.queries.batch_pages(batch, _AT_ONCE):
+        for run in client.queries.runs(run_ids):
+            if run is not None and run.item is not None:
+                known = found.get(run.item)
+                if known is None or known[0] < run.created_at:
+                    found[run.item] = run.created_at, _row_run(run)
+    return {item: row_run for item, (_, row_run) in found.items()}
 
 
 def lines_of(rows: Sequence[EvaluationRow], repeat: int) -> list[Line]:

@@ -101,6 +101,19 @@ def _score(check: CheckFields, row: EvaluationRow, run: RowRun, judged: Judged) 
     return float(value)
 
 
+def judgements(check: str, replies: Mapping[str, RowRun]) -> tuple[Judged, float]:
+    """Return what a judge gave in a check, and what its runs cost in USD.
+
+    Args:
+        replies: its runs, by the run that each is about.
+    """
+    given = {
+        (run_id, check): judgement_of(reply.value) if reply.succeeded else None
+        for run_id, reply in replies.items()
+    }
+    return given, sum(reply.cost_usd or 0.0 for reply in replies.values())
+
+
 def judgement_of(value: Any) -> float | None:
     """Return the score in a judge's result: true, false, or an object with a `score`."""
     if isinstance(value, dict):
