@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.spending import NAMES, NOTHING_SPENT, Spent, sum_of
 from sleipnir.scheduler.store.figures.by_time import DAY_MS, HOUR_MS, HOURS_OF_A_DAY, SpendingByTime
+from sleipnir.scheduler.store.figures.ends import percentile_in
 from sleipnir.scheduler.store.figures.folding import HOURS_KEPT_MS
 from sleipnir.scheduler.store.figures.sums import Sums, added
 from sleipnir.scheduler.store.run_store import RunStore
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 By: TypeAlias = Literal["hour", "day", "agent", "batch", "node", "model"]
 BY: tuple[By, ...] = get_args(By)
 _TIMES: tuple[By, ...] = ("day", "hour")
+_SHARES = {"p50": 0.5, "p95": 0.95}
 # Nodes and models on a page.
 _DEAREST = 10
 
@@ -81,7 +83,7 @@ def spending(store: RunStore, by: Sequence[By], wanted: SpendFilter) -> Spending
                 key = tuple([values[column] for column in shown])  # a list is made faster
                 before = found.get(key)
                 found[key] = numbers if before is None else added(before, numbers)
-    spent = {key: Spent(*numbers) for key, numbers in found.items()}
+    spent = {key: Spent.of(numbers) for key, numbers in found.items()}
     return Spending(tuple(_rows(by, spent)), sum_of(spent.values()))
 
 
@@ -165,4 +167,12 @@ def figures_of(spent: Spent) -> SpendFiguresDocument:
         "cost_usd": spent.known_usd,
         "economy_usd": spent.economy_usd,
         "unknown_price_calls": spent.unpriced,
+        "failed_calls": spent.failed,
+        "took_s": {name: _took_s(spent, share) for name, share in _SHARES.items()},
     }
+
+
+def _took_s(spent: Spent, share: float) -> float | None:
+    """Return about how long this share of the calls took at most, in s."""
+    found = percentile_in(dict(enumerate(spent.took, 1)), share)
+    return None if found is None else found / 1000

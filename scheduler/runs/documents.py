@@ -76,6 +76,11 @@ class SpendFiguresDocument(TypedDict):
     cost_usd: Annotated[float, about("of the calls whose price is known")]
     economy_usd: Annotated[float, about("part of it: of calls in batches of providers")]
     unknown_price_calls: int
+    failed_calls: Annotated[int, about("without a reply, counted besides `calls`")]
+    took_s: Annotated[
+        dict[str, float | None],
+        about("`p50`, `p95` of the answered calls: about, from numbers by powers of two"),
+    ]
 
 
 class SpendRowDocument(SpendFiguresDocument):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.model import NO_USAGE, Run, Usage
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 _FIELD = "spent:"
 # Of a dollar; whole numbers add up exactly.
 _COST_UNITS = 10**10
+# The numbers of a sum before those of `took`.
+_SINGLE = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +34,20 @@ class Spent:
     cost_units: int = 0  # of the calls whose price is known
     unpriced: int = 0  # number of the others
     economy_units: int = 0  # of the cost: of calls in batches of providers
+    failed: int = 0  # number of calls without a reply, which count as nothing else
+    # How many calls took from 2^n to less than 2^(n+1) ms, for n = 0, 1, …; not in sums of a run.
+    took: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, numbers: Sequence[int]) -> Spent:
+        """Return a sum of its numbers, in the order of the fields; the last ones may be missing."""
+        single: Any = numbers[:_SINGLE]
+        return replace(cls(*single), took=tuple(numbers[_SINGLE:]))
 
     @classmethod
     def from_text(cls, text: str) -> Spent:
         """Parse a sum as it is stored."""
-        return cls(*map(int, text.split()))
+        return cls.of(list(map(int, text.split())))
 
     def __add__(self, other: Spent) -> Spent:
         return Spent(
@@ -47,6 +60,8 @@ class Spent:
             self.cost_units + other.cost_units,
             self.unpriced + other.unpriced,
             self.economy_units + other.economy_units,
+            self.failed + other.failed,
+            tuple([a + b for a, b in zip_longest(self.took, other.took, fillvalue=0)]),
         )
 
     @property

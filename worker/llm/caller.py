@@ -44,6 +44,11 @@ class Caller:
     # Aborts the call when the run is over.
     cancellation: Cancellation | None = field(default=None, compare=False)
 
+    @property
+    def awaits_reply(self) -> bool:
+        """Whether the run still needs what the model replies."""
+        return self.cancellation is None or not self.cancellation.is_set()
+
 
 def caller_of(visit: Visit[Any], key: str) -> Caller:
     """Return on whose behalf a visit calls a model; `key` distinguishes its calls."""

@@ -164,7 +164,7 @@ class Models:
             return embeddings.replay_embeddings(self._replay, name, texts, caller, caller.replay)
         endpoint, permit = self._endpoints.of(name), self._reserve(name, texts, caller)
         ask = partial(embed, texts, timeout_s, endpoint, caller.cancellation)
-        return permit.make(ask, caller.node)
+        return permit.make(ask, caller)
 
     def rerank(
         self,
@@ -187,7 +187,7 @@ class Models:
             return rerankings.replay_reranking(self._replay, request, caller, caller.replay)
         endpoint, permit = self._endpoints.of(name), self._reserve(name, (query, *texts), caller)
         ask = partial(rerank, query, texts, top_n, timeout_s, endpoint, caller.cancellation)
-        reranked = permit.make(ask, caller.node)
+        reranked = permit.make(ask, caller)
         rerankings.record_reranking(self._recordings, request, reranked, caller)
         return reranked
 
@@ -280,4 +280,4 @@ class Models:
             self._reply_limit_bytes,
             self._stall_s,
         )
-        return replace(permit.make(ask, caller.node), limited_by=permit.grant.limited_by)
+        return replace(permit.make(ask, caller), limited_by=permit.grant.limited_by)

@@ -127,7 +127,7 @@ class SpendingByTime(FiguresByTime):
 
     def total(self, days: Collection[int], names: Sequence[str] = ()) -> dict[str, Spent]:
         """Return what was spent on these days, by one of the names, or under ""."""
-        return {name: Spent(*numbers) for name, numbers in self.together(days, names).items()}
+        return {name: Spent.of(numbers) for name, numbers in self.together(days, names).items()}
 
 
 def unfolded(client: Any) -> list[tuple[int, str]]:

@@ -35,7 +35,7 @@ class Kind:
 
 
 def _weight_of_spent(numbers: list[int]) -> tuple[int, ...]:
-    spent = spending.Spent(*numbers)
+    spent = spending.Spent.of(numbers)
     return spent.cost_units, spent.calls
 
 

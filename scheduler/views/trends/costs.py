@@ -47,7 +47,7 @@ def costs_document(
     window = window_of(now_ms, period, per)
     spending = SpendingByTime(client.store.client)
     slots = window.sums(spending, (by,))
-    before = {name: Spent(*sum_) for name, sum_ in window.before.total(spending, (by,)).items()}
+    before = {name: Spent.of(sum_) for name, sum_ in window.before.total(spending, (by,)).items()}
     spent = _totals(slots)
     limits = limits_document(client)
     return {
@@ -85,14 +85,14 @@ def cost_series(window: Window, slots: Mapping[int, Sums]) -> list[types.SeriesD
 
 
 def _cost(sums: Sums, names: list[str]) -> float:
-    return sum_of(Spent(*sums[name]) for name in names if name in sums).known_usd
+    return sum_of(Spent.of(sums[name]) for name in names if name in sums).known_usd
 
 
 def _totals(slots: Mapping[int, Sums]) -> dict[str, Spent]:
     found: dict[str, Spent] = {}
     for sums in slots.values():
         for name, numbers in sums.items():
-            found[name] = found.get(name, NOTHING_SPENT) + Spent(*numbers)
+            found[name] = found.get(name, NOTHING_SPENT) + Spent.of(numbers)
     return found
 
 
@@ -132,7 +132,7 @@ def forecast(client: Client, today: Any, now_ms: int) -> types.ForecastDocument:
     """
     hour = now_ms // HOUR_MS
     sums = SpendingByTime(client.store.client).by_hour([hour - 1, hour])
-    spent = sum_of(Spent(*each[""]) for each in sums.values() if each)
+    spent = sum_of(Spent.of(each[""]) for each in sums.values() if each)
     hour_usd = spent.known_usd / (1 + now_ms % HOUR_MS / HOUR_MS)
     left_h, left_usd = hours_left(now_ms), today["left_usd"]
     out_h = left_usd / hour_usd if left_usd is not None and hour_usd else None

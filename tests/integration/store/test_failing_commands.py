@@ -658,6 +658,10 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
         lambda e: e.store.visits.record_turn(held("1/s"), 0, "{}", event=EVENT, usage=USAGE),
     ),
     "record_turn too late": (cancelled, lambda e: record_too_late(e)),
+    "count_failed_call": (
+        started,
+        lambda e: e.store.call("count_failed_call", RUN, "s", "openai:m"),
+    ),
     "spawn_child of a member": (
         step_of_three,
         lambda e: e.store.parking.spawn(

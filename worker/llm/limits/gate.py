@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import field, replace
+from functools import partial
 from time import monotonic
 from typing import TypeVar
 from weakref import WeakSet
@@ -35,6 +36,7 @@ from sleipnir.scheduler.limits.rules import Budget, Rules, names_of
 from sleipnir.scheduler.process.periodic import repeat
 from sleipnir.scheduler.runs.model import NO_USAGE, ModelCall, Usage
 from sleipnir.scheduler.store.errors import RedisError
+from sleipnir.scheduler.store.figures.failed_calls import count_failed_call
 from sleipnir.scheduler.store.rate_limiter import LEASE_S, RateLimiter
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.llm.caller import Caller, MustWait
@@ -74,11 +76,13 @@ class Permit:
     _counted: bool  # whether the limiter needs to know what the call used
     _began_at: float = field(default_factory=monotonic)
 
-    def make(self, call: Callable[[], Paid], node: str) -> Paid:
+    def make(self, call: Callable[[], Paid], caller: Caller) -> Paid:
         """Make the call, once, and account for it: in limits, in budgets, and in its own usage.
 
+        One that fails is counted at once, as nothing else may come of it.
+
         Args:
-            node: for which it is made; sums of a run are by node and model.
+            caller: for whose node it is made; sums of a run are by node and model.
 
         Raises:
             ModelCallFailed: by the call.
@@ -87,6 +91,8 @@ class Permit:
         try:
             paid = call()
         except ModelCallFailed as failure:
+            if caller.awaits_reply and not isinstance(failure, NotCalled):
+                self._gate.count_failed(caller.run_id, caller.node, self._model)
             self._failed(failure)
             raise
         usage = paid.usage
@@ -94,7 +100,7 @@ class Permit:
         if self._counted:
             self._gate.close(self, self._used(usage))
         ms = round((monotonic() - self._began_at) * 1000)
-        return replace(paid, usage=replace(usage, call=ModelCall(node, self._model, ms)))
+        return replace(paid, usage=replace(usage, call=ModelCall(caller.node, self._model, ms)))
 
     def _failed(self, failure: ModelCallFailed) -> None:
         provider, model = names_of(self._model)
@@ -131,18 +137,21 @@ class Gate:
 
     Args:
         wake: called with the run and visit of a waiting call when it is its turn.
+        count_failed: called with the run, node and model of a call that has failed.
     """
 
     def __init__(
         self,
         limiter: RateLimiter,
         settings: ModelSettings,
-        wake: Callable[[str, str], object] = lambda _run_id, _visit: None,
+        wake: Callable[[str, str], object],
+        count_failed: Callable[[str, str, str], object],
     ) -> None:
         self._limiter = limiter
         self._settings = settings
         self._pricing = Pricing(settings)
         self._wake = wake
+        self.count_failed = count_failed
         self._rules = Rules(settings, {})
         self._notices = Notices()
         # Weak references: a permit that was lost must not be renewed forever.
@@ -156,7 +165,7 @@ class Gate:
         """Return a gate for the calls of this store's runs."""
         settings = store.settings
         limiter = RateLimiter(store.client, store.clock, kept_s=settings.retention_s)
-        return cls(limiter, settings.models, store.parking.wake)
+        return cls(limiter, settings.models, store.parking.wake, partial(count_failed_call, store))
 
     # ---- one call
 

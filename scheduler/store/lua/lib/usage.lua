@@ -7,8 +7,10 @@
 -- and no model. Of the prompt's tokens, the provider had cached some, and has written some to its
 -- cache.
 -- A sum is a text too: `calls ms prompt_tokens completion_tokens cached_tokens written_tokens cost
--- unpriced economy`, the last the part of the cost for calls in batches, not in earlier sums; cost in units of 1e-10 dollars, as whole numbers add up exactly; unpriced: calls of
--- unknown cost.
+-- unpriced economy failed`, the last two not in earlier sums; cost in units of 1e-10 dollars, as whole
+-- numbers add up exactly; unpriced: calls of unknown cost; economy: the part of the cost for calls
+-- in batches; failed: calls without a reply, which count as nothing else. In an hour's sums there
+-- follow the calls that took from 2^(n-1) to less than 2^n ms, for n = 1, 2, …
 --   spent:<node> <model>       field of a run's record; calls of child runs count for the node that
 --                              started them
 --   {pNN}:spend:<hour since 1970>  a hash: agent and node of the root run, its batch and the model,
@@ -21,14 +23,19 @@ local ANSWER_KEPT_MS = 3600000
 -- The most sums of one run; further nodes and models are counted together, under no name.
 local MOST_SUMS = 1000
 
--- Return a sum, given as a text or false for none, with a call added.
-local function sum_with(before, call)
-  local calls, ms, prompt, completion, cached, written, cost, unpriced, economy = string.match(
-    before or '0 0 0 0 0 0 0 0', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) ?(%d*)$')
-  return string.format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', calls + call.calls,
-    ms + call.ms, prompt + call.prompt, completion + call.completion, cached + call.cached,
-    written + call.written, cost + call.cost_units, unpriced + call.unpriced,
-    (tonumber(economy) or 0) + call.economy_units)
+-- Longer calls are counted with those that took so many bits of ms.
+local MOST_BITS = 32
+
+-- Return a sum, given as a text or false for none, with a call's numbers added.
+local function sum_with(before, numbers)
+  local sum = {}
+  for number in string.gmatch(before or '', '%d+') do
+    sum[#sum + 1] = number
+  end
+  for i, number in ipairs(numbers) do
+    sum[i] = string.format('%.0f', (sum[i] or 0) + number)
+  end
+  return table.concat(sum, ' ')
 end
 
 -- Count a call in a run that has not ended. Return whether it was counted; the run's parent, agent
@@ -40,14 +47,16 @@ local function count_in_run(run_id, node, call)
       'prompt_tokens', 'completion_tokens', 'cached_tokens', 'cache_written_tokens', 'cost',
       'unpriced', 'sums', name))
   if is_over(status) then return false, parent, agent, batch end
-  local fields = {
-    {'prompt_tokens', prompt, string.format('%.0f', (prompt or 0) + call.prompt)},
-    {'completion_tokens', completion, string.format('%.0f', (completion or 0) + call.completion)},
-  }
-  if call.cached ~= '0' then
+  local fields = {}
+  if call.prompt then
+    fields[1] = {'prompt_tokens', prompt, string.format('%.0f', (prompt or 0) + call.prompt)}
+    fields[2] =
+      {'completion_tokens', completion, string.format('%.0f', (completion or 0) + call.completion)}
+  end
+  if (call.cached or '0') ~= '0' then
     fields[3] = {'cached_tokens', cached, string.format('%.0f', (cached or 0) + call.cached)}
   end
-  if call.written ~= '0' then
+  if (call.written or '0') ~= '0' then
     fields[#fields + 1] = {'cache_written_tokens', written,
       string.format('%.0f', (written or 0) + call.written)}
   end
@@ -60,7 +69,7 @@ local function count_in_run(run_id, node, call)
   elseif not before then
     fields[#fields + 1] = {'sums', sums, (sums or 0) + 1}
   end
-  fields[#fields + 1] = {name, before, sum_with(before, call)}
+  fields[#fields + 1] = {name, before, sum_with(before, call.numbers)}
   set_known(run, fields)
   if call.unpriced == 0 then
     local undone_by = cost and {'HSET', run, 'cost', cost} or {'HDEL', run, 'cost'}
@@ -72,6 +81,16 @@ local function count_in_run(run_id, node, call)
     end
   end
   return true, parent, agent, batch
+end
+
+-- Return a call's numbers with the count of its time.
+local function timed_numbers(call)
+  local numbers, _, bits = {unpack(call.numbers)}, math.frexp(call.ms)
+  for _ = 2, math.min(bits, MOST_BITS) do
+    numbers[#numbers + 1] = 0
+  end
+  if bits > 0 then numbers[#numbers + 1] = 1 end
+  return numbers
 end
 
 local function count_by_hour(name, call)
@@ -87,7 +106,7 @@ local function count_by_hour(name, call)
     end
   end
   local undone_by = before and {'HSET', target, name, before} or {'HDEL', target, name}
-  write_undone_by(undone_by, 'HSET', target, name, sum_with(before, call))
+  write_undone_by(undone_by, 'HSET', target, name, sum_with(before, timed_numbers(call)))
   if not before then write('PEXPIRE', target, spend_retention_ms) end
 end
 
@@ -99,17 +118,7 @@ local function starter_of(run_id, visit)
 end
 
 -- Count a call in its run and the runs above it, up to one that has ended, and in the hour's sums.
-local function count_call(run_id, usage)
-  local prompt, completion, cost, cached, written, ms, node, model =
-    string.match(usage, '^(%d+) (%d+) (%S+) (%d+) (%d+) ?(%d*) ?(%S*) ?(.*)$')
-  local economy
-  cost, economy = string.match(cost, '^([^+]+)%+?(.*)$')
-  local call = {
-    prompt = prompt, completion = completion, cached = cached, written = written, cost = cost,
-    cost_units = cost == '-' and 0 or math.floor(cost * 1e10 + 0.5), model = model,
-    economy = economy, economy_units = math.floor((tonumber(economy) or 0) * 1e10 + 0.5),
-    unpriced = cost == '-' and 1 or 0, ms = tonumber(ms) or 0, calls = node == '' and 0 or 1,
-  }
+local function count_in_all(run_id, node, call)
   local counts, agent, batch, parent = true, nil, nil, nil
   while true do
     if counts then
@@ -122,7 +131,28 @@ local function count_call(run_id, usage)
     if not above then break end
     node, run_id = starter_of(above, visit), above
   end
-  count_by_hour(table.concat({agent or '', node, batch or '', model}, '\n'), call)
+  count_by_hour(table.concat({agent or '', node, batch or '', call.model}, '\n'), call)
+end
+
+local function count_call(run_id, usage)
+  local prompt, completion, cost, cached, written, ms, node, model =
+    string.match(usage, '^(%d+) (%d+) (%S+) (%d+) (%d+) ?(%d*) ?(%S*) ?(.*)$')
+  local economy
+  cost, economy = string.match(cost, '^([^+]+)%+?(.*)$')
+  local call = {
+    prompt = prompt, completion = completion, cached = cached, written = written, cost = cost,
+    economy = economy, economy_units = math.floor((tonumber(economy) or 0) * 1e10 + 0.5),
+    unpriced = cost == '-' and 1 or 0, ms = tonumber(ms) or 0, model = model,
+  }
+  local cost_units = cost == '-' and 0 or math.floor(cost * 1e10 + 0.5)
+  call.numbers = {node == '' and 0 or 1, call.ms, prompt, completion, cached, written, cost_units,
+    call.unpriced, call.economy_units, 0}
+  count_in_all(run_id, node, call)
+end
+
+-- Count a call that no model has answered.
+local function count_failed_call(run_id, node, model)
+  count_in_all(run_id, node, {model = model, ms = 0, numbers = {0, 0, 0, 0, 0, 0, 0, 0, 0, 1}})
 end
 
 -- Count a call whose reply comes too late for its run or visit, once: a worker that gets no answer

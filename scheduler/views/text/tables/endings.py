@@ -19,14 +19,9 @@ def lines_of(document: Mapping[str, Any], by: Sequence[str]) -> list[str]:
 
 def _figures(row: Mapping[str, Any]) -> tuple[str, ...]:
     counts = (row[name] for name in ("runs", "succeeded", "failed", "timed_out", "cancelled"))
-    took = (row["took_s"][share] for share in ("p50", "p95"))
     costs = (row["cost_usd"][share] for share in ("p50", "p95"))
     return (
         *(formatting.amount(count) for count in counts),
-        *("-" if each is None else f"~{_time(each)}" for each in took),
+        *over_time.about_took(row),
         *(f"~{money.dollars(each)}" if each else "-" for each in costs),
     )
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.2g}s" if seconds < 9.95 else formatting.age(seconds)

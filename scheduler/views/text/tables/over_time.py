@@ -28,3 +28,13 @@ def lines_of(
     ]
     total = ("total", *("",) * (len(by) - 1), *figures(document["total"]))
     return formatting.columns((*(name.upper() for name in by), *head), [*rows, total])
+
+
+def about_took(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return about how long half, and 95 %, of what a row counts took at most."""
+    took = (row["took_s"][share] for share in ("p50", "p95"))
+    return tuple("-" if each is None else f"~{_time(each)}" for each in took)
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.2g}s" if seconds < 9.95 else formatting.age(seconds)

@@ -9,7 +9,7 @@ from sleipnir.scheduler.limits import money
 from sleipnir.scheduler.views.text import formatting
 from sleipnir.scheduler.views.text.tables import over_time
 
-_HEAD = ("CALLS", "IN", "CACHED", "OUT", "COST")
+_HEAD = ("CALLS", "FAILED", "HALF", "95 %", "IN", "CACHED", "OUT", "COST")
 
 
 def lines_of(document: Mapping[str, Any], by: Sequence[str]) -> list[str]:
@@ -20,6 +20,8 @@ def lines_of(document: Mapping[str, Any], by: Sequence[str]) -> list[str]:
 def _figures(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         f"{row['calls']:,}",
+        formatting.amount(row["failed_calls"]),
+        *over_time.about_took(row),
         f"{row['tokens_in']:,}",
         formatting.amount(row["cached"]),
         f"{row['tokens_out']:,}",

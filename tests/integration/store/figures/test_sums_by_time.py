@@ -39,7 +39,7 @@ def book(engine: Engine, node: str, tokens: int, batch: str | None = None) -> No
 
 def by(engine: Engine, day: int, *names: str) -> dict[tuple[str, ...], Spent]:
     sums = SpendingByTime(engine.redis).by_day([day], names).get(day, {})
-    return {tuple(field.split("\n")): Spent(*numbers) for field, numbers in sums.items()}
+    return {tuple(field.split("\n")): Spent.of(numbers) for field, numbers in sums.items()}
 
 
 def fold(engine: Engine) -> int:

@@ -23,8 +23,9 @@ _NAMELESS: Final = {"batch": "no batch", "agent": "other", "model": "other", "no
 # What spreadsheets get, by its name in the document.
 _COLUMNS: Final = (
     *("name", "cost_usd", "share", "before_usd", "runs", "run_usd", "calls"),
-    *("tokens_in", "cached", "tokens_out", "unknown_price_calls"),
+    *("tokens_in", "cached", "tokens_out", "unknown_price_calls", "failed_calls"),
 )
+_SHARES: Final = ("p50", "p95")
 # A spreadsheet takes what begins with one of these for a formula.
 _FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r")
 
@@ -78,12 +79,13 @@ class CostsHandler(MonitorHandler):
         """Respond with the table for spreadsheets."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow((document["by"], *_COLUMNS[1:]))
+        writer.writerow((document["by"], *_COLUMNS[1:], *(f"took_s_{share}" for share in _SHARES)))
         for row in document["rows"]:
             name = row["name"] or ""
             values: Mapping[str, object] = dict(row)
             shielded = f"'{name}" if name.startswith(_FORMULAS) else name
-            writer.writerow((shielded, *(values[column] for column in _COLUMNS[1:])))
+            took = (row["took_s"][share] for share in _SHARES)
+            writer.writerow((shielded, *(values[column] for column in _COLUMNS[1:]), *took))
         self.set_header("Content-Type", "text/csv; charset=utf-8")
         self.set_header("Content-Disposition", 'attachment; filename="costs.csv"')
         self.finish(text.getvalue())
