@@ -23,6 +23,7 @@ from sleipnir.scheduler.config import forms
 from sleipnir.scheduler.config.directories import config_dir
 from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.config.secrets import Secrets
+from sleipnir.scheduler.config.serving import ServeSettings
 from sleipnir.scheduler.config.user import user_name
 from sleipnir.scheduler.errors import SecretsMissing, SecretsUnusable, SettingInvalid, WrongValue
 from sleipnir.scheduler.schema_checks import DEFAULT_LIMIT_S
@@ -242,6 +243,11 @@ class Settings:
         {},
         description="regular expressions of user names or e-mail addresses for `read`, `answer` "
         "and `operate`; JSON in the environment",
+    )
+    serve: ServeSettings = forms.mapping(
+        ServeSettings(),
+        description="agents that the monitor serves to programs: patterns of their names as "
+        "`agents`, and `mcp: true`, `openai: true` or both; JSON in the environment",
     )
 
     mapping_tools: Aliases = forms.mapping(

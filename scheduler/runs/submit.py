@@ -19,7 +19,7 @@ from sleipnir.scheduler.process.telemetry.identity import clean_state, given_tra
 from sleipnir.scheduler.runs.child_agents import meaning
 from sleipnir.scheduler.runs.consent import consent
 from sleipnir.scheduler.runs.conversation import asking
-from sleipnir.scheduler.runs.conversation.memory import INSTRUCTIONS
+from sleipnir.scheduler.runs.conversation.memory import INSTRUCTIONS, Message, turn_key
 from sleipnir.scheduler.runs.conversation.sessions import Session
 from sleipnir.scheduler.runs.ids import (
     new_child_id,
@@ -78,6 +78,8 @@ class Request:
     user: str = ""
     # The session, of the same agent, whose memory a new session begins with.
     continues: str | None = None
+    # For normal agents without a session: what was said before, without the prompt.
+    earlier: Sequence[Message] = ()
     without_todos: bool = False  # empty the session's todo list first
     interrupted: str = ""  # the beginning of the session's last reply, if its run was cancelled
     # The result of a normal agent's `_instructions`, if called already; None: a worker calls it.
@@ -177,6 +179,8 @@ def _given(request: Request, session: Session | None) -> Mapping[str, Any]:
     seeds = request.state
     if session is not None:
         seeds = session.seeds(without_todos=request.without_todos, interrupted=request.interrupted)
+    elif request.earlier:
+        seeds = {turn_key(0): [dict(message) for message in request.earlier]}
     if request.instructions is None:
         return seeds
     return {**seeds, INSTRUCTIONS: request.instructions}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -13,18 +13,24 @@ from typing import TYPE_CHECKING, Any
 from sleipnir.graphs.document.finding import printable
 from sleipnir.graphs.document.references import is_path
 from sleipnir.graphs.errors import BundleError
+from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import RunNotFound, SubmissionRefused
 from sleipnir.scheduler.runs.conversation.asking import by_function
+from sleipnir.scheduler.runs.conversation.sessions import TEMPORARY
 from sleipnir.scheduler.runs.submit import Request, new_run_id_in
 from sleipnir.scheduler.views.run import type_name
 
 if TYPE_CHECKING:
     from sleipnir.graphs.schema import Graph
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.runs.conversation.memory import Message
     from sleipnir.scheduler.runs.conversation.sessions import Session
     from sleipnir.scheduler.runs.model import Run
     from sleipnir.scheduler.views.types.run import SubmittedWithDocument
+
+# Of runs of graph agents: the conversation that its user has about them.
+SESSION_LABEL = "session"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,12 @@ class WantedRun:
     # The trace in which it is submitted, as the headers of the request say.
     traceparent: str = ""
     tracestate: str = ""
+    # The conversation that it continues, as of `Request`; of a graph agent, which has none, a
+    # label by which its runs are found.
+    session: str | None = None
+    user: str = ""  # the only one who may continue it
+    earlier: Sequence[Message] = ()  # as of `Request`; nothing for a graph agent
+    streamed: bool = False  # as of `Request`
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +127,8 @@ def submit_run(client: Client, wanted: WantedRun, by: str) -> AcceptedRun:
     except BundleError as error:
         raise SubmissionRefused(str(error)) from error
     require_types(prepared.graph, wanted.state)
+    if not is_normal(prepared.graph):
+        wanted = _without_session(wanted)
     request = Request(
         prompt=wanted.prompt,
         state=wanted.state,
@@ -126,6 +140,10 @@ def submit_run(client: Client, wanted: WantedRun, by: str) -> AcceptedRun:
         machine=None if workdir is None else client.machine_with_files(),
         traceparent=wanted.traceparent,
         tracestate=wanted.tracestate,
+        session=wanted.session,
+        user=wanted.user,
+        earlier=wanted.earlier,
+        streamed=wanted.streamed,
     )
     session = client.session_for(prepared, request)
     run_id = new_run_id_in(session) if wanted.key is None else _id_of(by, wanted.key, session)
@@ -134,6 +152,26 @@ def submit_run(client: Client, wanted: WantedRun, by: str) -> AcceptedRun:
         return AcceptedRun(run_id, is_new=False)
     client.submit(prepared, replace(request, run_id=run_id))
     return AcceptedRun(run_id, is_new=True)
+
+
+def _without_session(wanted: WantedRun) -> WantedRun:
+    """Return a submission of a graph agent, whose runs are independent of each other."""
+    labels = wanted.labels
+    if wanted.session not in (None, TEMPORARY):
+        labels = {**labels, SESSION_LABEL: wanted.session}
+    return replace(wanted, labels=labels, session=None, earlier=(), streamed=False)
+
+
+def known_run(client: Client, wanted: WantedRun, by: str) -> Run | None:
+    """Return the run that was accepted for a `key` in a session before, if it is still stored."""
+    if wanted.key is None or wanted.session is None:
+        return None
+    of_graph = _id_of(by, wanted.key, None)
+    found = _stored(client, of_graph)
+    if found is None and wanted.session != TEMPORARY:
+        session = client.session(wanted.agent, wanted.session)
+        found = _stored(client, _id_of(by, wanted.key, session))
+    return found
 
 
 def require_name(agent: str) -> None:

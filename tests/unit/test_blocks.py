@@ -53,6 +53,7 @@ TRIED = {
     ("scaling.md", "sh"): "unit/test_blocks.py",
     ("scans.md", "sh"): "unit/test_blocks.py",
     ("schedules.md", "bash"): "acceptance/test_how_tos.py",
+    ("serving.md", "yaml"): "unit/test_blocks.py",
     ("testing-agents.md", "sh"): "acceptance/test_agent_tests.py",
     ("testing-agents.md", "yaml"): "acceptance/test_agent_tests.py",
     ("tools.md", "bash"): "unit/graphs/tools/test_documented.py",
@@ -68,9 +69,19 @@ ANYWHERE = {"", "text", "nginx"}
 # Names that the examples of extending.md make up.
 MADE_UP = {"NoteNode", "marks_document"}
 
+# Pages with settings of config.yaml.
+CONFIGURED = ("cli.md", "economy.md", "limits.md", "mcp.md", "models.md", "serving.md", "tools.md")
 SETTINGS = [
     pytest.param(text, id=f"{page}: {text.split(maxsplit=1)[0]}")
-    for page in ("cli.md", "economy.md", "limits.md", "mcp.md", "models.md", "tools.md")
+    for page in (
+        "cli.md",
+        "economy.md",
+        "limits.md",
+        "mcp.md",
+        "models.md",
+        "serving.md",
+        "tools.md",
+    )
     for text in blocks(page, "yaml")
     if set(yaml.safe_load(text)) <= set(FIELDS) - {"mcp_servers"}
 ]

@@ -57,6 +57,7 @@ from sleipnir.worker.monitor.handlers.signing_in import SignInHandler, SignOutHa
 from sleipnir.worker.monitor.handlers.starting.batch import BatchesApi, BatchPage
 from sleipnir.worker.monitor.handlers.stream import StreamHandler
 from sleipnir.worker.monitor.handlers.views import ViewsApi, ViewsPage
+from sleipnir.worker.monitor.serving.chat.handlers import ChatHandler, ModelHandler, ModelsHandler
 from sleipnir.worker.monitor.site import Site
 
 # What the parts of a path match.
@@ -163,6 +164,9 @@ ROUTES = (
     SiteRoute("/api/v1/runs/{run_id}/{verb}", SteerHandler, {"POST": Role.OPERATE}),
     SiteRoute("/api/v1/runs", RunsApi, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute("/api/v1/runs/{run_id}[/{part}]", RunApi),
+    SiteRoute("/v1/models", ModelsHandler),
+    SiteRoute("/v1/models/{name}", ModelHandler),
+    SiteRoute("/v1/chat/completions", ChatHandler, {"POST": Role.OPERATE}),
 )
 
 

@@ -38,6 +38,7 @@ from sleipnir.worker.monitor.pages.prefixed_templates import PrefixedTemplates
 from sleipnir.worker.monitor.pages.told_pages import ToldPages
 from sleipnir.worker.monitor.pages.uploads import Uploads
 from sleipnir.worker.monitor.self_metrics import SelfMetrics
+from sleipnir.worker.monitor.serving.serving import Serving
 from sleipnir.worker.monitor.task_events import TaskEvents
 from sleipnir.worker.monitor.topics import Topics
 
@@ -93,6 +94,7 @@ class Site:
         self.topics = Topics(self, redis_url)
         self.task_events: TaskEvents | None = None  # Flower's, if it is served with our pages
         self.attention = AttentionWatch(self)
+        self.serving = Serving(client, redis_url)
         self.hub = Hub(self.topics.look_at, self.topics.follow)
         self.figures = SelfMetrics(lambda: self.hub.streams)
         self._threads = ThreadPoolExecutor(_THREADS, "monitor")
@@ -170,6 +172,7 @@ class Site:
         """Stop watching, and release its threads."""
         await self.hub.close()
         await self.topics.close()
+        await self.serving.close()
         self._threads.shutdown(wait=False)
         self._looks.shutdown(wait=False)
         self.bulk.close()

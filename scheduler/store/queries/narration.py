@@ -90,16 +90,7 @@ class NarrationQueries(Queries):
         Waits up to `block_ms` for the first event. All runs must be in one partition, as a run and
         its child runs are. `streams` gives the positions in their token streams.
         """
-        after, keys = {}, {}
-        for kind, wanted in (("events", positions), ("tokens", streams)):
-            for run_id, event_id in wanted.items():
-                key = run_key(kind, run_id)
-                after[key], keys[key] = event_id, run_id
-        return [
-            (keys[key], _entry(event_id, entry))
-            for key, entries in self._redis.xread(after, block=block_ms) or ()
-            for event_id, entry in entries
-        ]
+        return self._carry_out(events_of_tree(positions, block_ms, streams))
 
     def latest(self, run_id: str, before: str | None, count: int) -> list[NarrationEntry]:
         """Return the last entries of a run's narration before an event id, oldest first.
@@ -121,6 +112,21 @@ class NarrationQueries(Queries):
         """Return the current end of the token stream; tokens generated from now on follow it."""
         last = self._redis.xrevrange(run_key("tokens", run_id), count=1)
         return str(last[0][0]) if last else "0"
+
+
+def events_of_tree(
+    positions: Mapping[str, str], wait_ms: int, streams: Mapping[str, str]
+) -> Reads[list[tuple[str, NarrationEntry]]]:
+    """Read what follows given event ids in narrations and token streams, as `events_after`."""
+    wanted = [
+        (run_key(kind, run_id), run_id, event_id)
+        for kind, after in (("events", positions), ("tokens", streams))
+        for run_id, event_id in after.items()
+    ]
+    keys = {key: run_id for key, run_id, _ in wanted}
+    ids = (event_id for _, _, event_id in wanted)
+    (answer,) = yield [("XREAD", "BLOCK", wait_ms, "STREAMS", *keys, *ids)]
+    return [(keys[key], _entry(*entry)) for key, told in answer or () for entry in told]
 
 
 def newest_of(run_id: str) -> Reads[NarrationEntry | None]:

@@ -262,11 +262,15 @@ class MonitorHandler(ResponseWriter):
         if problem.status == 429:
             self.set_header("Retry-After", str(problem.details["retry_after_s"]))
         if self.wants == "json":
-            self.give_json(problem.to_json())
+            self.give_json(self.refusal_document(problem))
         elif self.wants == "text" or self.visitor is None or self.visitor.role == Role.NONE:
             self.give_text(f"error: {problem.message}\n")
         else:
             self.give_page("error.html", tab="", title="Error", problem=problem)
+
+    def refusal_document(self, problem: Problem) -> Mapping[str, Any]:
+        """Return how programs are told of a refusal."""
+        return problem.to_json()
 
     @property
     def _page_asked_for(self) -> str:

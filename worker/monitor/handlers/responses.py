@@ -17,6 +17,8 @@ from sleipnir.worker.monitor.pages.rail import MORE, RAIL, RAIL_PAGES
 from sleipnir.worker.monitor.pages.told_pages import PAGE_FIELD, ToldPage
 from sleipnir.worker.monitor.site import Site
 
+_OF_PROGRAMS = ("/api/", "/v1/", "/mcp/")
+
 
 class ResponseWriter(ArgumentReader):
     """A handler that responds in the form that the request accepts."""
@@ -141,4 +143,4 @@ class ResponseWriter(ArgumentReader):
 
 def is_api(path: str) -> bool:
     """Return whether programs are answered there, in JSON, refusals too."""
-    return f"{path}/".startswith("/api/")
+    return f"{path}/".startswith(_OF_PROGRAMS)

@@ -1,0 +1,1 @@
+"""Agents served to programs that speak other protocols than ours."""

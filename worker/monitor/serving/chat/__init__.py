@@ -1,0 +1,1 @@
+"""Agents as models of an OpenAI-compatible server, below /v1."""
