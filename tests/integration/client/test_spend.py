@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 import random
+import re
 import time
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -121,9 +121,9 @@ def test_spend_prints_a_table_and_tells_of_unknown_prices(
 
     told = re.sub(r"~\S+", "~", table.stdout)  # how long the call took
     assert [line.split() for line in told.splitlines()] == [
-        "AGENT BATCH CALLS FAILED HALF 95 % IN CACHED OUT COST".split(),
-        "asks - 1 - ~ ~ 1,000 - 0 ?".split(),
-        "total 1 - ~ ~ 1,000 - 0 ?".split(),
+        ["AGENT", "BATCH", "CALLS", "FAILED", "HALF", "95", "%", "IN", "CACHED", "OUT", "COST"],
+        ["asks", "-", "1", "-", "~", "~", "1,000", "-", "0", "?"],
+        ["total", "1", "-", "~", "~", "1,000", "-", "0", "?"],
     ]
     assert "the price of 1 call is not known; see models.prices" in table.stderr
     (row,) = csv.DictReader(io.StringIO(comma))

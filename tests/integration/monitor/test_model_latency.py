@@ -1,4 +1,4 @@
-"""How long calls of a model take, about, and how many fail: the same on pages, in API and commands."""
+"""About how long calls of a model take, and how many fail: the same on all ways to ask."""
 
 from __future__ import annotations
 
