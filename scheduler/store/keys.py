@@ -163,6 +163,8 @@ Shared:
                                        the last three expire after the retention time
     sleipnir:audit             stream  what people did to runs; the newest 100,000 actions
     sleipnir:views:<user>      hash    the lists of runs that a person has named → their queries
+    sleipnir:opened:<user>     zset    questions that a person has opened → when last; the newest
+                                       10,000; expires 90 days after the last one
     sleipnir:samples           stream  the state of the engine once a minute, for a week
     sleipnir:machine:<name>    string  that machine has a live worker; expires in seconds
     sleipnir:worker:<name>     hash    a worker process: slots, visits, memory; expires in a day
@@ -305,6 +307,10 @@ def batch_channel(batch: str) -> str:
 
 def views_key(user: str) -> str:
     return f"sleipnir:views:{user}"
+
+
+def opened_key(user: str) -> str:
+    return f"sleipnir:opened:{user}"
 
 
 def batch_key(batch: str) -> str:

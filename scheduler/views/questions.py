@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from sleipnir.scheduler.runs.model import Question
@@ -22,6 +22,7 @@ _MOST_GROUPED = 1_000
 
 def inbox_page(
     queries: RunQueries,
+    user: str,
     *,
     limit: int,
     cursor: str | None = None,
@@ -34,6 +35,7 @@ def inbox_page(
     """Return a page of open questions, oldest first, each with its age.
 
     Args:
+        user: for whom questions are unread that this person has not opened.
         agents: only questions of these agents' runs; empty: of all.
         batch: only questions of its runs and of their child runs.
         node: only questions of this node; `text`: only questions that contain it.
@@ -47,6 +49,7 @@ def inbox_page(
     )
     now_ms = queries.now_ms()
     deadlines = queries.deadlines([question.run_id for question in page.entries])
+    opened = queries.opened_by(user, page.entries)
     origins = queries.origins(sorted({question.root_run_id for question in page.entries}))
     documents: list[types.AgedQuestionDocument] = [
         {
@@ -54,6 +57,7 @@ def inbox_page(
             "batch": origins[question.root_run_id][0],
             "item": origins[question.root_run_id][1],
             "age_s": (now_ms - question.asked_at) / 1000,
+            "is_unread": question.question_id not in opened,
             **_deadline_document(deadline, now_ms),
         }
         for question, deadline in zip(page.entries, deadlines, strict=True)
@@ -78,6 +82,7 @@ def _deadline_document(deadline: Deadline | None, now_ms: int) -> types.TimeLeft
 
 def groups_document(
     queries: RunQueries,
+    user: str,
     *,
     agents: Sequence[str] = (),
     batch: str | None = None,
@@ -85,9 +90,12 @@ def groups_document(
     text: str | None = None,
     until_ms: int | None = None,
 ) -> types.QuestionGroupsDocument:
-    """Return the oldest open questions by the node that asks, urgent ones first, then the oldest.
+    """Return the oldest open questions by the node that asks.
+
+    Those that a person has not opened come first, of these urgent ones, then the oldest.
 
     Args:
+        user: that person.
         agents, batch, node, text, until_ms: only some questions, as in `inbox_page`.
     """
     page = queries.list_questions(
@@ -98,16 +106,20 @@ def groups_document(
     grouped: dict[tuple[str, str], list[tuple[Question, Deadline | None]]] = {}
     for question, deadline in zip(page.entries, deadlines, strict=True):
         grouped.setdefault((question.agent, question.node), []).append((question, deadline))
-    groups = [_group_document(each, now_ms) for each in grouped.values()]
+    opened = queries.opened_by(user, page.entries)
+    groups = [_group_document(each, opened, now_ms) for each in grouped.values()]
     return {
-        "groups": sorted(groups, key=lambda group: (not group["is_urgent"], -group["age_s"])),
+        "groups": sorted(
+            groups,
+            key=lambda group: (not group["unread"], not group["is_urgent"], -group["age_s"]),
+        ),
         "questions": len(page.entries),
         "is_all": page.next is None,
     }
 
 
 def _group_document(
-    alike: Sequence[tuple[Question, Deadline | None]], now_ms: int
+    alike: Sequence[tuple[Question, Deadline | None]], opened: Collection[str], now_ms: int
 ) -> types.QuestionGroupDocument:
     oldest = alike[0][0]
     ends = [deadline for _, deadline in alike if deadline is not None]
@@ -116,6 +128,7 @@ def _group_document(
         "agent": oldest.agent,
         "node": oldest.node,
         "count": len(alike),
+        "unread": sum(question.question_id not in opened for question, _ in alike),
         "question_id": oldest.question_id,
         "text": oldest.text,
         "options": [each for each in offered[0] if all(each in others for others in offered)],

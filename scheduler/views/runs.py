@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sleipnir.scheduler.runs.model import RunRow, Status
+from sleipnir.scheduler.store.people.saved_views import SavedViews
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.store.queries.indexes import Page
 from sleipnir.scheduler.store.queries.lists import ChildRows
 from sleipnir.scheduler.store.queries.sessions import SessionRow
-from sleipnir.scheduler.store.saved_views import SavedViews
 from sleipnir.scheduler.views.documents import left_out, row_document
 from sleipnir.scheduler.views.pages import page_fields, searched_fields
 from sleipnir.scheduler.views.waits import waits_of

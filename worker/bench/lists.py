@@ -93,7 +93,7 @@ def _reads(arena: Arena, now_ms: int) -> Reads:
     second = runs_page(client, RunFilter(), limit=_PAGE)["next"]
     reads["ps, next page"] = partial(runs_page, client, RunFilter(), limit=_PAGE, cursor=second)
     reads["id by its first 10 digits"] = partial(queries.resolve, some_run[:10])
-    reads["inbox"] = partial(inbox_page, queries, limit=_PAGE)
+    reads["inbox"] = partial(inbox_page, queries, "", limit=_PAGE)
     reads["batches"] = partial(batches_page, queries, limit=20)
     reads["batch --status"] = partial(batch_page, queries, "batch-0")
     return reads

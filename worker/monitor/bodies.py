@@ -8,7 +8,7 @@ from pydantic import Field
 
 from sleipnir.scheduler.client.rerun.many import MOST_SELECTED
 from sleipnir.scheduler.client.schedules.wanted import OverlapName, WantedSchedule
-from sleipnir.scheduler.store.saved_views import MOST_NAME, MOST_QUERY
+from sleipnir.scheduler.store.people.saved_views import MOST_NAME, MOST_QUERY
 from sleipnir.worker.monitor.checked import CheckedModel
 from sleipnir.worker.monitor.conditions import RunConditions
 

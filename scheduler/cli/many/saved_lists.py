@@ -15,7 +15,7 @@ from sleipnir.scheduler.cli.options import Options
 
 with lazy_imports():
     from sleipnir.scheduler.cli import connect, run_result
-    from sleipnir.scheduler.store import saved_views
+    from sleipnir.scheduler.store.people import saved_views
     from sleipnir.scheduler.views import agents, runs
     from sleipnir.scheduler.views.text import formatting
 

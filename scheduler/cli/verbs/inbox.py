@@ -44,8 +44,9 @@ def inbox(
     The last line says how many there are, and how to see the next ones.
     """
     with open_client(options, workers=False) as client:
+        user = client.store.settings.identity
         page = questions.inbox_page(
-            client.queries, limit=limit, cursor=cursor, agents=agents, batch=batch
+            client.queries, user, limit=limit, cursor=cursor, agents=agents, batch=batch
         )
 
     found = page["questions"]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from sleipnir.scheduler.runs.consent import GUARD
 from sleipnir.scheduler.runs.ids import VisitId, partition_of
 from sleipnir.scheduler.runs.model import FINAL, QUESTION, GuardedCall, Question, Run, RunRow
-from sleipnir.scheduler.store.keys import run_key
+from sleipnir.scheduler.store.keys import opened_key, run_key
 from sleipnir.scheduler.store.queries.cursors import Position
 from sleipnir.scheduler.store.queries.indexes import (
     IndexQueries,
@@ -54,6 +54,14 @@ class QuestionQueries(IndexQueries):
     def waited_s(self, question: Question) -> float:
         """Return the seconds since a question was asked."""
         return (self.now_ms() - question.asked_at) / 1000
+
+    def opened_by(self, user: str, questions: Sequence[Question]) -> set[str]:
+        """Return the ids of those questions that a person has opened."""
+        ids = [question.question_id for question in questions]
+        if not ids:
+            return set()
+        opened_at: list[float | None] = self._redis.zmscore(opened_key(user), ids)
+        return {each for each, at in zip(ids, opened_at, strict=True) if at is not None}
 
     def list_questions(
         self,

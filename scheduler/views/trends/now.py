@@ -30,8 +30,8 @@ _NEWEST_BATCHES = 20
 _UNUSUAL = 5
 
 
-def now_document(client: Client, typical: TypicalRuns) -> types.NowDocument:
-    """Return what somebody wants to know first."""
+def now_document(client: Client, typical: TypicalRuns, user: str) -> types.NowDocument:
+    """Return what a person wants to know first."""
     now_ms = client.queries.now_ms()
     hours = window_of(now_ms, "24h")
     limits = limits_document(client)
@@ -40,8 +40,8 @@ def now_document(client: Client, typical: TypicalRuns) -> types.NowDocument:
     fleet = fleet_document(client)
     return {
         "fleet": fleet,
-        "groups": groups_document(client.queries)["groups"][:_QUESTIONS],
-        "questions": inbox_page(client.queries, limit=_OLDEST)["questions"],
+        "groups": groups_document(client.queries, user)["groups"][:_QUESTIONS],
+        "questions": inbox_page(client.queries, user, limit=_OLDEST)["questions"],
         "failing": failing_document(client, now_ms, _FAILING),
         "batches": [each for each in batches if each["open"] or each["waiting"]][:_BATCHES],
         "unusual": unusual_runs(client, typical, _UNUSUAL),

@@ -48,6 +48,7 @@ class AgedQuestionDocument(QuestionDocument, TimeLeftDocument):
     batch: Annotated[str | None, about("of the root run")]
     item: Annotated[str | None, about("of the batch")]
     age_s: float
+    is_unread: Annotated[bool, about("whether you have not opened it on its page")]
 
 
 class SearchedQuestionsDocument(SearchedDocument):
@@ -63,6 +64,7 @@ class QuestionGroupDocument(TimeLeftDocument):
     agent: str
     node: str
     count: int
+    unread: Annotated[int, about("those that you have not opened")]
     question_id: Annotated[str, about("of the oldest one")]
     text: Annotated[str, about("of the oldest one")]
     options: Annotated[list[str], about("that all of them have; none if any guards a call")]
@@ -70,7 +72,10 @@ class QuestionGroupDocument(TimeLeftDocument):
 
 
 class QuestionGroupsDocument(TypedDict):
-    groups: Annotated[list[QuestionGroupDocument], about("by agent and node, urgent ones first")]
+    groups: Annotated[
+        list[QuestionGroupDocument],
+        about("by agent and node, those with unread questions first, then urgent ones"),
+    ]
     questions: Annotated[int, about("how many are grouped: the oldest 1,000")]
     is_all: Annotated[bool, about("whether there are no others")]
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from sleipnir.scheduler.cli.app import cli
 from sleipnir.scheduler.cli.many.saved_lists import complete_views
-from sleipnir.scheduler.store.saved_views import CONDITIONS, MOST_VIEWS
+from sleipnir.scheduler.store.people.saved_views import CONDITIONS, MOST_VIEWS
 from sleipnir.worker.monitor.access import Access
 from sleipnir.worker.monitor.conditions import RunConditions
 from tests.support.engine import Engine

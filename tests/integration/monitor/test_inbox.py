@@ -10,7 +10,10 @@ from sleipnir.scheduler.errors import AnswerInvalid
 from sleipnir.scheduler.runs.events import QuestionAnswered
 from sleipnir.scheduler.runs.model import Question, Run, Status
 from sleipnir.scheduler.store.audit.log import AuditLog
+from sleipnir.scheduler.store.keys import opened_key
 from sleipnir.scheduler.store.machines import Machines, WorkerState
+from sleipnir.scheduler.store.people import opened
+from sleipnir.scheduler.store.people.opened import OpenedQuestions
 from sleipnir.scheduler.views.inbox import answer_of_choices
 from sleipnir.worker.monitor.access import Access
 from tests.support.engine import Engine
@@ -383,3 +386,67 @@ def test_an_answer_outside_the_options_takes_a_second_step(
     assert sent.status == 303
     engine.drive()
     assert engine.queries.state(run.run_id)["said"] == "yess"
+
+
+def unread(site: ServedSite) -> list[tuple[str, int]]:
+    groups = site.ask("/api/v1/questions/groups").json["groups"]
+    return [(each["agent"], each["unread"]) for each in groups]
+
+
+def asked_by(engine: Engine, agent: str) -> str:
+    """The id of a run of an agent, which asks later than those before."""
+    engine.clock.move(60)
+    run_id = engine.submit_agent(agent, GRAPH)
+    engine.drive()
+    return run_id
+
+
+def rows(page: str) -> list[tuple[str, bool]]:
+    """The questions that a page lists, and whether they are marked as unread."""
+    found = re.findall(r'<li data-row="(\w+)/[^"]*" class="([^"]*)"', page)
+    return [(run_id, "is-unread" in classes) for run_id, classes in found]
+
+
+def test_what_one_has_not_opened_comes_first_for_oneself(engine: Engine, site: ServedSite) -> None:
+    first, second, _ = (asked_by(engine, agent) for agent in ("press", "press", "other"))
+    path = f"/inbox/{first}/1/review"
+
+    before = rows(site.ask("/inbox?agent=press", headers=COOKIE).text)
+    clicked = site.ask(path, headers=COOKIE).text
+    again = rows(site.ask("/inbox?agent=press", headers=COOKIE).text)
+    some_unread = unread(site)
+    site.ask(f"/inbox/{second}/1/review", headers=COOKIE)
+    with ServedSite(engine.client, Access(key=KEY, owner="somebody else")) as theirs:
+        unread_by_others = unread(theirs)
+
+    assert before == [(first, True), (second, True)]
+    assert rows(clicked) == [(first, False), (second, True)], "it stays where it was clicked"
+    assert again == [(second, True), (first, False)]
+    assert some_unread == [("press", 1), ("other", 1)]
+    assert unread(site) == [("other", 1), ("press", 0)]
+    assert unread_by_others == [("press", 2), ("other", 1)]
+
+
+def test_an_answer_leads_to_what_is_unread(engine: Engine, site: ServedSite) -> None:
+    first, second, third = (engine.submit_agent("press", GRAPH) for _ in range(3))
+    engine.drive()
+    for run_id in (first, second):
+        site.ask(f"/inbox/{run_id}/1/review", headers=COOKIE)
+
+    _, to = answer(site, f"/inbox/{second}/1/review", "yes")
+    _, then = answer(site, f"/inbox/{third}/1/review", "yes")
+
+    assert to.startswith(f"/inbox/{third}/1/review?")
+    assert then.startswith(f"/inbox/{first}/1/review?")
+
+
+def test_what_a_person_has_opened_is_bounded_and_expires(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opened, "MOST_OPENED", 2)
+    questions = OpenedQuestions(engine.store.client)
+    for number in range(3):
+        questions.note("me", f"run/{number}/ask", number)
+
+    assert engine.store.client.zrange(opened_key("me"), 0, -1) == ["run/1/ask", "run/2/ask"]
+    assert engine.store.client.ttl(opened_key("me")) > 80 * 86_400

@@ -7,7 +7,7 @@ from base64 import b64encode
 from pathlib import Path
 
 from sleipnir.scheduler.config.monitor_users import MonitorUsers
-from sleipnir.scheduler.store.saved_views import MOST_VIEWS
+from sleipnir.scheduler.store.people.saved_views import MOST_VIEWS
 from sleipnir.worker.monitor.access import Access
 from tests.support.engine import Engine
 from tests.support.site import KEY, ServedSite

@@ -101,10 +101,9 @@ class SubmittingHandler(ActingHandler):
 
     async def submit(self, wanted: WantedRun) -> AcceptedRun:
         """Submit a run, and record who did."""
-        assert self.visitor is not None
         try:
             accepted = await self.site.call(
-                submission.submit_run, self.site.client, wanted, self.visitor.name
+                submission.submit_run, self.site.client, wanted, self.user
             )
         except SleipnirError as error:
             await self.note("submit", wanted.agent, "", problem_of(error).message)

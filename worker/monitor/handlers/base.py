@@ -77,6 +77,12 @@ class MonitorHandler(ResponseWriter):
         self.set_header("Referrer-Policy", "same-origin")
         self.set_header("Cache-Control", "no-store")
 
+    @property
+    def user(self) -> str:
+        """Whoever has sent a request that was let in."""
+        assert self.visitor is not None
+        return self.visitor.name
+
     def check_xsrf_cookie(self) -> None:
         """Do nothing: `prepare` checks the origin of acts, with or without a password."""
 
@@ -205,7 +211,7 @@ class MonitorHandler(ResponseWriter):
         assert self.visitor is not None
         self.is_noted = True
         act = Act(
-            who=self.visitor.name,
+            who=self.user,
             role=self.visitor.role.name.lower(),
             via="api" if self.gives_json else "page",
             act=name,

@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 
 from sleipnir.scheduler.errors import AmbiguousRun, RunNotFound
 from sleipnir.scheduler.runs.model import Status
+from sleipnir.scheduler.store.people.saved_views import SavedViews
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.store.queries.totals import OpenRuns
-from sleipnir.scheduler.store.saved_views import SavedViews
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.runs import runs_overview
 from sleipnir.scheduler.views.text.tables import runs as run_table
@@ -100,7 +100,6 @@ class RunsPage(RunsHandler):
             return
         here = await self.site.call(self.site.client.search.names)
         runs = ordered(listed["runs"], sort)[:_ROWS]
-        assert self.visitor is not None
         saved = SavedViews(self.site.client.store.client)
         self.give_page(
             "runs.html",
@@ -110,7 +109,7 @@ class RunsPage(RunsHandler):
             topics="inbox,runs",
             listed=listed,
             runs=runs,
-            views=await self.site.call(saved.of, self.visitor.name),
+            views=await self.site.call(saved.of, self.user),
             this_query=self.with_query(cursor=None, limit=None).partition("?")[2],
             p95=self._usual({run["agent"] for run in runs}),
             columns=columns,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sleipnir.scheduler.store.saved_views import SavedViews, query_of
+from sleipnir.scheduler.store.people.saved_views import SavedViews, query_of
 from sleipnir.scheduler.views.runs import saved_views_document
 from sleipnir.worker.monitor.bodies import ViewBody
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
@@ -18,12 +18,11 @@ class ViewsHandler(MonitorHandler):
 
     async def change(self, body: ViewBody) -> None:
         """Save a view, or remove it if the body has no query."""
-        assert self.visitor is not None
-        views, user, name = SavedViews(self.site.client.store.client), self.visitor.name, body.name
+        views, name = SavedViews(self.site.client.store.client), body.name
         if body.query is None:
-            await self.site.call(views.forget, user, name)
+            await self.site.call(views.forget, self.user, name)
         else:
-            await self.site.call(views.save, user, name, body.query)
+            await self.site.call(views.save, self.user, name, body.query)
 
 
 class ViewsPage(ViewsHandler):
@@ -42,8 +41,7 @@ class ViewsApi(ViewsHandler):
     """GET and POST /api/v1/views"""
 
     async def get(self) -> None:
-        assert self.visitor is not None
-        views = await self.site.call(saved_views_document, self.site.client, self.visitor.name)
+        views = await self.site.call(saved_views_document, self.site.client, self.user)
         document: ViewListDocument = {"views": views}
         self.give_json(document)
 

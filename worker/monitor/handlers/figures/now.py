@@ -29,7 +29,8 @@ class NowHandler(DocumentHandler):
 
     async def get(self) -> None:
         site = self.site
-        document = masked_texts(await site.call(now_document, site.client, site.typical))
+        found = await site.call(now_document, site.client, site.typical, self.user)
+        document = masked_texts(found)
         ended = document["ended"]
         self.give(
             document,

@@ -27,8 +27,7 @@ class AnswerHandler(ActingHandler):
     async def answer(self, run_id: str, visit: str, fields: Mapping[str, Any]) -> Question:
         """Answer a question; if it is no longer open, no other one is answered instead."""
         question = await self.open_question(run_id, visit)
-        assert self.visitor is not None
-        text, by = self._text_of(question, fields), self.visitor.name
+        text, by = self._text_of(question, fields), self.user
         via = "api" if self.gives_json else "page"
 
         def give() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 
 from sleipnir.scheduler.errors import AnswerInvalid, RunNotFound
 from sleipnir.scheduler.runs.model import Question
 from sleipnir.scheduler.store.audit.log import DONE, AuditFilter
+from sleipnir.scheduler.store.errors import RedisError
+from sleipnir.scheduler.store.people.opened import OpenedQuestions
 from sleipnir.scheduler.views import inbox, questions
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.text.tables import questions as question_table
@@ -44,12 +47,14 @@ class InboxPages(AnswerHandler):
             agents, node = (), None
         queries = self.site.client.queries
         found = await self.site.call(
-            questions.groups_document, queries, agents=agents, node=node, **narrowed
+            questions.groups_document, queries, self.user, agents=agents, node=node, **narrowed
         )
         group = _group_of(found["groups"], shown)
         listed = await self.site.call(self._questions_of, group, narrowed)
-        if shown is None and listed["questions"]:
-            shown = await self._first_open(listed["questions"])
+        groups = sorted(found["groups"], key=lambda each: not (each["unread"] or each is group))
+        rows = _unread_first(listed["questions"], shown)
+        if shown is None and rows:
+            shown = await self._first_open(rows)
         pane = {} if shown is None else await self.pane(shown)
         self.give_page(
             "inbox.html",
@@ -58,10 +63,11 @@ class InboxPages(AnswerHandler):
                 "title": "Inbox",
                 "question": None,
                 "is_one": False,
-                "groups": found["groups"],
+                "groups": groups,
                 "is_all": found["is_all"],
                 "group": group,
-                "listed": listed,
+                "rows": rows,
+                "newer": listed["next"],
                 "kept": self._kept(),
                 "is_filtered": bool(narrowed or agents or node),
                 "is_first": self.text_argument("cursor") is None,
@@ -88,6 +94,7 @@ class InboxPages(AnswerHandler):
             return {"questions": [], "next": None}
         return questions.inbox_page(
             self.site.client.queries,
+            self.user,
             limit=self.number_argument("limit", _MOST, _MOST),
             cursor=self.text_argument("cursor"),
             agents=(group["agent"],),
@@ -138,6 +145,7 @@ class InboxHandler(InboxPages):
         return await self.site.call(
             questions.inbox_page,
             self.site.client.queries,
+            self.user,
             limit=self.number_argument("limit", _LIMIT, _MOST),
             cursor=self.text_argument("cursor"),
             agents=tuple(filter(None, self.get_query_arguments("agent"))),
@@ -230,6 +238,7 @@ class GroupsApi(InboxPages):
         document = await self.site.call(
             questions.groups_document,
             self.site.client.queries,
+            self.user,
             agents=tuple(filter(None, self.get_query_arguments("agent"))),
             node=self.text_argument("node"),
             **await self._narrowed(),
@@ -252,7 +261,17 @@ class QuestionPage(InboxPages):
     takes_values = True
 
     async def get(self, run_id: str, visit: str) -> None:
-        await self._give(await self.open_question(run_id, visit))
+        question = await self.open_question(run_id, visit)
+        await self.site.call(self._note, question)
+        await self._give(question)
+
+    def _note(self, question: Question) -> None:
+        """Remember that its visitor has opened a question; a full Redis must not hide it."""
+        client = self.site.client
+        with suppress(RedisError):
+            OpenedQuestions(client.store.client).note(
+                self.user, question.question_id, client.queries.now_ms()
+            )
 
     async def _give(self, question: Question, **values: Any) -> None:
         title = f"{question.agent} · {question.place}"
@@ -314,19 +333,30 @@ class QuestionPage(InboxPages):
 
     async def _next(self, question: Question) -> str:
         narrowed = await self._narrowed()
-        page = await self.site.call(
-            self.site.client.queries.list_questions,
-            1,
-            agents=(question.agent,),
-            node=question.node,
-            **narrowed,
-        )
+        queries = self.site.client.queries
+
+        def alike() -> list[Question]:
+            page = queries.list_questions(
+                _MOST, agents=(question.agent,), node=question.node, **narrowed
+            )
+            opened = queries.opened_by(self.user, page.entries)
+            return sorted(page.entries, key=lambda each: each.question_id in opened)
+
+        found = await self.site.call(alike)
         kept = self._kept()
         answered = urlencode({"answered": question.question_id})
         address = f"{kept}&{answered}" if kept else f"?{answered}"
-        if not page.entries:
+        if not found:
             return f"/inbox{address}"
-        return f"/inbox/{page.entries[0].question_id}{address}"
+        return f"/inbox/{found[0].question_id}{address}"
+
+
+def _unread_first(listed: Sequence[Document], shown: Question | None) -> list[Document]:
+    """Return questions in the order of a list; the one shown stays until another one is."""
+    shown_id = None if shown is None else shown.question_id
+    return sorted(
+        listed, key=lambda each: not (each["is_unread"] or each["question_id"] == shown_id)
+    )
 
 
 def _group_of(groups: Sequence[Document], shown: Question | None) -> Document | None:
