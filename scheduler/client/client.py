@@ -99,10 +99,9 @@ class Client(Preparing, Following, Steering, Sessions, Reruns):
                 settings = replace(settings, redis_url=url)
                 acceptances = Acceptances.of(data_dir().resolve(), url, settings.retention_s)
             redis = _connected(settings)
-            translating = clients.TranslatingRedis(connection_pool=redis.connection_pool)
-            stack.callback(redis.connection_pool.disconnect)
+            stack.callback(redis.close)
             self._use(
-                _store(translating, settings),
+                _store(clients.translating_client(redis), settings),
                 agent_search(settings, tuple(map(str, agents_dir))),
                 acceptances,
             )

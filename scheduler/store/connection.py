@@ -194,7 +194,7 @@ def connect(url: str, *, retry_outage: bool = False) -> redis.Redis:
     client: redis.Redis
     try:
         if is_cluster(url):
-            client = cluster.ClusterClient(url, **options)
+            client = cluster.ClusterClient.connect(url, **options)
         elif url.startswith(SENTINEL):
             client = sentinel_url(url).client(**options)
         else:

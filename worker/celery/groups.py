@@ -359,7 +359,7 @@ class GroupsChannel(Channel):
         self.keyprefix_fanout = "/0."
         url = self.connection.client.transport_options["cluster_url"]
         options = client_options(url) | {"decode_responses": False}
-        return ClusterClient(url, retry=RETRY_BRIEFLY, **options)
+        return ClusterClient.connect(url, retry=RETRY_BRIEFLY, **options)
 
     def _create_client(self, asynchronous: bool = False) -> Any:
         return self._cluster

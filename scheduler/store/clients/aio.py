@@ -11,13 +11,19 @@ from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 from redis.exceptions import ConnectionError, NoScriptError
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.store.clients.translating import translating
+from sleipnir.scheduler.store.cluster.url import is_cluster
 from sleipnir.scheduler.store.connection import SOCKET_TIMEOUT_S, client_options, sentinel_url
 from sleipnir.scheduler.store.queries.reads import Reads, carry_out_async
 from sleipnir.scheduler.store.scripts import Contract
 from sleipnir.scheduler.store.sentinels import SCHEME as SENTINEL
 from sleipnir.scheduler.store.transitions import Transitions
+
+# Most engines have a single server.
+with lazy_imports():
+    from sleipnir.scheduler.store.cluster import aio as cluster
 
 T = TypeVar("T")
 
@@ -131,6 +137,8 @@ def connect_async(url: str) -> tuple[Redis, Sequence[Any]]:
     retry = Retry(ExponentialWithJitterBackoff(cap=0.2, base=0.02), 2, (ConnectionError,))
     # A busy event loop delays the connection, which does not mean that Redis is down.
     options = client_options(url) | {"retry": retry, "socket_connect_timeout": SOCKET_TIMEOUT_S}
+    if is_cluster(url):
+        return cluster.AsyncClusterClient(url, **options), ()
     if not url.startswith(SENTINEL):
         return Redis.from_url(url, **options), ()
     place, make_sentinel = sentinel_url(url), cast("Any", Sentinel)  # untyped in redis-py

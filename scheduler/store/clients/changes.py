@@ -1,20 +1,24 @@
 """A live feed of changes: all events of followed runs, and what lists show of the others.
 
-Two connections block for changes, so nothing is polled. While nothing is followed, nothing is read,
+A connection for events, on a cluster one for each group of partitions, and one for lists block for
+changes, so nothing is polled. While nothing is followed, nothing is read,
 and transitions publish nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Literal
 
 from redis.exceptions import RedisError
 
-from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
+from sleipnir.scheduler.runs.ids import ALL_PARTITIONS, partition_of
 from sleipnir.scheduler.store.clients.aio import connect_async
+from sleipnir.scheduler.store.cluster.layout import tag_of
+from sleipnir.scheduler.store.cluster.url import is_cluster
 from sleipnir.scheduler.store.keys import CHANGES, run_key, watched_key
 
 # How long one read blocks, and so how long a newly followed run may have to wait to be included.
@@ -26,6 +30,7 @@ _LEAST_S = 0.1
 # How long transitions publish changes for lists, and how often that is renewed.
 _WATCHED_S = 30
 _RENEW_S = 10.0
+_LISTS = "lists"
 # The pause after an error of Redis.
 _AGAIN_S = 2.0
 
@@ -48,7 +53,8 @@ class ChangeFeed:
         self._tell = tell
         self._positions: dict[str, str] = {}  # by run, the last event seen; "": none yet
         self._has_lists = False
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # of groups by tag, and of `_LISTS`
+        self._has_groups = is_cluster(redis_url)
 
     def follow(self, run_ids: Collection[str], *, lists: bool) -> None:
         """Report changes of these runs from now on, and of lists if `lists`."""
@@ -63,11 +69,20 @@ class ChangeFeed:
 
     def _begin(self, *_: object) -> None:
         """Start the tasks that are needed; one that is ending is restarted once it has ended."""
-        for wanted, read in ((self._positions, self._read_runs), (self._has_lists, self._listen)):
-            task = self._tasks.get(read.__name__)
-            if wanted and (task is None or task.done()):
-                self._tasks[read.__name__] = asyncio.create_task(self._keep_up(read))
-                self._tasks[read.__name__].add_done_callback(self._begin)
+        for tag in {self._tag_of(run_id) for run_id in self._positions}:
+            self._start(tag, partial(self._read_runs, tag))
+        if self._has_lists:
+            self._start(_LISTS, self._listen)
+
+    def _start(self, name: str, read: Callable[[Any], Awaitable[None]]) -> None:
+        task = self._tasks.get(name)
+        if task is None or task.done():
+            self._tasks[name] = asyncio.create_task(self._keep_up(read))
+            self._tasks[name].add_done_callback(self._begin)
+
+    def _tag_of(self, run_id: str) -> str:
+        """Return the tag of a run's group; the streams of a group can be read together."""
+        return tag_of(partition_of(run_id)) if self._has_groups else ""
 
     async def _keep_up(self, read: Callable[[Any], Awaitable[None]]) -> None:
         """Read until nothing is followed any more, through outages of Redis."""
@@ -83,10 +98,10 @@ class ChangeFeed:
             for client in (redis, *others):
                 await client.aclose()
 
-    async def _read_runs(self, redis: Any) -> None:
-        while self._positions:
-            await self._find_positions(redis)
-            runs = {run_key("events", run_id): run_id for run_id in self._positions}
+    async def _read_runs(self, tag: str, redis: Any) -> None:
+        while runs := self._followed(tag):
+            await self._find_positions(redis, runs.values())
+            runs = self._followed(tag)
             if not runs:
                 return
             after = {key: self._positions[run_id] for key, run_id in runs.items()}
@@ -98,9 +113,17 @@ class ChangeFeed:
             if found:
                 await asyncio.sleep(_LEAST_S)
 
-    async def _find_positions(self, redis: Any) -> None:
+    def _followed(self, tag: str) -> dict[str, str]:
+        """Return the followed runs of a group, by their streams."""
+        return {
+            run_key("events", run_id): run_id
+            for run_id in self._positions
+            if self._tag_of(run_id) == tag
+        }
+
+    async def _find_positions(self, redis: Any, run_ids: Iterable[str]) -> None:
         """Find the current end of newly followed runs' events, and report these runs once."""
-        new = [run_id for run_id, position in self._positions.items() if not position]
+        new = [run_id for run_id in run_ids if not self._positions[run_id]]
         if not new:
             return
         async with redis.pipeline(transaction=False) as pipe:

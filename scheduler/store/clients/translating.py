@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,6 +11,7 @@ from redis.client import Pipeline
 from redis.exceptions import NoScriptError, RedisError, WatchError
 
 from sleipnir.scheduler.errors import EngineUnreachable
+from sleipnir.scheduler.store.cluster.client import ClusterClient, ClusterPipeline
 from sleipnir.scheduler.store.connection import describe
 
 
@@ -29,22 +30,38 @@ def translating() -> Iterator[None]:
         raise EngineUnreachable(describe(error)) from error
 
 
-class TranslatingRedis(redis.Redis):
-    """A client that raises `EngineUnreachable` for errors of Redis."""
+def translating_client(client: redis.Redis) -> redis.Redis:
+    """Return a client of the same connections that raises `EngineUnreachable` for its errors."""
+    if isinstance(client, ClusterClient):
+        return _TranslatingCluster(client.nodes, client.connection_pool, client.retry_policy)
+    return _TranslatingRedis(connection_pool=client.connection_pool)
 
+
+class _Commands(redis.Redis):
     def execute_command(self, *args: Any, **options: Any) -> Any:
-        """As redis-py's."""
         with translating():
             return super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
 
-    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
-        """As redis-py's."""
-        return _TranslatingPipeline(
-            self.connection_pool, self.response_callbacks, transaction, shard_hint
-        )
 
-
-class _TranslatingPipeline(Pipeline):
+class _Execution(Pipeline):
     def execute(self, raise_on_error: bool = True) -> list[Any]:
         with translating():
             return super().execute(raise_on_error)
+
+
+class _TranslatingRedis(_Commands):
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
+        return _Execution(self.connection_pool, self.response_callbacks, transaction, shard_hint)
+
+
+class _TranslatingCluster(_Commands, ClusterClient):
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
+        return _TranslatingClusterPipeline(self, transaction)
+
+    def in_slot(self, slot: int, func: Callable[[Any], Any], *watches: Any, **options: Any) -> Any:
+        with translating():
+            return super().in_slot(slot, func, *watches, **options)
+
+
+class _TranslatingClusterPipeline(_Execution, ClusterPipeline):
+    pass

@@ -3,15 +3,11 @@
 Each command goes to the node that serves its key. Pipelines are sent to all their nodes at once,
 and answered in order. A transaction is one for each slot: the store's have one slot, or need not be
 atomic over several.
-
-A slot that is being moved refuses scripts until it has arrived (`ASK` is followed for other
-commands only): meanwhile, some keys of a run are here and some there, and a script that ran at
-either place would take those that it does not see for missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -22,11 +18,9 @@ from redis.client import Pipeline
 from redis.connection import Connection, ConnectionPool, SSLConnection
 from redis.exceptions import (
     AskError,
-    ClusterDownError,
     ConnectionError,
     ExecAbortError,
     MovedError,
-    NoScriptError,
     RedisError,
     ResponseError,
     TimeoutError,
@@ -34,14 +28,15 @@ from redis.exceptions import (
 )
 from redis.retry import Retry
 
-from sleipnir.scheduler.store.clients.transient import is_transient
+from sleipnir.scheduler.store.cluster.answers import Answers, Queued
 from sleipnir.scheduler.store.cluster.layout import (
     grouped_command,
     grouped_pattern,
     ungrouped,
+    ungrouped_reply,
 )
 from sleipnir.scheduler.store.cluster.nodes import (
-    REDIRECTIONS,
+    NodeRoute,
     Nodes,
     SlotMap,
     one_slot,
@@ -50,13 +45,11 @@ from sleipnir.scheduler.store.cluster.nodes import (
 from sleipnir.scheduler.store.cluster.url import Address, ClusterUrl
 
 T = TypeVar("T")
-_Queued = tuple[Sequence[Any], dict[str, Any]]  # a command and redis-py's options
 
 # Commands on keys of several slots: how the answers of the parts are put together.
 _SUMMED = frozenset({"DEL", "EXISTS", "TOUCH", "UNLINK"})
 # Commands for every primary; the first answer counts.
 _FOR_ALL = frozenset({"FLUSHALL", "FLUSHDB", "SCRIPT LOAD", "SCRIPT FLUSH"})
-_SCRIPTS = frozenset({"EVAL", "EVALSHA"})
 _CONNECT_S = 2.0
 
 
@@ -89,16 +82,27 @@ class ClusterClient(redis.Redis):
     """A client of all nodes of a cluster.
 
     Args:
-        url: a cluster URL.
+        anywhere: connections to any of the nodes.
         retry: how commands are retried while the cluster cannot serve them.
-        options: of the connections, as redis-py names them.
-
-    Raises:
-        ValueError: the URL is not valid.
-        ConnectionError, ResponseError: no node of it answers, or none is in cluster mode.
     """
 
-    def __init__(self, url: str, *, retry: Retry, **options: Any) -> None:
+    def __init__(self, nodes: Nodes, anywhere: ConnectionPool, retry: Retry) -> None:
+        super().__init__(connection_pool=anywhere)
+        self.nodes = nodes
+        self.retry_policy = retry
+
+    @classmethod
+    def connect(cls, url: str, *, retry: Retry, **options: Any) -> ClusterClient:
+        """Return a client of the cluster of a URL.
+
+        Args:
+            retry: as of the class.
+            options: of the connections, as redis-py names them.
+
+        Raises:
+            ValueError: the URL is not valid.
+            ConnectionError, ResponseError: no node of it answers, or none is in cluster mode.
+        """
         place = ClusterUrl.parse(url)
         never = Retry(NoBackoff(), 0)
         options = {"socket_connect_timeout": _CONNECT_S, **options, **place.options()}
@@ -114,15 +118,14 @@ class ClusterClient(redis.Redis):
                 )
             )
 
-        self.nodes = Nodes(place.seeds, make)
+        nodes = Nodes(place.seeds, make)
         anywhere = _SecureAnywhere if issubclass(kind, SSLConnection) else _PlainAnywhere
-        super().__init__(
-            connection_pool=ConnectionPool(
-                connection_class=anywhere, max_connections=most, nodes=self.nodes, **options
-            )
+        pool = ConnectionPool(
+            connection_class=anywhere, max_connections=most, nodes=nodes, **options
         )
-        self._retry = retry
-        self.refresh()
+        client = cls(nodes, pool, retry)
+        client.refresh()
+        return client
 
     # ---- the nodes
 
@@ -144,13 +147,12 @@ class ClusterClient(redis.Redis):
 
     def set_retry(self, retry: Retry) -> None:
         """Retry otherwise from now on."""
-        self._retry = retry
+        self.retry_policy = retry
 
     def close(self) -> None:
         """Close all connections."""
-        super().close()
-        for node in self.nodes.all():
-            node.connection_pool.disconnect()
+        for client in (self, *self.nodes.all()):
+            client.connection_pool.disconnect()
 
     # ---- commands
 
@@ -162,7 +164,7 @@ class ClusterClient(redis.Redis):
             return self.attempt(partial(self._send_to_all, named, options))
         slots = slots_in(named)
         if len(slots) == 1:
-            return _ungrouped_reply(name, self.attempt(partial(self.send, named, options)))
+            return ungrouped_reply(named, self.attempt(partial(self.send, named, options)))
         if name == "MGET":
             return self._get_many(named, slots, options)
         if name not in _SUMMED:
@@ -186,26 +188,18 @@ class ClusterClient(redis.Redis):
 
     def send(self, named: Sequence[Any], options: dict[str, Any]) -> Any:
         """Send a command, named as on the cluster, once; follow redirections."""
-        slot = one_slot(named)
-        asked: Any = None
-        for _ in range(REDIRECTIONS):
-            node, is_asking = asked or self.nodes.of_slot(slot), asked is not None
-            asked = None
+        route = NodeRoute(self.nodes, named)
+        while True:
             try:
-                if is_asking:
-                    return _ask(node, named, options)
-                return node.execute_command(*named, **options)
+                if route.is_asking:
+                    return _ask(route.node, named, options)
+                return route.node.execute_command(*named, **options)
             except AskError as error:
-                if str(named[0]).upper() in _SCRIPTS:
-                    raise TryAgainError(f"slot {slot} is being moved to another node") from error
-                asked = self.nodes.at((error.host, error.port))
-            except MovedError as error:
-                self.nodes.moved(slot, (error.host, error.port))
-        raise TryAgainError(f"the nodes do not agree on who serves slot {slot}")
+                route.follow(error)
 
     def attempt(self, do: Callable[[], T]) -> T:
         """Carry out something that may be repeated, as often as this client retries."""
-        return self._retry.call_with_retry(do, self._after_failure)
+        return self.retry_policy.call_with_retry(do, self._after_failure)
 
     def _after_failure(self, _error: Exception) -> None:
         """Look for the nodes again, as one may have taken the place of another."""
@@ -272,19 +266,47 @@ class ClusterPipeline(Pipeline):
         texts, self.scripts = {each.sha: each.script for each in self.scripts}, set()
         if self._is_transaction:
             return self._by_slot(stack)
-        answers = _Answers(self._client, stack, texts)
+        answers = Answers(stack, texts)
         try:
-            self._client.attempt(answers.collect)
+            self._client.attempt(partial(self._collect, stack, answers))
         except (ConnectionError, TimeoutError, ResponseError):
             if raise_on_error:
                 raise
-        found = [answers.found[place] for place in range(len(stack))]
+        found = answers.in_order()
         if raise_on_error:
             raise_first: Any = self.raise_first_error  # untyped in redis-py
             raise_first(stack, found)
         return found
 
-    def _by_slot(self, stack: Sequence[_Queued]) -> list[Any]:
+    def _collect(self, stack: Sequence[Queued], answers: Answers) -> None:
+        """Send what has no answer yet to all nodes at once.
+
+        Raises:
+            RedisError: an answer that may be another one later; all answers are there.
+        """
+        sent: list[tuple[Any, Connection, list[int]]] = []
+        try:
+            for node, places in answers.missing(self._client.nodes).items():
+                try:
+                    sent.append((node, _write(node, [stack[place][0] for place in places]), places))
+                except (ConnectionError, TimeoutError) as error:
+                    for place in places:
+                        answers.put(place, error)
+            while sent:
+                for place, answer in _read(*sent[0], stack):
+                    answers.put(place, answer)
+                sent.pop(0)
+        finally:
+            for node, connection, _ in sent:  # their answers were not read
+                _drop(node, connection)
+        for place, words, options in answers.to_repeat():
+            try:
+                answers.put(place, self._client.send(words, options))
+            except RedisError as error:
+                answers.put(place, error)
+        answers.raise_transient()
+
+    def _by_slot(self, stack: Sequence[Queued]) -> list[Any]:
         """Carry out a transaction for each slot."""
         found: dict[int, Any] = {}
         by_slot: dict[int, list[int]] = {}
@@ -301,96 +323,35 @@ class ClusterPipeline(Pipeline):
         return [found[place] for place in range(len(stack))]
 
 
-class _Answers:
-    """The answers to the commands of a pipeline, as far as they have come.
+def _write(node: redis.Redis, commands: Sequence[Sequence[Any]]) -> Connection:
+    """Send commands on a connection of a node, which is returned."""
+    connection: Any = node.connection_pool.get_connection()
+    try:
+        connection.send_packed_command(connection.pack_commands(commands))
+    except BaseException:
+        _drop(node, connection)
+        raise
+    return cast("Connection", connection)
 
-    Args:
-        texts: the scripts that the commands call, by their digests.
-    """
 
-    def __init__(
-        self, client: ClusterClient, stack: Sequence[_Queued], texts: Mapping[str, Any]
-    ) -> None:
-        self._client, self._stack, self._texts = client, stack, texts
-        self.found: dict[int, Any] = {}
-
-    def collect(self) -> None:
-        """Send what has no answer yet.
-
-        Raises:
-            RedisError: some nodes could not be reached, or refused commands for now; these errors
-                are the answers to such commands, and all other answers are there.
-        """
-        sent: list[tuple[Any, Connection, list[int]]] = []
-        try:
-            for node, places in self._by_node().items():
-                connection = self._write(node, places)
-                if connection is not None:
-                    sent.append((node, connection, places))
-            while sent:
-                self._read(*sent[0])
-                sent.pop(0)
-        finally:
-            for node, connection, _ in sent:  # their answers were not read
-                _drop(node, connection)
-        for place, answer in self.found.items():
-            if isinstance(answer, (AskError, MovedError, NoScriptError)):
-                self.found[place] = self._redirected(place, answer)
-        for answer in self.found.values():
-            if isinstance(answer, Exception) and is_transient(answer):
-                raise answer
-
-    def _by_node(self) -> dict[Any, list[int]]:
-        found: dict[Any, list[int]] = {}
-        for place, (words, _) in enumerate(self._stack):
-            before = self.found.get(place)
-            if place in self.found and not (isinstance(before, Exception) and is_transient(before)):
-                continue
+def _read(
+    node: Any, connection: Any, places: Sequence[int], stack: Sequence[Queued]
+) -> Iterator[tuple[int, Any]]:
+    """Yield the answers to commands that were sent, by their places in a stack."""
+    gone: Exception | None = None
+    for place in places:
+        words, options = stack[place]
+        answer: Any = gone
+        if gone is None:
             try:
-                node = self._client.nodes.of_slot(one_slot(words))
-            except ClusterDownError as error:
-                self.found[place] = error
-            else:
-                found.setdefault(node, []).append(place)
-        return found
-
-    def _write(self, node: redis.Redis, places: Sequence[int]) -> Connection | None:
-        connection: Any = None
-        try:
-            connection = node.connection_pool.get_connection()
-            words = [self._stack[place][0] for place in places]
-            connection.send_packed_command(connection.pack_commands(words))
-        except (ConnectionError, TimeoutError) as error:
-            self.found |= dict.fromkeys(places, error)
-            if connection is not None:
-                _drop(node, connection)
-            return None
-        return cast("Connection", connection)
-
-    def _read(self, node: Any, connection: Any, places: Sequence[int]) -> None:
-        for index, place in enumerate(places):
-            words, options = self._stack[place]
-            try:
-                self.found[place] = node.parse_response(connection, words[0], **options)
+                answer = node.parse_response(connection, words[0], **options)
             except ResponseError as error:
-                self.found[place] = error
+                answer = error
             except (ConnectionError, TimeoutError) as error:
-                self.found |= dict.fromkeys(places[index:], error)
+                answer = gone = error
                 connection.disconnect()
-                break
-        node.connection_pool.release(connection)
-
-    def _redirected(self, place: int, error: Exception) -> Any:
-        """Send a command again, alone."""
-        words, options = self._stack[place]
-        if isinstance(error, NoScriptError):
-            if words[1] not in self._texts:
-                return error
-            words = ("EVAL", self._texts[words[1]], *words[2:])
-        try:
-            return self._client.send(words, options)
-        except RedisError as again:
-            return again
+        yield place, answer
+    node.connection_pool.release(connection)
 
 
 def _drop(node: redis.Redis, connection: Any) -> None:
@@ -404,10 +365,3 @@ def _ask(node: Any, words: Sequence[Any], options: dict[str, Any]) -> Any:
         pipe.execute_command("ASKING")
         pipe.execute_command(*words, **options)
         return pipe.execute()[1]
-
-
-def _ungrouped_reply(name: str, reply: Any) -> Any:
-    """Return a reply that contains keys with their names on a single server."""
-    if name in ("XREAD", "XREADGROUP") and reply:
-        return [[ungrouped(key), *rest] for key, *rest in reply]
-    return reply

@@ -51,12 +51,24 @@ def grouped(key: str) -> str:
     return key if prefix is None else prefix + key[_LENGTH:]
 
 
+def tag_of(partition: str) -> str:
+    """Return the tag of the group that a partition belongs to."""
+    return _OF_GROUPS[partition][: len(TAGS[0])]
+
+
 def ungrouped(key: Any) -> Any:
     """Return the name that the store has for a key of a cluster, text or bytes."""
     if isinstance(key, bytes):
         return ungrouped(key.decode(errors="surrogateescape")).encode(errors="surrogateescape")
     prefix = _OF_PARTITIONS.get(key[:_LENGTH_IN_GROUP])
     return key if prefix is None else prefix + key[_LENGTH_IN_GROUP:]
+
+
+def ungrouped_reply(words: Sequence[Any], reply: Any) -> Any:
+    """Return a reply in which keys are named as on a single server."""
+    if str(words[0]).upper() in ("XREAD", "XREADGROUP") and reply:
+        return [[ungrouped(key), *rest] for key, *rest in reply]
+    return reply
 
 
 def grouped_pattern(pattern: str) -> str:

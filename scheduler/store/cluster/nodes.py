@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from redis.crc import key_slot
-from redis.exceptions import ClusterDownError
+from redis.exceptions import AskError, ClusterDownError, MovedError, TryAgainError
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.store.cluster.layout import TAGS, key_places
 from sleipnir.scheduler.store.cluster.url import Address
 
 SLOTS = 16384
+_SCRIPTS = frozenset({"EVAL", "EVALSHA"})
 # How often a command is sent to yet another node before it counts as refused.
-REDIRECTIONS = 8
+_REDIRECTIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,47 @@ class Nodes:
         """Return the clients of all nodes that were used."""
         with self._lock:
             return list(self._clients.values())
+
+
+class NodeRoute:
+    """Where to send one command next, until a node answers it.
+
+    A slot that is being moved refuses scripts until it has arrived: meanwhile, some keys of a run
+    are here and some there, and a script would take those that it does not see for missing.
+
+    Args:
+        words: the command, named as on the cluster.
+
+    Raises:
+        ClusterDownError: no node serves its slot.
+    """
+
+    def __init__(self, nodes: Nodes, words: Sequence[Any]) -> None:
+        self._nodes = nodes
+        self._slot = one_slot(words)
+        self._is_script = str(words[0]).upper() in _SCRIPTS
+        self._left = _REDIRECTIONS
+        self.node = nodes.of_slot(self._slot)
+        self.is_asking = False  # whether the node only answers after ASKING
+
+    def follow(self, error: AskError) -> None:
+        """Go where a refusal says: for good, or for this time.
+
+        Raises:
+            TryAgainError: the command cannot be answered now.
+        """
+        self._left -= 1
+        if not self._left:
+            raise TryAgainError(
+                f"the nodes do not agree on who serves slot {self._slot}"
+            ) from error
+        address = (error.host, error.port)
+        self.is_asking = not isinstance(error, MovedError)  # a kind of AskError for redis-py
+        if not self.is_asking:
+            self._nodes.moved(self._slot, address)
+        elif self._is_script:
+            raise TryAgainError(f"slot {self._slot} is being moved to another node") from error
+        self.node = self._nodes.at(address)
 
 
 def _text(word: str | bytes | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,13 +10,16 @@ import pytest
 import redis
 
 from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
-from sleipnir.scheduler.errors import EngineUnfit
+from sleipnir.scheduler.errors import EngineUnfit, EngineUnreachable
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
+from sleipnir.scheduler.store.clients.changes import ChangeFeed, ChangeKind
+from sleipnir.scheduler.store.clients.translating import translating_client
 from sleipnir.scheduler.store.cluster.groups import nodes_of
 from sleipnir.scheduler.store.connection import connect, require_fit
 from sleipnir.scheduler.store.knowledge.build_claims import BuildClaims
 from tests.support.cluster import Cluster
 from tests.support.engine import Clock, Engine
+from tests.support.on_asyncio import run_in_thread
 from tests.support.queue import waiting
 
 GRAPH = """
@@ -68,6 +72,43 @@ def test_a_claim_of_an_ended_run_is_taken_over(
 
     assert claims.take("index", waiting_run)
     claims.release("index", waiting_run)
+
+
+def test_changes_of_runs_in_all_groups_are_reported(
+    client: redis.Redis, cluster: Cluster, clock: Clock, tmp_path: Path, own_directories: None
+) -> None:
+    engine = Engine(client, clock, tmp_path)
+    runs = [engine.submit(GRAPH) for _ in range(32)]
+
+    async def follow() -> None:
+        told: asyncio.Queue[tuple[ChangeKind, str]] = asyncio.Queue()
+
+        async def expect(*kinds: ChangeKind) -> None:
+            missing = {(kind, run) for kind in kinds for run in runs}
+            async with asyncio.timeout(60):
+                while missing:
+                    missing.discard(await told.get())
+
+        feed = ChangeFeed(cluster.url, lambda *change: told.put_nowait(change))
+        feed.follow(runs, lists=True)
+        await expect("event")
+        await asyncio.to_thread(engine.drive)
+        await expect("event", "run")
+        await feed.close()
+
+    run_in_thread(follow())
+
+
+def test_the_client_of_programs_raises_errors_of_its_own(client: redis.Redis) -> None:
+    translating = translating_client(client)
+    translating.set("{p07}:text", "", px=60_000)
+
+    with pytest.raises(EngineUnreachable, match="unexpected reply from Redis: WRONGTYPE"):
+        translating.llen("{p07}:text")
+    with translating.pipeline(transaction=False) as pipe:
+        pipe.llen("{p07}:text")
+        with pytest.raises(EngineUnreachable, match="unexpected reply from Redis: WRONGTYPE"):
+            pipe.execute()
 
 
 def test_a_pipeline_is_answered_in_order_while_a_replica_takes_over(
