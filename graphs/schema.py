@@ -793,6 +793,12 @@ class Graph(SkillFields, ReservedFields):
         offered = SPAWN_FUNCTIONS if self.offers_agents(node) else ()
         return [entry for entry in node.tools or () if entry not in offered]
 
+    def waits_for_batches(self, node: LlmNode) -> bool:
+        """Return whether a node's calls wait for batches of their provider, with --economy."""
+        wish = self.economy if node.economy is None else node.economy
+        has_tools = bool(self.listed_tools(node)) or self.offers_agents(node)
+        return not has_tools if wish is None else wish
+
     def request_settings(self, node: LlmNode) -> dict[str, Any]:
         """Return the settings of a node's requests by name, those of `params` under that name."""
         settings: dict[str, Any] = {}

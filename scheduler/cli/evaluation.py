@@ -18,6 +18,7 @@ from sleipnir.graphs.document.finding import printable
 from sleipnir.graphs.files import read_text, reason
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
+from sleipnir.scheduler.batch.economy import announce_economy
 from sleipnir.scheduler.batch.lines import Line
 from sleipnir.scheduler.cli.connect import settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
@@ -90,6 +91,7 @@ class EvalCommand:
         self._directory = client.search.find(call.agent)
         self._evaluation = self._read(find_evaluation(self._directory, call.evaluation))
         self._rows = read_rows(self._evaluation, call.rows)
+        self._said: set[str] = set()  # of what versions and judges may have in common
 
     def run(self) -> ExitCode:
         """Run, score, compare and report; return the exit code."""
@@ -176,6 +178,7 @@ class EvalCommand:
         if written.is_written(Path(reference)):
             return written.read_version(Path(reference), CURRENT, name, self._rows)
         with self._prepared(reference) as prepared:
+            self._announce_economy(prepared)
             version = version_of(self._client, prepared)
             batch = self._batch(version).name
             with Display(self._options, batch) as display:
@@ -201,6 +204,15 @@ class EvalCommand:
                 revision = reference.removeprefix(_GIT)
                 reference = stack.enter_context(_checked_out(self._directory, revision))
             yield self._client.prepare(reference)
+
+    def _announce_economy(self, prepared: PreparedAgent) -> None:
+        if self._call.economy is not None:
+            announce_economy(prepared, self._client.store, self._say_once)
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self._options.say(text)
 
     def _runner(self, prepared: PreparedAgent, display: Display) -> RowRunner:
         defaults = Request(
@@ -244,6 +256,7 @@ class EvalCommand:
         """Ask an agent about each run that succeeded, once; return scores and what that cost."""
         beside = self._directory / judge
         prepared = self._client.prepare(str(beside) if beside.is_dir() else judge)
+        self._announce_economy(prepared)
         asked = [
             _question(number, check, row, run)
             for number, (row, run) in enumerate(self._succeeded(version), 1)

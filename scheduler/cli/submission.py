@@ -40,7 +40,7 @@ from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.views.text.terminal_output import printable
 
 with lazy_imports():
-    from sleipnir.scheduler.batch import without_batches
+    from sleipnir.scheduler.batch import economy
     from sleipnir.scheduler.cli import attached_files, run_result
     from sleipnir.scheduler.cli.asking import instructions as instruction_questions
     from sleipnir.scheduler.cli.asking import knowledge as knowledge_questions
@@ -354,12 +354,8 @@ def submit_only(options: Options, submission: Submission) -> ExitCode:
         recording = submission.recording(client)
         prepared = submission.prepare(client, recording)
         if submission.economy is not None and recording is None:
-            without_batches.warn_of_live_calls(
-                prepared,
-                client.store.bundles,
-                client.store.settings,
-                options.say,
-                only=submission.economy_only,
+            economy.announce_economy(
+                prepared, client.store, options.say, only=submission.economy_only
             )
         run_id = submission.new_run_id(client, prepared)
         submission.submit(client, prepared, run_id, recording, attached=False)

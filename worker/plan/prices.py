@@ -96,9 +96,7 @@ class PlannedModels:
 
     def share_of(self, model: PlannedModel, node: LlmNode, graph: Graph) -> Interval:
         """Return what part of the price calls of a node have, with --economy."""
-        wish = graph.economy if node.economy is None else node.economy
-        has_tools = bool(graph.listed_tools(node)) or graph.offers_agents(node)
-        if not (self._economy and model.has_batches and (not has_tools if wish is None else wish)):
+        if not (self._economy and model.has_batches and graph.waits_for_batches(node)):
             return WHOLE
         # Extractors are called live.
         return Interval(BATCH_PRICE, BATCH_PRICE if node.output_schema is None else 1)

@@ -7,7 +7,7 @@ import sqlite3
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import chain
@@ -19,6 +19,7 @@ from sleipnir.graphs.expressions.expression import Expression
 from sleipnir.graphs.files import reason
 from sleipnir.records import dataclass
 from sleipnir.scheduler.batch.drive import Batch
+from sleipnir.scheduler.batch.economy import announce_economy
 from sleipnir.scheduler.batch.edited import FinishedVersions
 from sleipnir.scheduler.batch.finished import FinishedLine, UnseenKeys
 from sleipnir.scheduler.batch.identity import name_of_file, name_of_stream
@@ -33,14 +34,14 @@ from sleipnir.scheduler.batch.results.csv_table import lines_of, write_table
 from sleipnir.scheduler.batch.results.file import ResultsFile
 from sleipnir.scheduler.batch.results.lines import ResultLines, result_document, result_line
 from sleipnir.scheduler.batch.versions import AgentVersions
-from sleipnir.scheduler.batch.without_batches import warn_of_live_calls
 from sleipnir.scheduler.cli.arguments import json_or_text
 from sleipnir.scheduler.cli.asking.knowledge import questions_here
 from sleipnir.scheduler.cli.batch.agent_change import require_same_agent
 from sleipnir.scheduler.cli.batch.budget import require_prices
+from sleipnir.scheduler.cli.batch.ending import say_fetched_later, say_interrupted, say_terminated
 from sleipnir.scheduler.cli.batch.input import STDIN, InputAgent, InputFile, load
 from sleipnir.scheduler.cli.batch.status import read_nodes
-from sleipnir.scheduler.cli.connect import report_still_running, settings_of
+from sleipnir.scheduler.cli.connect import settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.progress import Display, WorkerWatch, final_lines
@@ -138,12 +139,12 @@ def run_batch(client: Client, options: Options, call: BatchCall, processes: int)
             if call.budget is not None and call.replay is None:
                 require_prices(prepared, client)
             if call.economy is not None and call.replay is None:
-                warn_of_live_calls(
+                announce_economy(
                     prepared,
-                    client.store.bundles,
-                    client.store.settings,
+                    client.store,
                     options.say,
                     only=call.economy_only,
+                    has_budget=call.budget is not None,
                 )
             lines = ResultLines(client, with_input=call.with_input, with_state=call.with_state)
             return _Start(options, call, client, prepared, ledger, processes, lines, replayed)()
@@ -286,6 +287,8 @@ class _Start:
         else:
             click.echo(batch_options.name)
         self.options.say(f"check its progress with: sleipnir batch --status {batch_options.name}")
+        if self.call.economy is not None:
+            say_fetched_later(self.options)
         return ExitCode.SUCCEEDED
 
     def _results_file(self, batch_options: BatchOptions, stack: ExitStack) -> ResultsFile | None:
@@ -326,12 +329,12 @@ class _Start:
                 _write_result(finished, results, display)
         except KeyboardInterrupt:
             display.close()
-            self._say_interrupted(batch_options.name, batch.progress)
+            self._say_early_end(say_interrupted, batch_options.name, batch.progress)
             raise
         except Terminated:
             with suppress(OSError):  # the terminal may be gone
                 display.close()
-                self._say_terminated(batch_options.name, batch.progress)
+                self._say_early_end(say_terminated, batch_options.name, batch.progress)
             raise
         display.close()
         if self.call.record is not None:
@@ -388,26 +391,12 @@ class _Start:
         item, result = finished.item, result_document(finished)
         self.ledger.note_reasons(item.item, item.number, reasons_of(result))
 
-    def _say_interrupted(self, name: str, progress: Progress) -> None:
-        self.options.say(
-            f"batch {name}: interrupted after {progress.finished:,} of {progress.total:,} lines. "
-            "Run the same command again to continue."
-        )
-        if progress.in_flight:
-            runs = (
-                "1 run continues"
-                if progress.in_flight == 1
-                else f"{progress.in_flight} runs continue"
-            )
-            report_still_running(self.options, runs)
-
-    def _say_terminated(self, name: str, progress: Progress) -> None:
-        when = "" if settings_of(self.options).redis_url is not None else " whenever an engine runs"
-        self.options.say(
-            f"batch {name}: terminated after {progress.finished} of {progress.total} lines; "
-            f"runs in progress ({progress.in_flight}) continue{when}. Run the same "
-            f"command again to continue; `sleipnir batch --status {name}` shows its progress"
-        )
+    def _say_early_end(
+        self, say: Callable[[Options, str, Progress], None], name: str, progress: Progress
+    ) -> None:
+        say(self.options, name, progress)
+        if self.call.economy is not None and progress.in_flight:
+            say_fetched_later(self.options)
 
 
 def _write_result(finished: FinishedLine, results: ResultsFile | None, display: Display) -> None:
