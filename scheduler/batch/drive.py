@@ -178,7 +178,7 @@ class Batch:
             line=item.number,
         )
         try:
-            self._client.submit(self._agent, request, keep=False)
+            self._options.submit(self._client, self._agent, request)
         except BudgetUsedUp:
             self.progress.over_budget = True
             return

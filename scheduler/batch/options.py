@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.batch.files import FilesOfLines
@@ -10,6 +12,10 @@ from sleipnir.scheduler.batch.limit_wait import LimitWait
 from sleipnir.scheduler.batch.reported import Outcome, Reported
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.scheduler.runs.submit import Request
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.client.preparation import PreparedAgent
 
 
 @dataclass(slots=True)
@@ -50,6 +56,11 @@ class UsageSum:
         )
 
 
+def submit(client: Client, agent: PreparedAgent, request: Request) -> None:
+    """Accept the run of a line; it is kept later, with others."""
+    client.submit(agent, request, keep=False)
+
+
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
     """The options of a batch."""
@@ -63,6 +74,7 @@ class BatchOptions:
     defaults: Request = field(default_factory=Request)  # overridden by lines' own values
     lines: int | None = None  # of the whole input, if only some of them are run
     files: FilesOfLines | None = None  # those that lines name
+    submit: Callable[[Client, PreparedAgent, Request], None] = submit
 
 
 @dataclass(slots=True)

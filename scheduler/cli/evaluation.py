@@ -39,6 +39,7 @@ from sleipnir.scheduler.testing.evaluation.file import (
     find_evaluation,
     read_evaluation,
 )
+from sleipnir.scheduler.testing.evaluation.forking import BaselineForks
 from sleipnir.scheduler.testing.evaluation.report import BASELINE, CURRENT, EvaluationReport
 from sleipnir.scheduler.testing.evaluation.rows import EvaluationRow, digest_of, read_rows
 from sleipnir.scheduler.testing.evaluation.running import (
@@ -76,6 +77,7 @@ class EvalCall:
     gate: bool
     accept: bool
     target: Path | None
+    no_fork: bool = False
     economy: float | None = None  # seconds
 
 
@@ -149,12 +151,13 @@ class EvalCommand:
 
     def _versions(self) -> Iterator[VersionRuns]:
         """Run each version; yield the baseline first, if there is one."""
-        baseline = self._call.baseline or self._accepted()
+        reference = self._call.baseline or self._accepted()
+        baseline = None if reference is None else self._run(BASELINE, reference, None)
         if baseline is not None:
-            yield self._run(BASELINE, baseline)
-        yield self._run(CURRENT, self._call.agent)
+            yield baseline
+        yield self._run(CURRENT, self._call.agent, baseline)
         for name, reference in self._call.variants:
-            yield self._run(name, reference)
+            yield self._run(name, reference, baseline)
 
     def _accepted(self) -> str | None:
         file = self._evaluation.file.parent / _ACCEPTED
@@ -171,7 +174,7 @@ class EvalCommand:
             )
         return f"{self._directory.name}@{version}"
 
-    def _run(self, name: str, reference: str) -> VersionRuns:
+    def _run(self, name: str, reference: str, baseline: VersionRuns | None) -> VersionRuns:
         agent, at, version = reference.partition("@")
         if at and agent == self._directory.name:
             return self._stored(name, version)
@@ -182,9 +185,18 @@ class EvalCommand:
             version = version_of(self._client, prepared)
             batch = self._batch(version).name
             with Display(self._options, batch) as display:
-                runner = self._runner(prepared, display)
+                runner = self._forking(self._runner(prepared, display), baseline)
                 runner.run(prepared, batch, lines_of(self._rows, self._repeat))
         return self._runs(name, version)
+
+    def _forking(self, runner: RowRunner, baseline: VersionRuns | None) -> RowRunner:
+        """Return a runner that forks the baseline's runs where it may."""
+        if self._call.no_fork or self._repeat > 1:
+            return replace(runner, from_start=True)
+        if baseline is None:
+            return runner
+        run_ids = {row_id: runs[0].run_id for row_id, runs in baseline.runs.items()}
+        return replace(runner, submit=BaselineForks(run_ids).submit)
 
     def _stored(self, name: str, version: str) -> VersionRuns:
         """Return a version whose runs are stored, without running anything."""

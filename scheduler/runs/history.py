@@ -15,7 +15,7 @@ from typing import Any
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.process.packing import as_stored, pack, stored_bytes, unpack
-from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Usage, VisitCounts
+from sleipnir.scheduler.runs.model import NO_USAGE, Checkpoint, Inherited, Usage, VisitCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +202,21 @@ def times_of_chain(timing: Mapping[str, Any]) -> Iterator[NodeTimes]:
         visits, total_ms, max_ms = row["visits"], row["ms"], row["max_ms"]
         failed, counts = row.get("failed", 0), VisitCounts.from_json(row)
         yield NodeTimes(row["id"], visits, total_ms, max_ms, _usage(row), failed, counts=counts)
+
+
+def used_by_steps(history: Iterable[Checkpoint]) -> Inherited:
+    """Return what a run's own steps used, and how long they took, as of its first node's begin."""
+    own = [checkpoint for checkpoint in history if any(checkpoint.nodes.values())]
+    ms = sum(_step_ms(checkpoint, waited=checkpoint is not own[0]) for checkpoint in own)
+    return Inherited(sum((row.usage for row in node_times(own)), NO_USAGE), ms)
+
+
+def _step_ms(checkpoint: Checkpoint, *, waited: bool) -> int:
+    """Return how long a step took: as long as its slowest node, with or without its wait."""
+    return max(
+        int(timing.get("ms", 0)) + waited * int(timing.get("wait", 0))
+        for timing in checkpoint.nodes.values()
+    )
 
 
 def _usage(timing: Any) -> Usage:

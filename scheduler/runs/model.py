@@ -223,6 +223,27 @@ class Failure:
         return {"code": self.code, "message": message, "node": self.node}
 
 
+@dataclass(frozen=True, slots=True)
+class Inherited:
+    """What a fork has taken over: what the steps before its first own one used."""
+
+    usage: Usage = NO_USAGE
+    ms: int = 0  # how long they took
+
+    def __add__(self, other: Inherited) -> Inherited:
+        return Inherited(self.usage + other.usage, self.ms + other.ms)
+
+    def to_text(self) -> str:
+        """Return it as a run's record holds it."""
+        return f"{self.ms} {self.usage.to_text()}"
+
+    @classmethod
+    def from_text(cls, text: str) -> Inherited:
+        """Parse the text of `to_text`."""
+        ms, _, usage = text.partition(" ")
+        return cls(Usage.from_text(usage), int(ms))
+
+
 # In place of the directory of an agent that comes with the engine.
 SHIPPED = "shipped"
 
@@ -322,6 +343,7 @@ class NewRun:
     line: int | None = None  # of its input
     labels: Mapping[str, str] = field(default_factory=dict)
     forked_from: tuple[str, int] | None = None  # a run, and the step after which
+    inherited: Inherited | None = None  # of a fork, if known
     warnings: tuple[str, ...] = ()
     # `<agent>/<name>`, and the session's last run so far, "" if it is new.
     session: tuple[str, str] | None = None
@@ -504,6 +526,7 @@ class Run:
     failed_nodes: int = 0  # that it outlives
     handled_failures: int = 0  # handled by a fallback
     forked_from: tuple[str, int] | None = None  # a run, and the step after which
+    inherited: Inherited | None = None  # of a fork, if known
     tries: int = 1
     earlier_ms: int = 0  # how long its earlier tries took
     capped: tuple[str, ...] = ()  # nodes of a step that the visit cap kept from beginning

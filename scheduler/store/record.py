@@ -65,5 +65,6 @@ def record_fields(run: NewRun, *, has_queues: bool) -> list[str]:
         "continues": None if run.session is None else run.continues,
         "schedule": run.schedule,
         "forked_from": run.forked_from and f"{run.forked_from[0]} {run.forked_from[1]}",
+        "inherited": None if run.inherited is None else run.inherited.to_text(),
     }
     return flat({name: value for name, value in fields.items() if value is not None})

@@ -95,7 +95,7 @@ class Runs:
         self._store.call("rewind_session", last, session)
 
     def fork(self, fork: NewFork, event: Event) -> None:
-        """Accept a run with a new id that continues where another one was."""
+        """Accept a run that continues where another one was, at most once per id."""
         run = fork.run
         fields = record_fields(run, has_queues=self._store.has_queues)
         fields += flat(fork.failures.counters())

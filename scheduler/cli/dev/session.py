@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.graphs.schema import AgentNode
 from sleipnir.records import dataclass
@@ -30,7 +29,6 @@ from sleipnir.scheduler.client.rerun.changes import (
 )
 from sleipnir.scheduler.config.directories import config_dir
 from sleipnir.scheduler.errors import EngineUnreachable, SleipnirError
-from sleipnir.scheduler.runs.child_agents import digests_for
 from sleipnir.scheduler.runs.model import Run, Status
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.queries.filters import RunFilter
@@ -127,14 +125,11 @@ class DevSession:
         if not found:
             return None
         run = self._client.run(found[0].run_id)
-        bundle = self._client.store.bundles.get(run.digest)
-        if bundle is None:
-            return None
         try:
-            agents = digests_for(run.context.agents, run.digest)
-            return _Last(run, form_of(bundle, run.digest, agents))
-        except SleipnirError:  # packed by another version
+            form = form_of(self._client.store.bundles, run.digest, run.context.agents)
+        except SleipnirError:  # no longer stored, or packed by another version
             return None
+        return _Last(run, form)
 
     def _again(self, last: _Last, prepared: PreparedAgent) -> None:
         changes = changes_between(last.form, self._form(prepared))
@@ -186,11 +181,7 @@ class DevSession:
             self._last = _Last(run, self._form(prepared))
 
     def _form(self, prepared: PreparedAgent) -> AgentForm:
-        bundle = self._client.store.bundles.get(prepared.digest)
-        if bundle is None:
-            raise BundleError(f"the files of agent '{prepared.name}' are no longer stored")
-        agents = digests_for(prepared.agents, prepared.digest)
-        return form_of(bundle, prepared.digest, agents)
+        return form_of(self._client.store.bundles, prepared.digest, prepared.agents)
 
 
 def _same_again(run: Run, first: Mapping[str, Any], form: AgentForm, *, streamed: bool) -> Request:

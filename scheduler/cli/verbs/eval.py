@@ -37,6 +37,11 @@ with lazy_imports():
 )
 @click.option("--repeat", type=click.IntRange(1, 100), metavar="K", help="Run each row K times.")
 @click.option("--rows", type=click.IntRange(min=1), metavar="N", help="Only the first N rows.")
+@click.option(
+    "--no-fork",
+    is_flag=True,
+    help="Run all rows from the start, also where they could continue the baseline's runs.",
+)
 @click.option("--gate", is_flag=True, help="Exit with 1 if something is lost.")
 @click.option("--accept", is_flag=True, help="Make this version the baseline from now on.")
 @ECONOMY_OPTIONS[0]
@@ -67,7 +72,7 @@ def eval_(
     """Run AGENT on the rows of an evaluation, score each row, and compare with a baseline.
 
     EVAL is a file in the agent's evals/, or a path. Rows that have been run of a version are not
-    run again.
+    run again, and others continue the baseline's runs from the first node that has changed.
     """
     if (added is None) != (expected is None):
         raise click.UsageError("--add RUN and --expected TEXT belong together")

@@ -15,6 +15,7 @@ from sleipnir.graphs.bundles.layout import MANIFEST
 from sleipnir.graphs.bundles.packed import packed_agent, text_files_in
 from sleipnir.graphs.bundles.parsed import PARSED
 from sleipnir.graphs.chains import chain_of
+from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.knowledge.plan import PLAN_FILE
 from sleipnir.graphs.schema import (
     REQUEST_SETTINGS,
@@ -30,7 +31,9 @@ from sleipnir.graphs.schema import (
 )
 from sleipnir.records import dataclass
 from sleipnir.scheduler.process.temporary import OwnDirectory
+from sleipnir.scheduler.runs.child_agents import digests_for
 from sleipnir.scheduler.runs.model import Checkpoint
+from sleipnir.scheduler.store.bundles import Bundles
 
 # Graph fields that no node depends on, or that are compared separately.
 _OF_NO_NODE = {
@@ -46,7 +49,7 @@ _OF_MODELS = {
     *SkillFields.fields_in_files(),
 }
 # Files that no run reads: the graph is compared as such, tests run elsewhere.
-_READ_BY_NO_NODE = ("graph.yaml", "README.md", "tests/", MANIFEST, PARSED)
+_READ_BY_NO_NODE = ("graph.yaml", "README.md", "tests/", "evals/", MANIFEST, PARSED)
 _FILES_OF_MODELS = ("functions/", "tools.")
 
 
@@ -72,21 +75,29 @@ class Changes:
         return bool(self.nodes or self.state or self.elsewhere)
 
 
-def form_of(bundle: bytes, digest: str, agents: Mapping[str, str]) -> AgentForm:
-    """Load a version of an agent from its bundle.
+def form_of(bundles: Bundles, digest: str, agents: Mapping[str, str]) -> AgentForm:
+    """Load a version of an agent from its stored bundle.
 
     Args:
-        agents: bundle digests of the agents it may spawn, by name.
+        agents: bundle digests of the agents it may spawn, by name, as its runs have them.
 
     Raises:
-        BundleError, InvalidAgent: it can no longer be unpacked or loaded.
+        BundleError, InvalidAgent: it is no longer stored, or can no longer be unpacked or loaded.
     """
+    bundle = bundles.get(digest)
+    if bundle is None:
+        raise BundleError(f"the files of version {digest[:12]} of the agent are no longer stored")
     with OwnDirectory() as scratch:
         root = scratch.path / "bundle"
         unpack(bundle, digest, root)
         graph, directory = packed_agent(root)
         assert graph is not None, "only graphs are run"
-        return AgentForm(graph, dict(_hashes(root, directory)), agents, text_files_in(root))
+        return AgentForm(
+            graph,
+            dict(_hashes(root, directory)),
+            digests_for(agents, digest),
+            text_files_in(root),
+        )
 
 
 def _hashes(root: Path, directory: Path) -> Iterator[tuple[str, str]]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.client.rerun.difference import Difference
     from sleipnir.scheduler.client.rerun.many import Retried, RunSelection
     from sleipnir.scheduler.client.rerun.retry import RetryRequest
+    from sleipnir.scheduler.runs.model import NewRun
+    from sleipnir.scheduler.runs.submit import Request
     from sleipnir.scheduler.store.queries.filters import RunFilter
 
 
@@ -36,6 +38,8 @@ class ClientCore(Protocol):
     def budget_check(self) -> BudgetCheck: ...
 
     def prepare(self, reference: str) -> PreparedAgent: ...
+
+    def new_run(self, agent: PreparedAgent, request: Request) -> NewRun: ...
 
     def graph_of(self, run: Run) -> Graph: ...
 

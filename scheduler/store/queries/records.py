@@ -11,7 +11,7 @@ from sleipnir.scheduler.errors import AmbiguousRun, RunNotFound, RunRemoved
 from sleipnir.scheduler.runs.conversation.roster import handle, is_handle
 from sleipnir.scheduler.runs.failures import NodeFailure, in_order, read_failure
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS, VisitId
-from sleipnir.scheduler.runs.model import Failure, Run, RunContext, RunRow, Status, Usage
+from sleipnir.scheduler.runs.model import Failure, Inherited, Run, RunContext, RunRow, Status, Usage
 from sleipnir.scheduler.runs.spending import spent_fields
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.keys import ids_keys, run_key
@@ -306,6 +306,7 @@ def _run(run_id: str, fields: Mapping[str, str]) -> Run:
         failed_nodes=int(fields.get("failed_nodes", 0)),
         handled_failures=int(fields.get("handled_failures", 0)),
         forked_from=_fork(fields.get("forked_from")),
+        inherited=Inherited.from_text(fields["inherited"]) if "inherited" in fields else None,
         tries=int(fields.get("try", 1)),
         earlier_ms=int(fields.get("earlier_ms", 0)),
         capped=tuple(fields["capped"].split(" ")) if "capped" in fields else (),

@@ -18,6 +18,7 @@ from sleipnir.scheduler.testing.evaluation.comparing import (
 )
 from sleipnir.scheduler.testing.evaluation.file import Evaluation
 from sleipnir.scheduler.testing.evaluation.rows import EvaluationRow
+from sleipnir.scheduler.testing.evaluation.running import RowRun
 from sleipnir.scheduler.testing.evaluation.scoring import VersionScores
 from sleipnir.scheduler.testing.statistics.means import MeanInterval
 from sleipnir.scheduler.views.text.formatting import columns, usd
@@ -112,6 +113,7 @@ class EvaluationReport:
                         "cost_usd": [run.cost_usd for run in runs],
                         "tokens": [run.tokens for run in runs],
                         "elapsed_s": [run.elapsed_s for run in runs],
+                        "inherited": [_inherited_document(run) for run in runs],
                         "scores": {
                             check: scores.get(row.id) for check, scores in version.scores.items()
                         },
@@ -151,6 +153,13 @@ class EvaluationReport:
         ]
         head = ("NAME", "VERSION", "ROWS", "FAILED", *checks, "COST/ROW", "TIME/ROW")
         yield from columns(head, rows)
+        for version in self._versions:
+            if inherited := version.of.inherited():
+                cost = usd(_sum_usd([each.cost_usd for each in inherited]))
+                yield (
+                    f"{version.of.name}: {len(inherited):,} of {len(version.of.runs):,} rows were "
+                    f"forked from the baseline's; inherited cost: {cost}"
+                )
         if self.compared:
             yield ""
             yield from columns(
@@ -187,19 +196,34 @@ class EvaluationReport:
                 "unjudged": version.unjudged[check.name],
             }
         runs = [run for some in version.of.runs.values() for run in some]
-        costs = [run.cost_usd for run in runs]
         return {
             "name": version.of.name,
             "version": version.of.version,
             "rows": len(version.of.runs),
             "failed": version.failed,
-            "inherited_rows": 0,
+            "inherited_rows": len(version.of.inherited()),
             "checks": checks,
-            "cost_usd": None if None in costs else sum(cost or 0.0 for cost in costs),
+            "cost_usd": _sum_usd([run.cost_usd for run in runs]),
             "judge_usd": version.of.judge_usd,
             "tokens": sum(run.tokens for run in runs),
             "elapsed_s": sum(run.elapsed_s for run in runs),
         }
+
+
+def _sum_usd(costs: Sequence[float | None]) -> float | None:
+    """Return the sum; None if a price is not known."""
+    return None if None in costs else sum(cost or 0.0 for cost in costs)
+
+
+def _inherited_document(run: RowRun) -> dict[str, Any] | None:
+    found = run.inherited
+    if found is None:
+        return None
+    return {
+        "cost_usd": found.cost_usd,
+        "tokens": found.tokens,
+        "elapsed_s": found.elapsed_s,
+    }
 
 
 def _compared_document(each: Compared) -> dict[str, Any]:

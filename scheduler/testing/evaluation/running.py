@@ -16,11 +16,11 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.batch.drive import Batch
 from sleipnir.scheduler.batch.ledger import Ledger
 from sleipnir.scheduler.batch.lines import Line
-from sleipnir.scheduler.batch.options import BatchOptions, Progress
+from sleipnir.scheduler.batch.options import BatchOptions, Progress, submit
 from sleipnir.scheduler.batch.versions import AgentVersions
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.client.preparation import PreparedAgent
-from sleipnir.scheduler.runs.model import Run
+from sleipnir.scheduler.runs.model import Run, Usage
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.testing.evaluation.rows import EvaluationRow
 from sleipnir.scheduler.views.documents import elapsed_s
@@ -30,8 +30,17 @@ BUDGET = "R025"
 
 
 @dataclass(frozen=True, slots=True)
+class InheritedUse:
+    """The part of a row's figures that the baseline's run had used up to the fork."""
+
+    cost_usd: float | None
+    tokens: int
+    elapsed_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class RowRun:
-    """What a run of a row came to."""
+    """What a run of a row came to, with what it has inherited."""
 
     run_id: str
     status: str
@@ -41,6 +50,7 @@ class RowRun:
     cost_usd: float | None
     tokens: int
     elapsed_s: float
+    inherited: InheritedUse | None = None  # of a fork
 
     @property
     def succeeded(self) -> bool:
@@ -55,18 +65,33 @@ def version_of(client: Client, agent: PreparedAgent) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RowRunner:
-    """Runs lines as a batch."""
+    """Runs lines as a batch.
+
+    Args:
+        submit: accepts the run of a line. from_start: lines that were forked are run again.
+    """
 
     client: Client
     defaults: Request
     on_progress: Callable[[Progress], None]
+    submit: Callable[[Client, PreparedAgent, Request], None] = submit
+    from_start: bool = False
 
     def run(self, agent: PreparedAgent, batch: str, lines: Sequence[Line]) -> None:
         """Run those of the lines that have not been run."""
         with Ledger() as ledger:
             for line in lines:
                 ledger.add(line)
-            options = BatchOptions(name=batch, max_in_flight=sys.maxsize, defaults=self.defaults)
+            if self.from_start:
+                found = read_runs(self.client, batch)
+                forked = {line_id for line_id, run in found.items() if run.inherited is not None}
+                ledger.mark_redo(line.number for line in lines if line.id in forked)
+            options = BatchOptions(
+                name=batch,
+                max_in_flight=sys.maxsize,
+                defaults=self.defaults,
+                submit=self.submit,
+            )
             running = Batch(self.client, agent, ledger, options, on_progress=self.on_progress)
             for _ in running.results():
                 pass
@@ -111,7 +136,12 @@ def line_id(row: EvaluationRow, number: int) -> str:
 
 
 def _row_run(run: Run) -> RowRun:
-    usage = run.usage
+    usage, seconds = run.usage, elapsed_s(run, run.ended_at or run.created_at)
+    inherited = None
+    if run.inherited is not None:
+        before, before_s = run.inherited.usage, run.inherited.ms / 1000
+        inherited = InheritedUse(before.cost_usd, _tokens(before), before_s)
+        usage, seconds = usage + before, seconds + before_s
     return RowRun(
         run.run_id,
         str(run.status),
@@ -119,6 +149,11 @@ def _row_run(run: Run) -> RowRun:
         run.output,
         run.value,
         usage.cost_usd,
-        usage.prompt_tokens + usage.completion_tokens,
-        elapsed_s(run, run.ended_at or run.created_at),
+        _tokens(usage),
+        seconds,
+        inherited,
     )
+
+
+def _tokens(usage: Usage) -> int:
+    return usage.prompt_tokens + usage.completion_tokens

@@ -14,7 +14,7 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.testing.evaluation.file import CheckFields
 from sleipnir.scheduler.testing.evaluation.rows import EvaluationRow
-from sleipnir.scheduler.testing.evaluation.running import BUDGET, RowRun
+from sleipnir.scheduler.testing.evaluation.running import BUDGET, InheritedUse, RowRun
 
 # Of a judge's run, or None: it gave no value.
 Judged = Mapping[tuple[str, str], float | None]
@@ -29,6 +29,11 @@ class VersionRuns:
     runs: Mapping[str, Sequence[RowRun]]
     judge_usd: float = 0.0
     written: Judged | None = None  # what judges gave, if it was read from files
+
+    def inherited(self) -> list[InheritedUse]:
+        """Return what each forked row has inherited."""
+        runs = (run for some in self.runs.values() for run in some)
+        return [run.inherited for run in runs if run.inherited is not None]
 
 
 @dataclass(frozen=True, slots=True)

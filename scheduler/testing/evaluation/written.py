@@ -11,11 +11,12 @@ from sleipnir.graphs.document.finding import printable
 from sleipnir.graphs.files import MIB, read_text, reason
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.testing.evaluation.rows import EvaluationRow
-from sleipnir.scheduler.testing.evaluation.running import RowRun
+from sleipnir.scheduler.testing.evaluation.running import InheritedUse, RowRun
 from sleipnir.scheduler.testing.evaluation.scoring import VersionRuns
 
 ROWS = "rows.jsonl"
 SUMMARY = "summary.json"
+_FIGURES = ("cost_usd", "tokens", "elapsed_s")
 _LIMIT_BYTES = 512 * MIB
 
 
@@ -65,12 +66,20 @@ def _entries(directory: Path, written_as: str) -> Iterator[tuple[str, Mapping[st
 
 
 def _runs(entry: Mapping[str, Any]) -> Iterator[RowRun]:
-    parts = ("runs", "statuses", "outputs", "values", "cost_usd", "tokens", "elapsed_s")
-    for run_id, status, output, value, cost, tokens, seconds in zip(
+    parts = ("runs", "statuses", "outputs", "values", *_FIGURES, "inherited")
+    for run_id, status, output, value, cost, tokens, seconds, inherited in zip(
         *(entry[part] for part in parts), strict=True
     ):
         yield RowRun(
-            str(run_id), str(status), None, output, value, cost, int(tokens), float(seconds)
+            str(run_id),
+            str(status),
+            None,
+            output,
+            value,
+            cost,
+            int(tokens),
+            float(seconds),
+            None if inherited is None else InheritedUse(*(inherited[name] for name in _FIGURES)),
         )
 
 

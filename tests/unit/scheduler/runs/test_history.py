@@ -9,8 +9,14 @@ from typing import Any
 import pytest
 
 from sleipnir.graphs.state import encode
-from sleipnir.scheduler.runs.history import decisions_of, folded, moment_after, node_times
-from sleipnir.scheduler.runs.model import Checkpoint, Usage
+from sleipnir.scheduler.runs.history import (
+    decisions_of,
+    folded,
+    moment_after,
+    node_times,
+    used_by_steps,
+)
+from sleipnir.scheduler.runs.model import Checkpoint, Inherited, Usage
 
 
 def checkpoint(
@@ -150,3 +156,19 @@ def test_a_history_of_few_steps_stays_as_it_is(sizes: list[int]) -> None:
     entries = [entry(step, k="x" * size) for step, size in enumerate(sizes)]
 
     assert folded(entries, 8_000) == (0, [])
+
+
+def test_steps_take_as_long_as_their_slowest_nodes_and_use_what_all_used() -> None:
+    taken_over = checkpoint(1, {}, {"a": {}})
+    first = checkpoint(2, {}, {"b": {"ms": 5, "wait": 70, "usage": [10, 1, 0.5]}})
+    wide = checkpoint(
+        3,
+        {},
+        {"c": {"ms": 30, "wait": 4}, "d": {"ms": 20, "wait": 9, "usage": [20, 2, 0.25]}},
+    )
+
+    found = used_by_steps([checkpoint(0, {}), taken_over, first, wide])
+
+    assert found == Inherited(Usage(30, 3, 0.75), 5 + 34)
+    assert Inherited.from_text(found.to_text()) == found
+    assert used_by_steps([checkpoint(0, {})]) == Inherited()
