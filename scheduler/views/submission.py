@@ -128,7 +128,7 @@ def submit_run(client: Client, wanted: WantedRun, by: str) -> AcceptedRun:
         raise SubmissionRefused(str(error)) from error
     require_types(prepared.graph, wanted.state)
     if not is_normal(prepared.graph):
-        wanted = _without_session(wanted)
+        wanted = _of_graph(wanted)
     request = Request(
         prompt=wanted.prompt,
         state=wanted.state,
@@ -154,7 +154,7 @@ def submit_run(client: Client, wanted: WantedRun, by: str) -> AcceptedRun:
     return AcceptedRun(run_id, is_new=True)
 
 
-def _without_session(wanted: WantedRun) -> WantedRun:
+def _of_graph(wanted: WantedRun) -> WantedRun:
     """Return a submission of a graph agent, whose runs are independent of each other."""
     labels = wanted.labels
     if wanted.session not in (None, TEMPORARY):
@@ -163,14 +163,21 @@ def _without_session(wanted: WantedRun) -> WantedRun:
 
 
 def known_run(client: Client, wanted: WantedRun, by: str) -> Run | None:
-    """Return the run that was accepted for a `key` in a session before, if it is still stored."""
+    """Return the run that was accepted for a `key` before, if it is still stored.
+
+    Unlike `submit_run` it does not need the agent's files, but the name of the session.
+
+    Raises:
+        SubmissionRefused: it was accepted for another submission.
+    """
     if wanted.key is None or wanted.session is None:
         return None
-    of_graph = _id_of(by, wanted.key, None)
-    found = _stored(client, of_graph)
+    found = _stored(client, _id_of(by, wanted.key, None))
     if found is None and wanted.session != TEMPORARY:
         session = client.session(wanted.agent, wanted.session)
         found = _stored(client, _id_of(by, wanted.key, session))
+    if found is not None:
+        _require_same(client, found, wanted if found.context.converses else _of_graph(wanted))
     return found
 
 

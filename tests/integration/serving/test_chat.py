@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,16 +17,9 @@ from sleipnir.worker.monitor.serving.chat.messages import MOST_MESSAGES
 from sleipnir.worker.monitor.serving.serving import MOST_WAITING
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, says
-from tests.support.site import KEY, Answer, ServedSite
+from tests.support.site import Answer, ServedSite
 
 TALKER = "model: openai:m\ninstructions: You garden.\n"
-
-
-@pytest.fixture
-def chat(site: ServedSite) -> Iterator[OpenAI]:
-    """The published client, unchanged."""
-    with OpenAI(base_url=f"http://127.0.0.1:{site.port}/v1", api_key=KEY) as client:
-        yield client
 
 
 def user(text: str) -> Any:
@@ -94,6 +86,23 @@ def test_a_normal_agent_knows_what_was_said_before(
     assert reply.choices[0].message.content == "Five litres."
     assert reply.usage is not None
     assert (reply.usage.prompt_tokens, reply.usage.total_tokens) == (7, 10)
+
+
+def test_a_request_that_is_sent_again_starts_no_other_run(engine: Engine, chat: OpenAI) -> None:
+    def send(text: str, key: str, **metadata: str) -> str | None:
+        reply = chat.chat.completions.create(
+            model="echo",
+            messages=[user(text)],
+            metadata=metadata,
+            extra_headers={"Idempotency-Key": key},
+        )
+        return reply.choices[0].message.content
+
+    assert [send("a", "k"), send("a", "k"), send("b", "other", session="s")] == ["a", "a", "b"]
+    assert send("b", "other", session="s") == "b"
+    assert len(engine.newest_runs()) == 2
+    with pytest.raises(openai.BadRequestError, match="another submission"):
+        send("b", "k")
 
 
 def test_a_failed_run_is_an_error_with_its_code_and_is_not_repeated(

@@ -23,7 +23,7 @@ class Serving:
         self.settings = client.store.settings.serve
         self.agents = ServedAgents(client)
         self._store = AsyncStore(client.store, redis_url)
-        self._waiting = 0
+        self.waiting = 0  # requests
 
     def follower(self, run_id: str) -> RunFollower:
         """Return what follows a run from its beginning."""
@@ -36,15 +36,15 @@ class Serving:
         Raises:
             Refused: all are taken.
         """
-        if self._waiting >= MOST_WAITING:
+        if self.waiting >= MOST_WAITING:
             message = f"{MOST_WAITING} requests already wait for runs here"
             details = {"retry_after_s": _AGAIN_S}
             raise Refused(Problem(429, "rate", message, details=details))
-        self._waiting += 1
+        self.waiting += 1
         try:
             yield
         finally:
-            self._waiting -= 1
+            self.waiting -= 1
 
     async def close(self) -> None:
         """Close the connections."""

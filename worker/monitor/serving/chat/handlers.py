@@ -106,10 +106,12 @@ class ChatHandler(OpenAiHandler, AnswerHandler, SubmittingHandler):
             earlier=() if name else body.earlier,
             streamed=bool(body.stream),
         )
+        known = await self.site.call(known_run, self.site.client, wanted, self.visitor.name)
+        if known is not None:
+            return self.site.serving.follower(known.run_id)
         if name:
-            known = await self.site.call(known_run, self.site.client, wanted, self.visitor.name)
             at = await self.site.call(open_run, self.site.client, body.model, name, wanted.user)
-            if at is not None and (known is None or known.run_id != at.run_id):
+            if at is not None:
                 return await self._continue(name, at, body)
         return self.site.serving.follower((await self.submit(wanted)).run_id)
 
