@@ -42,7 +42,7 @@ _BEFORE_SECOND_LOOK_S = 0.2
 _OF_A_PARTITION = (
     *("timers", "inbox", "builds", "bundles", "owner", "swept"),
     *("batches", "batchends", "dearest", "tally", "sessions", "repairs"),
-    *("spend", "ended", "hours", "dropped"),
+    *("spend", "labelled", "ended", "hours", "dropped"),
     *("request", "collected", "collecting", "sent", "unwanted", "settled"),
     *("schedules", "schedule", "scheduled"),
 )

@@ -94,6 +94,7 @@ Of these, the sums of an hour (UTC), as they are counted, until they are added u
 they expire after `spend_retention_s`:
     {pNN}:spend:<hours since 1970>  hash  what model calls used: agent, node, batch, model → sum, as
                                           lua/lib/usage.lua says
+    {pNN}:labelled:<hours since 1970>  hash  the same by the labels of root runs: label, value → sum
     {pNN}:ended:<hours since 1970>  hash  how root runs ended: agent, batch, status, duration, cost
                                           → number, as lua/lib/listed.lua says
     {pNN}:hours                     set   these hours
@@ -143,9 +144,11 @@ Shared:
     sleipnir:attached:<batch>  hash    files that its lines attach to prompts: SHA-256 → content,
                                        and `bytes` of all of them; expires as its record does
     sleipnir:spend:<days since 1970>  hash  what model calls used on a day, in the hours that are
-    sleipnir:ended:<days since 1970>  hash  added up, and how runs ended: names of sums, some or all
-                                       → JSON text; expires after `spend_retention_s`
+    sleipnir:labelled:<days since 1970>  hash  added up, by labels too, and how runs ended: names of
+    sleipnir:ended:<days since 1970>  hash  sums, some or all → JSON text; expires after
+                                       `spend_retention_s`
     sleipnir:hour:spend:<hours since 1970>  hash  the same of each hour; expire after 35 days
+    sleipnir:hour:labelled:<hours since 1970>  hash
     sleipnir:hour:ended:<hours since 1970>  hash
     sleipnir:cache:<digest>    string  a model's reply, by its request; expires as its node says
     sleipnir:index:<address>   string  hash of a knowledge base's packed index, number of its parts
@@ -241,7 +244,7 @@ def bundle_key(digest: str) -> str:
 
 
 def counted_key(partition: str, kind: str, hour: int | str) -> str:
-    """Return the sums of an hour, given since 1970, in a partition; `kind`: `spend` or `ended`."""
+    """Return the sums of an hour, given since 1970, in a partition; `kind`: its word."""
     return f"{partition}:{kind}:{hour}"
 
 

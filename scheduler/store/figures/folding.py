@@ -19,6 +19,7 @@ from sleipnir.scheduler.store.figures.by_time import (
 )
 from sleipnir.scheduler.store.figures.sums import (
     ENDED,
+    LABELLED,
     MOST_OF_A_DAY,
     MOST_OF_AN_HOUR,
     SPENT,
@@ -31,7 +32,7 @@ from sleipnir.scheduler.store.figures.sums import (
 )
 from sleipnir.scheduler.store.keys import counted_key, day_key, hour_key, hours_key
 
-KINDS = (SPENT, ENDED)
+KINDS = (SPENT, LABELLED, ENDED)
 # How long the sums of single hours are kept.
 HOURS_KEPT_MS = 35 * DAY_MS
 # After an hour, a transition may still count for it, if the clock was set back.

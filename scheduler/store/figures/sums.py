@@ -50,6 +50,14 @@ SPENT = Kind(
     lambda _: spending.spent_field(spending.OTHERS),
     _weight_of_spent,
 )
+# The same by the labels of root runs; calls of runs with several are counted for each.
+LABELLED = Kind(
+    "labelled",
+    ("label", "value"),
+    ((), ("label",)),
+    lambda _: "other\nother",
+    _weight_of_spent,
+)
 # Of ended root runs, their number.
 ENDED = Kind(
     "ended",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final
 
 from sleipnir.scheduler.client.spending import figures_of
 from sleipnir.scheduler.runs.spending import NOTHING_SPENT, Spent, sum_of
@@ -13,6 +13,7 @@ from sleipnir.scheduler.store.figures.dearest import dearest_runs
 from sleipnir.scheduler.store.figures.sums import ENDED, Sums
 from sleipnir.scheduler.views.limits import limits_document
 from sleipnir.scheduler.views.runs import listed_documents
+from sleipnir.scheduler.views.trends.costs_by import By, spread_of
 from sleipnir.scheduler.views.trends.windows import Per, Period, Window, hours_left, window_of
 
 if TYPE_CHECKING:
@@ -21,13 +22,12 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.views.types.records import ListedRunDocument
     from sleipnir.scheduler.views.typical_runs import TypicalRuns
 
-By = Literal["agent", "model", "batch", "node"]
-BY: Final[tuple[By, ...]] = get_args(By)
 # Of these, ended runs are counted, too.
 _COUNTED: Final = frozenset({"agent", "batch"})
 # The names that a chart tells apart.
 MOST_SERIES: Final = 5
 _MOST_ROWS: Final = 200
+_MOST_LABELS: Final = 20
 
 
 def costs_document(
@@ -37,26 +37,31 @@ def costs_document(
     period: Period = "7d",
     per: Per | None = None,
     by: By = "agent",
+    label: str | None = None,
 ) -> types.CostsDocument:
     """Return what was spent in a period, the dearest first.
+
+    Args:
+        label: by whose values, if `by` label; None: the one that most was spent with.
 
     Raises:
         ValueError: the period is not divided like that.
     """
     now_ms = client.queries.now_ms()
     window = window_of(now_ms, period, per)
-    spending = SpendingByTime(client.store.client)
-    slots = window.sums(spending, (by,))
-    before = {name: Spent.of(sum_) for name, sum_ in window.before.total(spending, (by,)).items()}
-    spent = _totals(slots)
+    spread = spread_of(client, window, by, label)
+    before = {name: Spent.of(sum_) for name, sum_ in spread.before.items()}
+    spent = _totals(spread.slots)
     limits = limits_document(client)
     return {
         "period": period,
         "per": window.per,
         "by": by,
+        "label": spread.label,
+        "labels": spread.labels[:_MOST_LABELS],
         "slots": window.starts(),
         "until": window.ends(),
-        "series": cost_series(window, slots),
+        "series": cost_series(window, spread.slots),
         "rows": _rows(spent, before, _ended(client, window, by))[:_MOST_ROWS],
         "total": figures_of(sum_of(spent.values())),
         "before_usd": sum_of(before.values()).known_usd,

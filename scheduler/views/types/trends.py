@@ -24,7 +24,7 @@ class CostRowDocument(SpendFiguresDocument):
     name: Annotated[str | None, about("null: what has no name, such as runs of no batch")]
     share: Annotated[float, about("of all that was spent, from 0 to 1")]
     before_usd: Annotated[float, about("spent in as many hours or days before")]
-    runs: Annotated[int | None, about("that ended; null: not counted by model or node")]
+    runs: Annotated[int | None, about("that ended; null: counted by agent and batch only")]
     run_usd: Annotated[float | None, about("spent by each of these, on average")]
 
 
@@ -40,7 +40,9 @@ class ForecastDocument(TypedDict):
 class CostsDocument(TypedDict):
     period: Annotated[str, about("`24h`, `7d` or `30d`")]
     per: Annotated[str, about("`hour` or `day`")]
-    by: Annotated[str, about("`agent`, `model`, `batch` or `node`")]
+    by: Annotated[str, about("`agent`, `model`, `batch`, `node` or `label`")]
+    label: Annotated[str | None, about("whose values the rows are; null: they are of no label")]
+    labels: Annotated[list[str], about("by `label`: those of the runs, the dearest first")]
     slots: Annotated[list[str], about("when each hour or day begins; the last is under way")]
     until: Annotated[str, about("when the last one ends")]
     series: Annotated[list[SeriesDocument], about("dollars by the dearest names, then all others")]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import pytest
 
@@ -11,11 +13,13 @@ from sleipnir.scheduler.client.limits.commands import LimitCommands
 from sleipnir.scheduler.client.spending import SpendFilter, spending
 from sleipnir.scheduler.runs.ids import new_run_id
 from sleipnir.scheduler.runs.model import Failure, ModelCall, Usage
+from sleipnir.scheduler.service.sweeps.figures import add_up_hours
 from sleipnir.scheduler.store.figures.by_time import DAY_MS, HOUR_MS
 from tests.support.engine import Clock, Engine
 from tests.support.runs import a_run, begin
 from tests.support.site import ServedSite
 
+EMPTY: Mapping[str, str] = MappingProxyType({})
 _HOSTILE = "<b>\u202eagent"
 
 
@@ -24,9 +28,15 @@ def _at_noon(clock: Clock) -> None:
     clock.ms += DAY_MS // 2 - clock.ms % DAY_MS
 
 
-def spend(engine: Engine, agent: str, dollars: float, batch: str | None = None) -> str:
+def spend(
+    engine: Engine,
+    agent: str,
+    dollars: float,
+    batch: str | None = None,
+    labels: Mapping[str, str] = EMPTY,
+) -> str:
     """Let a run of an agent end that spent so much."""
-    run = a_run(new_run_id(), agent=agent, batch=batch)
+    run = a_run(new_run_id(), agent=agent, batch=batch, labels=labels)
     engine.store.runs.submit(run)
     lease = begin(engine, "1/s", run_id=run.run_id)
     usage = Usage(1_000, 10, dollars, 500, call=ModelCall("s", "openai:m", 10))
@@ -67,6 +77,36 @@ def test_costs_of_a_period_are_told_by_hour_and_name(
     assert "&lt;b&gt;\\u202eagent" in page.text
     assert "<b>\u202e" not in page.text
     assert 'aria-label="Spending by hour and agent: $9.85 in all' in page.text
+
+
+def test_costs_are_told_by_the_values_of_a_label(
+    engine: Engine, clock: Clock, site: ServedSite
+) -> None:
+    spend(engine, "writer", 5.0, labels={"team": "search"})
+    clock.move(8 * 24 * 3_600)
+    spend(engine, "writer", 1.0, labels={"team": "search", "tier": "<b>gold"})
+    spend(engine, "reader", 2.0, labels={"team": "web"})
+    spend(engine, "reader", 4.0)
+
+    def rows(query: str) -> list[tuple[str | None, float, float]]:
+        document = site.ask(f"/api/v1/costs?by=label{query}").json
+        return [(row["name"], row["cost_usd"], row["before_usd"]) for row in document["rows"]]
+
+    teams = rows("")
+    document = site.ask("/api/v1/costs?by=label&period=24h").json
+    page = site.ask("/costs?by=label&label=tier").text
+
+    assert teams == [(None, 4.0, 0.0), ("web", 2.0, 0.0), ("search", 1.0, 5.0)]
+    assert rows("&label=tier") == [(None, 6.0, 5.0), ("<b>gold", 1.0, 0.0)]
+    assert (document["label"], document["labels"]) == ("team", ["team", "tier"])
+    assert document["total"]["cost_usd"] == 7.0
+    assert [each["values"][-1] for each in document["series"]] == [4.0, 2.0, 1.0]
+    assert 'href="/runs?label=tier%3D%3Cb%3Egold"' in page
+    assert "<b>gold" not in page
+    clock.move(7_200)
+    add_up_hours(engine.store)
+    assert rows("") == teams
+    assert site.ask("/api/v1/costs?by=label&label=none").json["total"]["cost_usd"] == 7.0
 
 
 def test_a_budget_is_told_when_it_will_be_used_up(

@@ -327,7 +327,8 @@ OPERATIONS = (
         {
             "period": "`24h`, `7d` (the default) or `30d`",
             "per": "`hour` or `day`; 7 days may be by either",
-            "by": "`agent` (the default), `model`, `batch` or `node`",
+            "by": "`agent` (the default), `model`, `batch`, `node` or `label`",
+            "label": "`by` the values of this one; the default is the dearest label",
         },
     ),
     Operation("GET", "/api/v1/limits", "Limits, pauses and budgets.", engine.LimitsDocument),

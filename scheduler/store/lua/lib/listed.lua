@@ -70,14 +70,19 @@ local function sum_up(r, by, note)
   end
 end
 
+-- The labels in the text of a record's field.
+local function labels_in(text)
+  local readable, labels = pcall(cjson.decode, text or '{}')
+  return readable and labels or {}
+end
+
 -- The indexes that contain a root run whatever its status.
 local function lasting_indexes(r)
   local names = {'runs', 'agent:' .. (r.agent or '')}
   if r.batch then
     names[3] = 'batch:' .. r.batch
   end
-  local readable, labels = pcall(cjson.decode, r.labels or '{}')
-  for label, value in pairs(readable and labels or {}) do
+  for label, value in pairs(labels_in(r.labels)) do
     names[#names + 1] = 'label:' .. label .. '=' .. value
   end
   return names

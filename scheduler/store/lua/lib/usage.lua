@@ -16,6 +16,7 @@
 --   {pNN}:spend:<hour since 1970>  a hash: agent and node of the root run, its batch and the model,
 --                              a line each -> sum; once there are too many, others are counted
 --                              together
+--   {pNN}:labelled:<hour since 1970>  the same by labels of the root run: name and value, a line each
 -- LAZY
 
 -- Longer than a worker keeps retrying for an answer.
@@ -23,6 +24,9 @@ local ANSWER_KEPT_MS = 3600000
 -- The most sums of one run; further nodes and models are counted together, under no name.
 local MOST_SUMS = 1000
 
+-- The most sums of an hour by labels; further labels and values are counted together.
+local MOST_LABELLED = 1000
+local OTHER_LABELS = 'other\nother'
 -- Longer calls are counted with those that took so many bits of ms.
 local MOST_BITS = 32
 
@@ -38,15 +42,15 @@ local function sum_with(before, numbers)
   return table.concat(sum, ' ')
 end
 
--- Count a call in a run that has not ended. Return whether it was counted; the run's parent, agent
--- and batch.
+-- Count a call in a run that has not ended. Return whether it was counted; the run's parent, agent,
+-- batch and labels.
 local function count_in_run(run_id, node, call)
   local run, name = key('run', run_id), 'spent:' .. node .. ' ' .. call.model
-  local status, parent, agent, batch, prompt, completion, cached, written, cost, unpriced, sums,
-    before = unpack(redis.call('HMGET', run, 'status', 'parent', 'agent', 'batch',
+  local status, parent, agent, batch, labels, prompt, completion, cached, written, cost, unpriced,
+    sums, before = unpack(redis.call('HMGET', run, 'status', 'parent', 'agent', 'batch', 'labels',
       'prompt_tokens', 'completion_tokens', 'cached_tokens', 'cache_written_tokens', 'cost',
       'unpriced', 'sums', name))
-  if is_over(status) then return false, parent, agent, batch end
+  if is_over(status) then return false, parent, agent, batch, labels end
   local fields = {}
   if call.prompt then
     fields[1] = {'prompt_tokens', prompt, string.format('%.0f', (prompt or 0) + call.prompt)}
@@ -80,7 +84,7 @@ local function count_in_run(run_id, node, call)
         'HINCRBYFLOAT', run, 'economy', call.economy)
     end
   end
-  return true, parent, agent, batch
+  return true, parent, agent, batch, labels
 end
 
 -- Return a call's numbers with the count of its time.
@@ -93,20 +97,21 @@ local function timed_numbers(call)
   return numbers
 end
 
-local function count_by_hour(name, call)
+-- Add a call's numbers to an hour's sum of a kind, or to that of others if there are too many.
+local function count_by_hour(kind, name, numbers, most, others)
   local hour = hour_of(now_ms)
-  local target = partition .. ':spend:' .. hour
+  local target = partition .. ':' .. kind .. ':' .. hour
   local before = redis.call('HGET', target, name)
   if not before then
     local sums = redis.call('HLEN', target)
     if sums == 0 then note_hour(hour) end
-    if sums >= most_hourly_sums then
-      name = spent_for_others
+    if sums >= most then
+      name = others
       before = redis.call('HGET', target, name)
     end
   end
   local undone_by = before and {'HSET', target, name, before} or {'HDEL', target, name}
-  write_undone_by(undone_by, 'HSET', target, name, sum_with(before, timed_numbers(call)))
+  write_undone_by(undone_by, 'HSET', target, name, sum_with(before, numbers))
   if not before then write('PEXPIRE', target, spend_retention_ms) end
 end
 
@@ -119,19 +124,24 @@ end
 
 -- Count a call in its run and the runs above it, up to one that has ended, and in the hour's sums.
 local function count_in_all(run_id, node, call)
-  local counts, agent, batch, parent = true, nil, nil, nil
+  local counts, agent, batch, labels, parent = true, nil, nil, nil, nil
   while true do
     if counts then
-      counts, parent, agent, batch = count_in_run(run_id, node, call)
+      counts, parent, agent, batch, labels = count_in_run(run_id, node, call)
     else
-      parent, agent, batch = unpack(redis.call('HMGET', key('run', run_id), 'parent', 'agent',
-        'batch'))
+      parent, agent, batch, labels = unpack(redis.call('HMGET', key('run', run_id), 'parent',
+        'agent', 'batch', 'labels'))
     end
     local above, visit = string.match(parent or '', '^(%S+) (%S+)$')
     if not above then break end
     node, run_id = starter_of(above, visit), above
   end
-  count_by_hour(table.concat({agent or '', node, batch or '', call.model}, '\n'), call)
+  local numbers = timed_numbers(call)
+  local name = table.concat({agent or '', node, batch or '', call.model}, '\n')
+  count_by_hour('spend', name, numbers, most_hourly_sums, spent_for_others)
+  for label, value in pairs(labels_in(labels)) do
+    count_by_hour('labelled', label .. '\n' .. value, numbers, MOST_LABELLED, OTHER_LABELS)
+  end
 end
 
 local function count_call(run_id, usage)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from sleipnir.scheduler.errors import RunClosed, StaleVisit
@@ -13,7 +15,7 @@ from sleipnir.scheduler.runs.tries import AnotherTry
 from sleipnir.scheduler.service.sweeps.figures import add_up_hours
 from sleipnir.scheduler.store.figures.by_time import DAY_MS, HOUR_MS, FiguresByTime, SpendingByTime
 from sleipnir.scheduler.store.figures.dearest import dearest_runs
-from sleipnir.scheduler.store.figures.sums import ENDED
+from sleipnir.scheduler.store.figures.sums import ENDED, LABELLED
 from sleipnir.scheduler.store.keys import counted_key
 from tests.support.engine import Clock, Engine
 from tests.support.runs import RUN, a_run, begin, submit
@@ -89,6 +91,31 @@ def test_what_is_counted_for_an_hour_after_it_was_added_up_is_added_to_it(
 
     assert late.prompt_tokens == 15
     assert [*by(engine, day).values()] == [late]
+
+
+def test_beyond_the_most_values_of_labels_of_an_hour_the_rest_is_counted_together(
+    engine: Engine, clock: Clock
+) -> None:
+    key = counted_key("{p00}", "labelled", clock.ms // HOUR_MS)
+    sums = {f"order\n{number}": "1 1 1 1 0 0 7 0 0 0" for number in range(1_000)}
+    run = a_run("00" + "1" * 14, labels={"order": "new", "team": "web"})
+    engine.store.runs.submit(run)
+    lease = begin(engine, "1/s", run_id=run.run_id)
+    engine.redis.hset(key, mapping=sums)
+    engine.redis.sadd("{p00}:hours", clock.ms // HOUR_MS)
+
+    usage = Usage(100, 0, 1e-9, call=ModelCall("a", "openai:m", 1))
+    engine.store.visits.record_turn(lease, 0, "{}", usage=usage)
+
+    labelled = FiguresByTime(engine.redis, LABELLED)
+    others: Any = engine.redis.hget(key, "other\nother")
+    assert engine.redis.hlen(key) == 1_001
+    assert Spent.from_text(others).prompt_tokens == 200  # for each of its labels
+    clock.move(_DAY_S)
+    fold(engine)
+    (kept,) = labelled.by_day([clock.ms // DAY_MS - 1], ("label",)).values()
+    assert Spent.of(kept["order"]).calls + Spent.of(kept["other"]).calls == 1_002
+    assert not labelled.unbalanced()
 
 
 def test_beyond_the_most_combinations_of_a_day_the_rest_is_counted_for_others(

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from sleipnir.scheduler.views.trends import costs
+from sleipnir.scheduler.views.trends.costs_by import BY
 from sleipnir.scheduler.views.trends.windows import PERIODS
 from sleipnir.worker.monitor.charts.over_time import Chart, Series, over_time
 from sleipnir.worker.monitor.formats import money
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 _PERIOD_WORDS: Final = {"24h": "24 h", "7d": "7 d", "30d": "30 d"}
 # How what has no name is called.
-_NAMELESS: Final = {"batch": "no batch", "agent": "other", "model": "other", "node": "other"}
+_NAMELESS: Final = {"batch": "no batch", "label": "without"}
 # What spreadsheets get, by its name in the document.
 _COLUMNS: Final = (
     *("name", "cost_usd", "share", "before_usd", "runs", "run_usd", "calls"),
@@ -31,7 +32,7 @@ _FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 class CostsHandler(MonitorHandler):
-    """/costs and /api/v1/costs: in a period, by agent, model, batch or node."""
+    """/costs and /api/v1/costs: in a period, by agent, model, batch, node or label."""
 
     async def get(self) -> None:
         document = masked_texts(await self._document())
@@ -45,7 +46,7 @@ class CostsHandler(MonitorHandler):
     async def _document(self) -> CostsDocument:
         period = self.choice_argument("period", tuple(PERIODS), "7d")
         per = self.choice_argument("per", ("hour", "day"), PERIODS[period][0])
-        by = self.choice_argument("by", costs.BY, "agent")
+        by = self.choice_argument("by", BY, "agent")
         if per not in PERIODS[period]:
             raise bad_request(f"period={period} is by {' or '.join(PERIODS[period])}, not by {per}")
         return await self.site.call(
@@ -55,6 +56,7 @@ class CostsHandler(MonitorHandler):
             period=period,
             per=per,
             by=by,
+            label=self.text_argument("label"),
         )
 
     def _give_page(self, document: CostsDocument) -> None:
@@ -69,8 +71,8 @@ class CostsHandler(MonitorHandler):
             chart=over_time(cost_chart(document), self.site.prefix),
             periods=_PERIOD_WORDS,
             pers=pers,
-            bys=costs.BY,
-            nameless=_NAMELESS[by],
+            bys=BY,
+            nameless=_NAMELESS.get(by, "other"),
             bars=_bars(document["rows"]),
             out_of=document["total"]["cost_usd"],
         )
@@ -93,7 +95,8 @@ class CostsHandler(MonitorHandler):
 
 def cost_chart(document: CostsDocument) -> Chart:
     """Return the chart of a document."""
-    nameless, per, by = _NAMELESS[document["by"]], document["per"], document["by"]
+    per, by = document["per"], document["by"]
+    nameless = _NAMELESS.get(by, "other")
     series = [
         Series(
             "others" if each["others"] else each["name"] or nameless,
@@ -103,7 +106,7 @@ def cost_chart(document: CostsDocument) -> Chart:
         for at, each in enumerate(document["series"], 1)
     ]
     return Chart(
-        title=f"Spending by {per} and {by}",
+        title=f"Spending by {per} and {document['label'] or by}",
         per="hour" if per == "hour" else "day",
         starts=document["slots"],
         until=document["until"],
