@@ -68,7 +68,7 @@ def _announce_live_calls(
 def _models(nodes: list[tuple[Graph, LlmNode]], settings: Settings) -> Iterator[str]:
     for graph, node in nodes:
         if model := node.model or graph.model or settings.model:
-            yield settings.models.chain(model)[0]
+            yield from settings.models.chain(model)
 
 
 def _hint_long_replies(nodes: list[tuple[Graph, str, LlmNode]], say: Callable[[str], None]) -> None:

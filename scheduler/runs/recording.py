@@ -3,13 +3,15 @@
     {"made_with": {"prompt": "…", "model": "openai:gpt-4o-mini", "mcp_server_support": true}}
     {"node": "sort", "request": {…}, "reply": {…}, "usage": {…}}
     {"node": "sort", "request": {…}, "reply": {…}, "finish": "length", "usage": {…}}
+    {"node": "sort", "request": {…}, "reply": {…}, "economy": true, "usage": {…}}
     {"node": "sort", "request": {…}, "error": "HTTP 429: …"}
     {"node": "sort", "tool": "fs_cat", "arguments": {…}, "result": …}
 
 The first line says what the run was given and which settings determined its calls; a replay uses
 them too. `request` is what the model was asked (model, messages, tools, settings, and
 `response_format` if the schema of the reply was a field and not in the messages), `reply` the
-assistant's message, `finish` why it ended before the model was done, `error` why there was none.
+assistant's message, `finish` why it ended before the model was done, `economy` whether it came with
+a batch of the provider, `error` why there was none.
 Hand-written calls have no `request`: they reply to whatever their node asks next or, without a
 `node`, to whatever is asked next.
 """
@@ -52,12 +54,14 @@ class RecordedCall:
     node: str | None = None
     usage: Usage = NO_USAGE
     finish: Finish | None = None  # None: the model was done
+    economy: bool = False  # whether the reply came with a batch of the provider
 
     def to_json(self) -> dict[str, Any]:
         outcome: dict[str, Any] = {"error": self.error}
         if self.reply is not None:
             ended = {} if self.finish is None else {"finish": self.finish}
-            outcome = {"reply": self.reply, **ended, "usage": self.usage.to_json()}
+            batched = {"economy": True} if self.economy else {}
+            outcome = {"reply": self.reply, **ended, **batched, "usage": self.usage.to_json()}
         given = {"node": self.node, "request": self.request}
         return {**{name: value for name, value in given.items() if value is not None}, **outcome}
 
@@ -229,6 +233,7 @@ def _call(value: dict[str, Any]) -> RecordedCall:
         node=node,
         usage=_usage(value.get("usage") or {}),
         finish=_finish(value.get("finish")),
+        economy=value.get("economy") is True,
     )
 
 

@@ -18,6 +18,7 @@ from sleipnir.scheduler.runs.model import NO_USAGE, RunContext, Usage
 from sleipnir.worker.conversation.tool_set import NO_TOOLS, Toolset
 from sleipnir.worker.knowledge.errors import KnowledgeFailed
 from sleipnir.worker.llm.caller import Caller
+from sleipnir.worker.llm.chain import Failures
 from sleipnir.worker.llm.client import ModelRequest, Reply, complete
 from sleipnir.worker.llm.limits.estimate import prompt_tokens
 from sleipnir.worker.visit.cancellation import Cancellation
@@ -46,7 +47,9 @@ class DirectModels:
     def known_reply(self, _request: ModelRequest, _caller: Caller) -> Reply | None:
         return None
 
-    def ask(self, request: ModelRequest, _caller: Caller, timeout_s: float | None) -> Reply:
+    def ask(
+        self, request: ModelRequest, _caller: Caller, timeout_s: float | None, _failed: Failures
+    ) -> Reply:
         # It knows of no model whether it takes schemas.
         schema = request.schema if request.schema and request.schema.required else None
         return self.ask_model(replace(request, schema=schema), timeout_s)

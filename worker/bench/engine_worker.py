@@ -26,6 +26,7 @@ from sleipnir.worker.executors import EXECUTORS
 from sleipnir.worker.executors.script import run_script
 from sleipnir.worker.llm import models
 from sleipnir.worker.llm.caller import Caller
+from sleipnir.worker.llm.chain import NO_FAILURES, Failures
 from sleipnir.worker.llm.client import Message, ModelRequest, Reply
 from sleipnir.worker.process.main import main
 from sleipnir.worker.visit.context import Visit
@@ -47,7 +48,13 @@ _QUESTION = ("user__ask", {"question": "Which one?", "options": ["This one.", "T
 class PlayedModels(models.Models):
     """The models, except that the benchmark's own reply at once, without a server."""
 
-    def ask(self, request: ModelRequest, caller: Caller, timeout_s: float | None) -> Reply:
+    def ask(
+        self,
+        request: ModelRequest,
+        caller: Caller,
+        timeout_s: float | None,
+        failed: Failures = NO_FAILURES,
+    ) -> Reply:
         if request.model.startswith(TALKER):
             last = int(request.model.removeprefix(TALKER))
             turn = len(request.messages) // 2  # each turn has added a call and its result
@@ -63,7 +70,7 @@ class PlayedModels(models.Models):
         if request.model.startswith(LEADER):
             turn = 1 + sum(message["role"] == "assistant" for message in request.messages)
             return _led(request.messages, int(request.model.removeprefix(LEADER)), turn)
-        return super().ask(request, caller, timeout_s)
+        return super().ask(request, caller, timeout_s, failed)
 
 
 def _led(messages: Sequence[Message], count: int, turn: int) -> Reply:

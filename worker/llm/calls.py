@@ -17,7 +17,8 @@ from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.conversation.token_stream import TokenStream
 from sleipnir.worker.conversation.transcript import Transcript
 from sleipnir.worker.llm.attachments import Attachments
-from sleipnir.worker.llm.caller import Caller, InBatch, caller_of
+from sleipnir.worker.llm.caller import Caller, caller_of
+from sleipnir.worker.llm.chain import NO_FAILURES
 from sleipnir.worker.llm.client import (
     NO_LONGER_REPLIES,
     BudgetRefused,
@@ -38,8 +39,7 @@ from sleipnir.worker.visit.exchanges import CallTime
 
 # Few runs wait for batches of providers.
 with lazy_imports():
-    from sleipnir.worker.llm.economy import joining
-    from sleipnir.worker.llm.economy import waiting as economy
+    from sleipnir.worker.llm.economy import question
 
 
 @dataclass(slots=True)
@@ -190,15 +190,14 @@ class ModelCalls:
             raise ModelCallFailed("timed out before the model was called", "timed_out")
 
     def _reply_to(self, request: ModelRequest, caller: Caller, *, waits: bool = False) -> Reply:
-        visit, began = self.visit, monotonic()
+        visit, models, began = self.visit, self.visit.services.models, monotonic()
         try:
-            reply = visit.services.models.known_reply(request, caller)
+            reply, failed = models.known_reply(request, caller), NO_FAILURES
             if reply is None and waits:
-                reply = self._from_batch(request, caller)
+                reply, failed = self._batched(request, caller).reply()
             self._narrate(request, reply)
             if reply is None:
-                left = visit.seconds_left(self.timeout_s)
-                reply = visit.services.models.ask(request, caller, left)
+                reply = models.ask(request, caller, visit.seconds_left(self.timeout_s), failed)
         except ModelCallFailed as failure:
             is_native = request.schema is not None and request.schema.required
             asked = request.native() if is_native else request
@@ -217,29 +216,9 @@ class ModelCalls:
             visit.services.run_log.keep("usage", f"{request.model}: {_in_words(reply.usage)}")
         return reply
 
-    def _from_batch(self, request: ModelRequest, caller: Caller) -> Reply | None:
-        """Return the reply that a batch of the provider has given; None: ask the model.
-
-        Raises:
-            InBatch: it has not yet.
-            ModelCallFailed: it has failed there, or a budget does not allow the call.
-            MustWait: running calls have reserved what it would need of a budget.
-        """
-        visit, calls = self.visit, self.visit.services.models.batched
-        request_id = economy.request_id_of(visit, self._asked)
-        call = economy.CALL + request_id
-        came = None
-        if call in visit.arrived:
-            came = calls.came(visit.arrived[call], request, caller)
-            if came.reply is not None or came.joined_ms is None:
-                return came.reply
-        deadline_s = None if visit.context.economy_only else visit.context.economy_s
-        since_ms = None if came is None else came.joined_ms
-        place = joining.WaitingPlace(request_id, call, deadline_s, since_ms)
-        joins = calls.request_of(request, caller, place)
-        if joins is not None:
-            raise InBatch(joins)
-        return None
+    def _batched(self, request: ModelRequest, caller: Caller) -> question.BatchedQuestion:
+        calls = self.visit.services.models.batched
+        return question.BatchedQuestion(self.visit, self._asked, request, caller, calls)
 
     def complete(
         self, messages: Sequence[Message], *, model: str | None = None, streamed: bool = True

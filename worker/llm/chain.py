@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import TypeAlias
 
@@ -14,13 +14,21 @@ logger = logging.getLogger(__name__)
 
 # Asks one model. Also takes whether another model follows, and the seconds left.
 AskOne: TypeAlias = Callable[[str, bool, float | None], Reply]
+# Why models have failed, by name.
+Failures: TypeAlias = Mapping[str, ModelCallFailed]
+NO_FAILURES: Failures = {}
 
 
-def first_reply(models: Sequence[str], ask: AskOne, timeout_s: float | None) -> Reply:
+def first_reply(
+    models: Sequence[str], ask: AskOne, timeout_s: float | None, failed: Failures = NO_FAILURES
+) -> Reply:
     """Return the reply of the first model that gives one, within the time for all of them.
 
     If none replies, the one that will be available first is asked again, last: the question then
     waits in that model's queue, and not in others that it would leave again.
+
+    Args:
+        failed: models that have failed already and are not asked.
 
     Raises:
         MustWait: none replied, but at least one may do so later; waits for the first of these.
@@ -28,9 +36,10 @@ def first_reply(models: Sequence[str], ask: AskOne, timeout_s: float | None) -> 
     """
     if len(models) == 1:
         return ask(models[0], False, timeout_s)
+    models = [model for model in models if model not in failed]
     ends_at = None if timeout_s is None else monotonic() + timeout_s
     waits: dict[str, MustWait] = {}
-    failures: dict[str, ModelCallFailed] = {}
+    failures = dict(failed)
     for position, model in enumerate(models, 1):
         left_s = None if ends_at is None else ends_at - monotonic()
         if left_s is not None and left_s <= 0 and position > 1:
@@ -52,10 +61,10 @@ def first_reply(models: Sequence[str], ask: AskOne, timeout_s: float | None) -> 
             return ask(soonest, False, None if ends_at is None else ends_at - monotonic())
         except ModelCallFailed as failure:
             failures[soonest] = failure
-    raise _together(failures)
+    raise together(failures)
 
 
-def _together(failures: dict[str, ModelCallFailed]) -> ModelCallFailed:
+def together(failures: Failures) -> ModelCallFailed:
     """Combine failures into one: the messages of all, and the facts they have in common."""
     delays = [failure.retry_after_s for failure in failures.values()]
     known = [delay for delay in delays if delay is not None]
@@ -72,7 +81,7 @@ def _together(failures: dict[str, ModelCallFailed]) -> ModelCallFailed:
     )
 
 
-def _kind_of(failures: dict[str, ModelCallFailed]) -> type[ModelCallFailed]:
+def _kind_of(failures: Failures) -> type[ModelCallFailed]:
     if any(isinstance(failure, BudgetRefused) for failure in failures.values()):
         return BudgetRefused
     uncalled = all(isinstance(failure, NotCalled) for failure in failures.values())

@@ -22,7 +22,7 @@ from sleipnir.scheduler.store.recordings import Recordings
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.worker.llm.attachments import documents_in
 from sleipnir.worker.llm.caller import Caller
-from sleipnir.worker.llm.chain import first_reply
+from sleipnir.worker.llm.chain import NO_FAILURES, Failures, first_reply
 from sleipnir.worker.llm.client import (
     Embedded,
     Endpoint,
@@ -130,8 +130,17 @@ class Models:
         """Return who carries requests to providers in batches."""
         return courier.Courier(store, self._endpoints.of, self._gate)
 
-    def ask(self, request: ModelRequest, caller: Caller, timeout_s: float | None) -> Reply:
+    def ask(
+        self,
+        request: ModelRequest,
+        caller: Caller,
+        timeout_s: float | None,
+        failed: Failures = NO_FAILURES,
+    ) -> Reply:
         """Ask a model, or its fallbacks, and return the reply.
+
+        Args:
+            failed: those of them that have failed already and are not asked.
 
         Raises:
             ModelCallFailed: for any failure, `timeout_s` included.
@@ -140,7 +149,7 @@ class Models:
         with self._cache.asking(self._resolved(request), caller) as keep:
             try:
                 ask = partial(self._ask_one, request, caller)
-                reply = first_reply(self._chain(request.model), ask, timeout_s)
+                reply = first_reply(self._chain(request.model), ask, timeout_s, failed)
             except NotCalled:
                 raise  # not recorded: no model was asked
             except ModelCallFailed as failure:

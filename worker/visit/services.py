@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sleipnir.worker.conversation.transcript import Transcript
     from sleipnir.worker.knowledge.build_stages import StageDone
     from sleipnir.worker.llm.caller import Caller
+    from sleipnir.worker.llm.chain import Failures
     from sleipnir.worker.llm.client import ModelRequest, Reply
     from sleipnir.worker.llm.economy.joining import BatchedCalls
     from sleipnir.worker.telemetry.call_spans import CallSpans
@@ -45,8 +46,14 @@ class ModelService(Protocol):
     def known_reply(self, request: ModelRequest, caller: Caller) -> Reply | None:
         """Return the reply if it is known without asking a model, such as a cached one."""
 
-    def ask(self, request: ModelRequest, caller: Caller, timeout_s: float | None) -> Reply:
-        """Ask a model and return its reply."""
+    def ask(
+        self,
+        request: ModelRequest,
+        caller: Caller,
+        timeout_s: float | None,
+        failed: Failures = ...,
+    ) -> Reply:
+        """Ask a model, or those of its fallbacks that have not failed, and return the reply."""
 
     @property
     def batched(self) -> BatchedCalls:

@@ -14,83 +14,24 @@ from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.errors import ActionRefused
 from sleipnir.scheduler.runs.events import ModelCalled
 from sleipnir.scheduler.runs.model import Status
-from sleipnir.scheduler.store.economy.groups import Group, Groups
-from sleipnir.scheduler.store.economy.keys import lease_key
+from sleipnir.scheduler.runs.recording import read, written
+from sleipnir.scheduler.store.economy.groups import Groups
 from sleipnir.scheduler.store.economy.requests import Requests
-from sleipnir.scheduler.views.economy import economy_document
 from sleipnir.scheduler.views.waits import waits_of
-from sleipnir.worker.llm.economy.courier import Courier
 from sleipnir.worker.llm.economy.joining import LARGEST_REQUEST_BYTES
+from tests.support.economy import (
+    ASKS,
+    DAY_S,
+    answer,
+    assert_answered,
+    carry,
+    courier,
+    groups,
+    listed,
+    submit,
+)
 from tests.support.engine import Engine
-from tests.support.model_server import ModelServer, Request, says
-
-DAY_S = 86_400.0
-
-ASKS = """
-    start: ask
-    model: openai:m
-    initial_state: {n: 0}
-    nodes:
-      ask:
-        type: llm
-        prompt: "question {{n}}"
-        max_tokens: 10
-        state_updates: {answer: "{{output}}"}
-        next: done
-      done: {type: end, output: "{{answer}}"}
-"""
-
-
-@pytest.fixture
-def economical(engine: Engine, server: ModelServer) -> Engine:
-    """An engine whose models have a price: 1 USD for a million tokens."""
-    engine.configure(models={"prices": {"openai:m": {"prompt": 1, "completion": 1}}})
-    server.script.when(lambda _: True, _answer)
-    return engine
-
-
-def _answer(request: Request) -> Any:
-    return says(f"answer to {request.prompt}")
-
-
-def courier(engine: Engine, provider: str = "openai") -> Courier:
-    """Return the courier of another worker, after the lease of the one before has ended."""
-    engine.redis.delete(lease_key(provider), lease_key("budgets"))
-    return engine.services.models.courier(engine.store)
-
-
-def submit(engine: Engine, count: int, graph: str = ASKS, **request: Any) -> list[str]:
-    """Submit runs whose calls wait for batches, and let them join."""
-    request = {"economy_s": DAY_S, **request}
-    runs = [engine.submit(graph, state={"n": n}, **request) for n in range(count)]
-    engine.drive()
-    return runs
-
-
-def carry(engine: Engine, turns: int = 8, every_s: float = 61.0, provider: str = "openai") -> None:
-    """Let time pass, a courier at work, and the visits that go on."""
-    carrier = courier(engine, provider)
-    for _ in range(turns):
-        engine.clock.move(every_s)
-        carrier.turn()
-        engine.tick()
-        engine.drive()
-
-
-def groups(engine: Engine) -> list[Group]:
-    return Groups(engine.store).all()
-
-
-def listed(engine: Engine) -> Any:
-    return economy_document(engine.store, LimitCommands(engine.store).rules())
-
-
-def assert_answered(engine: Engine, runs: list[str]) -> None:
-    for n, run_id in enumerate(runs):
-        run = engine.run(run_id)
-        assert (run.status, run.output) == (Status.SUCCEEDED, f"answer to question {n}")
-    assert groups(engine) == []
-    assert not engine.redis.keys("*:request:*")
+from tests.support.model_server import ModelServer, says
 
 
 def test_calls_in_a_batch_cost_half_and_are_made_once(
@@ -300,7 +241,7 @@ def test_a_group_that_was_closed_before_a_pause_is_not_sent_in_it(
     engine: Engine, server: ModelServer
 ) -> None:
     engine.configure(models={"providers": {"openai": {"batch": {"open": 1, "max_requests": 1}}}})
-    server.script.when(lambda _: True, _answer)
+    server.script.when(lambda _: True, answer)
     server.batches.pending_polls = 2
     runs = submit(engine, 2)
     carry(engine, turns=2, every_s=61)
@@ -341,6 +282,18 @@ def test_a_batch_that_may_have_been_created_is_not_sent_again_in_a_pause(
     assert_answered(economical, runs)
 
 
+def test_a_recording_says_which_replies_came_with_a_batch(economical: Engine) -> None:
+    (batched,) = submit(economical, 1, recorded=True)
+    (live,) = submit(economical, 1, recorded=True, economy_s=None)
+
+    carry(economical)
+
+    (of_batch,) = economical.client.recordings.recorded(batched).calls
+    (of_live,) = economical.client.recordings.recorded(live).calls
+    assert (of_batch.to_json()["economy"], "economy" in of_live.to_json()) == (True, False)
+    assert read(written([of_batch]), "a file") == [of_batch]
+
+
 def test_a_request_without_its_visit_and_a_visit_without_its_request_are_found(
     economical: Engine,
 ) -> None:
@@ -368,7 +321,7 @@ def test_anthropic_s_batches_are_found_again_without_metadata(
     place = {"api_base": server.base_url.removesuffix("/v1"), "api_key": "sk-only-for-this-test"}
     price = {"prompt": 1, "completion": 1}
     engine.configure(models={"providers": {"anthropic": place}, "prices": {model: price}})
-    server.script.when(lambda _: True, _answer)
+    server.script.when(lambda _: True, answer)
     server.batches.faults.extend([fault] if fault else [])
     graph = ASKS.replace("openai:m", model).replace(
         "type: llm", "type: llm\n        max_attempts: 2"
@@ -396,7 +349,7 @@ def test_a_large_request_is_made_live(economical: Engine, server: ModelServer) -
 
 def test_a_full_collection_is_sent_in_several_batches(engine: Engine, server: ModelServer) -> None:
     engine.configure(models={"providers": {"openai": {"batch": {"max_requests": 2, "open": 2}}}})
-    server.script.when(lambda _: True, _answer)
+    server.script.when(lambda _: True, answer)
     server.batches.pending_polls = 1
     runs = submit(engine, 5)
 

@@ -13,9 +13,9 @@ from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.limits.records import Used
 from sleipnir.scheduler.store.economy.requests import NewRequest
 from sleipnir.worker.llm.caller import Caller
-from sleipnir.worker.llm.client import Endpoint, ModelCallFailed, ModelRequest, Reply
+from sleipnir.worker.llm.client import Endpoint, ModelRequest, Reply
 from sleipnir.worker.llm.economy.providers import takes_batches
-from sleipnir.worker.llm.economy.waiting import Came, what_came
+from sleipnir.worker.llm.economy.waiting import CALL, Came, CannotWait, what_came
 from sleipnir.worker.llm.limits.estimate import prompt_tokens
 from sleipnir.worker.llm.limits.gate import Gate, hold_text
 from sleipnir.worker.llm.prompt_caching import told_to_cache
@@ -34,9 +34,13 @@ class WaitingPlace:
     """Where a request waits, and for how long."""
 
     request_id: str
-    call: str  # id of the visit's wait
-    deadline_s: float | None
-    since_ms: int | None = None
+    deadline_s: float | None  # after that the call is made live; None: never
+    since_ms: int | None = None  # since when the visit waits for a reply; None: it begins to
+
+    @property
+    def call(self) -> str:
+        """The id of the visit's wait."""
+        return CALL + self.request_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +59,22 @@ class BatchedCalls:
     for_model: Callable[[ModelRequest, str], ModelRequest]
     resolved: Callable[[ModelRequest], ModelRequest]
 
+    def chain(self, request: ModelRequest) -> Sequence[str]:
+        """Return the models of a request, in the order in which they are asked."""
+        return self.settings.chain(request.model)
+
     def request_of(
-        self, request: ModelRequest, caller: Caller, place: WaitingPlace
-    ) -> NewRequest | None:
-        """Return the request of a call, with what it holds of budgets; None: it is to be made live.
+        self, request: ModelRequest, model: str, caller: Caller, place: WaitingPlace
+    ) -> NewRequest:
+        """Return the request of a call to a model, with what it holds of budgets.
 
         Raises:
+            CannotWait: it has to be made live.
             MustWait: running calls have reserved what it would need of a budget.
             NotCalled: a budget does not allow it, or the key is missing.
         """
-        model = self._model(request)
         if not takes_batches(model, self.settings):
-            return None
+            raise CannotWait(f"{model} has no batches here")
         request = self.for_model(request, model)
         grant = self.gate.reserve_batched(request, caller, _HELD_S)
         hold = hold_text(grant)
@@ -74,11 +82,15 @@ class BatchedCalls:
             request = replace(request, max_tokens=grant.reply_tokens)
             caller.on_limited(grant.reply_tokens, grant.limited_by)
         sent = gateway.body_in_batch(told_to_cache(request), self.endpoint_of(model))
-        body = None if sent is None else json.dumps(sent)
-        if body is None or len(body) > LARGEST_REQUEST_BYTES:
+        body = "" if sent is None else json.dumps(sent)
+        if sent is None or len(body) > LARGEST_REQUEST_BYTES:
             if hold:
                 self.gate.settle(hold, Used(), place.request_id)
-            return None
+            raise CannotWait(
+                f"this request to {model} has no form for batches"
+                if sent is None
+                else f"a request of {len(body):,} bytes is too large for a batch"
+            )
         return NewRequest(
             request_id=place.request_id,
             call=place.call,
@@ -98,28 +110,12 @@ class BatchedCalls:
         if request.hold:
             self.gate.settle(request.hold, Used(), request.request_id)
 
-    def came(self, text: str, request: ModelRequest, caller: Caller) -> Came:
-        """Return what came of a request; a reply is recorded and kept as if it had come live.
+    def came(self, text: str, request: ModelRequest, model: str, node: str) -> Came:
+        """Return what came of a request to a model; raises as `what_came`."""
+        return what_came(text, self.for_model(request, model), self.endpoint_of, node)
 
-        Raises:
-            ModelCallFailed: its line failed.
-        """
-        model = self._model(request)
-        asked = self.for_model(request, model)
-        try:
-            came = what_came(text, asked, self.endpoint_of(model), caller.node)
-        except ModelCallFailed as failure:
-            self.recorder.failed(request, caller, failure)
-            raise
-        if came.reply is not None:
-            self._keep(request, caller, came.reply)
-        return came
-
-    def _keep(self, request: ModelRequest, caller: Caller, reply: Reply) -> None:
+    def keep(self, request: ModelRequest, caller: Caller, reply: Reply) -> None:
+        """Record and keep a reply as if it had come live."""
         with self.cache.asking(self.resolved(request), caller) as keep:
             keep(reply)
         self.recorder.replied(request, caller, reply)
-
-    def _model(self, request: ModelRequest) -> str:
-        chain: Sequence[str] = self.settings.chain(request.model)
-        return chain[0]

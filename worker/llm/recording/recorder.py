@@ -27,7 +27,12 @@ class Recorder:
             self._add(
                 request.answered_by(reply),
                 caller,
-                RecordedCall(message, usage=reply.usage, finish=reply.finish),
+                RecordedCall(
+                    message,
+                    usage=reply.usage,
+                    finish=reply.finish,
+                    economy=reply.batch is not None,
+                ),
             )
 
     def failed(self, request: ModelRequest, caller: Caller, failure: ModelCallFailed) -> None:
