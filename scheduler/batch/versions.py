@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Protocol
 
 from sleipnir.graphs.bundles import archive
 from sleipnir.graphs.bundles.layout import CONFIG, agent_directory, built_in_graph
@@ -13,7 +14,6 @@ from sleipnir.graphs.errors import GraphError
 from sleipnir.graphs.schema import AgentNode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.process.temporary import OwnDirectory
-from sleipnir.scheduler.store.bundles import Bundles
 
 _DEFINITIONS = ("graph.yaml", "config.yaml")
 _PROGRAMS = (".py", ".sh", ".ts", ".js")
@@ -30,10 +30,17 @@ class _Own:
     children: tuple[str, ...]  # agents that its nodes run
 
 
+class StoredBundles(Protocol):
+    """Where bundles are."""
+
+    def get(self, digest: str, /) -> bytes | None:
+        """Return a bundle; None if it is not there."""
+
+
 class AgentVersions:
     """Tells the versions of agents that runs were submitted with."""
 
-    def __init__(self, bundles: Bundles) -> None:
+    def __init__(self, bundles: StoredBundles) -> None:
         self._bundles = bundles
         self._known: dict[str, _Own | None] = {}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -15,7 +14,7 @@ from pathlib import Path
 import click
 
 from sleipnir.graphs.document.finding import printable
-from sleipnir.graphs.files import read_text, reason
+from sleipnir.graphs.files import reason
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.batch.economy import announce_economy
@@ -59,9 +58,6 @@ from sleipnir.scheduler.testing.evaluation.scoring import (
 )
 
 _GIT = "git:"
-_ACCEPTED = ".baseline"
-_ACCEPTED_LIMIT_BYTES = 1024
-_VERSION = re.compile(r"[0-9a-f]{4,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +122,7 @@ class EvalCommand:
             click.echo("\n".join(report.lines()))
         if self._call.accept:
             current = next(each for each in versions if each.name == CURRENT)
-            accepted = self._evaluation.file.parent / _ACCEPTED
+            accepted = self._evaluation.accepted
             accepted.write_text(f"{current.version}\n", encoding="utf-8")
             self._options.say(f"baseline from now on: {current.version}, in {accepted}")
         return self._exit_code(report)
@@ -135,7 +131,7 @@ class EvalCommand:
         if report.stopped:
             return ExitCode.FAILED
         if self._call.gate and report.passed() is False:
-            self._options.say("the gate is not passed")
+            self._options.say(f"the gate is not passed: {'; '.join(report.losses())}")
             return ExitCode.FAILED
         return ExitCode.SUCCEEDED
 
@@ -151,28 +147,18 @@ class EvalCommand:
 
     def _versions(self) -> Iterator[VersionRuns]:
         """Run each version; yield the baseline first, if there is one."""
-        reference = self._call.baseline or self._accepted()
-        baseline = None if reference is None else self._run(BASELINE, reference, None)
+        baseline = self._baseline()
         if baseline is not None:
             yield baseline
         yield self._run(CURRENT, self._call.agent, baseline)
         for name, reference in self._call.variants:
             yield self._run(name, reference, baseline)
 
-    def _accepted(self) -> str | None:
-        file = self._evaluation.file.parent / _ACCEPTED
-        if self._call.accept or not file.is_file():
-            return None
-        try:
-            version = read_text(file, _ACCEPTED_LIMIT_BYTES).strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise click.UsageError(f"cannot read {file}: {reason(error)}") from error
-        if not _VERSION.fullmatch(version):
-            raise click.UsageError(
-                f"{file} does not name a version; remove it, or write it with "
-                f"`sleipnir eval {self._directory.name} --accept`"
-            )
-        return f"{self._directory.name}@{version}"
+    def _baseline(self) -> VersionRuns | None:
+        if self._call.baseline is not None:
+            return self._run(BASELINE, self._call.baseline, None)
+        accepted = None if self._call.accept else self._evaluation.accepted_version()
+        return None if accepted is None else self._stored(BASELINE, accepted)
 
     def _run(self, name: str, reference: str, baseline: VersionRuns | None) -> VersionRuns:
         agent, at, version = reference.partition("@")

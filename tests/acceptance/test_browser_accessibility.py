@@ -13,6 +13,7 @@ from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.worker.monitor.routes import ROUTES, SiteRoute
 from tests.support.browser import Person, chromium
 from tests.support.engine import Engine
+from tests.support.evaluations import run_rows, write_sorter
 from tests.support.model_server import ModelServer, says
 from tests.support.site import ServedSite, is_page
 from tests.support.styles import LONG
@@ -118,6 +119,9 @@ def everything(engine: Engine, models: ModelServer) -> list[str]:
     engine.drive()
     nightly = {"agent": "tested", "every": "1d", "paused": True}
     engine.client.schedules.create("nightly", nightly)
+    for version in ("one", "two"):
+        write_sorter(engine, version)
+        run_rows(engine)
     tabs = ("timeline", "state", "events", "logs", "model", "items", "children")
     of_runs = [f"/runs/{failed}/{tab}" for tab in tabs]
     nodes = [f"/runs/{failed}/graph?node={node}" for node in ("each", "ask", "note")]
@@ -147,6 +151,8 @@ def everything(engine: Engine, models: ModelServer) -> list[str]:
         "/costs",
         "/schedules",
         "/schedules/nightly",
+        "/evaluations",
+        "/evaluations/sorter/golden",
     ]
     compared = f"/compare?a={waiting}&b={failed}"
     others = [compared, "/agents", "/agents/tested", "/audit", "/runs/0000000000000000"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,27 @@ def test_a_worse_version_is_lost_and_the_gate_says_so(
     assert json.loads(rows[0])["versions"][2]["scores"]["label"] == 0.0
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["passed"] is False
     assert "# classify: golden" in (tmp_path / "out" / "report.md").read_text()
+
+
+SHOWN = """
+import json, sys
+from sleipnir import Client
+from sleipnir.scheduler.testing.evaluation.documents import show_evaluation
+with Client() as client:
+    shown = show_evaluation(client, "classify", "golden", baseline=sys.argv[1])
+    print(json.dumps(shown.document))
+"""
+
+
+def test_a_page_shows_what_the_command_says(sleipnir: Sleipnir) -> None:
+    said = sleipnir.json("eval", "classify", "--baseline", "second")
+    program = [sys.executable, "-c", SHOWN, said["versions"][0]["version"]]
+
+    shown = json.loads(
+        subprocess.check_output(program, cwd=sleipnir.project, env=sleipnir.environment)
+    )
+
+    assert {name: shown[name] for name in said} == said
 
 
 def test_what_was_written_is_a_version_too(

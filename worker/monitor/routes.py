@@ -33,6 +33,10 @@ from sleipnir.worker.monitor.handlers.entry import (
     OpenApiHandler,
     ReadyHandler,
 )
+from sleipnir.worker.monitor.handlers.evaluations.pages import (
+    EvaluationHandler,
+    EvaluationsHandler,
+)
 from sleipnir.worker.monitor.handlers.figures.costs import CostsHandler
 from sleipnir.worker.monitor.handlers.figures.now import NowHandler
 from sleipnir.worker.monitor.handlers.figures.spending import SpendApi, StatsApi
@@ -71,6 +75,7 @@ _PARTS = {
     "deed": r"(pause|resume|trigger|backfill|delete)",
     "version": r"([0-9a-f]+)",
     "file": r"([^/]+)",
+    "agent": r"([^/]+)",
     "name": r"([^/]+)",
     "prefix": r"([^/]+)",
     "tab": r"([a-z]+)",
@@ -116,6 +121,8 @@ ROUTES = (
     SiteRoute("/schedules", SchedulesPage),
     SiteRoute("/schedules/{name}", SchedulePage),
     SiteRoute("/schedules/{name}/{deed}", SchedulePage, {"POST": Role.OPERATE}),
+    SiteRoute("/evaluations", EvaluationsHandler),
+    SiteRoute("/evaluations/{agent}/{name}", EvaluationHandler),
     SiteRoute("/costs", CostsHandler),
     SiteRoute("/limits", LimitsHandler, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute("/fleet", FleetHandler),
@@ -134,6 +141,8 @@ ROUTES = (
     SiteRoute("/api/v1/batches/{name}", BatchHandler),
     SiteRoute("/api/v1/batches/{name}/results", BatchResults),
     SiteRoute("/api/v1/agents", AgentsHandler),
+    SiteRoute("/api/v1/evaluations", EvaluationsHandler),
+    SiteRoute("/api/v1/evaluations/{agent}/{name}", EvaluationHandler),
     SiteRoute("/api/v1/spend", SpendApi),
     SiteRoute("/api/v1/costs", CostsHandler),
     SiteRoute("/api/v1/stats", StatsApi),

@@ -61,7 +61,7 @@ def compare(
     found: list[Compared] = []
     for check in evaluation.checks:
         gate = evaluation.gates.get(check.name)
-        pairs = {other.of.name: _pairs(check.name, baseline, other) for other in others}
+        pairs = {other.of.name: pairs_of(check.name, baseline, other) for other in others}
         flips = {
             name: _flips(some)
             for name, some in pairs.items()
@@ -122,7 +122,7 @@ def _verdict(gate: GateFields | None, difference: PairedDifference) -> Verdict |
     return "lost" if difference.high < -gate.drop else "open"
 
 
-def _pairs(
+def pairs_of(
     check: str, baseline: VersionScores, other: VersionScores
 ) -> Mapping[str, tuple[float, float]]:
     """Return the scores of the rows that both have, the baseline's first."""

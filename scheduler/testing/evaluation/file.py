@@ -5,6 +5,7 @@ All mistakes in a file are reported at once, with their lines, as for a graph.ya
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
@@ -18,12 +19,17 @@ from sleipnir.graphs.document.finding import Finding, in_order, listing
 from sleipnir.graphs.document.shape import shape
 from sleipnir.graphs.expressions.errors import BadExpression
 from sleipnir.graphs.expressions.parser import parse
+from sleipnir.graphs.files import read_text, reason
 from sleipnir.graphs.schema import Section
 from sleipnir.records import dataclass
+from sleipnir.scheduler.errors import SubmissionRefused
 
 S = TypeVar("S", bound=Section)
 
 DIRECTORY = "evals"
+_ACCEPTED = ".baseline"
+_ACCEPTED_LIMIT_BYTES = 1024
+_VERSION = re.compile(r"[0-9a-f]{4,64}")
 COST = "cost_usd"
 # Names that the expressions of checks may read.
 NAMES = ("row", "output", "value", "status", "usage")
@@ -96,6 +102,36 @@ class Evaluation:
         """The file with the rows."""
         return self.file.parent / self.given.rows
 
+    @property
+    def accepted(self) -> Path:
+        """The file that names the version to compare with."""
+        return self.file.parent / _ACCEPTED
+
+    def accepted_version(self) -> str | None:
+        """Return the version that was accepted as the baseline; None if none was.
+
+        Raises:
+            SubmissionRefused: the file does not name one.
+        """
+        if not self.accepted.is_file():
+            return None
+        try:
+            version = read_text(self.accepted, _ACCEPTED_LIMIT_BYTES).strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SubmissionRefused(f"cannot read {self.accepted}: {reason(error)}") from error
+        if not _VERSION.fullmatch(version):
+            agent = self.file.parent.parent.name
+            raise SubmissionRefused(
+                f"{self.accepted} does not name a version; remove it, or write it with "
+                f"`sleipnir eval {agent} --accept`"
+            )
+        return version
+
+
+def evaluation_files(directory: Path) -> dict[str, Path]:
+    """Return the files of an agent's evaluations by their names."""
+    return {file.stem: file for file in sorted((directory / DIRECTORY).glob("*.yaml"))}
+
 
 def find_evaluation(directory: Path, name: str | None) -> Path:
     """Return the file of an agent's evaluation, by its name or path; the only one for None.
@@ -103,7 +139,7 @@ def find_evaluation(directory: Path, name: str | None) -> Path:
     Raises:
         click.UsageError: there is none, or several.
     """
-    files = sorted((directory / DIRECTORY).glob("*.yaml"))
+    files = list(evaluation_files(directory).values())
     if name is not None:
         found = [file for file in files if name in (file.stem, file.name)] or [Path(name)]
         if found[0].is_file():

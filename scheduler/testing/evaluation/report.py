@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.document.finding import printable
 from sleipnir.records import dataclass
@@ -22,6 +22,9 @@ from sleipnir.scheduler.testing.evaluation.running import RowRun
 from sleipnir.scheduler.testing.evaluation.scoring import VersionScores
 from sleipnir.scheduler.testing.statistics.means import MeanInterval
 from sleipnir.scheduler.views.text.formatting import columns, usd
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.views.types import evaluations as types
 
 BASELINE = "baseline"
 CURRENT = "current"
@@ -68,25 +71,30 @@ class EvaluationReport:
 
     def passed(self) -> bool | None:
         """Return whether nothing is lost; None if nothing is demanded."""
-        gates = self._evaluation.gates
-        if not gates:
-            return None
-        judged = self._versions[1:] if self._baseline is not None else self._versions
-        below = any(
-            is_below_min(gates.get(check.name), self._mean(check.name, version))
-            for version in judged
-            for check in self._evaluation.checks
-        )
-        lost = any(
-            each.verdict == "lost" or (each.verdict == "open" and gates[each.check].strict)
-            for each in self.compared
-        )
-        dearer = self._baseline is not None and any(
-            rises_too_much(self._evaluation, self._baseline, version) for version in judged
-        )
-        return not (below or lost or dearer or self.stopped)
+        return not any(self.losses()) if self._evaluation.gates else None
 
-    def document(self) -> dict[str, Any]:
+    def losses(self) -> Iterator[str]:
+        """Yield why the gate is not passed, a sentence each."""
+        gates = self._evaluation.gates
+        judged = self._versions[1:] if self._baseline is not None else self._versions
+        for version in judged:
+            for check in self._evaluation.checks:
+                if is_below_min(gates.get(check.name), self._mean(check.name, version)):
+                    yield f"{check.name} of {version.of.name} is below its least mean"
+        for each in self.compared:
+            if each.verdict == "lost":
+                yield f"{each.check} of {each.name} is lost"
+            elif each.verdict == "open" and gates[each.check].strict:
+                yield f"{each.check} of {each.name} is open, and strict"
+        for version in judged:
+            if self._baseline is not None and rises_too_much(
+                self._evaluation, self._baseline, version
+            ):
+                yield f"a row of {version.of.name} costs more than it may"
+        if self.stopped and gates:
+            yield f"a budget stopped {self.stopped:,} rows"
+
+    def document(self) -> types.EvaluationSummaryDocument:
         """Return all figures; `passed` and `verdict` are null where nothing is demanded."""
         return {
             "agent": self._agent,
@@ -184,8 +192,8 @@ class EvaluationReport:
         fields = next(each for each in self._evaluation.checks if each.name == check)
         return mean_of(fields, self._evaluation.given.repeat, version)
 
-    def _version_document(self, version: VersionScores) -> dict[str, Any]:
-        checks = {}
+    def _version_document(self, version: VersionScores) -> types.EvaluatedVersionDocument:
+        checks: dict[str, types.CheckMeanDocument] = {}
         for check in self._evaluation.checks:
             mean = self._mean(check.name, version)
             checks[check.name] = {
@@ -226,7 +234,7 @@ def _inherited_document(run: RowRun) -> dict[str, Any] | None:
     }
 
 
-def _compared_document(each: Compared) -> dict[str, Any]:
+def _compared_document(each: Compared) -> types.ComparedCheckDocument:
     return {
         "name": each.name,
         "check": each.check,

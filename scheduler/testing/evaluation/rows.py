@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TextIO
 
@@ -74,12 +74,18 @@ def read_rows(evaluation: Evaluation, most: int | None = None) -> list[Evaluatio
     return list(rows.values())
 
 
-def digest_of(rows: list[EvaluationRow]) -> str:
+def digest_of(rows: Sequence[EvaluationRow]) -> str:
     """Return a digest of what runs are given; of what is expected of them it does not depend."""
+    *_, last = digests_of(rows)
+    return last
+
+
+def digests_of(rows: Sequence[EvaluationRow]) -> Iterator[str]:
+    """Yield the digest of the first row, of the first two, and so on."""
     whole = hashlib.sha256()
     for row in rows:
         whole.update(f"{row.id}\0{row.line.content()}\0".encode())
-    return whole.hexdigest()[:8]
+        yield whole.hexdigest()[:8]
 
 
 def _row(evaluation: Evaluation, line: Line, beside: Mapping[str, Any]) -> EvaluationRow:

@@ -101,6 +101,8 @@ class FoundDocument(TypedDict):
 
 
 class FoundPlace(FoundDocument):
+    """What was found; all batches of an evaluation are one of kind `evaluation`."""
+
     path: Annotated[str, about("of the page that shows it")]
 
 

@@ -14,6 +14,7 @@ from sleipnir.scheduler.config.monitor_users import ROLES, MonitorUsers, new_lin
 from sleipnir.worker.monitor.access import Access, Role
 from sleipnir.worker.monitor.routes import ROUTES, SiteRoute
 from tests.support.engine import Engine
+from tests.support.evaluations import run_rows, table, write_sorter
 from tests.support.site import ServedSite, is_page
 from tests.support.users import basic
 
@@ -104,6 +105,9 @@ def test_each_role_is_offered_what_it_may_do(engine: Engine, users: MonitorUsers
     engine.finish(ASKS)
     engine.client.schedules.create("nightly", {"agent": "tested", "every": "1d"})
     engine.client.schedules.create("hourly", {"agent": "tested", "every": "1h", "paused": True})
+
+    write_sorter(engine, "one", table(2))
+    run_rows(engine)
 
     with ServedSite(engine.client, Access(users=users)) as site:
         offered = {

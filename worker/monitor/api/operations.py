@@ -17,6 +17,7 @@ from sleipnir.scheduler.views.types import (
     batches,
     comparison,
     engine,
+    evaluations,
     questions,
     records,
     run,
@@ -346,6 +347,23 @@ OPERATIONS = (
         "Name a list of runs, or remove the name; returns all of yours.",
         records.ViewListDocument,
         takes=bodies.ViewBody,
+    ),
+    Operation(
+        "GET",
+        "/api/v1/evaluations",
+        "Evaluations that were run, or that agents have.",
+        evaluations.EvaluationListDocument,
+        {"agent": "only of this one"},
+    ),
+    Operation(
+        "GET",
+        "/api/v1/evaluations/{agent}/{name}",
+        "Scores of the versions whose runs are stored, as `sleipnir eval --json`, and more.",
+        evaluations.EvaluationDocument,
+        {
+            "baseline": "the version to compare with, or its first digits",
+            "rows": "digest of the rows, as in `stored`",
+        },
     ),
     Operation(
         "GET",

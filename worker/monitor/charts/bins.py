@@ -33,12 +33,13 @@ class Bin:
         return sum(number for _, number in self.parts)
 
 
-def bins_svg(bins: Sequence[Bin], label: str, width: int = WIDE) -> str:
+def bins_svg(bins: Sequence[Bin], label: str, width: int = WIDE, every: int = 1) -> str:
     """Return an SVG histogram with its axes.
 
     Args:
         label: one sentence that says what it shows.
         width: px, if it is neither stretched nor shrunk.
+        every: how many columns there are to a label, at least.
     """
     if not bins:
         return ""
@@ -51,7 +52,7 @@ def bins_svg(bins: Sequence[Bin], label: str, width: int = WIDE) -> str:
     return (
         f'<svg class="bins" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'role="img" aria-label="{escape(label)}">{_lines(most, width)}{columns}'
-        f"{_labels(bins, pitch, width)}</svg>"
+        f"{_labels(bins, pitch, width, every)}</svg>"
     )
 
 
@@ -86,9 +87,9 @@ def _lines(most: float, width: int) -> str:
     return "".join(lines)
 
 
-def _labels(bins: Sequence[Bin], pitch: float, width: int) -> str:
+def _labels(bins: Sequence[Bin], pitch: float, width: int, least: int) -> str:
     widest = max(len(each.begin) for each in bins) * _LETTER + 16
-    every = max(1, -(-len(bins) // _LABELS), int(-(-widest // pitch)))
+    every = least if least > 1 else max(1, -(-len(bins) // _LABELS), int(-(-widest // pitch)))
     y = _TOP + _HIGH + 15
     found = []
     for at in range(0, len(bins), every):

@@ -12,6 +12,7 @@ from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.process.drawing.processes import DrawingTooLarge
 from sleipnir.scheduler.process.telemetry.identity import carried
 from sleipnir.scheduler.store.queries.filters import RunFilter
+from sleipnir.scheduler.testing.evaluation.documents import evaluations_document
 from sleipnir.scheduler.views import agents, limits, submission, versions
 from sleipnir.scheduler.views.submission import AcceptedRun, WantedRun
 from sleipnir.scheduler.views.versions import AgentVersion
@@ -39,6 +40,7 @@ from sleipnir.worker.monitor.problems import Refused, problem_of
 if TYPE_CHECKING:
     from sleipnir.scheduler.views.graph.usual import UsualGraph
     from sleipnir.scheduler.views.types.agents import AgentDocument
+    from sleipnir.scheduler.views.types.evaluations import ListedEvaluationDocument
 
 # Runs whose inputs are offered again.
 _LAST_INPUTS = 5
@@ -69,6 +71,7 @@ def _parts(document: AgentDocument) -> tuple[str, ...]:
         *(("start",) if can_start else ()),
         *kind,
         *(("files",) if document["files"] else ()),
+        "evaluations",
         "versions",
     )
 
@@ -256,6 +259,7 @@ class AgentPage(AgentReader, SubmittingHandler):
                 for name in _parts(document)
             ],
             **(await self._overview(document["name"]) if part == "overview" else {}),
+            evaluations=await self._evaluations(document["name"], part),
         )
 
     async def _drawn(
@@ -282,6 +286,13 @@ class AgentPage(AgentReader, SubmittingHandler):
             return "start"
         first = "versions" if self.text_argument("against") else "overview"
         return self.choice_argument("tab", _parts(document), first)
+
+    async def _evaluations(self, name: str, part: str) -> list[ListedEvaluationDocument]:
+        """Return the evaluations on their tab."""
+        if part != "evaluations":
+            return []
+        found = await self.site.call(evaluations_document, self.site.client, name)
+        return masked_texts(found["evaluations"])
 
     async def _overview(self, name: str) -> dict[str, Any]:
         return await self.site.call(overview_of, self.site, name)

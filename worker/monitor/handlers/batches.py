@@ -14,6 +14,7 @@ from sleipnir.scheduler.batch.results.lines import ResultLines
 from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.filters import RunFilter
+from sleipnir.scheduler.testing.evaluation.batches import EvaluationBatch
 from sleipnir.scheduler.views import batches
 from sleipnir.scheduler.views.runs import runs_overview
 from sleipnir.scheduler.views.text.tables import batches as batch_table
@@ -75,6 +76,7 @@ class BatchHandler(DocumentHandler):
             statuses=batches.STATUSES,
             chips=_STATUSES,
             chosen=chosen,
+            evaluated=EvaluationBatch.named(name),
             runs=await site.call(self._runs, name, frozenset(map(Status, chosen))),
             topics=f"inbox,{batch_topic(name)}",
             crumbs=[(name, None)],

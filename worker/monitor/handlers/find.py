@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
+from sleipnir.scheduler.testing.evaluation.batches import EvaluationBatch
 from sleipnir.scheduler.views.finding.name_search import MOST_FOUND
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.masked import masked_texts
@@ -26,8 +27,9 @@ class FindApi(MonitorHandler):
         if len(text) > _MOST_TEXT:
             raise bad_request(f"q is longer than {_MOST_TEXT} characters")
         found = await self.site.call(self.site.names.find, text)
-        places = [*self._pages(text.strip().lower()), *map(_place_of, found)][:MOST_FOUND]
-        document: FindDocument = {"found": places}
+        places = [*self._pages(text.strip().lower()), *map(_place_of, found)]
+        once = {(each["kind"], each["path"], each["name"]): each for each in places}
+        document: FindDocument = {"found": list(once.values())[:MOST_FOUND]}
         self.give_json(masked_texts(document))
 
     def _pages(self, text: str) -> Iterator[FoundPlace]:
@@ -46,6 +48,11 @@ class FindApi(MonitorHandler):
 
 def _place_of(found: FoundDocument) -> FoundPlace:
     name = found["name"]
+    evaluated = EvaluationBatch.named(name) if found["kind"] == "batch" else None
+    if evaluated is not None:
+        parts = evaluated.agent, evaluated.evaluation
+        path = "/".join(("/evaluations", *(quote(part, safe="") for part in parts)))
+        return {**found, "kind": "evaluation", "name": "/".join(parts), "path": path}
     paths = {
         "run": f"/runs/{found['run_id']}",
         "item": f"/runs/{found['run_id']}",

@@ -9,6 +9,7 @@ const ICONS = {
   page: "house",
   agent: "bot",
   batch: "layers",
+  evaluation: "list",
   item: "layers",
   label: "list",
   limit: "gauge",

@@ -1,0 +1,1 @@
+"""Evaluations: the list, and single ones."""
