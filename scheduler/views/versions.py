@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -23,8 +22,6 @@ from sleipnir.scheduler.client.rerun.agents import current_reference
 from sleipnir.scheduler.client.spending import recent_spending
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.process.temporary import OwnDirectory
-from sleipnir.scheduler.runs.history import node_times
-from sleipnir.scheduler.runs.model import NO_USAGE
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views import agents
 
@@ -39,7 +36,6 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.runs.model import Run, RunRow
     from sleipnir.scheduler.views.types import agents as types
-    from sleipnir.scheduler.views.types import run as run_types
 
 _MOST_FILES = 500
 # Per file; longer ones, and binary ones, are shown only by size.
@@ -47,8 +43,6 @@ _MOST_BYTES = 64 * 1024
 _MOST_DIFF_LINES = 2_000
 _README = "README.md"
 _SPENT_DAYS = 30
-# The newest places from which a run can be repeated.
-_MOST_PLACES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,32 +121,6 @@ def retry_document(client: Client, run: Run) -> types.RetryDocument:
         "problem": problem,
         "files": files,
     }
-
-
-def again_document(client: Client, run: Run) -> run_types.AgainDocument:
-    """Return what a retry would repeat, from each step, and what the agent is like by now."""
-    return {**retry_document(client, run), "places": places(client, run)}
-
-
-def places(client: Client, run: Run) -> list[run_types.PlaceDocument]:
-    """Return the steps from which a run can be repeated, the newest first.
-
-    Each has its nodes, and what the run has spent from there on, in all its tries.
-    """
-    found: deque[run_types.PlaceDocument] = deque(maxlen=_MOST_PLACES)
-    before = NO_USAGE
-    for checkpoint in client.queries.checkpoints(run.run_id):
-        for row in node_times([checkpoint]):
-            before += row.usage
-        if not checkpoint.folded and checkpoint.frontier:
-            found.appendleft(
-                {
-                    "step": checkpoint.step + 1,
-                    "nodes": list(checkpoint.frontier),
-                    "spent": run.usage.beyond(before).to_json(),
-                }
-            )
-    return list(found)
 
 
 def _unusable(agent: Agent | None, error: Exception) -> AgentVersion:

@@ -153,3 +153,6 @@ class BulkBody(CheckedModel):
     )
     reason: str = Field("", max_length=500, description="why they are cancelled")
     agent: AgentChoice = "same"
+    from_step: int | None = Field(
+        None, ge=1, description="repeat each from this step; null: continue where it ended"
+    )

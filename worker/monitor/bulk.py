@@ -67,13 +67,13 @@ class BulkActs:
         self._thread = ThreadPoolExecutor(1, "bulk")
 
     def start(
-        self, act: ActName, run_ids: Sequence[str], reason: str, agent: str, note: Note
+        self, act: ActName, run_ids: Sequence[str], reason: str, request: RetryRequest, note: Note
     ) -> BulkAct:
         """Start an act; those started before are finished first.
 
         Args:
             reason: why runs are cancelled.
-            agent: `same` or `current`, of runs that are retried.
+            request: how runs are retried.
         """
         begun = BulkAct(secrets.token_hex(8), act, len(run_ids))
         self._known[begun.bulk_id] = begun
@@ -82,7 +82,7 @@ class BulkActs:
         results = (
             self._cancelled(run_ids, reason)
             if act == "cancel"
-            else self._client.retry_many(run_ids, RetryRequest(agent=agent))
+            else self._client.retry_many(run_ids, request)
         )
         self._thread.submit(self._carry_out, begun, results, note)
         return begun

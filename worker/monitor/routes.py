@@ -14,6 +14,7 @@ from sleipnir.worker.monitor.handlers.agents import AgentApi, AgentPage, AgentsH
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.handlers.batches import BatchesHandler, BatchHandler, BatchResults
 from sleipnir.worker.monitor.handlers.bulk import (
+    AgainApi,
     BulkApi,
     BulkPage,
     BulkProgressHandler,
@@ -163,6 +164,7 @@ ROUTES = (
     SiteRoute("/api/v1/answers", AnsweredHandler),
     SiteRoute("/api/v1/questions/{run_id}/{visit}/answer", AnswerApi, {"POST": Role.ANSWER}),
     SiteRoute("/api/v1/bulk", BulkApi, {"POST": Role.OPERATE}),
+    SiteRoute("/api/v1/bulk/again", AgainApi),
     SiteRoute("/api/v1/bulk/{bulk_id}", BulkProgressHandler),
     SiteRoute("/api/v1/compare", CompareHandler),
     SiteRoute("/api/v1/audit", AuditHandler, {"GET": Role.OPERATE}),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli import run_result
 from sleipnir.scheduler.cli.connect import hint_missing_process
 from sleipnir.scheduler.cli.exit_codes import ErrorReport, ExitCode, judge
@@ -16,17 +17,22 @@ from sleipnir.scheduler.client.rerun.agents import CURRENT, SAME
 from sleipnir.scheduler.views.text.formatting import columns
 from sleipnir.scheduler.views.text.terminal_output import printable
 
+with lazy_imports():
+    from sleipnir.scheduler.views.again import places
+
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.client.rerun.many import Cause, RunSelection
     from sleipnir.scheduler.client.rerun.retry import RetryRequest
+    from sleipnir.scheduler.views.types.run import ManyAgainDocument
 
 _MOST_LINES = 20
 
 
-def tell(selection: RunSelection, request: RetryRequest) -> None:
-    """Print to stderr how many runs will be retried, and why they had ended."""
-    for line in _told(selection, request):
+def tell(client: Client, selection: RunSelection, request: RetryRequest) -> None:
+    """Print to stderr how many runs will be retried, why they had ended, and what is repeated."""
+    again = places.many_again_document(client, selection.run_ids)
+    for line in (*_told(selection, request), *_repeated(again, request.from_step)):
         click.echo(printable(line), err=True)
 
 
@@ -73,6 +79,23 @@ def _told(selection: RunSelection, request: RetryRequest) -> Iterator[str]:
     yield from columns(("RUNS", "STATUS", "AGENT", "SUCH AS", "REASON"), rows)
     if len(selection.causes) > _MOST_LINES:
         yield f"and {len(selection.causes) - _MOST_LINES} more reasons"
+
+
+def _repeated(again: ManyAgainDocument, from_step: int | None) -> Iterator[str]:
+    """Yield what the steps to repeat have cost, as far as they have cost anything."""
+    if from_step is None:
+        if spent := places.spent_text(again, again["stopped"]):
+            yield f"where they stopped they have spent {spent} so far, which may be spent again"
+        return
+    found = next((each for each in again["steps"] if each["step"] == from_step), None)
+    if found is None:
+        yield f"none of {again['looked_at']:,} has a step {from_step}"
+        return
+    line = f"{found['runs']:,} of {again['looked_at']:,} have step {from_step}"
+    spent = places.spent_text(again, found["spent"])
+    nodes = ", ".join(found["nodes"])
+    cost = f" and have spent {spent} from there on, which may be spent again" if spent else ""
+    yield f"{line} ({nodes}){cost}"
 
 
 def _how(request: RetryRequest) -> str:

@@ -164,7 +164,7 @@ def _retry_chosen(client: Client, options: Options, call: _Call, *, yes: bool) -
         _require_batch(client, call.filters["batch"])
         options.say("no run matches that can be retried")
         return ExitCode.SUCCEEDED
-    many_retries.tell(selection, call.request)
+    many_retries.tell(client, selection, call.request)
     if not yes and not agreement.agree("go on?", "add --yes to retry these runs"):
         options.say("nothing was retried")
         return ExitCode.FAILED

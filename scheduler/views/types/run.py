@@ -210,6 +210,24 @@ class AgainDocument(RetryDocument):
     ]
 
 
+class SharedStepDocument(TypedDict):
+    step: int
+    nodes: Annotated[list[str], about("those of most runs, up to 5")]
+    runs: Annotated[int, about("of those looked at, that have this step")]
+    spent: Annotated[UsageDocument, about("by these runs, from this step on, in all tries")]
+
+
+class ManyAgainDocument(TypedDict):
+    """What retries of many runs would repeat."""
+
+    runs: Annotated[int, about("that would be retried")]
+    looked_at: Annotated[int, about("of these, the newest: up to 200")]
+    stopped: Annotated[UsageDocument, about("by those that did not succeed, where they stopped")]
+    steps: Annotated[
+        list[SharedStepDocument], about("that they can be repeated from: the 100 of most runs")
+    ]
+
+
 class RunDocument(HeadlineDocument):
     typical: Annotated[TypicalDocument, about("of the agent's runs")]
     parts: PartsDocument

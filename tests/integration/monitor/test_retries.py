@@ -8,6 +8,7 @@ import re
 import pytest
 
 from sleipnir.scheduler.runs.model import Status
+from sleipnir.scheduler.views.again import places
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, fails, says
 from tests.support.site import ServedSite
@@ -149,3 +150,75 @@ def test_a_run_is_repeated_from_a_step_whose_cost_is_known_before(
     assert "Retry from this step" in ended
     (act,) = site.ask("/api/v1/audit?act=retry&outcome=done").json["acts"]
     assert act["detail"] == "from step 1"
+
+
+PRICED = SPENDING.replace("openai:m", "openai:gpt-4o-mini")
+
+
+@pytest.fixture
+def three(engine: Engine, server: ModelServer) -> list[str]:
+    """Failed runs of a batch: two at their second step, and one at its first."""
+    server.when("One", says("a", prompt_tokens=1_000_000, completion_tokens=0))
+    server.when("Two", fails(400, "no"))
+    runs = [engine.finish(PRICED, batch="b").run_id for _ in range(2)]
+    engine.clock.move(1)
+    return [*runs, engine.finish(GRAPH, BROKEN, batch="b").run_id]
+
+
+def test_many_runs_are_repeated_from_a_step_whose_cost_is_known_before(
+    engine: Engine, site: ServedSite, three: list[str]
+) -> None:
+    again = site.ask("/api/v1/bulk/again?batch=b").json
+    shown = " ".join(site.ask("/bulk?batch=b", "POST", form={"all": "retry"}).text.split())
+    form = {"all": "retry", "confirmed": "3", "from_step": "2"}
+    bulk_id = site.ask("/bulk?batch=b", "POST", form=form).headers["Location"][-16:]
+    wait_until(lambda: site.ask(f"/api/v1/bulk/{bulk_id}").json["is_over"], "it is over")
+
+    assert (again["runs"], again["looked_at"], again["stopped"]["cost_usd"]) == (3, 3, 0)
+    steps = [(each["step"], sorted(each["nodes"]), each["runs"]) for each in again["steps"]]
+    assert steps == [(1, ["first", "s"], 3), (2, ["second"], 2)]
+    assert [each["spent"]["cost_usd"] for each in again["steps"]] == [pytest.approx(0.3), 0]
+    assert "where each stopped</option>" in shown
+    assert "step 1, first, s: 3 runs, $0.30</option>" in shown
+    assert "step 2, second: 2 runs</option>" in shown
+    assert [engine.run(run_id).tries for run_id in three] == [2, 2, 1]
+    acts = site.ask("/api/v1/audit?act=retry").json["acts"]
+    assert {act["detail"] for act in acts} == {"from step 2"}
+    assert sum("has no step 2" in act["outcome"] for act in acts) == 1
+
+
+def test_programs_repeat_many_runs_from_a_step(
+    engine: Engine, site: ServedSite, three: list[str]
+) -> None:
+    body = {"act": "retry", "ids": three, "from_step": 1, "agent": "current"}
+    begun = site.ask("/api/v1/bulk", "POST", body=json.dumps(body)).json
+    wrong = site.ask("/api/v1/bulk", "POST", body=json.dumps({**body, "from_step": 0}))
+    wait_until(lambda: site.ask(f"/api/v1/bulk/{begun['bulk_id']}").json["is_over"], "it is over")
+
+    assert wrong.status == 400
+    assert site.ask("/api/v1/bulk/again").status == 400, "it takes a condition"
+    assert engine.run(three[2]).tries == 2
+    details = {act["detail"] for act in site.ask("/api/v1/audit?act=retry").json["acts"]}
+    assert details == {"from step 1, with the agent as it is now"}
+
+
+def test_the_cost_of_very_many_is_estimated(
+    engine: Engine, site: ServedSite, three: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "_MOST_RUNS", 2)
+
+    shown = " ".join(site.ask("/bulk?batch=b", "POST", form={"all": "retry"}).text.split())
+
+    assert "it is estimated from the newest 2." in shown
+    assert re.search(r"step 1, [^:]*: 2 runs, ≈ \$0\.2[23]</option>", shown)
+
+
+def test_runs_that_succeeded_are_only_repeated_from_a_step(
+    engine: Engine, site: ServedSite
+) -> None:
+    done = engine.finish(GRAPH, MENDED).run_id
+
+    shown = site.ask("/bulk", "POST", form={"act": "retry", "run": done}).text
+
+    assert "where each stopped" not in shown
+    assert 'value="1">step 1' in " ".join(shown.split())

@@ -17,6 +17,8 @@ from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
+from tests.support.model_server import ModelServer, says
+from tests.support.model_server import fails as refuses
 from tests.support.redis_server import RedisServer
 
 ASKING = """
@@ -76,6 +78,37 @@ def test_those_of_a_batch_go_on_after_a_look_at_their_reasons(engine: Engine, ca
     assert (nothing.exit_code, nothing.stdout) == (0, "")
     assert "no run matches" in nothing.stderr
     assert_consistent(engine.redis, runs=6)
+
+
+SPENDING = """
+model: openai:gpt-4o-mini
+settings: {tolerate_failures: false}
+start: tell
+nodes:
+  tell: {type: llm, prompt: "One.", next: ask}
+  ask: {type: llm, prompt: "Two.", max_attempts: 1, next: z}
+  z: {type: end}
+"""
+
+
+def test_what_is_repeated_and_its_cost_are_told_before(
+    engine: Engine, call: Any, server: ModelServer
+) -> None:
+    server.when("One", says("a", prompt_tokens=1_000_000, completion_tokens=0))
+    server.when("Two", refuses(400, "no"))
+    run_ids = [engine.finish(SPENDING, batch=BATCH).run_id for _ in range(2)]
+
+    told = call("--batch", BATCH, "--from", "1")
+    free = call("--batch", BATCH)
+    none = call("--batch", BATCH, "--from", "3")
+
+    line = (
+        "2 of 2 have step 1 (tell) and have spent $0.3000 from there on, which may be spent again"
+    )
+    assert line in told.stderr.splitlines()
+    assert "spent" not in free.stderr
+    assert "none of 2 has a step 3" in none.stderr.splitlines()
+    assert statuses(engine, run_ids) == ["failed"] * 2
 
 
 @pytest.mark.parametrize(("typed", "code"), [("\n", 1), ("no\n", 1), ("Y\n", 0)])

@@ -213,6 +213,13 @@ OPERATIONS = (
         statuses=(202,),
     ),
     Operation(
+        "GET",
+        "/api/v1/bulk/again",
+        "What retries of all runs that match would repeat, and what that cost before.",
+        run.ManyAgainDocument,
+        _conditions(),
+    ),
+    Operation(
         "GET", "/api/v1/bulk/{bulk_id}", "Progress of a bulk operation.", answers.BulkDocument
     ),
     Operation(

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from sleipnir.scheduler.client.rerun.agents import CURRENT, current_reference
+from sleipnir.scheduler.client.rerun.retry import RetryRequest
 from sleipnir.scheduler.client.steer import ANY_MACHINE
 from sleipnir.scheduler.errors import ActionRefused, SleipnirError
 from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.store.audit.log import DONE, AuditFilter
 from sleipnir.scheduler.store.machines import Machines
-from sleipnir.scheduler.views import audit, versions
+from sleipnir.scheduler.views import audit
+from sleipnir.scheduler.views.again.places import again_document
 from sleipnir.worker.monitor.bodies import CancelBody, ForkBody, MoveBody, RetryBody
 from sleipnir.worker.monitor.handlers.arguments import whole_number
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
@@ -21,7 +23,6 @@ from sleipnir.worker.monitor.problems import problem_of
 
 T = TypeVar("T")
 
-AS_IT_IS_NOW = "with the agent as it is now"
 CANCEL_REASON = "cancelled on the monitor's page"
 MOST_REASON = 500
 _PAGE = 100
@@ -32,6 +33,13 @@ _TITLES = {
     "move": "Move the run",
     "retry": "Retry the run",
 }
+
+
+def told_of_retry(request: RetryRequest) -> str:
+    """Return how the audit log tells of a retry."""
+    where = [] if request.from_step is None else [f"from step {request.from_step}"]
+    which = ["with the agent as it is now"] if request.agent == CURRENT else []
+    return ", ".join([*where, *which])
 
 
 class ActingHandler(MonitorHandler):
@@ -84,7 +92,7 @@ class SteerHandler(RunHandler, ActingHandler):
     async def _told(self, of: Run, name: str) -> dict[str, Any]:
         """Return what the page of an act says besides the head of the run."""
         if name in ("retry", "fork"):
-            return {"again": await self.shown(versions.again_document, of)}
+            return {"again": await self.shown(again_document, of)}
         if name == "move":
             machines = await self.site.call(self._machines, of)
             return {"machines": machines, "any_machine": ANY_MACHINE}
@@ -132,9 +140,8 @@ class SteerHandler(RunHandler, ActingHandler):
                 )
             client.retry(run_id, body.from_step, agent=agent)
 
-        where = [] if body.from_step is None else [f"from step {body.from_step}"]
-        which = [AS_IT_IS_NOW] if body.agent == CURRENT else []
-        await self.act("retry", run_id, retry, detail=", ".join([*where, *which]))
+        request = RetryRequest(body.from_step, agent=body.agent)
+        await self.act("retry", run_id, retry, detail=told_of_retry(request))
 
     async def _fork(self, run_id: str) -> None:
         given = self._numbered("step")

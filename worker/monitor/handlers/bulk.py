@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from sleipnir.scheduler.client.rerun.agents import CURRENT, SAME
@@ -13,16 +14,19 @@ from sleipnir.scheduler.client.rerun.many import (
     select_named,
     select_open,
 )
+from sleipnir.scheduler.client.rerun.retry import RetryRequest
 from sleipnir.scheduler.views import versions
+from sleipnir.scheduler.views.again.places import many_again_document, spent_text
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.worker.monitor.bodies import BulkBody
 from sleipnir.worker.monitor.bulk import ActName, BulkAct
 from sleipnir.worker.monitor.conditions import RunConditions
+from sleipnir.worker.monitor.formats import money
 from sleipnir.worker.monitor.handlers.acts import (
-    AS_IT_IS_NOW,
     CANCEL_REASON,
     MOST_REASON,
     ActingHandler,
+    told_of_retry,
 )
 from sleipnir.worker.monitor.handlers.arguments import whole_number
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
@@ -57,12 +61,14 @@ class BulkActHandler(ActingHandler, RunsHandler):
             raise bad_request(f"more than {MOST_SELECTED:,} runs match; narrow the filter")
         return found
 
-    def begin(self, act: ActName, run_ids: Sequence[str], reason: str, agent: str) -> BulkAct:
+    def begin(
+        self, act: ActName, run_ids: Sequence[str], reason: str, request: RetryRequest
+    ) -> BulkAct:
         """Start the act; each run is recorded with its outcome."""
         if not run_ids:
             raise bad_request("no run is selected, or none matches")
-        note = self.audit_entry(act, AS_IT_IS_NOW if agent == CURRENT else reason)
-        return self.site.bulk.start(act, run_ids, reason or CANCEL_REASON, agent, note)
+        note = self.audit_entry(act, reason if act == "cancel" else told_of_retry(request))
+        return self.site.bulk.start(act, run_ids, reason or CANCEL_REASON, request, note)
 
 
 def require_expected(found: int, expected: int) -> None:
@@ -90,7 +96,18 @@ class BulkApi(BulkActHandler):
             run_ids = (await self.matching(body.act, body.filter)).run_ids
             require_expected(len(run_ids), body.expect)
         self.set_status(202)
-        self.give_json(self.begin(body.act, run_ids, body.reason, body.agent).to_json())
+        request = RetryRequest(body.from_step, agent=body.agent)
+        self.give_json(self.begin(body.act, run_ids, body.reason, request).to_json())
+
+
+class AgainApi(BulkActHandler):
+    """GET /api/v1/bulk/again"""
+
+    known = ()
+
+    async def get(self) -> None:
+        found = await self.matching("retry", self.conditions)
+        self.give_json(await self.site.call(many_again_document, self.site.client, found.run_ids))
 
 
 class BulkPage(BulkActHandler):
@@ -120,7 +137,10 @@ class BulkPage(BulkActHandler):
         agent = self.get_body_argument("agent", SAME)
         if agent not in (SAME, CURRENT):
             raise bad_request("agent must be same or current")
-        begun = self.begin(act, found.run_ids, reason, agent)
+        step = self.get_body_argument("from_step", "")
+        from_step = whole_number("from_step", step, 1) if step else None
+        request = RetryRequest(from_step, agent=agent)
+        begun = self.begin(act, found.run_ids, reason, request)
         self.redirect(f"/bulk/{begun.bulk_id}", status=303)
 
     async def _selected(self, act: ActName, *, is_all: bool) -> RunSelection:
@@ -136,9 +156,13 @@ class BulkPage(BulkActHandler):
         newest = {cause.agent: cause.example for cause in reversed(found.causes)}
         agents = list(newest) if act == "retry" else []
         changes = {name: await self._changes(newest[name]) for name in agents[:_MOST_AGENTS]}
+        repeated = found.run_ids if act == "retry" else ()
+        again = await self.site.call(many_again_document, self.site.client, repeated)
         self.give_page(
             "bulk_confirm.html",
             changes=changes,
+            again=again,
+            spent=partial(spent_text, again, money=money),
             more_agents=len(agents) > _MOST_AGENTS,
             tab="runs",
             title=f"{act.title()} runs",

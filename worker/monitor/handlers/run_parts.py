@@ -19,6 +19,7 @@ from sleipnir.scheduler.views import (
     versions,
     visits,
 )
+from sleipnir.scheduler.views.again.places import again_document
 from sleipnir.scheduler.views.documents import Document, excerpt
 from sleipnir.scheduler.views.graph import playback, progress
 from sleipnir.worker.monitor.formats import first_line
@@ -248,7 +249,7 @@ class RunHandler(MonitorHandler):
         return await self.shown(versions.run_version_document, of)
 
     async def again(self, of: Run) -> run_types.AgainDocument:
-        return await self.shown(versions.again_document, of)
+        return await self.shown(again_document, of)
 
     async def submitted(self, of: Run) -> run_types.SubmittedWithDocument:
         return await self.shown(submission.submitted_document, of)

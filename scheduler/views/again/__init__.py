@@ -1,0 +1,1 @@
+"""What retries repeat, from each step on, and what that has cost."""
