@@ -19,6 +19,7 @@ from sleipnir.scheduler.runs.consistency.rules import Violation, violations
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.runs.model import RunContext
 from sleipnir.scheduler.runs.snapshot import RunSnapshot, Unreadable
+from sleipnir.scheduler.store.cluster.layout import untagged
 from sleipnir.scheduler.store.connection import RedisClient
 from sleipnir.scheduler.store.economy.inspection import AwaitedRequest, misplaced_requests
 from sleipnir.scheduler.store.figures.by_time import FiguresByTime
@@ -206,7 +207,8 @@ class ConsistencyCheck:
         return [
             Violation(key, "expiry", "this key never expires")
             for key in self._keyspace.permanent_keys()
-            if key not in _PERMANENT and key.removeprefix("sleipnir:bundle:") not in listed
+            if (name := untagged(key)) not in _PERMANENT
+            and name.removeprefix("sleipnir:bundle:") not in listed
         ]
 
 

@@ -27,6 +27,7 @@ from sleipnir.scheduler.embedded.redis_server import find_server
 from sleipnir.scheduler.errors import EngineUnreachable
 from sleipnir.scheduler.process.cgroups import memory_limit_bytes
 from sleipnir.scheduler.store.clients.tls import tls_options
+from sleipnir.scheduler.store.cluster.groups import is_grouped, nodes_of
 from sleipnir.scheduler.store.connection import (
     RedisClient,
     connect,
@@ -119,6 +120,8 @@ def _configured(settings: Settings, redis_url: str) -> Iterator[Check]:
     if permissions.state == "error":
         return
     version = client.info("server")["redis_version"]
+    if is_grouped(client):
+        version = f"{version}, a cluster of {len(nodes_of(client))} primaries,"
     yield from _redis(client, f"{version} at {masked(redis_url)}", settings)
     if settings.broker_url not in (None, redis_url):
         yield _broker(settings.broker_url or "")
@@ -176,10 +179,11 @@ def _broker(url: str) -> Check:
 
 def _redis(client: RedisClient, where: str, settings: Settings) -> Iterator[Check]:
     warnings = require_ready(client, allow_unsafe=settings.allow_unsafe_redis)
-    info = client.info()
-    policy = info.get("maxmemory_policy", "noeviction")
-    kept = "append-only file" if info.get("aof_enabled") else "no append-only file"
-    text = f"{where}; {policy}, {kept}, answers in {_latency_ms(client):.2f} ms"
+    infos = [node.info() for node in nodes_of(client)]
+    policies = ", ".join(sorted({info.get("maxmemory_policy", "noeviction") for info in infos}))
+    is_kept = all(info.get("aof_enabled") for info in infos)
+    kept = "append-only file" if is_kept else "no append-only file"
+    text = f"{where}; {policies}, {kept}, answers in {_latency_ms(client):.2f} ms"
     yield Check("Redis", "warning" if warnings else "ok", text, "; ".join(warnings) or None)
 
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.scheduler.doctor.check import Check
+from sleipnir.scheduler.store.cluster.groups import is_grouped
+from sleipnir.scheduler.store.cluster.layout import TAGS
 from sleipnir.scheduler.store.errors import NoPermissionError
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ _KEYS = (
     "*celery.pidbox*",
     "unacked*",
 )
+# On a cluster, partitions and the queue are in groups.
+_KEYS_OF_GROUPS = ("{g[0-9][0-9]??}*",)
 # No command that affects others: none to administer, to list all keys or to flush databases.
 _COMMANDS = (
     "-@all",
@@ -43,6 +47,8 @@ _COMMANDS = (
     "+info",
     "+time",
 )
+# A client of a cluster asks for its nodes, and for keys that are being moved.
+_COMMANDS_OF_CLUSTERS = ("+cluster|slots", "+asking")
 # A harmless command for each kind of key and command.
 _PROBES: tuple[tuple[str, ...], ...] = (
     ("INFO", "server"),
@@ -57,13 +63,16 @@ _PROBES: tuple[tuple[str, ...], ...] = (
     ("PUBLISH", "sleipnir:batch:none", ""),
     ("SCRIPT", "EXISTS", "none"),
 )
+_PROBES_OF_CLUSTERS = (("CLUSTER", "SLOTS"), *(("EXISTS", f"{tag}sleipnir") for tag in TAGS))
 
 
-def rule(db: int = 0) -> str:
+def rule(db: int = 0, *, is_cluster: bool = False) -> str:
     """Return what to put after `ACL SETUSER NAME on >PASSWORD` for a user of one database."""
-    keys = (f"~{pattern}" for pattern in _KEYS)
+    patterns = (*_KEYS, *_KEYS_OF_GROUPS) if is_cluster else _KEYS
+    commands = (*_COMMANDS, *_COMMANDS_OF_CLUSTERS) if is_cluster else _COMMANDS
+    keys = (f"~{pattern}" for pattern in patterns)
     channels = (f"&{pattern}" for pattern in ("sleipnir:*", *_channels_of_celery(db)))
-    return " ".join(("resetkeys", *keys, "resetchannels", *channels, *_COMMANDS))
+    return " ".join(("resetkeys", *keys, "resetchannels", *channels, *commands))
 
 
 def _channels_of_celery(db: int) -> tuple[str, ...]:
@@ -74,7 +83,9 @@ def _channels_of_celery(db: int) -> tuple[str, ...]:
 def permission_check(client: redis.Redis) -> Check:
     """Check that our user has all permissions; the remedy shows the rule to grant them."""
     db = int(client.connection_pool.connection_kwargs.get("db") or 0)
-    remedy = f"ACL SETUSER NAME on >PASSWORD {rule(db)}"
+    remedy = f"ACL SETUSER NAME on >PASSWORD {rule(db, is_cluster=is_grouped(client))}"
+    if is_grouped(client):
+        remedy += " (on every node, replicas too)"
     refused = [*_refused_commands(client), *_refused_channels(client, db)]
     if refused:
         return Check("Redis user", "error", "; ".join(refused), f"allow it: {remedy}")
@@ -85,7 +96,7 @@ def permission_check(client: redis.Redis) -> Check:
 
 def _refused_commands(client: redis.Redis) -> Iterator[str]:
     execute: Any = client.execute_command  # untyped in redis-py
-    for probe in _PROBES:
+    for probe in _PROBES + (_PROBES_OF_CLUSTERS if is_grouped(client) else ()):
         try:
             execute(*probe)
         except NoPermissionError as error:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from itertools import islice
 from typing import Any
-
-from redis.exceptions import WatchError
 
 from sleipnir.scheduler.process.data_format import DATA_FORMAT
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
-from sleipnir.scheduler.store.cluster.groups import tags_of
+from sleipnir.scheduler.store.cluster.groups import groups_of, tag_for, tags_of
 from sleipnir.scheduler.store.keys import BUNDLES, FORMAT, LAYOUT, bundle_key, run_key
 from sleipnir.scheduler.store.transitions import Transitions
 
@@ -28,42 +27,41 @@ class Bundles:
 
         As that is the first that is stored of a run, the format of the data is recorded with it.
         """
+        tags = tags_of(self._store.client)
+        tag = tag_for(self._store.client, digest)
         with self._store.client.pipeline(transaction=False) as pipe:
             pipe.set(FORMAT, DATA_FORMAT)
-            groups = len(tags_of(self._store.client))
             pipe.hsetnx(LAYOUT, "format", str(DATA_FORMAT))
-            pipe.hsetnx(LAYOUT, "groups", str(groups))
-            pipe.zadd(BUNDLES, {digest: self._store.clock.now_ms()})
-            pipe.set(bundle_key(digest), data, nx=True)
+            pipe.hsetnx(LAYOUT, "groups", str(len(tags)))
+            pipe.zadd(f"{tag}{BUNDLES}", {digest: self._store.clock.now_ms()})
+            pipe.set(f"{tag}{bundle_key(digest)}", data, nx=True)
             pipe.execute()
 
     def get(self, digest: str) -> bytes | None:
         """Return a packed agent directory as it was stored, or None."""
         get: Any = self._store.client.execute_command  # untyped in redis-py
-        data = get("GET", bundle_key(digest), NEVER_DECODE=True)
+        key = f"{tag_for(self._store.client, digest)}{bundle_key(digest)}"
+        data = get("GET", key, NEVER_DECODE=True)
         return None if data is None else bytes(data)
 
     def remove_unused(self, unused_for: timedelta, limit: int) -> int:
         """Remove up to `limit` bundles that no run uses; return how many."""
         before = self._store.clock.now_ms() - unused_for.total_seconds() * 1000
-        with self._store.client.pipeline() as pipe:
-            # If a bundle is submitted again meanwhile, the watch fails and nothing is removed.
-            watch: Any = pipe.watch  # untyped in redis-py
-            watch(BUNDLES)
-            old = list(map(str, self._store.client.zrangebyscore(BUNDLES, "-inf", before)))
-            used = self._used_bundles()
-            unused = [digest for digest in old if digest not in used]
-            promised = self._promised_bundles() if unused else set()
-            unused = [digest for digest in unused if digest not in promised][:limit]
-            pipe.multi()
-            for digest in unused:
-                pipe.delete(bundle_key(digest))
-                pipe.zrem(BUNDLES, digest)
-            try:
-                pipe.execute()
-            except WatchError:
-                return 0
-        return len(unused)
+        tags = tags_of(self._store.client)
+        with self._store.client.pipeline(transaction=False) as pipe:
+            for tag in tags:
+                pipe.zrangebyscore(f"{tag}{BUNDLES}", "-inf", before, withscores=True)
+            old = {digest: score for found in pipe.execute() for digest, score in found}
+        unused = old.keys() - self._used_bundles()
+        if unused:
+            unused -= self._promised_bundles()
+        remove, clock = self._store.transition("remove_bundle"), self._store.clock.argument()
+        partitions = groups_of(self._store.client)
+        removed = 0
+        for digest in islice(unused, limit):
+            partition, *_ = partitions[tag_for(self._store.client, digest)]
+            removed += remove(partition, digest, int(old[digest]), clock=clock).removed
+        return removed
 
     def _promised_bundles(self) -> set[str]:
         """Return the bundles of agents that open runs may still start."""

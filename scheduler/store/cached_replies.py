@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import redis
 
 from sleipnir.scheduler.store.clock import RedisClock
+from sleipnir.scheduler.store.cluster.groups import tag_for
 from sleipnir.scheduler.store.limit_queries import PARTITION
 from sleipnir.scheduler.store.transitions import Scripts
 
@@ -41,7 +42,8 @@ class CachedReplies:
 
     def kept(self, digest: str) -> str | None:
         """Return the kept reply to a request, whatever other calls do."""
-        text: str | None = self._redis.get(f"sleipnir:cache:{digest}")
+        tag = tag_for(self._redis, digest)
+        text: str | None = self._redis.get(f"{tag}sleipnir:cache:{digest}")
         return text
 
     def end(self, digest: str, call: str, reply: str = "", keep_s: float = 0.0) -> list[str]:
@@ -58,9 +60,15 @@ class CachedReplies:
         """Renew calls that are under way."""
         with self._redis.pipeline(transaction=False) as pipe:
             for digest in digests:
-                pipe.pexpire(f"{PARTITION}:made:{digest}", int(LEASE_S * 1000))
+                pipe.pexpire(f"{self._place_of(digest)}:made:{digest}", int(LEASE_S * 1000))
             pipe.execute()
 
-    def _call(self, name: str, *arguments: str | int) -> Any:
+    def _call(self, name: str, digest: str, *arguments: str | int) -> Any:
         clock = self._scripts.clock.argument()
-        return self._scripts.transition(name)(PARTITION, *arguments, clock=clock)
+        place = self._place_of(digest)
+        return self._scripts.transition(name)(place, digest, *arguments, clock=clock)
+
+    def _place_of(self, digest: str) -> str:
+        """Return what the keys of a request begin with; on a cluster they are spread."""
+        tag = tag_for(self._redis, digest)
+        return f"{tag}limits" if tag else PARTITION

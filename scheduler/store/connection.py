@@ -296,10 +296,12 @@ def _require_format(client: redis.Redis) -> None:
     # redis-py types every answer as a union of its sync and async forms.
     redis_: Any = client
     with redis_.pipeline(transaction=False) as pipe:
-        pipe.exists(BUNDLES)
         pipe.get(FORMAT)
         pipe.hget(LAYOUT, "groups")
-        holds_runs, found, layout = pipe.execute()
+        for tag in groups.tags_of(client):
+            pipe.exists(f"{tag}{BUNDLES}")
+        found, layout, *bundles = pipe.execute()
+    holds_runs = any(bundles)
     if holds_runs and found != str(DATA_FORMAT):
         raise EngineUnfit(
             "this Redis holds runs of another version of Sleipnir (data format "

@@ -25,6 +25,7 @@ from sleipnir.scheduler.runs.snapshot import (
     VisitTrace,
     WaitRow,
 )
+from sleipnir.scheduler.store.cluster.groups import tag_for, tags_of
 from sleipnir.scheduler.store.keys import BUNDLES, bundle_key
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.scripts import Transition
@@ -154,13 +155,16 @@ class Keyspace:
 
     def listed_bundles(self) -> set[str]:
         """Return the digests of all bundles that are listed for removal once unused."""
-        return set(self._redis.zrange(BUNDLES, 0, -1))
+        with self._redis.pipeline(transaction=False) as pipe:
+            for tag in tags_of(self._redis):
+                pipe.zrange(f"{tag}{BUNDLES}", 0, -1)
+            return set().union(*pipe.execute())
 
     def kept_bundles(self, digests: Sequence[str]) -> list[bool]:
         """Return, for each digest, whether its bundle exists."""
         with self._redis.pipeline(transaction=False) as pipe:
             for digest in digests:
-                pipe.exists(bundle_key(digest))
+                pipe.exists(f"{tag_for(self._redis, digest)}{bundle_key(digest)}")
             return list(map(bool, pipe.execute()))
 
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.errors import AnswerRefused, NotWaiting, RunClosed
-from sleipnir.scheduler.runs.model import QUESTION, Lease, NewRun, Question, Usage, Wait, WaitMode
+from sleipnir.scheduler.runs.model import (
+    QUESTION,
+    Lease,
+    NewRun,
+    Question,
+    Usage,
+    Wait,
+    WaitMode,
+)
+from sleipnir.scheduler.store.cluster.groups import is_grouped
+from sleipnir.scheduler.store.keys import build_claim_key
+from sleipnir.scheduler.store.partitions import Partitions
 from sleipnir.scheduler.store.record import (
     first_checkpoint,
     flat,
@@ -106,6 +117,7 @@ class Parking:
             *used,
             *(text for wait in waits for text in wait.to_texts()),
         )
+        _close_released(self._store, waits)
 
     def deliver(
         self, run_id: str, visit: str, call: str, result: str, *, event: Event | None = None
@@ -320,3 +332,16 @@ def _text_of(question: Question) -> str:
     if question.guarded_call is not None:
         fields["guarded_call"] = question.guarded_call.to_json()
     return encode(fields)
+
+
+def _close_released(store: Transitions, waits: Iterable[Wait]) -> None:
+    """Resume who waits for claims that were released before the wait began.
+
+    On a cluster, the transition cannot see claims. If this process dies before it has looked, the
+    wait ends with its time.
+    """
+    if not is_grouped(store.client):
+        return
+    for claim in {wait.detail for wait in waits if wait.kind == "build"}:
+        if not store.client.exists(build_claim_key(claim)):
+            Partitions(store).close_builds(claim)

@@ -7,7 +7,7 @@ from typing import Any
 import redis
 
 from sleipnir.scheduler.runs.model import FINAL
-from sleipnir.scheduler.store.cluster.layout import TAGS
+from sleipnir.scheduler.store.cluster.layout import untagged
 
 INDEXES = (
     *("runs", "childruns", "ids", "agent", "batch", "label"),
@@ -39,6 +39,7 @@ PERMANENT_PREFIXES = (
     "sleipnir@",
     "sleipnir.",
     "_kombu.binding",
+    "_kombu.{_kombu}.binding",
     "sleipnir:views:",
 )
 
@@ -92,8 +93,7 @@ def leaked_keys(client: redis.Redis) -> list[str]:
 
 
 def _may_stay(key: str, redis_: Any) -> bool:
-    untagged = key.removeprefix(next((tag for tag in TAGS if key.startswith(tag)), ""))
-    if untagged in PERMANENT or untagged.startswith(PERMANENT_PREFIXES):
+    if untagged(key) in PERMANENT or untagged(key).startswith(PERMANENT_PREFIXES):
         return True
     partition, kind, *run = key.split(":")
     if kind in PERMANENT_OF_A_PARTITION:

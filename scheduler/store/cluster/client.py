@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import product
 from typing import Any, TypeVar, cast
 
 import redis
@@ -31,7 +32,7 @@ from redis.retry import Retry
 from sleipnir.scheduler.store.cluster.answers import Answers, Queued
 from sleipnir.scheduler.store.cluster.layout import (
     grouped_command,
-    grouped_pattern,
+    grouped_patterns,
     ungrouped,
     ungrouped_reply,
 )
@@ -112,7 +113,7 @@ class ClusterClient(redis.Redis):
 
         def make(address: Address) -> redis.Redis:
             host, port = address
-            return redis.Redis(
+            return _Node(
                 connection_pool=ConnectionPool(
                     connection_class=kind, max_connections=most, host=host, port=port, **options
                 )
@@ -214,11 +215,11 @@ class ClusterClient(redis.Redis):
 
     def transaction(self, func: Callable[[Pipeline], Any], *watches: Any, **options: Any) -> Any:
         """As redis-py's, of keys in one slot; `func` gets a pipeline of the slot's node."""
-        named = grouped_command(("WATCH", *watches))
-        return self.in_slot(one_slot(named), func, *named[1:], **options)
+        slot = one_slot(grouped_command(("WATCH", *watches)))
+        return self.in_slot(slot, func, *watches, **options)
 
     def in_slot(self, slot: int, func: Callable[[Any], Any], *watches: Any, **options: Any) -> Any:
-        """Carry out a transaction, in which keys are named as on the cluster, as `transaction`."""
+        """Carry out a transaction on keys of a slot, as `transaction`."""
 
         def attempt() -> Any:
             try:
@@ -238,9 +239,22 @@ class ClusterClient(redis.Redis):
         self, match: Any = None, count: int | None = None, **options: Any
     ) -> Iterator[Any]:
         """Yield the keys of all nodes, named as on a single server."""
-        pattern = grouped_pattern(match) if isinstance(match, str) else match
-        for node in self.nodes.primaries():
+        patterns = grouped_patterns(match) if isinstance(match, str) else (match,)
+        for node, pattern in product(self.nodes.primaries(), patterns):
             yield from map(ungrouped, node.scan_iter(match=pattern, count=count, **options))
+
+
+class _Node(redis.Redis):
+    """A node, in whose pipelines keys are named as on a single server."""
+
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
+        return _NodePipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
+
+
+class _NodePipeline(Pipeline):
+    def execute_command(self, *words: Any, **options: Any) -> Any:
+        execute: Any = super().execute_command  # untyped in redis-py
+        return execute(*grouped_command(words), **options)
 
 
 class ClusterPipeline(Pipeline):

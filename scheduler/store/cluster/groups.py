@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
+from zlib import crc32
 
 import redis
 
-from sleipnir.scheduler.store.cluster.layout import TAGS
+from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
+from sleipnir.scheduler.store.cluster.layout import TAGS, tag_of
 
 _OF_ONE = ("",)
 
@@ -20,6 +23,22 @@ def is_grouped(client: redis.Redis) -> bool:
 def tags_of(client: redis.Redis) -> Sequence[str]:
     """Return the tags of all groups: what the names of their queues begin with."""
     return TAGS if is_grouped(client) else _OF_ONE
+
+
+def tag_for(client: redis.Redis, name: str) -> str:
+    """Return the tag of the group in which something outside of partitions is, by its name."""
+    tags = tags_of(client)
+    return tags[crc32(name.encode()) % len(tags)]
+
+
+def groups_of(client: redis.Redis) -> Mapping[str, Sequence[str]]:
+    """Return the partitions of each group, by its tag."""
+    return _partitions_by_tag() if is_grouped(client) else {"": ALL_PARTITIONS}
+
+
+@cache
+def _partitions_by_tag() -> Mapping[str, Sequence[str]]:
+    return {tag: [each for each in ALL_PARTITIONS if tag_of(each) == tag] for tag in TAGS}
 
 
 def nodes_of(client: Any) -> list[redis.Redis]:

@@ -9,6 +9,11 @@ NN mod 16, and all its keys, and the group's queue, begin with the group's tag:
 
 The store names keys of partitions as on a single server. The clients of a cluster translate them,
 as they look at the keys of a command anyway, to find its node.
+
+Some keys outside of partitions are in groups as well, and begin with their tags: bundles and cached
+replies are spread by their names (`tag_for` in groups.py), and the totals of hours and days, and
+what is left of removed runs of a batch, are kept for each group, next to what they are added up
+from.
 """
 
 from __future__ import annotations
@@ -29,6 +34,7 @@ _OF_GROUPS = {
     for number in range(_PARTITIONS)
 }
 _OF_PARTITIONS = {named: plain for plain, named in _OF_GROUPS.items()}
+_ANY_TAG = "{g????}"
 _LENGTH_IN_GROUP = len(TAGS[0]) + len("p00")
 
 # Where a command's keys are, if not in the first place.
@@ -71,11 +77,19 @@ def ungrouped_reply(words: Sequence[Any], reply: Any) -> Any:
     return reply
 
 
-def grouped_pattern(pattern: str) -> str:
-    """Return a pattern for SCAN that matches on a cluster what it matches on a single server."""
-    if pattern.startswith("{p*}"):
-        return "{g*}p*" + pattern.removeprefix("{p*}")
-    return "{g*}p" + pattern.removeprefix("{p") if pattern.startswith("{p") else pattern
+def grouped_patterns(pattern: str) -> tuple[str, ...]:
+    """Return patterns for SCAN that match on a cluster what one matches on a single server.
+
+    Keys outside of partitions may be in groups, and keep their tags: see `untagged`.
+    """
+    if pattern.startswith("{p"):
+        return (f"{_ANY_TAG}p{pattern.removeprefix('{p').replace('*}', '*', 1)}",)
+    return (pattern, _ANY_TAG + pattern) if pattern.startswith("sleipnir") else (pattern,)
+
+
+def untagged(key: str) -> str:
+    """Return a key outside of partitions without the tag of its group."""
+    return key[len(TAGS[0]) :] if key[: len(TAGS[0])] in TAGS else key
 
 
 def key_places(words: Sequence[Any]) -> range:

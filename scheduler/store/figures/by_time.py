@@ -14,6 +14,7 @@ import redis
 
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.runs.spending import Spent
+from sleipnir.scheduler.store.cluster.groups import tags_of
 from sleipnir.scheduler.store.figures.sums import (
     MOST_OF_A_DAY,
     MOST_OF_AN_HOUR,
@@ -99,16 +100,25 @@ class FiguresByTime:
         """
         kind = self._kind
         pairs = [each for each in unfolded(self._redis) if each[0] // hours in keys]
-        with self._redis.pipeline() as pipe:  # atomic, as an hour may be added up meanwhile
-            for key in keys.values():
+        totals = [
+            (period, f"{tag}{key}") for tag in tags_of(self._redis) for period, key in keys.items()
+        ]
+        # Atomic in each group, as an hour may be added up meanwhile.
+        with self._redis.pipeline() as pipe:
+            for _, key in totals:
                 pipe.hget(key, ",".join(stored))
             for hour, partition in pairs:
                 pipe.hgetall(counted_key(partition, kind.word, hour))
             answers = pipe.execute()
-        over = zip(keys, answers, strict=False)
-        found: dict[int, Sums] = {period: json.loads(text) for period, text in over if text}
+        found: dict[int, Sums] = {}
+        for (period, _), text in zip(totals, answers, strict=False):
+            sums = json.loads(text) if text else {}
+            if period in found:
+                add_to(found[period], sums)
+            elif sums:
+                found[period] = sums
         counting: dict[int, Sums] = {}
-        for (hour, _), fields in zip(pairs, answers[len(keys) :], strict=True):
+        for (hour, _), fields in zip(pairs, answers[len(totals) :], strict=True):
             add_to(counting.setdefault(hour // hours, {}), parsed(fields))
         for period, sums in counting.items():
             grouped = regrouped(bounded(kind, sums, most), kind.names, stored)

@@ -1,4 +1,7 @@
-"""Adds up the sums of hours that are over, over all partitions: for the hour, and for its day."""
+"""Adds up the sums of hours that are over, over all partitions: for the hour, and for its day.
+
+On a cluster, those of each group of partitions, as these and their totals are in one slot.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import redis
-from redis.exceptions import WatchError
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
+from sleipnir.scheduler.store.cluster.groups import groups_of
 from sleipnir.scheduler.store.figures.by_time import (
     DAY_MS,
     HOUR_MS,
@@ -46,8 +48,11 @@ def fold(client: redis.Redis, now_ms: int, kept_ms: int) -> int:
         kept_ms: how long after its end a day is kept.
     """
     last = (now_ms - _SETTLED_MS) // HOUR_MS
-    hours = sorted({hour for hour, _ in unfolded(client) if hour < last})
-    return sum(_fold(client, hour, now_ms, kept_ms) for hour in hours)
+    pairs = [(hour, partition) for hour, partition in unfolded(client) if hour < last]
+    for tag, partitions in groups_of(client).items():
+        for hour in sorted({hour for hour, partition in pairs if partition in partitions}):
+            _fold(client, hour, tag, now_ms, kept_ms)
+    return len({hour for hour, _ in pairs})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,7 @@ class _Target:
     expires_ms: int
 
 
-def _targets(hour: int, kept_ms: int) -> list[_Target]:
+def _targets(hour: int, tag: str, kept_ms: int) -> list[_Target]:
     day = hour // HOURS_OF_A_DAY
     hour_expires_ms = (hour + 1) * HOUR_MS + min(kept_ms, HOURS_KEPT_MS)
     day_expires_ms = (day + 1) * DAY_MS + kept_ms
@@ -69,37 +74,44 @@ def _targets(hour: int, kept_ms: int) -> list[_Target]:
         target
         for kind in KINDS
         for target in (
-            _Target(kind, hour_key(kind.word, hour), (), MOST_OF_AN_HOUR, hour_expires_ms),
-            _Target(kind, day_key(kind.word, day), kind.groupings, MOST_OF_A_DAY, day_expires_ms),
+            _Target(
+                kind, f"{tag}{hour_key(kind.word, hour)}", (), MOST_OF_AN_HOUR, hour_expires_ms
+            ),
+            _Target(
+                kind,
+                f"{tag}{day_key(kind.word, day)}",
+                kind.groupings,
+                MOST_OF_A_DAY,
+                day_expires_ms,
+            ),
         )
     ]
 
 
-def _fold(client: Any, hour: int, now_ms: int, kept_ms: int) -> bool:
-    """Add up one hour; return False if another process is doing so."""
-    targets = _targets(hour, kept_ms)
-    counted = [counted_key(each, kind.word, hour) for kind in KINDS for each in ALL_PARTITIONS]
-    with client.pipeline() as pipe, client.pipeline(transaction=False) as reads:
-        pipe.watch(*counted, *(target.key for target in targets))
-        for key in counted:
-            reads.hgetall(key)
-        for target in targets:
-            reads.hget(target.key, ",".join(target.kind.names))
-        answers = iter(reads.execute())
-        new = {kind.word: _added_up(next(answers) for _ in ALL_PARTITIONS) for kind in KINDS}
+def _fold(client: Any, hour: int, tag: str, now_ms: int, kept_ms: int) -> None:
+    """Add up one hour of a group of partitions."""
+    targets, partitions = _targets(hour, tag, kept_ms), groups_of(client)[tag]
+    counted = [counted_key(each, kind.word, hour) for kind in KINDS for each in partitions]
+
+    def add_up(pipe: Any) -> None:
+        with client.pipeline(transaction=False) as reads:
+            for key in counted:
+                reads.hgetall(key)
+            for target in targets:
+                reads.hget(target.key, ",".join(target.kind.names))
+            answers = iter(reads.execute())
+        new = {kind.word: _added_up(next(answers) for _ in partitions) for kind in KINDS}
         pipe.multi()
         for target, before in zip(targets, answers, strict=True):
             if added := new[target.kind.word]:
                 _store(pipe, target, json.loads(before) if before else {}, added)
                 pipe.pexpire(target.key, max(target.expires_ms - now_ms, 1))
         pipe.unlink(*counted)
-        for partition in ALL_PARTITIONS:
+        for partition in partitions:
             pipe.srem(hours_key(partition), hour)
-        try:
-            pipe.execute()
-        except WatchError:
-            return False
-    return True
+
+    # If another process adds it up meanwhile, nothing is left to add the next time.
+    client.transaction(add_up, *counted, *(target.key for target in targets))
 
 
 def _added_up(hashes: Iterable[Mapping[str, str]]) -> Sums:

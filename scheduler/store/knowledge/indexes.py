@@ -9,6 +9,7 @@ from typing import IO, Any
 import redis
 
 from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.store.cluster.groups import tag_for
 from sleipnir.scheduler.store.keys import BUNDLES, INDEX_OF, index_key, index_part_key
 from sleipnir.scheduler.store.knowledge.artifact_store import OutsideIndexes
 from sleipnir.scheduler.store.knowledge.packed import PackedIndex
@@ -83,7 +84,8 @@ class Indexes:
             RedisError, ArtifactStoreFailed: the store cannot be reached.
         """
         for name, address in self._redis.hgetall(INDEX_OF).items():
-            if self._redis.zscore(BUNDLES, name.partition(" ")[0]) is None:
+            digest = name.partition(" ")[0]
+            if self._redis.zscore(f"{tag_for(self._redis, digest)}{BUNDLES}", digest) is None:
                 self._redis.hdel(INDEX_OF, name)
             else:
                 self._kept.record(address)

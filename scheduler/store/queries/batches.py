@@ -8,6 +8,7 @@ from dataclasses import replace
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.runs.model import FINAL
+from sleipnir.scheduler.store.cluster.groups import tags_of
 from sleipnir.scheduler.store.keys import batch_key
 from sleipnir.scheduler.store.queries.cursors import Position, to_cursor
 from sleipnir.scheduler.store.queries.indexes import Page, Span, find_page, position_of
@@ -103,15 +104,23 @@ class BatchQueries(TotalQueries):
     def batch_rows(self, names: Sequence[str]) -> list[BatchRow | None]:
         """Return the state of batches; None for those of which nothing is stored."""
         tallies, activities = self.batch_tallies(names), self._last_activities(names)
+        tags = tags_of(self._redis)
         with self._redis.pipeline(transaction=False) as pipe:
             for name in names:
-                pipe.hmget(batch_key(name), "agent", "lines", *_REMOVED_FIELDS)
-            announced = pipe.execute()
+                pipe.hmget(batch_key(name), "agent", "lines")
+            for name in names:
+                for tag in tags:
+                    pipe.hmget(f"{tag}{batch_key(name)}", _REMOVED_FIELDS)
+            answers = iter(pipe.execute())
+        announced = [next(answers) for _ in names]
+        removed = [_sums([next(answers) for _ in tags]) for _ in names]
         return [
-            _row(name, tally, activities.get(name), agent, lines, _counts(removed))
-            if tally or lines is not None or any(removed)
+            _row(name, tally, activities.get(name), agent, lines, counts)
+            if tally or lines is not None or any(counts.values())
             else None
-            for name, tally, (agent, lines, *removed) in zip(names, tallies, announced, strict=True)
+            for name, tally, (agent, lines), counts in zip(
+                names, tallies, announced, removed, strict=True
+            )
         ]
 
     def last_ends(self, batch: str) -> list[int]:
@@ -177,8 +186,10 @@ class BatchQueries(TotalQueries):
         }
 
 
-def _counts(removed: Sequence[str | None]) -> dict[str, int]:
-    return {field: int(count or 0) for field, count in zip(_REMOVED, removed, strict=True)}
+def _sums(removed: Sequence[Sequence[str | None]]) -> dict[str, int]:
+    """Return what the groups counted of removed runs."""
+    columns = zip(_REMOVED, *removed, strict=True)
+    return {field: sum(int(count or 0) for count in counts) for field, *counts in columns}
 
 
 def _row(

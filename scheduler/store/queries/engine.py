@@ -10,7 +10,7 @@ from typing import Any
 from sleipnir.graphs.document.queues import DEFAULT_QUEUE
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
-from sleipnir.scheduler.store.cluster.groups import tags_of
+from sleipnir.scheduler.store.cluster.groups import nodes_of, tags_of
 from sleipnir.scheduler.store.keys import (
     LANES,
     TURN_MARK,
@@ -48,8 +48,8 @@ class EngineState:
     unowned: int  # partitions that no scheduler owns
     repairs: Mapping[str, int]  # of stranded runs, by name, since the database was created
     queues: Mapping[str, QueueState]  # by name; empty if the broker is another server
-    memory_bytes: int
-    memory_limit_bytes: int  # 0: no limit
+    memory_bytes: int  # of all nodes together, on a cluster
+    memory_limit_bytes: int  # likewise; 0: no limit
 
 
 class EngineQueries(Queries):
@@ -79,12 +79,13 @@ class EngineQueries(Queries):
                 pipe.zrange(f"{partition}:timers", 0, 0, withscores=True)
                 pipe.exists(f"{partition}:owner")
                 pipe.hgetall(f"{partition}:repairs")
-            pipe.info("memory")
-            *answers, memory = pipe.execute()
+            answers = pipe.execute()
+        memory = [node.info("memory") for node in nodes_of(self._redis)]
         tallies, *columns = (
             answers[first::_QUESTIONS_OF_A_PARTITION] for first in range(_QUESTIONS_OF_A_PARTITION)
         )
         opened, waiting, asked, oldest, timers, owners, repairs = columns
+        limits = [each["maxmemory"] for each in memory]
         now_ms = self.now_ms()
         asked_at = [score for found in oldest for _, score in found]
         due = [score for found in timers for _, score in found]
@@ -98,8 +99,8 @@ class EngineQueries(Queries):
             unowned=owners.count(0),
             repairs=_sums(repairs),
             queues=self.queues(machines, names, now_ms) if is_broker else {},
-            memory_bytes=memory["used_memory"],
-            memory_limit_bytes=memory["maxmemory"],
+            memory_bytes=sum(each["used_memory"] for each in memory),
+            memory_limit_bytes=sum(limits) if all(limits) else 0,
         )
 
     def queues(

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from functools import cache, partial
 from typing import Any
 
@@ -32,7 +33,7 @@ from sleipnir.scheduler.store.cached_replies import CachedReplies
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.economy.groups import Group, Groups
 from sleipnir.scheduler.store.economy.requests import NewRequest
-from sleipnir.scheduler.store.keys import LANE_SEPARATOR, QUEUE, build_claim_key, run_key
+from sleipnir.scheduler.store.keys import QUEUE, build_claim_key, run_key
 from sleipnir.scheduler.store.limit_queries import PARTITION as LIMITS
 from sleipnir.scheduler.store.parking import wait_for
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
@@ -44,6 +45,7 @@ from tests.support.engine import Engine
 from tests.support.invariants import rules_broken
 from tests.support.keys import dump
 from tests.support.limits import reservation
+from tests.support.queue import lose_all
 from tests.support.runs import (
     CHILD,
     DIGEST,
@@ -719,6 +721,10 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     ),
     "purge_run of one that may be retried": (cancelled, lambda e: e.store.runs.purge(RUN, DIGEST)),
     "purge_run": (ended, lambda e: e.store.runs.purge(RUN, DIGEST)),
+    "remove_bundle": (
+        lambda e: e.store.bundles.put("e" * 64, b"unused"),
+        lambda e: e.store.bundles.remove_unused(timedelta(0), 1),
+    ),
     "append_logs": (started, lambda e: e.store.runs.append_logs(RUN, ["x" * 99] * 3)),
     "fold_history": (started, call("fold_history", RUN, "0", 0, 0, 9)),
     "begin_day_budget": (lambda e: None, lambda e: begin_day(e)),
@@ -837,7 +843,7 @@ def test_the_scheduler_tries_nothing_again_for_ever(
     engine: Engine, can_be_ended: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     run_id, other = engine.submit(GRAPH), engine.submit(GRAPH)
-    engine.redis.delete(QUEUE, *(f"{QUEUE}{LANE_SEPARATOR}{lane}" for lane in range(1, 4)))
+    lose_all(engine.redis)
     if can_be_ended:
         engine.redis.hdel(run_key("run", run_id), "agent")
     else:

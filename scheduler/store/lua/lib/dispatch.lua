@@ -10,8 +10,8 @@
 --   3  runs of batches that have not started: a single message if none is waiting, else a mark for
 --      each message in the queue's `turns`
 
--- On a cluster, the queue of the partition's group has the group's tag, as the partition has.
-local tag = envelope ~= '' and string.match(partition, '^({[^}]*})p') or ''
+-- What the names of queues in this Redis begin with.
+local tag = envelope ~= '' and group_tag or ''
 
 local woken = {}
 local messages_for = {}  -- by list

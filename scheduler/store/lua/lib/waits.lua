@@ -173,7 +173,7 @@ end
 -- The result of something a visit is to wait for, if it already has one; else nil.
 local function done_already(run_id, kind, detail)
   if kind == 'child' then return result_of(detail) end
-  if kind == 'build' then
+  if kind == 'build' and group_tag == '' then  -- else the claim is in another slot: see parking.py
     return redis.call('EXISTS', 'sleipnir:build-claim:' .. detail) == 0 and '' or nil
   end
   return kind == 'place' and has_place(run_id, detail) and '' or nil

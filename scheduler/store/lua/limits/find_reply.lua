@@ -3,13 +3,14 @@
 -- waited long enough; then they are made too.
 -- KEYS partition
 -- ARGV digest call lease_ms
+-- USES store
 -- OK   verdict reply wait_ms
 --      verdict: cached | shared, if the call has waited for the reply | make | wait
 -- Longest wait of one call for another.
 local MOST_MS = 60000
 
 local made_by, sharing = partition .. ':made:' .. digest, partition .. ':sharing:' .. digest
-local kept = redis.call('GET', 'sleipnir:cache:' .. digest)
+local kept = redis.call('GET', group_tag .. 'sleipnir:cache:' .. digest)
 local since = tonumber(redis.call('ZSCORE', sharing, call) or '')
 if kept then
   if since then write('ZREM', sharing, call) end

@@ -15,7 +15,7 @@ end
 unlist_run(run_id, r)
 if r.batch and not r.parent then
   -- Its batch still tells what it was and cost.
-  local record, tally = 'sleipnir:batch:' .. r.batch, 'batchtally:' .. r.batch
+  local record, tally = group_tag .. 'sleipnir:batch:' .. r.batch, 'batchtally:' .. r.batch
   sum_up(r, 1, function(name, field, n)
     if name == tally then count_in(record, 'removed ' .. field, n) end
   end)

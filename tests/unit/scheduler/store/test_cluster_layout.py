@@ -11,7 +11,7 @@ from sleipnir.scheduler.store.cluster.layout import (
     TAGS,
     grouped,
     grouped_command,
-    grouped_pattern,
+    grouped_patterns,
     ungrouped,
 )
 from sleipnir.scheduler.store.cluster.nodes import NOTHING, SLOTS, SlotMap, slot_of
@@ -62,9 +62,10 @@ def test_only_the_keys_of_a_command_are_translated(
 
 
 def test_patterns_match_the_same_keys_as_on_a_single_server() -> None:
-    assert grouped_pattern("{p*}:spend:*") == "{g*}p*:spend:*"
-    assert grouped_pattern("{p*") == "{g*}p*"
-    assert grouped_pattern("sleipnir:*") == "sleipnir:*"
+    assert grouped_patterns("{p*}:spend:*") == ("{g????}p*:spend:*",)
+    assert grouped_patterns("{p*") == ("{g????}p*",)
+    assert grouped_patterns("sleipnir:*") == ("sleipnir:*", "{g????}sleipnir:*")
+    assert grouped_patterns("{limits}:*") == ("{limits}:*",)
 
 
 def test_slots_are_found_missed_and_moved() -> None:
