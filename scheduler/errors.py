@@ -20,6 +20,7 @@ SleipnirError
 ├── RunNotFound          no run has that id
 │   └── RunRemoved       a run that is over was removed
 ├── ScheduleNotFound     no schedule has that name
+├── HookNotFound         no hook has that name
 ├── AmbiguousRun         several runs share that prefix, or may do so
 ├── BadCursor            the cursor is not from a page of that list
 ├── ViewInvalid          a list of runs cannot be saved like that
@@ -42,6 +43,8 @@ SleipnirError
 │   ├── StepFailing      a sibling failed for good
 │   ├── ScheduleExists   there is a schedule of that name
 │   ├── ScheduleChanged  the schedule was changed or removed since the caller looked
+│   ├── HookExists       there is a hook of that name
+│   ├── HookChanged      the hook was changed or removed since the caller looked
 │   └── StateTooLarge    the state would exceed its limit
 ├── KnowledgeFailed      a knowledge base is unusable (worker.knowledge.errors)
 ├── BadExpression        a text is not an expression (graphs.expressions.errors)
@@ -199,6 +202,13 @@ class ScheduleNotFound(SleipnirError):
         super().__init__(f"there is no schedule '{name}'; `sleipnir schedule list` lists them")
 
 
+class HookNotFound(SleipnirError):
+    """No hook has that name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no hook '{name}'; `sleipnir hook list` lists them")
+
+
 class AmbiguousRun(SleipnirError):
     """Several runs share that prefix, or may do so: `matches` is empty if it is too short."""
 
@@ -316,6 +326,14 @@ class ScheduleExists(TransitionRefused):
 
 class ScheduleChanged(TransitionRefused):
     """The schedule was changed or removed since the caller looked."""
+
+
+class HookExists(TransitionRefused):
+    """There is a hook of that name."""
+
+
+class HookChanged(TransitionRefused):
+    """The hook was changed or removed since the caller looked."""
 
 
 class StateTooLarge(TransitionRefused):

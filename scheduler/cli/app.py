@@ -65,6 +65,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "sleipnir.scheduler.cli.verbs.schedule:schedule",
         "Start runs at instants: by cron lines, or at intervals.",
     ),
+    "hook": (
+        "sleipnir.scheduler.cli.verbs.hook:hook",
+        "Send events of runs to other systems: webhooks.",
+    ),
     "ps": ("sleipnir.scheduler.cli.verbs.ps:ps", "List runs."),
     "find": (
         "sleipnir.scheduler.cli.verbs.find:find",
@@ -174,7 +178,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     ),
     "Operate": (
         *("up", "worker", "scheduler", "limits", "spend", "stats"),
-        *("monitor", "health", "prune", "doctor", "bench"),
+        *("monitor", "hook", "health", "prune", "doctor", "bench"),
     ),
     "Get help": ("help", "completion"),
 }
@@ -189,6 +193,8 @@ _OTHER_NAMES: Mapping[str, str] = {
     "clean": "prune",
     "delete": "prune",
     "exec": "run",
+    "webhook": "hook",
+    "hooks": "hook",
     "follow": "watch",
     "history": "state",
     "inspect": "show",

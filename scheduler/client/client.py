@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 from sleipnir.graphs.errors import BundleError
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.client.follow import Following
+from sleipnir.scheduler.client.named_parts import NamedParts
 from sleipnir.scheduler.client.preparing import Preparing
 from sleipnir.scheduler.client.rerun.client import Reruns
 from sleipnir.scheduler.client.sessions import Sessions
@@ -39,7 +40,6 @@ with lazy_imports():
     from sleipnir.graphs.validator import scripts
     from sleipnir.scheduler.client import endings, spending
     from sleipnir.scheduler.client.limits import budget_check
-    from sleipnir.scheduler.client.schedules import schedules as scheduling
     from sleipnir.scheduler.config import settings as configuration
     from sleipnir.scheduler.embedded import attach as embedded
     from sleipnir.scheduler.runs import submit as submission
@@ -55,12 +55,11 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.client.endings import EndedRuns
     from sleipnir.scheduler.client.limits.budget_check import BudgetCheck
     from sleipnir.scheduler.client.preparation import PreparedAgent
-    from sleipnir.scheduler.client.schedules.schedules import ScheduleClient
     from sleipnir.scheduler.client.spending import By, Spending
     from sleipnir.scheduler.runs.submit import Request
 
 
-class Client(Preparing, Following, Steering, Sessions, Reruns):
+class Client(Preparing, Following, Steering, Sessions, Reruns, NamedParts):
     """Submits runs, follows them, answers their questions, steers and compares them.
 
     It finds its engine as commands do: the given or configured Redis, or else the embedded engine,
@@ -150,11 +149,6 @@ class Client(Preparing, Following, Steering, Sessions, Reruns):
     def budget_check(self) -> BudgetCheck:
         """The check whether any budget is left."""
         return budget_check.BudgetCheck(self.store)
-
-    @cached_property
-    def schedules(self) -> ScheduleClient:
-        """Schedules, which start runs at instants."""
-        return scheduling.ScheduleClient(self)
 
     # ---- submit
 

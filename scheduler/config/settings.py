@@ -274,6 +274,11 @@ class Settings:
     secrets_file: str | None = forms.text(
         None, description="file of secrets; unset: `secrets.yaml` in the config directory"
     )
+    hook_key_file: str | None = forms.text(
+        None,
+        description="file with the key that encrypts secrets of webhooks in Redis; unset: there "
+        "are none",
+    )
 
     tool_env: Paths = forms.paths(
         (), description="more environment variables that scripts and tools may see"

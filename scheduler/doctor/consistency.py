@@ -29,6 +29,8 @@ from sleipnir.scheduler.store.keys import (
     AUDIT,
     BUNDLES,
     FORMAT,
+    HOOK_FIGURES,
+    HOOKS,
     INDEX_OF,
     LAYOUT,
     QUEUE,
@@ -50,7 +52,10 @@ _OF_A_PARTITION = (
 # Kinds of run indexes: one per partition, or one per name.
 _INDEXES = ("runs", "childruns", "open", "waiting", "failed", "cancelled", "timed_out")
 _INDEXES_BY_NAME = ("ids", "agent", "batch", "label")
-_PERMANENT = (AUDIT, BUNDLES, FORMAT, INDEX_OF, LAYOUT, SAMPLES, turns_key(QUEUE))
+_PERMANENT = (
+    *(AUDIT, BUNDLES, FORMAT, HOOKS, HOOK_FIGURES, INDEX_OF, LAYOUT, SAMPLES),
+    turns_key(QUEUE),
+)
 
 _Named = dict[str, set[str]]  # by run
 

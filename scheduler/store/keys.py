@@ -57,7 +57,8 @@ A key removed by a script that is still running is renamed to `<key> removed` un
 Of a partition, without expiry; each entry is removed with what it names:
     {pNN}:timers   zset    due at, ms, of `visit <run> <visit>`, `deadline <run>`,
                            `wait <run> <visit> <call id>`, `expiry <run> <bundle digest>`,
-                           `schedule <name>`
+                           `schedule <name>`, `hook <digits> <hook> <event>`, where the digits are
+                           those of the partition
     {pNN}:inbox    zset    `<run> <question>` → asked at, ms
     {pNN}:builds   zset    `<claim> <run> <visit> <call id>` of waits for a build by another run
     {pNN}:bundles  hash    bundle digest → number of this partition's runs that use it
@@ -106,6 +107,9 @@ after twice the retention time:
     {pNN}:sent:<group>             zset  requests of a group that somebody waits for
     {pNN}:unwanted:<group>         zset  requests of a group that nobody waits for any more
     {pNN}:settled                  hash  request and group → what it has used of budgets
+    {pNN}:hooks    string  JSON text of the hooks that transitions tell of events; missing if none
+                           does
+    {pNN}:deliveries hash  `<hook> <event>` → JSON text of what was not delivered yet
 Of these, which scheduler owns the partition:
     {pNN}:owner    string  the scheduler that sweeps the partition; expires in seconds
     {pNN}:swept    string  when it last swept, ms: no time was lost until then
@@ -168,6 +172,11 @@ Shared:
     sleipnir:views:<user>      hash    the lists of runs that a person has named → their queries
     sleipnir:opened:<user>     zset    questions that a person has opened → when last; the newest
                                        10,000; expires 90 days after the last one
+    sleipnir:hooks             hash    hook → its definition, JSON text
+    sleipnir:hooks:figures     hash    `<hook> <figure>`: `delivered` and `given_up` events,
+                                       `failed` attempts; `failing_since`, ms, until one succeeds
+    sleipnir:hooks:attempts:<hook> list the last 100 attempts, the newest first, JSON texts; they
+                                       expire in a week
     sleipnir:samples           stream  the state of the engine once a minute, for a week
     sleipnir:machine:<name>    string  that machine has a live worker; expires in seconds
     sleipnir:worker:<name>     hash    a worker process: slots, visits, memory; expires in a day
@@ -197,6 +206,8 @@ LAYOUT = "sleipnir:layout"
 BUNDLES = "sleipnir:bundles"
 INDEX_OF = "sleipnir:index-of"
 AUDIT = "sleipnir:audit"
+HOOKS = "sleipnir:hooks"
+HOOK_FIGURES = f"{HOOKS}:figures"
 SAMPLES = "sleipnir:samples"
 WORKERS = "sleipnir:workers"
 WORKING = "sleipnir:working"
@@ -211,6 +222,10 @@ LANES = 4
 TURN_MARK = "0"
 # Ids that share this many first digits are in one index: about 250 of a million runs.
 _DIGITS_OF_IDS = 3
+
+
+def timers_key(partition: str) -> str:
+    return f"{partition}:timers"
 
 
 def watched_key(partition: str) -> str:
@@ -232,6 +247,18 @@ def schedule_key(partition: str, name: str) -> str:
 def scheduled_key(partition: str) -> str:
     """Return the counts of instants that did not start a run."""
     return f"{partition}:scheduled"
+
+
+def hooks_key(partition: str) -> str:
+    return f"{partition}:hooks"
+
+
+def deliveries_key(partition: str) -> str:
+    return f"{partition}:deliveries"
+
+
+def attempts_key(hook: str) -> str:
+    return f"{HOOKS}:attempts:{hook}"
 
 
 def run_key(kind: str, run_id: str) -> str:

@@ -18,6 +18,8 @@ from sleipnir.scheduler.store.conversation.messages import Messages
 from sleipnir.scheduler.store.conversation.teams import Teams
 from sleipnir.scheduler.store.dispatch import Dispatcher
 from sleipnir.scheduler.store.economy.requests import Requests
+from sleipnir.scheduler.store.hooks.deliveries import HookDeliveries
+from sleipnir.scheduler.store.hooks.hooks import Hooks
 from sleipnir.scheduler.store.parking import Parking
 from sleipnir.scheduler.store.partitions import Partitions
 from sleipnir.scheduler.store.runs import Runs
@@ -52,3 +54,5 @@ class RunStore(Transitions):
         self.children = Children(self)
         self.requests = Requests(self)
         self.schedules = Schedules(self)
+        self.hooks = Hooks(self)
+        self.deliveries = HookDeliveries(self)

@@ -50,6 +50,8 @@ from redis.exceptions import NoScriptError
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import (
+    HookChanged,
+    HookExists,
     IdTaken,
     InboxFull,
     NotOpen,
@@ -86,6 +88,8 @@ _REFUSALS: Mapping[str, type[Exception]] = {
     "id_taken": IdTaken,
     "schedule_exists": ScheduleExists,
     "schedule_changed": ScheduleChanged,
+    "hook_exists": HookExists,
+    "hook_changed": HookChanged,
 }
 
 _DEFINED = re.compile(r"(local function|function|local) +([\w, ]+)")

@@ -268,6 +268,49 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Search quality", "bench rag --quality"),
         ("With a larger knowledge base", "bench rag --chunks 100000 --json"),
     ),
+    "hook": (
+        ("Hooks, and how their deliveries go", "hook list"),
+        ("Failures to another system", "hook create ops https://ops.example/in --event run.failed"),
+    ),
+    "hook create": (
+        ("All ends of runs", "hook create ops https://ops.example/in"),
+        (
+            "Questions of one agent",
+            "hook create ask https://ops.example/ask --event question.asked --agent review",
+        ),
+    ),
+    "hook list": (
+        ("Hooks, and how their deliveries go", "hook list"),
+        ("For a program", "hook list --json"),
+    ),
+    "hook show": (
+        ("What it is told of", "hook show ops"),
+        ("For a program", "hook show ops --json"),
+    ),
+    "hook edit": (
+        ("Failures only", "hook edit ops --event run.failed"),
+        ("Send nothing for now", "hook edit ops --disable"),
+    ),
+    "hook rotate": (
+        ("Both secrets sign for a day", "hook rotate ops"),
+        ("The old one is known to others", "hook rotate ops --keep 0s"),
+    ),
+    "hook test": (
+        ("See whether it works", "hook test ops"),
+        ("For a program", "hook test ops --json"),
+    ),
+    "hook deliveries": (
+        ("What was sent, and what was replied", "hook deliveries ops"),
+        ("For a program", "hook deliveries ops --json"),
+    ),
+    "hook redeliver": (
+        ("Once more", "hook redeliver ops evt_2f0c4f5b6d7e8f90a1b2c3d4e5f60718"),
+        ("For a program", "hook redeliver ops evt_2f0c4f5b6d7e8f90a1b2c3d4e5f60718 --json"),
+    ),
+    "hook delete": (
+        ("Remove it", "hook delete ops"),
+        ("For a program", "hook delete ops --json"),
+    ),
     "health": (
         ("Whether a worker lives that answers on this port", "health --address 127.0.0.1:8081"),
         ("Whether it takes messages", "health --ready --address 127.0.0.1:8081"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
-from sleipnir.scheduler.store.keys import schedules_key
+from sleipnir.scheduler.store.keys import HOOKS, schedules_key
 from sleipnir.scheduler.store.queries.batches import BatchQueries
 from sleipnir.scheduler.store.queries.engine import EngineQueries
 from sleipnir.scheduler.store.queries.histories import HistoryQueries
@@ -23,6 +23,10 @@ class RunQueries(
     EngineQueries,
 ):
     """All queries of the run store."""
+
+    def hook_names(self) -> list[str]:
+        """Return the names of all hooks, sorted."""
+        return sorted(name for name in self._redis.hkeys(HOOKS) if ":" not in name)
 
     def schedule_names(self) -> list[str]:
         """Return the names of all schedules, sorted."""

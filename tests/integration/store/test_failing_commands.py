@@ -21,6 +21,7 @@ from sleipnir.scheduler.runs.consistency.rules import REPAIRS, Repair, repairabl
 from sleipnir.scheduler.runs.conversation.messages import Letter
 from sleipnir.scheduler.runs.events import QuestionAnswered, RunRetried
 from sleipnir.scheduler.runs.failures import of_node
+from sleipnir.scheduler.runs.hooks.model import EVENTS, Hook
 from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.runs.item_ways import Way
 from sleipnir.scheduler.runs.model import Failure, Lease, NewFork, RunContext, Usage, Wait
@@ -457,6 +458,14 @@ def nightly(engine: Engine) -> StoredSchedule:
     return stored
 
 
+HOOK = Hook("default", "https://ops.example", EVENTS)
+
+
+def hooked(engine: Engine) -> None:
+    """Let somebody be told of everything."""
+    engine.store.hooks.put(HOOK, None)
+
+
 TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "submit_run": (
         lambda e: e.store.runs.submit(a_run(BESIDE, batch="other")),
@@ -495,6 +504,27 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
             e.store.runs.submit(a_run(schedule="night17")),
         ),
         lambda e: e.store.runs.close(RUN, "failed", FAILED),
+    ),
+    "put_hook": (lambda e: None, lambda e: e.store.hooks.put(HOOK, None)),
+    "record_event": (
+        hooked,
+        lambda e: e.store.hooks.record("{p01}", "batch.finished", "evt_1", {"batch": "b"}),
+    ),
+    "begin_visit that a hook is told of": (
+        lambda e: (e.store.runs.submit(a_run(timeout_s=60)), hooked(e)),
+        lambda e: begin(e, "1/s"),
+    ),
+    "close_run that a hook is told of": (
+        lambda e: (started(e), hooked(e)),
+        lambda e: e.store.runs.close(RUN, "failed", FAILED),
+    ),
+    "park_visit that a hook is told of": (
+        lambda e: (step_of_three(e), hooked(e)),
+        lambda e: e.store.parking.park(held("2/a"), [wait_for(a_question("2/a"))], event=EVENT),
+    ),
+    "close_wait that a hook is told of": (
+        lambda e: (asked(e), hooked(e)),
+        lambda e: e.store.parking.answer(RUN, "2/a", "yes", event=EVENT),
     ),
     "forget_session": (in_session, lambda e: e.store.runs.forget_session("x/y", RUN)),
     "rewind_session": (continued, lambda e: e.store.runs.rewind_session("x/y", BESIDE)),

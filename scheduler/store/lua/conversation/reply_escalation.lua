@@ -3,7 +3,7 @@
 -- KEYS partition
 -- ARGV run_id visit token position turn event child child_visit call result child_event
 -- position: the number of entries in its conversation that the caller knows of
--- USES store hours listed indexes dispatch economy waiting waits kept finish
+-- USES store hooks hours listed indexes dispatch economy waiting waits kept finish
 -- ERR  run_closed stale_visit
 -- ERR  not_waiting  the question was answered meanwhile, or has timed out
 local status = redis.call('HGET', key('run', run_id), 'status')

@@ -3,7 +3,7 @@
 -- ARGV run_id visit token most child_id start agent digest history event child_event field_count rest
 -- most: how many such children of the run may be alive at once
 -- REST field_count name, value pairs of the child's record; then key, JSON text pairs of its state
--- USES store hours listed indexes dispatch economy waiting waits kept finish create
+-- USES store hooks hours listed indexes dispatch economy waiting waits kept finish create
 -- OK   outcome alive  started, or full: `alive` children are alive already
 -- ERR  run_closed stale_visit
 -- ERR  id_taken  another child of the run has an id with the same last digits, or this child is one

@@ -4,7 +4,7 @@
 -- ARGV request_id group result usage used
 -- result: a JSON object; gets `since`, when the visit began to wait, in front
 -- used: tokens and billionths of a dollar, of budgets
--- USES store hours listed usage indexes dispatch economy waiting waits kept finish
+-- USES store hooks hours listed usage indexes dispatch economy waiting waits kept finish
 -- OK   outcome  delivered | dropped | unknown: another delivery came first, or it is of no group
 local r = read_request(request_id)
 if not r or r.group ~= group then return reply('unknown') end

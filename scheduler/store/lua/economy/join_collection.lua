@@ -4,7 +4,7 @@
 -- since: ms since when the visit waits for this reply, '' for now; allowed_ms: from then until the
 --      visit goes on without, -1: never
 -- hold: JSON text of what the request holds of budgets, or ''
--- USES store hours listed usage indexes dispatch economy waiting waits kept finish
+-- USES store hooks hours listed usage indexes dispatch economy waiting waits kept finish
 -- ERR  run_closed stale_visit
 -- ERR  step_failing  its step or its map failed for good: stage this visit as discarded
 local status = redis.call('HGET', key('run', run_id), 'status')

@@ -63,7 +63,7 @@ local function start_run(run_id, deadline)
     add('ZADD', timers, {deadline, timer('deadline', run_id)})
   end
   write_undone_by({'HSET', run, 'status', 'queued'}, 'HSET', run, 'status', 'running')
-  tell_lists('run', run_id)
+  tell_others('run', run_id, 'run.started')
 end
 
 -- Returns a refusal; or nil and the values of begin_visit's `OK` line, see there.

@@ -107,7 +107,7 @@ end
 local function list_run(run_id, r)
   local ids = ids_of(run_id)
   write_undone_by({'HDEL', ids, run_id}, 'HSET', ids, run_id, '')
-  tell_lists('run', run_id)
+  tell_others('run', run_id)
   if r.parent then
     enter('childruns', run_id, r)
     return
@@ -122,7 +122,7 @@ end
 
 -- Move a run to another status; `ended` is when it ended, or false.
 local function relist_run(run_id, r, status, ended)
-  tell_lists('run', run_id)
+  tell_others('run', run_id, 'run.' .. status)
   if r.parent then return end
   count_run(r, -1)
   count_end(r, -1)

@@ -22,11 +22,18 @@ local function is_open(run_id)
   return status and not FINAL[status]
 end
 
--- To who has lists of runs or of questions open, if anybody does: `run <run>` has come to a status,
--- `ask <run>` and `answer <run>` of a question.
-local function tell_lists(what, run_id)
-  if redis.call('EXISTS', partition .. ':watched') == 1 then
+local tell_hooks  -- of lib/hooks.lua
+
+-- Tell who has lists of runs or of questions open, if anybody does: `run <run>` has come to a status,
+-- `ask <run>` and `answer <run>` of a question. And tell hooks, if there are any, of an `event` of
+-- the run, perhaps about a `question`.
+local function tell_others(what, run_id, event, question)
+  local watched, hooks = unpack(redis.call('MGET', partition .. ':watched', partition .. ':hooks'))
+  if watched then
     tell('sleipnir:changes', what .. ' ' .. run_id)
+  end
+  if hooks and event then
+    tell_hooks(hooks, event, run_id, question)
   end
 end
 

@@ -105,7 +105,7 @@ local function post_question(run_id, visit, call, text, root)
   local name = run_id .. ' ' .. question_of(visit, call)
   add('HSET', key('questions', run_id), {question_of(visit, call), text})
   add('ZADD', inbox, {now_ms, name})
-  tell_lists('ask', run_id)
+  tell_others('ask', run_id, 'question.asked', question_of(visit, call))
   if root ~= '' then
     add('ZADD', key('escalations', root), {now_ms, name})
     interrupt(root)
@@ -120,7 +120,8 @@ local function build_wait(run_id, visit, call, claim)
 end
 
 -- Remove an open row's timer, question and the like, but not its child: that may go on.
-local function release(run_id, visit, call, row)
+-- `is_answered`: somebody has answered the question.
+local function release(run_id, visit, call, row, is_answered)
   if row.allowed >= 0 then
     write('ZREM', timers, wait_timer(run_id, visit, call))
   end
@@ -132,7 +133,7 @@ local function release(run_id, visit, call, row)
     local question = question_of(visit, call)
     write('HDEL', key('questions', run_id), question)
     write('ZREM', inbox, run_id .. ' ' .. question)
-    tell_lists('answer', run_id)
+    tell_others('answer', run_id, is_answered and 'question.answered', question)
     if row.detail ~= '' then
       write('ZREM', key('escalations', row.detail), run_id .. ' ' .. question)
     end
@@ -269,7 +270,7 @@ local function close_row(run_id, visit, v, call, row, result, how)
     report('waited', run_id, redis.call('HGET', key('run', run_id), 'try') or nil, visit, v.attempt,
       call, row.since, how or '')
   end
-  release(run_id, visit, call, row)
+  release(run_id, visit, call, row, (how or '') ~= '')
   if row.kind == 'batch' then exclude_wait(v, row) end
   v.open, v.fresh = v.open - 1, v.fresh + 1
   v.still = v.still - (is_still(row) and 1 or 0)

@@ -7,7 +7,7 @@
 -- next_token: of the lease under which it would, '' if it begins the visit itself
 -- REST write_count key, JSON text pairs that the visit has written; then the keys that the next
 --      visit reads, none for all of them
--- USES store hours listed usage indexes dispatch economy waiting waits kept finish begin
+-- USES store hooks hours listed usage indexes dispatch economy waiting waits kept finish begin
 -- OK   message begun  the next one of these queues, which that thread takes instead of asking for
 --      it; and, if it has begun, the values of begin_visit
 -- ERR  run_closed stale_visit

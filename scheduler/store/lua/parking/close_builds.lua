@@ -2,7 +2,7 @@
 -- KEYS partition
 -- ARGV claim limit
 -- limit: how many to resume at most
--- USES store hours listed indexes dispatch economy waiting waits kept finish
+-- USES store hooks hours listed indexes dispatch economy waiting waits kept finish
 -- OK   closed  how many were resumed
 local waiting = redis.call('ZRANGEBYLEX', builds, '[' .. claim .. ' ', '(' .. claim .. '!',
   'LIMIT', 0, limit)

@@ -1,7 +1,7 @@
 -- Deliver something that a visit waits for, an answer or a message; only the first one counts.
 -- KEYS partition
 -- ARGV run_id visit call result event
--- USES store hours listed indexes dispatch economy waiting waits kept finish
+-- USES store hooks hours listed indexes dispatch economy waiting waits kept finish
 -- ERR  run_closed   the run has ended, or its deadline has passed
 -- ERR  not_waiting  the visit does not wait for that, or no longer does
 local status, deadline = unpack(redis.call('HMGET', key('run', run_id), 'status', 'deadline'))

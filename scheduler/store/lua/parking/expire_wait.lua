@@ -1,7 +1,7 @@
 -- Time out one of a visit's waits, if it is due: the visit resumes without it.
 -- KEYS partition
 -- ARGV run_id visit call
--- USES store hours listed indexes dispatch economy waiting waits kept finish
+-- USES store hooks hours listed indexes dispatch economy waiting waits kept finish
 -- OK   kind  of the wait that has timed out; '' if there is none
 local member = wait_timer(run_id, visit, call)
 local due = tonumber(redis.call('ZSCORE', timers, member))

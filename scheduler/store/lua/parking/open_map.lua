@@ -4,7 +4,7 @@
 -- ARGV run_id visit token branch chain window rest
 -- chain: what must be the same in another try for its items to go on where they were
 -- REST the items, each as JSON text; at least one
--- USES store hours listed indexes dispatch economy waiting waits kept finish resume_run
+-- USES store hooks hours listed indexes dispatch economy waiting waits kept finish resume_run
 -- ERR  run_closed stale_visit
 -- ERR  step_failing  its step or its map failed for good: stage this visit as discarded
 local run = key('run', run_id)

@@ -5,7 +5,7 @@
 -- turn: the entry its conversation gets for this, or ''; attempt: '1' if another attempt begins
 -- REST used_count calls whose rows it has used; then call, kind, allowed_ms (-1: no limit) and
 --      detail of each thing
--- USES store hours listed usage indexes dispatch economy waiting waits kept finish
+-- USES store hooks hours listed usage indexes dispatch economy waiting waits kept finish
 -- ERR  run_closed stale_visit
 -- ERR  step_failing  its step or its map failed for good: stage this visit as discarded
 local status = redis.call('HGET', key('run', run_id), 'status')

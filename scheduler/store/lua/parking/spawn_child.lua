@@ -4,7 +4,7 @@
 -- timeout_ms: -1: no limit
 -- member: the visit whose messages the child reads, as the member of a team; or ''
 -- REST field_count name, value pairs of the child's record; then key, JSON text pairs of its state
--- USES store hours listed indexes dispatch economy waiting waits kept finish create
+-- USES store hooks hours listed indexes dispatch economy waiting waits kept finish create
 -- ERR  run_closed stale_visit
 -- ERR  step_failing  its step or its map failed for good: stage this visit as discarded
 local status = redis.call('HGET', key('run', run_id), 'status')

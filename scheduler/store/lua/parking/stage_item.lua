@@ -9,7 +9,7 @@
 -- way: JSON text of where the item has been; '' if it was at one node only
 -- queues: of a thread that could run another visit at once, '' if it could not
 -- REST keys that earlier nodes of the item have written
--- USES store hours listed usage indexes dispatch economy waiting waits kept finish resume_run
+-- USES store hooks hours listed usage indexes dispatch economy waiting waits kept finish resume_run
 -- OK   message  the next one of these queues, which that thread takes instead of asking for it
 -- ERR  run_closed stale_visit
 local run = key('run', run_id)

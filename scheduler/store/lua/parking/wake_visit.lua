@@ -1,7 +1,7 @@
 -- Wake a visit that rests until its turn; other visits are left alone.
 -- KEYS partition
 -- ARGV run_id visit delay_ms
--- USES store hours listed indexes dispatch economy waiting waits kept finish
+-- USES store hooks hours listed indexes dispatch economy waiting waits kept finish
 -- OK   recalled  1 if it rested
 local v = read_visit(run_id, visit)
 if v and v.status == 'leased' then

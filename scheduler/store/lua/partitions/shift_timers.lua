@@ -4,7 +4,7 @@
 -- back_ms: when Redis came back after an outage; 0 without one
 -- expected_ms: what the clock would show if it had not been set; 0 if it was not
 -- least_ms: a shorter outage counts as ordinary time
--- USES store hours listed indexes dispatch waiting
+-- USES store hooks hours listed indexes dispatch waiting
 -- OK   gap_ms  by how much everything was shifted; 0 if another scheduler has done it already
 local swept = tonumber(redis.call('GET', partition .. ':swept') or now_ms)
 local back, expected = tonumber(back_ms), tonumber(expected_ms)

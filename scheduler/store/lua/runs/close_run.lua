@@ -1,7 +1,7 @@
 -- End a run from outside: cancelled by a person, or timed out.
 -- KEYS partition
 -- ARGV run_id status failure
--- USES store hours listed indexes dispatch economy waiting waits kept finish
+-- USES store hooks hours listed indexes dispatch economy waiting waits kept finish
 -- ERR  run_closed  it has ended already
 -- ERR  not_due     timed_out was requested, but the deadline is not reached
 local before, deadline = unpack(redis.call('HMGET', key('run', run_id), 'status', 'deadline'))

@@ -6,7 +6,7 @@
 --      seed_count key, JSON text pairs of its state; history_count checkpoints of the steps before;
 --      failure_count failures in these that did not end the run; then the nodes of its frontier, in
 --      id order
--- USES store hours listed indexes dispatch create
+-- USES store hooks hours listed indexes dispatch create
 -- OK   created  1, or 0 if a run of that id exists already
 if redis.call('EXISTS', key('run', run_id)) == 1 then
   return reply(0)

@@ -2,7 +2,7 @@
 -- KEYS partition
 -- ARGV run_id digest
 -- digest: of its bundle; passed in because the record may have been deleted
--- USES store hours listed indexes kept
+-- USES store hooks hours listed indexes kept
 -- OK   removed  1, or 0 if it is gone or not over
 if write('ZREM', timers, timer('expiry', run_id, digest)) == 0 then return {'OK', {}, 0} end
 local r = read_listed(run_id)

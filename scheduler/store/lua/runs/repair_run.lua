@@ -4,7 +4,7 @@
 -- digest: of the reading that showed it (inspect_run with `whole` 0)
 -- failure: JSON text of the error that ends the run; '' unless the repair is `fail`
 -- REST repairs, as decided by scheduler/runs/consistency/rules.py; each that writes is counted
--- USES store hours listed indexes dispatch economy waiting waits kept finish inspect
+-- USES store hooks hours listed indexes dispatch economy waiting waits kept finish inspect
 -- OK   repaired  how many of them have written; 0 if it has changed meanwhile
 if digest_of(inspect(run_id, {}, false)) ~= digest then return reply(0) end
 local run, visits = key('run', run_id), key('visits', run_id)

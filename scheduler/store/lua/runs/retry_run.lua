@@ -11,7 +11,7 @@
 --      replace its state, and visit_count name, value pairs that replace the record's; run, digest,
 --      context, queues of child_count children that continue with other agents; then, with a step, the
 --      nodes of its frontier, in id order
--- USES store hours listed indexes dispatch economy waiting waits kept finish resume_run
+-- USES store hooks hours listed indexes dispatch economy waiting waits kept finish resume_run
 -- ERR  run_gone   too little is left of it to continue
 -- ERR  not_over   it has not ended, or was retried since that number was read
 local run, state, history = key('run', run_id), key('state', run_id), key('history', run_id)

@@ -3,7 +3,7 @@
 -- ARGV run_id start agent digest history event session last field_count rest
 -- session: `<agent>/<name>` that it continues, or ''; last: its last run when the caller looked
 -- REST field_count name, value pairs of the record; then key, JSON text pairs of the state
--- USES store hours listed indexes dispatch create
+-- USES store hooks hours listed indexes dispatch create
 -- OK   created  1, or 0 if a run of that id exists already
 -- ERR  not_over  another run of the session has not ended, or was started since the caller looked
 if redis.call('EXISTS', key('run', run_id)) == 1 then

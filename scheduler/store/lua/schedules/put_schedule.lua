@@ -3,7 +3,7 @@
 -- ARGV name revision due digest definition standing run stops waits
 -- revision: as it was read; '' to make a new one. due: ms, '' for never
 -- stops: 1 if a failure pauses it. waits: 1 if instants wait
--- USES store indexes listed
+-- USES store hooks indexes listed
 -- ERR  schedule_exists  there is one of that name
 -- ERR  schedule_changed  it was changed, or removed, since it was read
 local schedule, index = key('schedule', name), partition .. ':schedules'

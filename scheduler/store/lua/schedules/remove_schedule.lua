@@ -1,7 +1,7 @@
 -- Remove a schedule; the runs that it has started go on.
 -- KEYS partition
 -- ARGV name
--- USES store indexes listed
+-- USES store hooks indexes listed
 -- OK   removed  1, or 0 if there was none
 local schedule = key('schedule', name)
 local digest = redis.call('HGET', schedule, 'digest')

@@ -5,7 +5,7 @@
 -- allows: 1 if the run may start beside one that is open
 -- skipped missed: how many instants more. session last: as of submit_run.lua
 -- REST field_count name, value pairs of the run's record; then key, JSON text pairs of the state
--- USES store hours listed indexes dispatch create
+-- USES store hooks hours listed indexes dispatch create
 -- OK   created  1, or 0 if no run was to start, or a run of that id exists already
 -- ERR  schedule_changed  it was changed, or removed, since it was read
 -- ERR  not_over  the run of an earlier instant, or of the session, has not ended

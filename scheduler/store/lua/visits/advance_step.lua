@@ -9,7 +9,7 @@
 -- next_token: of the lease under which it would, '' if it begins the visit itself
 -- REST write_count key, JSON text pairs; key_count keys of the state that the next visit reads
 --      besides, none for all of them; then the nodes of the next frontier, in id order
--- USES store hours listed usage indexes dispatch economy waiting waits kept finish begin
+-- USES store hooks hours listed usage indexes dispatch economy waiting waits kept finish begin
 -- OK   status long message begun  the run's status after the step; 1 if its history should be folded;
 --      the next message of these queues, which that thread takes instead of asking for it; and, if it has
 --      begun, the values of begin_visit

@@ -3,7 +3,7 @@
 -- ARGV run_id visit token lease_ms bundle rest
 -- bundle: the agent that will execute it; '' for whichever the run has
 -- REST the state's keys to read, and of what an item of a map has written; none for all of them
--- USES store hours listed indexes dispatch waiting begin
+-- USES store hooks hours listed indexes dispatch waiting begin
 -- OK   status tries width visit_number attempt turns age_ms wait_ms parked_ms left_ms results context item way own life machine state
 --      age_ms since it first began, wait_ms from its step's start to then; parked_ms of its age
 --      left_ms until the run's deadline, -1 without one; item: of a map's invocation

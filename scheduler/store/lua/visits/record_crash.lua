@@ -3,7 +3,7 @@
 -- KEYS partition
 -- ARGV run_id visit token how
 -- how: the way it died, in words
--- USES store hours listed indexes dispatch economy waiting waits kept finish
+-- USES store hooks hours listed indexes dispatch economy waiting waits kept finish
 -- OK   done  published | given_up
 -- ERR  run_closed stale_visit
 local run = key('run', run_id)

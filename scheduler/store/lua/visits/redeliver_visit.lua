@@ -1,7 +1,7 @@
 -- Handle a due visit timer: publish the visit again, or give up after too many deliveries.
 -- KEYS partition
 -- ARGV run_id visit max_deliveries
--- USES store hours listed indexes dispatch economy waiting waits kept finish
+-- USES store hooks hours listed indexes dispatch economy waiting waits kept finish
 -- OK   done  published | gone | queued | given_up
 local member = timer('visit', run_id, visit)
 local due = tonumber(redis.call('ZSCORE', timers, member))

@@ -5,7 +5,7 @@
 -- failed: '1' for a fatal failure, '2' for an outcome that is void because of one, else '0'
 -- kept_as: what a retry does with a visit that failed, see lib/kept.lua
 -- queues: of a thread that could run another visit at once, '' if it could not
--- USES store hours listed usage indexes dispatch economy waiting waits kept finish
+-- USES store hooks hours listed usage indexes dispatch economy waiting waits kept finish
 -- OK   open message  visits of this step that are not done, 0 asks the caller to advance; the next
 --      message of these queues, which that thread takes instead of asking for it
 -- ERR  run_closed stale_visit

@@ -14,7 +14,7 @@ DIRECTORY = Path(scripts.__file__).with_name("lua")
 OWN_WRITES = DIRECTORY / "lib/atomic.lua"
 READING = {
     *("EXISTS", "PTTL", "TIME", "TYPE"),
-    *("GET", "STRLEN"),
+    *("GET", "MGET", "STRLEN"),
     *("HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "HSTRLEN", "HVALS"),
     *("LINDEX", "LLEN", "LPOS", "LRANGE"),
     "SISMEMBER",

@@ -1,0 +1,73 @@
+"""The flags of `hook create` and `hook edit`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from sleipnir.scheduler.cli.arguments import ask_engine, complete_agents, complete_batches, pairs
+
+Command = Callable[..., Any]
+
+
+def _complete_hooks(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete names of hooks."""
+    names = ask_engine(ctx, lambda found: found.hook_names()) or ()
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+hook_argument = click.argument("name", shell_complete=_complete_hooks)
+
+_OPTIONS = (
+    click.option(
+        "--event",
+        "events",
+        metavar="EVENT",
+        multiple=True,
+        help="Event to send, such as run.failed, run.* or question.asked. Repeatable. Default: all "
+        "ends of runs.",
+    ),
+    click.option(
+        "--agent",
+        metavar="AGENT",
+        shell_complete=complete_agents,
+        help="Only events of this agent's runs.",
+    ),
+    click.option(
+        "--batch",
+        metavar="BATCH",
+        shell_complete=complete_batches,
+        help="Only events of this batch and its runs.",
+    ),
+    click.option(
+        "--label",
+        "label",
+        callback=pairs,
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Only events of runs with this label. Repeatable.",
+    ),
+)
+
+
+def hook_options(function: Command) -> Command:
+    """Add the flags that say which events a hook is told of."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def given_fields(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a hook that flags were given for, by their names."""
+    given = {name: value for name, value in flags.items() if value not in (None, (), [])}
+    if "label" in given:
+        given["label"] = dict(given["label"])
+    if "events" in given:
+        given["events"] = list(given["events"])
+    # Without a filter again.
+    return {name: None if value == "" else value for name, value in given.items()}

@@ -1,0 +1,1 @@
+"""Hooks as people make, change and try them."""

@@ -1,0 +1,97 @@
+"""A hook as somebody asks for it: by flags or a request's body."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from sleipnir.graphs.document.finding import cut, printable
+from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.hooks.model import ENDS, Hook, events_named
+
+_LONGEST_URL = 2_000  # characters
+_MOST_LABELS = 16
+
+
+def require_hook_url(url: str, *, allow_private: bool) -> None:
+    """Check the URL that events are sent to; the address behind it is checked at each attempt.
+
+    Args:
+        allow_private: whether the engine may reach private addresses, and so plain HTTP.
+
+    Raises:
+        SubmissionRefused: it is not valid.
+    """
+    about = f"webhook URL '{cut(printable(url), 80)}'"
+    if len(url) > _LONGEST_URL:
+        raise SubmissionRefused(f"{about}: {len(url):,} characters; {_LONGEST_URL:,} are allowed")
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise SubmissionRefused(f"{about}: {error}") from error
+    if parts.scheme not in ("https", "http") or not host or printable(url) != url:
+        raise SubmissionRefused(f"{about}: expected https://HOST/PATH")
+    if parts.username is not None or parts.password is not None:
+        raise SubmissionRefused(
+            f"{about}: it has a user or password, which everybody could read: receivers know a "
+            "delivery by its signature"
+        )
+    if parts.scheme == "http" and not allow_private:
+        raise SubmissionRefused(
+            f"{about}: only https is allowed; http is with the setting allow_private_addresses"
+        )
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+class WantedHook(BaseModel):
+    """What a hook is made of; names are those of the flags of `hook create`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: str = Field(description="where events are sent")
+    events: Annotated[list[str], BeforeValidator(_as_list)] = Field(
+        list(ENDS), min_length=1, description="which, such as run.failed, run.* or question.asked"
+    )
+    agent: str | None = Field(None, description="only events of this agent's runs")
+    batch: str | None = Field(None, description="only events of this batch and its runs")
+    label: dict[str, str] = Field(
+        {}, max_length=_MOST_LABELS, description="only events of runs with all these labels"
+    )
+    enabled: bool = Field(True, description="whether anything is sent")
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], *, allow_private: bool) -> Self:
+        """Validate what was given.
+
+        Raises:
+            SubmissionRefused: it is not a hook; names the field.
+        """
+        try:
+            wanted = cls.model_validate(document)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(map(str, first["loc"])) or "the hook"
+            problem = first["msg"].removeprefix("Value error, ")
+            raise SubmissionRefused(f"{place}: {problem}") from error
+        require_hook_url(wanted.url, allow_private=allow_private)
+        events_named(wanted.events)
+        return wanted
+
+
+def wanted_of(hook: Hook) -> dict[str, Any]:
+    """Return what a hook was made of, for changes to it."""
+    return {
+        "url": hook.url,
+        "events": list(hook.events),
+        "agent": hook.agent,
+        "batch": hook.batch,
+        "label": dict(hook.labels),
+        "enabled": hook.disabled is None,
+    }

@@ -1,0 +1,1 @@
+"""Hooks: which events are sent where, and when again."""

@@ -1,0 +1,96 @@
+"""A hook as it is defined, and the events that it may be told of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Final
+
+from sleipnir.graphs.document.finding import cut, printable
+from sleipnir.records import dataclass
+from sleipnir.scheduler.errors import SubmissionRefused
+
+MOST_HOOKS: Final = 100
+# Of one hook; the oldest are given up.
+MOST_OPEN: Final = 10_000
+# The hook whose secret signs what goes to the URL of a single run.
+DEFAULT_HOOK: Final = "default"
+# Notifications of the configuration are told of events like hooks; no hook has such a name.
+NOTIFICATION: Final = "notify:"
+
+ENDS: Final = ("run.succeeded", "run.failed", "run.cancelled", "run.timed_out")
+EVENTS: Final = (
+    "run.started",
+    *ENDS,
+    "run.waiting",
+    "question.asked",
+    "question.answered",
+    "batch.finished",
+    "schedule.missed",
+    "budget.used_up",
+)
+# What a person sends to see whether a hook works.
+TEST_EVENT: Final = "hook.test"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class SealedSecret:
+    """A secret, encrypted with the key of the installation."""
+
+    sealed: str
+    until_ms: int | None = None  # it still signs until then; None: it is the current one
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """Where events are sent, and which."""
+
+    name: str
+    url: str
+    events: tuple[str, ...]
+    # Events of other runs are not sent; None or empty: of all.
+    agent: str | None = None
+    batch: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[SealedSecret, ...] = ()  # the current one first
+    disabled: str | None = None  # why nothing is sent; None: it is
+    made_ms: int = 0
+
+    @property
+    def is_notification(self) -> bool:
+        """Whether it is an entry of `notify` in the configuration of schedulers."""
+        return self.name.startswith(NOTIFICATION)
+
+
+def require_hook_name(name: str) -> None:
+    """Check the name of a hook.
+
+    Raises:
+        SubmissionRefused: it is not valid.
+    """
+    if not _NAME.fullmatch(name):
+        raise SubmissionRefused(
+            f"'{cut(printable(name), 80)}' is not a valid name of a hook: 1 to 64 letters, "
+            "digits, '_', '.' or '-', and the first a letter or digit"
+        )
+
+
+def events_named(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the events that names such as `run.failed` or `question.*` mean, in order.
+
+    Raises:
+        SubmissionRefused: a name means none.
+    """
+    for name in names:
+        if not any(_means(name, event) for event in EVENTS):
+            raise SubmissionRefused(
+                f"there is no event '{cut(printable(name), 80)}': choose of {', '.join(EVENTS)}, "
+                "or give run.* or question.*"
+            )
+    return tuple(event for event in EVENTS if any(_means(name, event) for name in names))
+
+
+def _means(name: str, event: str) -> bool:
+    return name == event or name == f"{event.partition('.')[0]}.*"

@@ -1,0 +1,77 @@
+-- Records events that hooks are to be told of, by the transition that causes them.
+--
+-- A delivery is a field of the hash `deliveries`, `<hook> <event id>`, and a timer; deliverers of a
+-- scheduler remove both once it has arrived. Its value is JSON text: `type` and `at` of the event,
+-- and what it is about: a `run`, with the visit and call of its `question`, or else a `batch`, a
+-- `schedule` or a `budget`; and a `url` of the run's own.
+-- LAZY
+
+-- Of one event, the first by name; of others there are so many `others`.
+local MOST_TOLD = 8
+
+local function record_delivery(hook, event, event_id, subject)
+  local field, digits = hook .. ' ' .. event_id, string.match(partition, 'p(%d+)}?$')
+  subject.type, subject.at = event, subject.at or now_ms
+  local deliveries = partition .. ':deliveries'
+  write_undone_by({'HDEL', deliveries, field}, 'HSET', deliveries, field, cjson.encode(subject))
+  write('ZADD', timers, now_ms, string.format('hook %02x %s', digits, field))
+end
+
+-- Whether a hook wants an event of something with these `facts`: its agent, batch and labels.
+local function wants(hook, event, facts)
+  if not hook.events[event] or hook.agent and hook.agent ~= facts.agent
+    or hook.batch and hook.batch ~= facts.batch then
+    return false
+  end
+  for label, value in pairs(hook.labels or {}) do
+    if facts.labels[label] ~= value then return false end
+  end
+  return true
+end
+
+-- `hooks`: sorted by name.
+local function record_deliveries(hooks, event, event_id, subject, facts)
+  local told = {}
+  for _, hook in ipairs(hooks) do
+    if wants(hook, event, facts) then told[#told + 1] = hook.name end
+  end
+  subject.others = #told > MOST_TOLD and #told - MOST_TOLD or nil
+  for i = 1, math.min(#told, MOST_TOLD) do
+    record_delivery(told[i], event, event_id, subject)
+  end
+end
+
+local function has_default(hooks)
+  for _, hook in ipairs(hooks) do
+    if hook.name == 'default' then return true end
+  end
+end
+
+-- What filters look at is of the root. Only questions of child runs are told of.
+local function facts_of(run_id)
+  local names = {'agent', 'labels', 'batch', 'webhook', 'root'}
+  local facts = {}
+  for i, value in ipairs(redis.call('HMGET', key('run', run_id), unpack(names))) do
+    facts[names[i]] = value or nil
+  end
+  if facts.root then
+    return facts_of(facts.root), true
+  end
+  facts.labels = cjson.decode(facts.labels or '{}')
+  return facts, false
+end
+
+-- `hooks`: the text of the key `hooks`. `question`: its visit, and its call if there are several.
+function tell_hooks(hooks, event, run_id, question)
+  local facts, is_child = facts_of(run_id)
+  if is_child and not question then return end
+  hooks = cjson.decode(hooks)
+  local seed = table.concat({run_id, event, string.format('%.0f', now_ms), question or ''}, ' ')
+  local event_id = 'evt_' .. string.sub(redis.sha1hex(seed), 1, 32)
+  record_deliveries(hooks, event, event_id, {run = run_id, question = question}, facts)
+  if facts.webhook and has_default(hooks) then
+    event_id = 'evt_' .. string.sub(redis.sha1hex(seed .. ' own'), 1, 32)
+    record_delivery('default', event, event_id,
+      {run = run_id, question = question, url = facts.webhook})
+  end
+end

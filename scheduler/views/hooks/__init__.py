@@ -1,0 +1,1 @@
+"""Hooks as documents."""

@@ -1,0 +1,65 @@
+"""Hooks, and what became of attempts to tell them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from typing_extensions import TypedDict
+
+from sleipnir.scheduler.runs.documents import about
+
+
+class HookDocument(TypedDict):
+    name: str
+    url: str
+    events: list[str]
+    agent: Annotated[str | None, about("only events of its runs")]
+    batch: Annotated[str | None, about("only events of it and its runs")]
+    labels: Annotated[dict[str, str], about("only events of runs with all of them")]
+    enabled: bool
+    disabled: Annotated[str | None, about("why nothing is sent")]
+    made_at: str
+    secrets: Annotated[int, about("how many sign: two while one is rotated")]
+    delivered: Annotated[int, about("events so far")]
+    failed: Annotated[int, about("attempts so far")]
+    given_up: Annotated[int, about("events so far")]
+    open: Annotated[int, about("events to be delivered, or tried again")]
+    failing_since: Annotated[str | None, about("every attempt since then has failed")]
+
+
+class HookListDocument(TypedDict):
+    hooks: list[HookDocument]
+
+
+class HookSecretDocument(TypedDict):
+    name: str
+    secret: Annotated[str, about("that receivers check signatures with; it is not shown again")]
+
+
+class CreatedHookDocument(HookDocument):
+    secret: Annotated[str, about("that receivers check signatures with; it is not shown again")]
+
+
+class AttemptDocument(TypedDict):
+    event_id: Annotated[str, about("the header `webhook-id`, the same at every attempt")]
+    event: str
+    subject: Annotated[
+        dict[str, Any],
+        about("what it is about: `run` and `question`, or `batch`, `schedule`, `budget`"),
+    ]
+    at: Annotated[str, about("when the event happened")]
+    sent_at: str
+    attempt: Annotated[int, about("from 1")]
+    status: Annotated[int | None, about("of the reply")]
+    took_ms: int
+    delivered: bool
+    problem: Annotated[str, about("why it does not count as delivered, and what was replied")]
+    next_at: Annotated[str | None, about("when it is tried again")]
+
+
+class AttemptListDocument(TypedDict):
+    deliveries: Annotated[list[AttemptDocument], about("the last 100 attempts, the newest first")]
+
+
+class SentEventDocument(TypedDict):
+    event_id: str
