@@ -12,6 +12,7 @@ from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.queries.batches import BatchQueries, BatchRow
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views.documents import failure_documents
+from sleipnir.scheduler.views.economy import economy_of_batch
 from sleipnir.scheduler.views.grouping import OneFailure, by_cause
 from sleipnir.scheduler.views.limits import limits_document
 from sleipnir.scheduler.views.pages import page_fields, searched_fields
@@ -133,6 +134,7 @@ def batch_report(
         **document,
         **progress_document(client.queries, document, client.queries.now_ms()),
         "spread": spreads.of(document),
+        "economy": economy_of_batch(client, name),
         "budget": next((each for each in budgets if each["name"] == f"batch:{name}"), None),
         "errors_of": len(found),
         "errors": [

@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING
 from sleipnir.scheduler.client.limits.commands import LimitCommands
 from sleipnir.scheduler.limits.messages import pause_of
 from sleipnir.scheduler.limits.rules import Rules
-from sleipnir.scheduler.runs.model import Run, RunRow
+from sleipnir.scheduler.runs.model import Run, RunRow, Status
 from sleipnir.scheduler.store.economy.groups import Group, Groups
 from sleipnir.scheduler.store.economy.waiting import BatchWait, batch_waits
+from sleipnir.scheduler.store.queries.filters import RunFilter
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.store.run_store import RunStore
     from sleipnir.scheduler.views.types import economy as types
+
+
+# Runs of a batch that are looked at.
+_MOST_RUNS = 200
 
 
 def economy_document(store: RunStore, rules: Rules) -> types.EconomyDocument:
@@ -36,6 +41,23 @@ def economy_document(store: RunStore, rules: Rules) -> types.EconomyDocument:
             if found.oldest_ms is not None
         ],
         "groups": [_group(group, now_ms, rules) for group in groups.all()],
+    }
+
+
+def economy_of_batch(client: Client, name: str) -> types.EconomyDocument:
+    """Return collections and groups of the models that a batch's newest open runs wait for.
+
+    They count the requests of all runs.
+    """
+    if Groups(client.store).is_idle():
+        return {"collections": [], "groups": []}
+    wanted = RunFilter(statuses=frozenset({Status.RUNNING}), batch=name)
+    runs = client.queries.list_runs(wanted, _MOST_RUNS).entries
+    models = {wait.collection for wait in batch_waits(client.store, runs).values()}
+    found = economy_document(client.store, LimitCommands(client.store).rules())
+    return {
+        "collections": [each for each in found["collections"] if each["name"] in models],
+        "groups": [each for each in found["groups"] if each["collection"] in models],
     }
 
 

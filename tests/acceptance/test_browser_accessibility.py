@@ -76,6 +76,13 @@ nodes:
   name: {type: input, question: "Under which name?", validation: "len(input) >= 5", next: z}
   z: {type: end}
 """
+WAITS = """
+model: openai:gpt-4o-mini
+start: ask
+nodes:
+  ask: {type: llm, prompt: "Tell of the night.", next: z}
+  z: {type: end}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +123,8 @@ def everything(engine: Engine, models: ModelServer) -> list[str]:
     asking = engine.finish(ASKING).run_id
     engine.client.cancel(engine.submit(ASKING))
     odd = engine.submit_agent("o" * 60, ODD, {"f.sh": PRINTS}, prompt=LONG * 50)
+    engine.drive()
+    engine.submit(WAITS, batch="evening", economy_s=3600.0)
     engine.drive()
     nightly = {"agent": "tested", "every": "1d", "paused": True}
     engine.client.schedules.create("nightly", nightly)

@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 from sleipnir.scheduler.client.limits.report import BudgetLine
 from sleipnir.scheduler.runs.documents import NodeFailureDocument, about
 from sleipnir.scheduler.views.types.agents import TypicalDocument
+from sleipnir.scheduler.views.types.economy import EconomyDocument
 from sleipnir.scheduler.views.types.records import PageDocument, SearchedDocument
 
 
@@ -134,6 +135,9 @@ class BatchSpreadDocument(TypedDict):
 
 class BatchReportDocument(BatchProgressDocument):
     spread: BatchSpreadDocument
+    economy: Annotated[
+        EconomyDocument, about("of the models whose batches its runs wait for: of all runs")
+    ]
     budget: BudgetLine | None
     errors_of: Annotated[int, about("failed runs examined")]
     errors: Annotated[list[BatchErrorDocument], about("their failures, grouped")]

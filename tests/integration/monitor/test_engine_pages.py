@@ -256,15 +256,22 @@ def test_what_waits_for_batches_is_shown(
           a: {type: llm, model: "openai:m", prompt: p, next: b}
           b: {type: end}
     """
-    engine.submit(graph, economy_s=3600.0)
+    for batch, model in (("night", "openai:m"), ("other", "openai:n")):
+        engine.submit(graph.replace("openai:m", model), economy_s=3600.0, batch=batch)
+    engine.submit("start: b\nnodes: {b: {type: end}}", batch="live")
     engine.drive()
 
     page = site.ask("/limits").text
     document = site.ask("/api/v1/limits").json
+    of_batch = site.ask("/batches/night").text
+    (waiting,) = site.ask("/api/v1/batches/night").json["economy"]["collections"]
 
     assert "Batches of providers" in page
     assert "0 of 1" in page
-    assert [each["name"] for each in document["collections"]] == ["openai:m"]
+    assert [each["name"] for each in document["collections"]] == ["openai:m", "openai:n"]
+    assert ("openai:m" in of_batch, "openai:n" in of_batch) == (True, False)
+    assert (waiting["name"], waiting["requests"]) == ("openai:m", 1)
+    assert "Batches of providers" not in site.ask("/batches/live").text
 
 
 def test_limits_are_changed_after_showing_whom_that_touches(
