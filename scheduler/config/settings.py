@@ -250,6 +250,14 @@ class Settings:
         "`agents`, and `mcp: true`, `openai: true` or both; JSON in the environment",
     )
 
+    # Clients give a call up after a minute.
+    mcp_serve_wait_s: float = forms.decimal(
+        50.0,
+        gt=0,
+        description="time that a call of a served agent by MCP waits for its run before it returns "
+        "the run's id",
+    )
+
     mapping_tools: Aliases = forms.mapping(
         {}, description="aliases for several global tools; JSON in the environment"
     )

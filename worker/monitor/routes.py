@@ -63,6 +63,7 @@ from sleipnir.worker.monitor.handlers.starting.batch import BatchesApi, BatchPag
 from sleipnir.worker.monitor.handlers.stream import StreamHandler
 from sleipnir.worker.monitor.handlers.views import ViewsApi, ViewsPage
 from sleipnir.worker.monitor.serving.chat.handlers import ChatHandler, ModelHandler, ModelsHandler
+from sleipnir.worker.monitor.serving.mcp.handler import McpHandler
 from sleipnir.worker.monitor.site import Site
 
 # What the parts of a path match.
@@ -175,6 +176,7 @@ ROUTES = (
     SiteRoute("/api/v1/runs/{run_id}/{verb}", SteerHandler, {"POST": Role.OPERATE}),
     SiteRoute("/api/v1/runs", RunsApi, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute("/api/v1/runs/{run_id}[/{part}]", RunApi),
+    SiteRoute("/mcp", McpHandler, {"POST": Role.OPERATE}),
     SiteRoute("/v1/models", ModelsHandler),
     SiteRoute("/v1/models/{name}", ModelHandler),
     SiteRoute("/v1/chat/completions", ChatHandler, {"POST": Role.OPERATE}),

@@ -132,7 +132,7 @@ def test_each_role_is_offered_what_it_may_do(engine: Engine, users: MonitorUsers
             for route in ROUTES
             for method, needed in route.needs.items()
             if method == "POST" and (needed or 0) <= Role[role.upper()]
-            if not route.path.startswith(("/api/", "/v1/"))
+            if not route.path.startswith(("/api/", "/v1/", "/mcp"))
         }
         can_do = {(route.path, each.method) for each, route in needs.items() if route}
         cookies = {("/sign-in", "POST"), ("/sign-out", "POST")}

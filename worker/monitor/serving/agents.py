@@ -2,41 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from sleipnir.scheduler.client import Client
-from sleipnir.worker.monitor.problems import Problem, Refused
+from sleipnir.graphs.document.references import AgentSearch
 
 
 class ServedAgents:
-    """Finds served agents by name; what is not served does not exist."""
+    """Finds served agents by name; what is not served does not exist.
 
-    def __init__(self, client: Client) -> None:
-        self._search = client.search
-        self._patterns = client.store.settings.serve.agents
+    Args:
+        patterns: of names, with `*` and `?`.
+    """
+
+    def __init__(self, search: AgentSearch, patterns: Sequence[str]) -> None:
+        self._search = search
+        self._patterns = patterns
 
     def directories(self) -> dict[str, Path]:
         """Return the directory of each, by name in alphabetical order."""
         found = self._search.names()
-        return {name: found[name] for name in sorted(found) if self._includes(name)}
+        return {name: found[name] for name in sorted(found) if self.includes(name)}
 
-    def require(self, name: str) -> str:
-        """Return the name of an agent that is served.
+    def has(self, name: str) -> bool:
+        """Return whether there is an agent of that name."""
+        return self.includes(name) and name in self._search.names()
 
-        Raises:
-            Refused: there is none of that name.
-        """
-        if not self._includes(name) or name not in self._search.names():
-            raise Refused(
-                Problem(
-                    404,
-                    "model_not_found",
-                    f"no agent named '{name[:200]}' is served here",
-                    "GET /v1/models lists those that are",
-                )
-            )
-        return name
-
-    def _includes(self, name: str) -> bool:
+    def includes(self, name: str) -> bool:
+        """Return whether an agent of that name would be served."""
         return any(fnmatchcase(name, pattern) for pattern in self._patterns)

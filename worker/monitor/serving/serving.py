@@ -1,33 +1,32 @@
-"""What all handlers share that serve agents; nothing of a run is kept here."""
+"""What handlers share that serve agents."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.client import Client
-from sleipnir.scheduler.store.clients.aio import AsyncStore
 from sleipnir.worker.monitor.problems import Problem, Refused
-from sleipnir.worker.monitor.serving.agents import ServedAgents
-from sleipnir.worker.monitor.serving.following import RunFollower
+from sleipnir.worker.monitor.serving.engine import ServedEngine
+
+# Importing what speaks the protocol takes a second, and most monitors do not serve it.
+with lazy_imports():
+    from sleipnir.worker.monitor.serving.mcp import gateway
 
 # Requests that wait for runs at once; each takes a connection to Redis.
 MOST_WAITING = 200
 _AGAIN_S = 5
 
 
-class Serving:
+class Serving(ServedEngine):
     """The agents that are served, and the requests that wait for their runs."""
 
     def __init__(self, client: Client, redis_url: str) -> None:
         self.settings = client.store.settings.serve
-        self.agents = ServedAgents(client)
-        self._store = AsyncStore(client.store, redis_url)
+        super().__init__(client, redis_url, self.settings.agents)
         self.waiting = 0  # requests
-
-    def follower(self, run_id: str) -> RunFollower:
-        """Return what follows a run from its beginning."""
-        return RunFollower(self._store, run_id)
+        self._mcp: gateway.McpGateway | None = None
 
     @contextmanager
     def place(self) -> Iterator[None]:
@@ -46,6 +45,14 @@ class Serving:
         finally:
             self.waiting -= 1
 
+    async def mcp(self) -> gateway.McpGateway:
+        """Return what speaks MCP, started by its first use."""
+        if self._mcp is None:
+            self._mcp = gateway.McpGateway(self)
+        await self._mcp.start()
+        return self._mcp
+
     async def close(self) -> None:
-        """Close the connections."""
-        await self._store.close()
+        if self._mcp is not None:
+            await self._mcp.close()
+        await super().close()

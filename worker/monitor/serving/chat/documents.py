@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.runs.model import Question, Run, Usage
+from sleipnir.scheduler.runs.model import Run, Usage
 from sleipnir.worker.monitor.problems import Problem
 
 _KINDS = {
@@ -77,12 +77,3 @@ def failure_of(run: Run) -> Problem:
     code = str(run.status) if failure is None else failure.code
     message = f"run {run.run_id} ended as {run.status}"
     return Problem(500, code, message if failure is None else f"{message}: {failure.message}")
-
-
-def question_text(question: Question) -> str:
-    """Return a question as a reply: its text, the call it is about, and its options."""
-    call = question.guarded_call
-    parts = [question.text, *([] if call is None else [call.to_text()])]
-    if question.options:
-        parts.append("\n".join(f"- {option}" for option in question.options))
-    return "\n\n".join(parts)

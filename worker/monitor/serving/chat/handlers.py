@@ -19,12 +19,12 @@ from sleipnir.worker.monitor.serving.chat.documents import (
     CompletionHead,
     error_document,
     failure_of,
-    question_text,
 )
 from sleipnir.worker.monitor.serving.chat.messages import ChatBody, ModelCard
 from sleipnir.worker.monitor.serving.chat.replies import ChatReply, reply_of
 from sleipnir.worker.monitor.serving.following import RunFollower
 from sleipnir.worker.monitor.serving.sessions import open_run
+from sleipnir.worker.monitor.serving.texts import question_text
 
 _DISCONNECTED = "the client has disconnected"
 # Statuses that clients of the protocol know; others are 400.
@@ -38,6 +38,17 @@ class OpenAiHandler(MonitorHandler):
         super().prepare()
         if not self.site.serving.settings.openai:
             raise Refused(Problem(404, "not_found", f"there is nothing at {self.request.path}"))
+
+    async def require_agent(self, name: str) -> None:
+        """Check that an agent is served.
+
+        Raises:
+            Refused: it is not.
+        """
+        if not await self.site.call(self.site.serving.agents.has, name):
+            message = f"no agent named '{name[:200]}' is served here"
+            hint = "GET /v1/models lists those that are"
+            raise Refused(Problem(404, "model_not_found", message, hint))
 
     def refusal_document(self, problem: Problem) -> Mapping[str, object]:
         if problem.status not in _KNOWN:
@@ -58,7 +69,7 @@ class ModelHandler(OpenAiHandler):
     """GET /v1/models/NAME"""
 
     async def get(self, name: str) -> None:
-        await self.site.call(self.site.serving.agents.require, name)
+        await self.require_agent(name)
         self.give_json(ModelCard(id=name).model_dump())
 
 
@@ -70,7 +81,7 @@ class ChatHandler(OpenAiHandler, AnswerHandler, SubmittingHandler):
 
     async def post(self) -> None:
         body = ChatBody.of(self.json_body())
-        await self.site.call(self.site.serving.agents.require, body.model)
+        await self.require_agent(body.model)
         now_ms = await self.site.call(self.site.client.queries.now_ms)
         with self.site.serving.place():
             follower = await self._begin(body)

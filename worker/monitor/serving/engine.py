@@ -1,0 +1,43 @@
+"""The engine as those see it who serve its agents; nothing of a run is kept here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import ParamSpec, TypeVar
+
+from sleipnir.scheduler.client import Client
+from sleipnir.scheduler.store.clients.aio import AsyncStore
+from sleipnir.worker.monitor.masked import Masks
+from sleipnir.worker.monitor.serving.agents import ServedAgents
+from sleipnir.worker.monitor.serving.following import RunFollower
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class ServedEngine:
+    """The agents that are served, and their runs.
+
+    Args:
+        redis_url: of the engine, to follow runs.
+        patterns: of the names of agents.
+    """
+
+    def __init__(self, client: Client, redis_url: str, patterns: Sequence[str]) -> None:
+        self.client = client
+        self.agents = ServedAgents(client.search, patterns)
+        self.masks = Masks(client)
+        self._store = AsyncStore(client.store, redis_url)
+
+    def follower(self, run_id: str) -> RunFollower:
+        """Return what follows a run from its beginning."""
+        return RunFollower(self._store, run_id)
+
+    async def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function that reads Redis or files, on a thread."""
+        return await asyncio.to_thread(function, *args, **kwargs)
+
+    async def close(self) -> None:
+        """Close the connections that follow runs."""
+        await self._store.close()

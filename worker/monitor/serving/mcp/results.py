@@ -1,0 +1,83 @@
+"""What a client is told of a run: its result, its question, or that it has not ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp_types import CallToolResult, ElicitRequest, ElicitRequestFormParams, TextContent
+
+from sleipnir.graphs.state import encode
+from sleipnir.scheduler.runs.model import Question, Run, Status
+from sleipnir.worker.monitor.serving.mcp.tools import RUN_RESULT
+
+RUN_ID_META = "sleipnir/run_id"
+_ANSWER = "answer"
+
+
+def told(text: str, run_id: str, *, is_error: bool = False, value: Any = None) -> CallToolResult:
+    """Return a text, and a value if it is an object, about a run."""
+    return CallToolResult(
+        content=[TextContent(text=text)],
+        structured_content=value if isinstance(value, dict) else None,
+        is_error=is_error,
+        _meta={RUN_ID_META: run_id},
+    )
+
+
+def result_of(run: Run, output: str, value: Any) -> CallToolResult:
+    """Return the result of a run that has ended; `output` and `value` are without secrets."""
+    if run.status == Status.SUCCEEDED:
+        return told(output, run.run_id, value=value)
+    return told(failure_text(run), run.run_id, is_error=True)
+
+
+def failure_text(run: Run) -> str:
+    """Return why a run has no result."""
+    why = f": {run.failure.code} {run.failure.message}" if run.failure is not None else ""
+    return f"run {run.run_id} ended as {run.status}{why}"
+
+
+def unfinished(run_id: str) -> CallToolResult:
+    """Return that a run goes on, and how to wait for it."""
+    return told(
+        f"Run {run_id} has not ended yet. Call {RUN_RESULT} with run_id {run_id} to wait for it.",
+        run_id,
+    )
+
+
+def asked(run_id: str, question: Question, text: str) -> CallToolResult:
+    """Return a question to a client that cannot ask its user; consent is left to people."""
+    how = f"Answer it by {RUN_RESULT} with run_id {run_id} and the answer."
+    if question.is_guard:
+        how = (
+            "Only a person can consent to this call, in the inbox or by `sleipnir answer "
+            f"{question.run_id} --question {question.question_id} yes`. "
+            f"Then call {RUN_RESULT} with run_id {run_id}."
+        )
+    return told(f"Run {run_id} asks:\n\n{text}\n\n{how}", run_id)
+
+
+def elicitation(question: Question, text: str) -> ElicitRequest:
+    """Return a question as a request to the client's user."""
+    params = ElicitRequestFormParams(message=text, requested_schema=_schema(question))
+    return ElicitRequest(params=params)
+
+
+def _schema(question: Question) -> dict[str, Any]:
+    options = list(question.options)
+    choices: dict[str, Any] = {"type": "string", **({"enum": options} if options else {})}
+    if question.kind == "confirm":
+        choices = {"type": "string", "enum": ["yes", "no"]}
+    elif question.kind == "checkbox" and options:
+        choices = {"type": "array", "items": choices}
+    if question.default is not None and choices["type"] == "string":
+        choices["default"] = question.default
+    return {"type": "object", "properties": {_ANSWER: choices}, "required": [_ANSWER]}
+
+
+def answer_in(content: Any) -> str | None:
+    """Return the answer that a client's user has given; None if there is none."""
+    given = content.get(_ANSWER) if isinstance(content, dict) else None
+    if given is None or isinstance(given, str):
+        return given
+    return encode(given)
