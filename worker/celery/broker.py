@@ -29,12 +29,22 @@ logger = logging.getLogger("sleipnir.worker")
 TURN = TURN_MARK.encode()
 _LAST = LANES - 1  # the lane of the marks of batches' runs
 # KEYS: the lists in order; then for each queue its last lane and its sorted set of turns. ARGV: the
-# number of lists; the text of a mark.
+# number of lists; the text of a mark; 1 if the caller has taken one, else 0.
 NEXT_BY_TURN = """
 local lists = tonumber(ARGV[1])
+local function return_mark()
+  for i = lists + 1, #KEYS, 2 do
+    if redis.call('LLEN', KEYS[i]) < redis.call('ZCARD', KEYS[i + 1]) then
+      redis.call('LPUSH', KEYS[i], ARGV[2])
+    end
+  end
+end
 for i = 1, lists do
   local text = redis.call('RPOP', KEYS[i])
-  if text then return {KEYS[i], text} end
+  if text then
+    if ARGV[3] == '1' then return_mark() end  -- for those that wait for one
+    return {KEYS[i], text}
+  end
 end
 for i = lists + 1, #KEYS, 2 do
   local first = redis.call('LINDEX', KEYS[i], -1)
@@ -134,6 +144,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
     # Whether a run of a batch came last: only the script can take these in order, and only BRPOP
     # can wait.
     _by_turn = False
+    _has_mark = False  # it was taken by BRPOP
 
     # Of this process; they ask for no more messages once it is to stop.
     opened: ClassVar[WeakSet[Channel]] = WeakSet()
@@ -180,8 +191,11 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
         self._in_poll = self.client.connection
         self._brpop_sent_at = monotonic()
         self.client.connection.send_command(
-            "EVAL", NEXT_BY_TURN, len(lists) + len(turns), *lists, *turns, len(lists), TURN
+            "EVAL",
+            *(NEXT_BY_TURN, len(lists) + len(turns), *lists, *turns),
+            *(len(lists), TURN, int(self._has_mark)),
         )
+        self._has_mark = False
 
     def _brpop_read(self, **options: Any) -> Any:
         with receiving:
@@ -238,7 +252,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
         if not found or found[1] == TURN:
             # Each way takes one round trip per message, except when switching from one to the
             # other.
-            self._by_turn = bool(found)
+            self._by_turn = self._has_mark = bool(found)
             raise Empty
         queue = found[0].decode().rsplit(self.sep, 1)[0]
         self._queue_cycle.rotate(queue)

@@ -71,10 +71,14 @@ class _Asked:
 
 
 class _Line:
-    """A connection to the node of a slot that is only read when an answer has come."""
+    """A connection to a node that is only read when an answer has come.
 
-    def __init__(self, client: ClusterClient, slot: int, hub: Any) -> None:
-        self._client, self._slot, self._hub = client, slot, hub
+    Args:
+        node: returns the client of the node; raises RedisError if there is none now.
+    """
+
+    def __init__(self, client: ClusterClient, node: Callable[[], Any], hub: Any) -> None:
+        self._client, self._node, self._hub = client, node, hub
         self._connection: Any = None
         self._made: Future[Any] | None = None
         self._not_before = 0.0
@@ -105,8 +109,7 @@ class _Line:
 
     def _make(self) -> Any:
         try:
-            node = self._client.nodes.of_slot(self._slot)
-            made = node.connection_pool.make_connection()
+            made = self._node().connection_pool.make_connection()
             made.connect()
             return made
         except _GONE:
@@ -173,8 +176,9 @@ class _Line:
 class _Group:
     """The part of the queues that is in one group."""
 
-    def __init__(self, tag: str, line: _Line) -> None:
-        self.tag, self.slot, self.line = tag, slot_of(tag), line
+    def __init__(self, tag: str, client: ClusterClient, hub: Any) -> None:
+        self.tag, self.slot = tag, slot_of(tag)
+        self.line = _Line(client, partial(client.nodes.of_slot, self.slot), hub)
         self.is_taking = False
 
     def lists(self, queues: list[str]) -> list[str]:
@@ -207,7 +211,7 @@ class Takers:
     ) -> None:
         self._client, self._hub = client, hub
         self._deliver, self._free = deliver, free
-        self._groups = [_Group(tag, _Line(client, slot_of(tag), hub)) for tag in TAGS]
+        self._groups = [_Group(tag, client, hub) for tag in TAGS]
         self._looks: dict[tuple[str, int], _Line] = {}  # by node
         self._queues: list[str] = []
         self._looking = 0  # nodes whose answer is awaited
@@ -241,7 +245,8 @@ class Takers:
         for address, groups in by_node.items():
             line = self._looks.get(address)
             if line is None:
-                line = self._looks[address] = _Line(self._client, groups[0].slot, self._hub)
+                node = partial(self._client.nodes.at, address)
+                line = self._looks[address] = _Line(self._client, node, self._hub)
             if line.is_free:
                 self._looking += 1
                 line.send(
@@ -286,12 +291,15 @@ class Takers:
 
     # ---- one group
 
-    def _take(self, group: _Group) -> None:
+    def _take(self, group: _Group, *, has_mark: bool = False) -> None:
         lists, starts = group.lists(self._queues), group.starts(self._queues)
         group.is_taking = True
         group.line.send(
             partial(self._taken, group),
-            ("EVAL", NEXT_BY_TURN, len(lists) + len(starts), *lists, *starts, len(lists), TURN),
+            (
+                *("EVAL", NEXT_BY_TURN, len(lists) + len(starts), *lists, *starts),
+                *(len(lists), TURN, int(has_mark)),
+            ),
         )
 
     def _taken(self, group: _Group, answers: Any) -> None:
@@ -311,7 +319,7 @@ class Takers:
         if found and self._wanted() <= 0:
             group.line.send(_ignore, ("RPUSH", *found))
         elif found and found[1] == TURN:
-            self._take(group)
+            self._take(group, has_mark=True)
         elif found:
             self._deliver(group.tag, *found)
         if self._wanted() > 0 and group.line.is_free:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import redis
 from kombu.transport.redis import Channel
@@ -16,6 +17,7 @@ from sleipnir.scheduler.store.keys import (
     machine_queue,
     turns_key,
 )
+from sleipnir.worker.celery.broker import NEXT_BY_TURN
 from tests.support.engine import Engine
 from tests.support.proxy import Proxy
 from tests.support.queue import lose_all, waiting
@@ -183,6 +185,25 @@ def test_a_worker_that_died_between_a_mark_and_its_message_holds_nothing_up(
     engine.drive()
 
     assert all(engine.run(run_id).status.is_final for run_id in names)
+
+
+def test_a_mark_goes_back_if_something_urgent_came_before_its_message(engine: Engine) -> None:
+    names = submit(engine, "xyy")
+    lists, marks = [lane_key(QUEUE, lane) for lane in range(LANES - 1)], lane_key(QUEUE, LANES - 1)
+    engine.work_once()  # the first one stood in the lane itself
+    assert engine.redis.rpop(marks) == TURN_MARK
+    (urgent,) = submit(engine, "-")
+
+    keys = [*lists, marks, turns_key(QUEUE)]
+    taken: Any = engine.redis.eval(NEXT_BY_TURN, len(keys), *keys, len(lists), TURN_MARK, 1)
+
+    assert urgent in taken[1]
+    assert engine.redis.llen(marks) == engine.redis.zcard(turns_key(QUEUE)) == 2
+    lose_all(engine.redis)
+    engine.clock.move(60)
+    engine.tick()
+    engine.drive()
+    assert all(engine.run(run_id).status.is_final for run_id in (*names, urgent))
 
 
 def test_an_emptied_queue_is_filled_again(engine: Engine) -> None:
