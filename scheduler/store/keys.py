@@ -177,7 +177,7 @@ Shared:
                                        `failed` attempts; `failing_since`, ms, until one succeeds
     sleipnir:hooks:attempts:<hook> list the last 100 attempts, the newest first, JSON texts; they
                                        expire in a week
-    sleipnir:samples           stream  the state of the engine once a minute, for a week
+    sleipnir:samples           stream  the state of the engine, limits too, once a minute for a week
     sleipnir:machine:<name>    string  that machine has a live worker; expires in seconds
     sleipnir:worker:<name>     hash    a worker process: slots, visits, memory; expires in a day
     sleipnir:serves:<queue>    string  a live worker serves that queue; expires in seconds

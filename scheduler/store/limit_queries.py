@@ -119,6 +119,29 @@ class LimitQueries:
         """Return the number of occupied slots of a limit."""
         return int(self._redis.zcount(f"{PARTITION}:held:{name}", now_ms, "+inf"))
 
+    def holders(self, name: str, now_ms: int, most: int) -> list[str]:
+        """Return the calls that occupy slots of a limit, those whose leases end last first."""
+        held = f"{PARTITION}:held:{name}"
+        return list(self._redis.zrevrangebyscore(held, "+inf", now_ms, start=0, num=most))
+
+    def in_use(self, name: str, setting: str, state: Mapping[str, str], now_ms: int) -> int:
+        """Return how much of a limit is in use: in the last minute; of `concurrency`, now.
+
+        Args:
+            state: the limit's counters.
+        """
+        if setting == "concurrency":
+            return self.calls_under_way(name, now_ms)
+        kind = setting.partition("_")[0]
+        minute, elapsed = divmod(now_ms, _MINUTE_MS)
+        count, before = (int(state.get(f"{kind}.{what}", 0)) for what in ("count", "before"))
+        counted = int(state.get(f"{kind}.minute", 0))
+        if counted == minute - 1:
+            count, before = 0, count
+        elif counted != minute:
+            count = before = 0
+        return max(0, round(count + before * (1 - elapsed / _MINUTE_MS)))
+
     def state(self, name: str) -> dict[str, str]:
         """Return a limit's counters, as lua/lib/limits.lua keeps them."""
         return dict(self._redis.hgetall(f"{PARTITION}:state:{name}"))

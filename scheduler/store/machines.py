@@ -29,6 +29,8 @@ EXPIRES_S = 20
 _KEPT_S = 86_400
 _MOST_LOST = 50
 _NOTED = "noted"  # how often it was noted, for the audit log, that the worker was lost
+# A worker tells of no more of the visits that it is executing.
+MOST_VISITS = 64
 # More named queues of one engine are refused: each reading of the engine reads all of them.
 MOST_QUEUES = 64
 # How long a program relies on the names that it has noted.
@@ -51,6 +53,7 @@ class WorkerState:
     age_s: float = 0.0  # since its start
     draining: bool = False  # takes no more visits, as it is to stop
     queues: tuple[str, ...] = (DEFAULT_QUEUE,)  # names of those that it serves, in order
+    visits: tuple[str, ...] = ()  # that it is executing, as `RUN VISIT`: the first `MOST_VISITS`
     silent_s: float = 0.0  # since that heartbeat
 
     @property
@@ -82,6 +85,7 @@ class Machines:
             name: "" if value is None else str(value) for name, value in asdict(worker).items()
         }
         fields |= {"queues": ",".join(worker.queues), _NOTED: 0}
+        fields["visits"] = "\n".join(worker.visits[:MOST_VISITS])
         key = worker_key(worker.name)
         with self._redis.pipeline(transaction=False) as pipe:
             if with_queue:
@@ -167,6 +171,7 @@ class Machines:
                 age_s=float(fields.get("age_s", 0)),
                 draining=fields.get("draining") == str(True),
                 queues=tuple(fields.get("queues", DEFAULT_QUEUE).split(",")),
+                visits=tuple(fields.get("visits", "").splitlines()),
                 silent_s=max(0.0, _KEPT_S - left_ms / 1000),
             )
             for fields, left_ms in found.values()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sleipnir.graphs.document.queues import DEFAULT_QUEUE, queue_of
 from sleipnir.scheduler.client.scaling import unserved_queues
+from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.runs.model import FINAL, Status
 from sleipnir.scheduler.store.keys import machine_queue, named_queue
 from sleipnir.scheduler.store.machines import Machines, WorkerState
@@ -62,8 +63,14 @@ def fleet_document(client: Client) -> types.FleetDocument:
 
 
 def _worker_document(worker: WorkerState) -> types.WorkerDocument:
-    fields: Any = {**asdict(worker), "queues": list(worker.queues)}
+    visits = [holder_document(*each.split(" ", 1)) for each in worker.visits]
+    fields: Any = {**asdict(worker), "queues": list(worker.queues), "visits": visits}
     return {**cast("types.WorkerDocument", fields), "name": worker.name}
+
+
+def holder_document(run_id: str, visit: str) -> types.HolderDocument:
+    """Return which visit holds a slot."""
+    return {"run_id": run_id, "node": VisitId(visit).place}
 
 
 def scale_document(

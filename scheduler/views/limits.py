@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sleipnir.records import dataclass
@@ -11,10 +13,12 @@ from sleipnir.scheduler.errors import SettingInvalid
 from sleipnir.scheduler.limits.records import visit_of
 from sleipnir.scheduler.limits.rules import SCOPES, UNLIMITED
 from sleipnir.scheduler.views.economy import economy_document
+from sleipnir.scheduler.views.engine import holder_document
+from sleipnir.scheduler.views.trends.minutes import limits_in_the_last_hour
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
-    from sleipnir.scheduler.views.types.engine import TouchedDocument
+    from sleipnir.scheduler.views.types.engine import HolderDocument, TouchedDocument
 
 Kind = Literal["set", "unset", "pause", "resume"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -22,6 +26,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 _MOST_CALLS = 200
 _MOST_RUNS = 20
 _MOST_REASON = 500
+# Visits that are named of those that hold slots of a limit.
+_MOST_HOLDERS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,27 @@ def limits_document(client: Client) -> dict[str, Any]:
     rules = commands.rules()
     found = report(commands.limiter.queries, rules).to_json()
     return {**found, **economy_document(client.store, rules)}
+
+
+def limits_overview(client: Client) -> dict[str, Any]:
+    """Return the same, with the last hour of each limit and the visits that hold slots."""
+    found = limits_document(client)
+    queries = LimitCommands(client.store).limiter.queries
+    now_ms = queries.now_ms()
+    slots = [line["name"] for line in found["limits"] if line["setting"] == "concurrency"]
+    return {
+        **found,
+        "last_hour": limits_in_the_last_hour(client),
+        "holders": {
+            name: [*_holders(queries.holders(name, now_ms, _MOST_HOLDERS))] for name in slots
+        },
+    }
+
+
+def _holders(calls: Iterable[str]) -> Iterator[HolderDocument]:
+    for call in calls:
+        with suppress(ValueError):  # commands make calls of no run
+            yield holder_document(*visit_of(call))
 
 
 def perform(commands: LimitCommands, act: LimitAct) -> None:

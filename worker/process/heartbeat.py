@@ -40,11 +40,12 @@ def announce(
 
     def state() -> WorkerState:
         taken_at, taken = leases.latest()
+        held = [lease for lease, _ in leases.held()]
         return WorkerState(
             machine=settings.machine_name,
             pid=os.getpid(),
             slots=settings.concurrency,
-            busy=len(leases.held()),
+            busy=len(held),
             taken=taken,
             idle_s=round(monotonic() - (taken_at or started), 1),
             memory_bytes=_memory_bytes(),
@@ -53,6 +54,7 @@ def announce(
             age_s=round(monotonic() - started, 1),
             draining=leases.closed,
             queues=tuple(dict.fromkeys(settings.queues)),
+            visits=tuple(f"{lease.run_id} {lease.visit}" for lease in held),
         )
 
     announced, announced_at = state(), 0.0

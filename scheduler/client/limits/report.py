@@ -13,7 +13,6 @@ from sleipnir.scheduler.limits.rules import (
     LIMIT_SETTINGS,
     SCOPES,
     Budget,
-    Limit,
     Rules,
     Scope,
     batch_budget,
@@ -23,7 +22,6 @@ from sleipnir.scheduler.store.limit_queries import LimitQueries
 
 # The most recently used budgets of runs and batches.
 _MOST_BUDGETS = 50
-_MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +116,8 @@ class _LimitReader:
                 value = getattr(limit, setting)
                 if value is not None:
                     origin = self._rules.origin(name, setting)
-                    in_use = self._in_use(limit, setting, state)
+                    in_use = self._queries.in_use(name, setting, state, self._now_ms)
                     yield LimitLine(name, setting, value, origin, in_use, waiting, share)
-
-    def _in_use(self, limit: Limit, setting: str, state: dict[str, str]) -> int:
-        if setting == "concurrency":
-            return self._queries.calls_under_way(limit.name, self._now_ms)
-        kind = setting.partition("_")[0]
-        minute, elapsed = divmod(self._now_ms, _MINUTE_MS)
-        count, before = (int(state.get(f"{kind}.{what}", 0)) for what in ("count", "before"))
-        counted = int(state.get(f"{kind}.minute", 0))
-        if counted == minute - 1:
-            count, before = 0, count
-        elif counted != minute:
-            count = before = 0
-        return max(0, round(count + before * (1 - elapsed / _MINUTE_MS)))
 
     def _share(self, state: dict[str, str]) -> float:
         if "share" not in state:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from sleipnir.scheduler.limits.rules import LIMIT_SETTINGS, Rules
 from sleipnir.scheduler.store.figures.folding import fold
 from sleipnir.scheduler.store.figures.samples import EngineSample, Samples
 from sleipnir.scheduler.store.machines import Machines, QueueNames
 from sleipnir.scheduler.store.queries import RunQueries
+from sleipnir.scheduler.store.rate_limiter import RateLimiter
 from sleipnir.scheduler.store.run_store import RunStore
+
+# Names of limits that a sample has.
+_MOST_LIMITS = 50
 
 
 def add_up_hours(store: RunStore) -> int:
@@ -35,5 +40,19 @@ def take_sample(store: RunStore) -> bool:
         open=state.open,
         waiting=state.waiting,
         memory_bytes=state.memory_bytes,
+        limits=_limits_in_use(store),
     )
     return Samples(store.client).add(sample)
+
+
+def _limits_in_use(store: RunStore) -> dict[str, int]:
+    limiter = RateLimiter(store.client, store.clock)
+    rules, queries = Rules(store.settings.models, limiter.notices().changes), limiter.queries
+    now_ms = queries.now_ms()
+    found: dict[str, int] = {}
+    for name in sorted(rules.limit_names())[:_MOST_LIMITS]:
+        limit, state = rules.limit(name), queries.state(name)
+        for setting in LIMIT_SETTINGS:
+            if getattr(limit, setting) is not None:
+                found[f"{name}.{setting}"] = queries.in_use(name, setting, state, now_ms)
+    return found

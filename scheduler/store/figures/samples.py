@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, field
 from typing import Any
 
 import redis
@@ -26,6 +28,7 @@ class EngineSample:
     open: int  # root runs
     waiting: int  # those of them that wait for a person
     memory_bytes: int  # of Redis
+    limits: Mapping[str, int] = field(default_factory=dict)  # NAME.SETTING → how much is in use
 
 
 class Samples:
@@ -38,7 +41,7 @@ class Samples:
     def add(self, sample: EngineSample) -> bool:
         """Add the sample of a minute; return False if another scheduler has done so."""
         minute = sample.at_ms - sample.at_ms % MINUTE_MS
-        fields = asdict(sample)
+        fields = {**asdict(sample), "limits": json.dumps(sample.limits)}
         del fields["at_ms"]
         try:
             self._redis.xadd(SAMPLES, fields, id=f"{minute}-1", maxlen=_MOST, approximate=True)
@@ -50,9 +53,10 @@ class Samples:
 
     def since(self, at_ms: int) -> list[EngineSample]:
         """Return the samples from an instant on."""
-        return [
-            EngineSample(
-                int(name.partition("-")[0]), **{key: int(text) for key, text in fields.items()}
-            )
-            for name, fields in self._redis.xrange(SAMPLES, min=at_ms)
-        ]
+        return [_parsed(name, fields) for name, fields in self._redis.xrange(SAMPLES, min=at_ms)]
+
+
+def _parsed(name: str, fields: dict[str, str]) -> EngineSample:
+    limits = json.loads(fields.pop("limits", "{}"))
+    numbers = {key: int(text) for key, text in fields.items()}
+    return EngineSample(int(name.partition("-")[0]), **numbers, limits=limits)

@@ -19,12 +19,8 @@ _MINUTES: Final = 60
 
 def last_hour(client: Client, now_ms: int) -> types.LastHourDocument:
     """Return what a scheduler has sampled; None for minutes in which none was running."""
+    found = _samples(client, now_ms)
     first = now_ms // MINUTE_MS - _MINUTES + 1
-    found: list[EngineSample | None] = [None] * _MINUTES
-    for sample in Samples(client.store.client).since(first * MINUTE_MS):
-        at = sample.at_ms // MINUTE_MS - first
-        if 0 <= at < _MINUTES:
-            found[at] = sample
 
     def told(value: Callable[[EngineSample], T]) -> list[T | None]:
         return [None if each is None else value(each) for each in found]
@@ -38,3 +34,24 @@ def last_hour(client: Client, now_ms: int) -> types.LastHourDocument:
         "slots": told(lambda each: each.slots),
         "memory_bytes": told(lambda each: each.memory_bytes),
     }
+
+
+def limits_in_the_last_hour(client: Client) -> dict[str, list[int | None]]:
+    """Return how much of each limit, as `NAME.SETTING`, was in use in each minute, likewise."""
+    found = _samples(client, client.queries.now_ms())
+    names = {name for sample in found if sample is not None for name in sample.limits}
+    return {
+        name: [None if each is None else each.limits.get(name) for each in found]
+        for name in sorted(names)
+    }
+
+
+def _samples(client: Client, now_ms: int) -> list[EngineSample | None]:
+    """Return the sample of each minute."""
+    first = now_ms // MINUTE_MS - _MINUTES + 1
+    found: list[EngineSample | None] = [None] * _MINUTES
+    for sample in Samples(client.store.client).since(first * MINUTE_MS):
+        at = sample.at_ms // MINUTE_MS - first
+        if 0 <= at < _MINUTES:
+            found[at] = sample
+    return found

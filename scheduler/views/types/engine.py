@@ -11,6 +11,13 @@ from sleipnir.scheduler.runs.documents import about
 from sleipnir.scheduler.views.types.economy import CollectionDocument, GroupDocument
 
 
+class HolderDocument(TypedDict):
+    """A visit that holds a slot, of a worker or of a limit."""
+
+    run_id: str
+    node: Annotated[str, about("of an item of a map as `MAP/INDEX`")]
+
+
 class WorkerDocument(TypedDict):
     name: str
     machine: str
@@ -26,6 +33,7 @@ class WorkerDocument(TypedDict):
     age_s: Annotated[float, about("since its start")]
     draining: Annotated[bool, about("takes no more visits, as it is to stop")]
     queues: Annotated[list[str], about("that it serves")]
+    visits: Annotated[list[HolderDocument], about("that it executes; of very many, some")]
 
 
 class ScaleDocument(TypedDict):
@@ -91,6 +99,18 @@ class LimitsDocument(TypedDict):
         list[CollectionDocument], about("requests that wait for the next batch of a provider")
     ]
     groups: Annotated[list[GroupDocument], about("requests that are sent to a provider together")]
+
+
+class LimitsPageDocument(LimitsDocument):
+    """The same, with what the use of limits was and is made of."""
+
+    last_hour: Annotated[
+        dict[str, list[int | None]],
+        about("how much of each `NAME.SETTING` was in use in each of the last 60 minutes"),
+    ]
+    holders: Annotated[
+        dict[str, list[HolderDocument]], about("of slots, by the name of their limit; some of many")
+    ]
 
 
 class FoundDocument(TypedDict):

@@ -68,7 +68,7 @@ def test_without_configuration_a_call_sends_redis_nothing(engine: Engine) -> Non
     caller = Caller("00" * 8, "00" * 8, None, "ask", "00" * 8 + ":1/ask:1:1")
     engine.redis.config_resetstat()
 
-    engine.gate.reserve(request, caller).make(reply, "ask")
+    engine.gate.reserve(request, caller).make(reply, caller)
 
     stats = cast(dict[str, Any], engine.redis.info("commandstats"))
     assert stats.keys() - {"cmdstat_config|resetstat", "cmdstat_info"} == set()
@@ -78,10 +78,10 @@ def test_a_limited_call_is_two_round_trips(engine: Engine) -> None:
     engine.configure(models={"providers": {"openai": {"requests_per_minute": 60}}})
     request = ModelRequest(MODEL, [{"role": "user", "content": "x"}])
     caller = Caller("00" * 8, "00" * 8, None, "ask", "00" * 8 + ":1/ask:1:1")
-    engine.gate.reserve(request, caller).make(reply, "ask")
+    engine.gate.reserve(request, caller).make(reply, caller)
     engine.redis.config_resetstat()
 
-    engine.gate.reserve(request, caller).make(reply, "ask")
+    engine.gate.reserve(request, caller).make(reply, caller)
 
     stats = cast(dict[str, dict[str, int]], engine.redis.info("commandstats"))
     assert stats["cmdstat_evalsha"]["calls"] == 2
@@ -154,7 +154,7 @@ def test_room_for_the_thoughts_alone_is_no_room_for_a_reply(engine: Engine) -> N
     caller = Caller("00" * 8, "00" * 8, None, "ask", "00" * 8 + ":1/ask:1:1")
 
     plain = engine.gate.reserve(ModelRequest("openai:m", [], reasoning_effort="medium"), caller)
-    plain.make(reply, "ask")
+    plain.make(reply, caller)
 
     assert 4_000 < (plain.grant.reply_tokens or 0) < 5_000
     with pytest.raises(BudgetRefused):

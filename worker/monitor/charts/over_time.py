@@ -89,11 +89,16 @@ def summary(chart: Chart) -> str:
     return f"{chart.title}: {chart.text(sum(totals))} in all, {most}; {parts}"
 
 
-def spark(values: Sequence[float], label: str) -> str:
-    """Return a small drawing of numbers over time, without axes."""
-    most = max(values, default=0)
+def spark(values: Sequence[float | None], label: str, full: float = 0) -> str:
+    """Return a small drawing of numbers over time, without axes.
+
+    Args:
+        full: what fills its height; 0: the greatest of them. Nothing is drawn of zeros alone.
+    """
+    most = max((value or 0 for value in values), default=0)
     if most <= 0:
         return ""
+    most = max(most, full)
     columns = "".join(
         f'<rect x="{at * 4}" y="{24 - high:.1f}" width="3" height="{high:.1f}"/>'
         for at, value in enumerate(values)

@@ -15,6 +15,7 @@ from sleipnir.scheduler.views.limits import LimitAct
 from sleipnir.scheduler.views.text.tables import economy as economy_table
 from sleipnir.scheduler.views.text.tables import limits as limit_table
 from sleipnir.worker.monitor.bodies import LimitsBody
+from sleipnir.worker.monitor.charts.over_time import spark
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import bad_request
 from sleipnir.worker.monitor.problems import problem_of
@@ -64,7 +65,7 @@ class LimitsHandler(ActingHandler):
             ]
             self.give_lines(lines)
             return
-        document = await self.site.call(limits.limits_document, client)
+        document = await self.site.call(limits.limits_overview, client)
         if self.wants == "json":
             self.give_json(document)
             return
@@ -89,6 +90,7 @@ class LimitsHandler(ActingHandler):
             argument=self.text_argument,
             names=sorted(names | set(SCOPES)),
             settings=sorted({*BUDGET_SETTINGS, *LIMIT_SETTINGS}),
+            spark=spark,
         )
 
 
@@ -101,7 +103,7 @@ class LimitsApi(LimitsHandler):
             raise SettingInvalid("a pause takes a `reason`")
         for act in _acts_of(body):
             await self.change(act)
-        document: Document = await self.site.call(limits.limits_document, self.site.client)
+        document: Document = await self.site.call(limits.limits_overview, self.site.client)
         self.give_json(document)
 
 
