@@ -36,7 +36,7 @@ MOST_RUNS = 1_000
 # The newest runs, whose agents are known before any of their runs has ended.
 _RECENT = 200
 _WEEK_MS = 7 * DAY_MS
-_SHARES = {"p50": 0.5, "p95": 0.95}
+_SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 Period = Literal["today", "7d", "30d"]
 # Days of each, in UTC; the last one is today.
 PERIODS: Final[Mapping[Period, int]] = {"today": 1, "7d": 7, "30d": 30}

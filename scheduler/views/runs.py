@@ -120,12 +120,13 @@ def _listed(
     run_ids = [run["run_id"] for run in documents]
     children, prompts = client.queries.child_counts(run_ids), client.queries.prompts(run_ids)
     runs: list[types.ListedRunDocument] = []
-    for run, count, prompt in zip(documents, children, prompts, strict=True):
+    unusual = typical.excesses(documents)
+    for run, excess, count, prompt in zip(documents, unusual, children, prompts, strict=True):
         reason = reasons.get(run["run_id"])
         runs.append(
             {
                 **run,
-                "unusual": typical.excess_of(run),
+                "unusual": excess,
                 "error": None if reason is None else reason.to_json(),
                 "child_runs": count,
                 "prompt": prompt.strip()[:_MOST_OF_PROMPT],

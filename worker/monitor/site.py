@@ -78,7 +78,7 @@ class Site:
         self.masks = Masks(client)
         # Cached, as pages of runs that go on are made again with every step.
         self.agent_file = lru_cache(_FILES)(partial(agent_file, client))
-        self.typical = TypicalRuns(client)
+        self.typical = TypicalRuns(client, self.begin)
         self.usual_graphs = UsualGraphs(client)
         self.scaling = Scaling(client)
         self.spreads = BatchSpreads(client)

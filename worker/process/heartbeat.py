@@ -29,9 +29,8 @@ def announce(
 ) -> WorkerState:
     """Announce this worker periodically, from a thread of its own, while the process lives.
 
-    Returns its first record.
-
-    Runs that need a directory of one machine are pinned to it only while it is announced.
+    Returns its first record. Runs that need a directory of one machine are pinned to it only while
+    it is announced.
 
     Args:
         with_queue: whether this worker takes such runs.

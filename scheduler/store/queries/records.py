@@ -20,6 +20,8 @@ from sleipnir.scheduler.store.queries.reads import Reads
 
 # Fewer digits do not determine a partition.
 _SHORTEST_PREFIX = 2
+_VISITS = "n:"  # in front of a node, in a record's fields
+_MOST_NODES = 1000
 _AT_ONCE = 1000  # entries of an index that are searched in one round trip
 _USAGE_FIELDS = (
     "prompt_tokens",
@@ -186,6 +188,16 @@ class RecordQueries(Queries):
                 pipe.hget(run_key("run", run_id), "error")
             return [Failure(**json.loads(text)) if text else None for text in pipe.execute()]
 
+    def node_visits(self, run_ids: Sequence[str]) -> list[dict[str, int]]:
+        """Return how often each of several runs has visited each node; of very many, some."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.hscan(run_key("run", run_id), match=f"{_VISITS}*", count=_MOST_NODES)
+            return [
+                {name.removeprefix(_VISITS): int(count) for name, count in fields.items()}
+                for _, fields in pipe.execute()
+            ]
+
     def digests(self, run_ids: Sequence[str]) -> list[str | None]:
         """Return the bundle digests of runs in one round trip; None for those that do not exist."""
         with self._redis.pipeline(transaction=False) as pipe:
@@ -298,9 +310,9 @@ def _run(run_id: str, fields: Mapping[str, str]) -> Run:
         item=fields.get("item"),
         line=int(fields["line"]) if "line" in fields else None,
         visits={
-            name.removeprefix("n:"): int(count)
+            name.removeprefix(_VISITS): int(count)
             for name, count in sorted(fields.items())
-            if name.startswith("n:")
+            if name.startswith(_VISITS)
         },
         labels=json.loads(fields.get("labels", "{}")),
         failed_nodes=int(fields.get("failed_nodes", 0)),

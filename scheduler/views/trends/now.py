@@ -18,6 +18,7 @@ from sleipnir.scheduler.views.typical_runs import unusual_runs
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.views.types import trends as types
+    from sleipnir.scheduler.views.types.batches import BatchProgressDocument
     from sleipnir.scheduler.views.typical_runs import TypicalRuns
 
 _QUESTIONS = 5
@@ -28,6 +29,8 @@ _BATCHES = 5
 # Of the newest batches, those that are under way are told.
 _NEWEST_BATCHES = 20
 _UNUSUAL = 5
+# The share of a batch's ended runs that may fail without being told.
+_MOST_FAILED = 0.05
 
 
 def now_document(client: Client, typical: TypicalRuns, user: str) -> types.NowDocument:
@@ -35,7 +38,8 @@ def now_document(client: Client, typical: TypicalRuns, user: str) -> types.NowDo
     now_ms = client.queries.now_ms()
     hours = window_of(now_ms, "24h")
     limits = limits_document(client)
-    batches = batches_overview(client, limit=_NEWEST_BATCHES)["batches"]
+    newest = batches_overview(client, limit=_NEWEST_BATCHES)["batches"]
+    batches = [each for each in newest if each["open"] or each["waiting"]]
     spent = hours.sums(SpendingByTime(client.store.client), ("agent",))
     fleet = fleet_document(client)
     return {
@@ -43,7 +47,8 @@ def now_document(client: Client, typical: TypicalRuns, user: str) -> types.NowDo
         "groups": groups_document(client.queries, user)["groups"][:_QUESTIONS],
         "questions": inbox_page(client.queries, user, limit=_OLDEST)["questions"],
         "failing": failing_document(client, now_ms, _FAILING),
-        "batches": [each for each in batches if each["open"] or each["waiting"]][:_BATCHES],
+        "batches": batches[:_BATCHES],
+        "failing_batches": [*filter(_fails, map(_ended_in, batches))][:_BATCHES],
         "unusual": unusual_runs(client, typical, _UNUSUAL),
         "pauses": limits["pauses"],
         "ended": ended_document(client, hours),
@@ -51,3 +56,13 @@ def now_document(client: Client, typical: TypicalRuns, user: str) -> types.NowDo
         "queued": [number or 0 for number in fleet["last_hour"]["queued"]],
         "today": forecast(client, limits["today"], now_ms),
     }
+
+
+def _ended_in(batch: BatchProgressDocument) -> types.FailingBatchDocument:
+    failed = batch["failed"] + batch["timed_out"]
+    ended = failed + batch["succeeded"] + batch["cancelled"]
+    return {"batch": batch["batch"], "failed": failed, "ended": ended}
+
+
+def _fails(batch: types.FailingBatchDocument) -> bool:
+    return batch["failed"] > _MOST_FAILED * batch["ended"]

@@ -82,13 +82,22 @@ class FailingDocument(TypedDict):
     failed: Annotated[int | None, about("or timed out, of the runs created in 24 hours")]
 
 
+class FailingBatchDocument(TypedDict):
+    """A batch under way of which more than 5 % failed."""
+
+    batch: str
+    failed: Annotated[int, about("or timed out")]
+    ended: Annotated[int, about("of its stored runs")]
+
+
 class NowDocument(TypedDict):
     fleet: FleetDocument
     groups: Annotated[list[QuestionGroupDocument], about("of questions, the first of the inbox")]
     questions: Annotated[list[AgedQuestionDocument], about("the oldest ones")]
     failing: FailingDocument
     batches: Annotated[list[BatchProgressDocument], about("those under way")]
-    unusual: Annotated[list[MarkedRunDocument], about("open runs that cost or repeat too much")]
+    failing_batches: list[FailingBatchDocument]
+    unusual: Annotated[list[MarkedRunDocument], about("open runs, by cost, visits or time")]
     pauses: list[PauseLine]
     ended: Annotated[EndedTrendDocument, about("in the last 24 hours")]
     spent: Annotated[list[SeriesDocument], about("dollars in these hours, by agent")]
