@@ -162,6 +162,7 @@ def everything(engine: Engine, models: ModelServer) -> list[str]:
         "/schedules/nightly",
         "/evaluations",
         "/evaluations/sorter/golden",
+        "/agents/tested?tab=plan",
     ]
     compared = f"/compare?a={waiting}&b={failed}"
     others = [compared, "/agents", "/agents/tested", "/audit", "/runs/0000000000000000"]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 
 import click
 
-from sleipnir.graphs.document.finding import Finding, folded, in_order
-from sleipnir.graphs.document.loader import load_agent
+from sleipnir.graphs.document.finding import Finding, folded
 from sleipnir.graphs.errors import InvalidAgent
 from sleipnir.records import dataclass
 from sleipnir.scheduler.batch.ledger import Ledger
@@ -19,15 +17,14 @@ from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.progress import Display, WorkerWatch
 from sleipnir.scheduler.client import Client
-from sleipnir.scheduler.client.preparation import Preparation, PreparedAgent
+from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.store.machines import Machines
 from sleipnir.scheduler.views.text.formatting import usd
 from sleipnir.scheduler.views.text.terminal_output import printable
 from sleipnir.worker.cli.plan_lines import PlanCall, PlannedLines
-from sleipnir.worker.plan.advice import Advice
-from sleipnir.worker.plan.document import InputPlan, plan_of
+from sleipnir.worker.plan.document import InputPlan
 from sleipnir.worker.plan.duration import Pace
-from sleipnir.worker.plan.rows import Planner
+from sleipnir.worker.plan.making import AgentPlan, planned_agent
 from sleipnir.worker.plan.sample import LineSample
 from sleipnir.worker.plan.sampling import Sampling
 from sleipnir.worker.plan.table import lines_of, sample_lines
@@ -45,38 +42,25 @@ class PlanCommand:
         """Print the plan; return the exit code."""
         call, settings, search = self.call, settings_of(self.options), search_of(self.options)
         try:
-            prepared = self._prepared()
+            prepared = None if self.client is None else self.client.prepare(call.agent)
+            agent = planned_agent(settings, search, call.agent, prepared)
         except InvalidAgent as error:
             return self._print_invalid(error.findings)
-        loaded = load_agent(search.find(call.agent), os.environ)
         sample = None
         with Ledger() as ledger:
-            is_economical = call.economy is not None
-            files = ledger.files.path_of
-            planner = Planner(settings, search, files, economy=is_economical)
-            agent_rows = planner.rows_of(loaded.directory, prepared.graph)
-            lines = PlannedLines(self.options, call, prepared, loaded.directory, ledger)
-            found = plan_of(agent_rows, lines.states())
+            lines = PlannedLines(self.options, call, agent.prepared, agent.directory, ledger)
+            stored, is_economical = ledger.files.path_of, call.economy is not None
+            found = agent.plan(lines.states(), stored, economy=is_economical)
             if self.client is not None:
-                sample = self._sample(self.client, prepared, lines, found)
-        asked = Advice(loaded, prepared.graph, settings, planner.models)
-        findings = in_order((*prepared.warnings, *asked.of(found)))
+                sample = self._sample(self.client, agent.prepared, lines, found.bounds)
         if call.sarif is not None:
-            sarif.write(call.sarif, findings)
-        time_s = self._time_s(prepared, found, sample)
+            sarif.write(call.sarif, found.findings)
+        time_s = self._time_s(agent.prepared, found.bounds, sample)
         if self.options.json:
-            whole = {"agent": prepared.name, "version": prepared.digest[:12]}
-            more = {"time_s": time_s, "findings": [each.to_json() for each in findings]}
-            click.echo(json.dumps(whole | found.to_json(sample) | more, ensure_ascii=False))
+            click.echo(json.dumps(found.to_json(sample, time_s), ensure_ascii=False))
         else:
-            self._print_text(found, sample, time_s, findings, planner.models.unpriced)
-        return self._verdict(found, sample)
-
-    def _prepared(self) -> PreparedAgent:
-        if self.client is not None:
-            return self.client.prepare(self.call.agent)
-        settings, search = settings_of(self.options), search_of(self.options)
-        return Preparation(settings, search, _store_nothing).prepare(self.call.agent)
+            self._print_text(found, sample, time_s)
+        return self._verdict(found.bounds, sample)
 
     def _sample(
         self, client: Client, prepared: PreparedAgent, lines: PlannedLines, found: InputPlan
@@ -119,21 +103,16 @@ class PlanCommand:
         return ExitCode.INVALID
 
     def _print_text(
-        self,
-        found: InputPlan,
-        sample: LineSample | None,
-        time_s: float | None,
-        findings: Sequence[Finding],
-        unpriced: Sequence[str],
+        self, found: AgentPlan, sample: LineSample | None, time_s: float | None
     ) -> None:
-        for line in lines_of(found):
+        for line in lines_of(found.bounds):
             click.echo(line, err=self.call.aside)
         if sample is not None:
-            for line in ("", *sample_lines(found, sample, time_s)):
+            for line in ("", *sample_lines(found.bounds, sample, time_s)):
                 click.echo(line, err=self.call.aside)
-        for finding in folded(findings):
+        for finding in folded(found.findings):
             self.options.say(str(finding))
-        for model in unpriced:
+        for model in found.unpriced:
             self.options.say(
                 f"the price of {printable(model)} is not known; add it to config.yaml:\n"
                 f'  models: {{prices: {{"{printable(model)}": {{prompt: USD, completion: USD}}}}}}'
@@ -154,7 +133,3 @@ class PlanCommand:
             self.options.say(f"the budget is not enough: this may cost {word} {usd(needed)}")
             return ExitCode.FAILED
         return ExitCode.SUCCEEDED
-
-
-def _store_nothing(_digest: str, _data: bytes) -> None:
-    """Take a bundle: nothing is run, so it is not needed."""

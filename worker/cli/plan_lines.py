@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from sleipnir.graphs.state import PROMPT_KEY, decode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.batch.identity import name_of_file
 from sleipnir.scheduler.batch.ledger import Ledger
@@ -22,8 +22,9 @@ from sleipnir.scheduler.cli.submission import variables_from_environment
 from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.conversation.sessions import TEMPORARY
-from sleipnir.scheduler.runs.submit import Request, new_run
+from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.views.text.terminal_output import printable
+from sleipnir.worker.plan.making import first_state, state_of_any_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +84,7 @@ class PlannedLines:
         """Yield number and first state of each line, as far as it is known; at least one."""
         call, defaults = self.call, self.defaults()
         if call.source is None:
-            state = self._seeded(defaults)
-            yield 1, {key: value for key, value in state.items() if key != PROMPT_KEY}
+            yield 1, state_of_any_run(self.agent, defaults)
             return
         file = InputFile(
             call.source,
@@ -95,7 +95,8 @@ class PlannedLines:
             call.attach,
             call.columns,
         )
-        target = InputAgent(self.agent.name, self.agent.graph, self.directory, self._seeded)
+        seeded = partial(first_state, self.agent)
+        target = InputAgent(self.agent.name, self.agent.graph, self.directory, seeded)
         load(file, target, self.ledger, defaults, self.options)
         if not len(self.ledger):
             raise SubmissionRefused(f"{printable(file.name)} has no lines, so there is no plan")
@@ -103,10 +104,5 @@ class PlannedLines:
         while page := self.ledger.following(last):
             for item in page:
                 request = request_of(item.content, defaults)
-                yield item.number, self._seeded(request)
+                yield item.number, first_state(self.agent, request)
             last = page[-1].number
-
-    def _seeded(self, request: Request) -> Mapping[str, Any]:
-        agent = self.agent
-        run = new_run(agent.graph, agent.digest, request, agent=agent.name, agents=agent.agents)
-        return {key: decode(text) for key, text in run.state.items()}

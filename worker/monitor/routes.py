@@ -60,6 +60,7 @@ from sleipnir.worker.monitor.handlers.schedules.api import (
 from sleipnir.worker.monitor.handlers.schedules.page import SchedulePage, SchedulesPage
 from sleipnir.worker.monitor.handlers.signing_in import SignInHandler, SignOutHandler
 from sleipnir.worker.monitor.handlers.starting.batch import BatchesApi, BatchPage
+from sleipnir.worker.monitor.handlers.starting.plan import PlanApi
 from sleipnir.worker.monitor.handlers.stream import StreamHandler
 from sleipnir.worker.monitor.handlers.views import ViewsApi, ViewsPage
 from sleipnir.worker.monitor.serving.chat.handlers import ChatHandler, ModelHandler, ModelsHandler
@@ -149,6 +150,7 @@ ROUTES = (
     SiteRoute("/api/v1/costs", CostsHandler),
     SiteRoute("/api/v1/stats", StatsApi),
     SiteRoute("/api/v1/agents/{name}", AgentApi),
+    SiteRoute("/api/v1/agents/{name}/plan", PlanApi),
     SiteRoute("/api/v1/limits", LimitsApi, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute("/api/v1/schedules", SchedulesApi, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute(

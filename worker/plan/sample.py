@@ -6,12 +6,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.runs.model import Checkpoint, Run
 from sleipnir.scheduler.runs.spending import NOTHING_SPENT, Spent, spent_by_node
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.views.types.plans import (
+        SampledAmountsDocument,
+        SampledFigureDocument,
+        SampledRunsDocument,
+    )
 
 # Runs are read with their histories.
 _AT_ONCE = 20
@@ -61,11 +68,13 @@ class LineSample:
 
     def to_json(self, nodes: Iterable[str]) -> dict[str, Any]:
         """Return the figures, each as its mean and 90th percentile over the lines."""
+        return {"batch": self.batch, "seed": self.seed, **self.figures_json(nodes)}
+
+    def figures_json(self, nodes: Iterable[str]) -> SampledRunsDocument:
+        """Return the same without where the lines are from."""
         routes = Counter(route for line in self.lines.values() for route in line.routes)
         seconds = _summary([line.seconds for line in self.lines.values()])
         return {
-            "batch": self.batch,
-            "seed": self.seed,
             "lines": len(self.lines),
             "failed": sum(not line.succeeded for line in self.lines.values()),
             "line": {**self._summaries(""), "seconds": seconds},
@@ -76,9 +85,12 @@ class LineSample:
             ],
         }
 
-    def _summaries(self, node_id: str) -> dict[str, Any]:
+    def _summaries(self, node_id: str) -> SampledAmountsDocument:
         figures = [line.of_node(node_id) for line in self.lines.values()]
-        return {name: _summary([each[name] for each in figures]) for name in FIGURES}
+        calls, tokens_in, tokens_out, usd = (
+            _summary([each[name] for each in figures]) for name in FIGURES
+        )
+        return {"calls": calls, "tokens_in": tokens_in, "tokens_out": tokens_out, "usd": usd}
 
 
 def read_sample(
@@ -97,11 +109,12 @@ def read_sample(
             number = None if run is None else numbers.get(run.item or "")
             if run is None or number is None or run.digest != digest or not run.is_final:
                 continue
-            lines[number] = _figures(run, history)
+            lines[number] = figures_of(run, history)
     return LineSample(batch, seed, lines)
 
 
-def _figures(run: Run, history: Sequence[Checkpoint]) -> LineFigures:
+def figures_of(run: Run, history: Sequence[Checkpoint]) -> LineFigures:
+    """Return what a run that has ended did."""
     routes = frozenset(
         (node, taken["index"], taken["label"])
         for checkpoint in history
@@ -112,6 +125,6 @@ def _figures(run: Run, history: Sequence[Checkpoint]) -> LineFigures:
     return LineFigures(spent_by_node(run), took_ms / 1000, run.status == "succeeded", routes)
 
 
-def _summary(values: Sequence[float]) -> dict[str, float]:
+def _summary(values: Sequence[float]) -> SampledFigureDocument:
     ordered = sorted(values)
     return {"mean": fmean(ordered), "p90": ordered[ceil(0.9 * len(ordered)) - 1]}

@@ -17,11 +17,14 @@ _HEAD = ("NODE", "TYPE", "VISITS", "CALLS", "TOKENS IN", "TOKENS OUT", "USD")
 
 def lines_of(plan: InputPlan) -> Iterator[str]:
     """Yield the table by node, of one run, and the total of all lines."""
-    rows = [(row.node_id, row.type, _count(row.visits), *_cells(row.amounts)) for row in plan.nodes]
+    rows = [
+        (row.node_id, row.type, count_text(row.visits), *amount_cells(row.amounts))
+        for row in plan.nodes
+    ]
     one = "the run" if plan.lines == 1 else "each line"
-    rows.append((one, "", "", *_cells(plan.per_line)))
+    rows.append((one, "", "", *amount_cells(plan.per_line)))
     if plan.lines > 1:
-        rows.append((f"{plan.lines:,} lines", "", "", *_cells(plan.total)))
+        rows.append((f"{plan.lines:,} lines", "", "", *amount_cells(plan.total)))
     yield from columns(_HEAD, rows)
     if plan.known_prompt_share is not None:
         yield ""
@@ -58,12 +61,19 @@ def _usd(amount: float) -> str:
     return usd(amount) if amount else "$0"
 
 
-def _cells(amounts: Amounts) -> tuple[str, ...]:
+def amount_cells(amounts: Amounts) -> tuple[str, ...]:
+    """Return calls, tokens in and out, and USD, each from the least to the most."""
     money = _money(amounts.usd) if amounts.is_priced else "?"
-    return (_count(amounts.calls), _count(amounts.tokens_in), _count(amounts.tokens_out), money)
+    return (
+        count_text(amounts.calls),
+        count_text(amounts.tokens_in),
+        count_text(amounts.tokens_out),
+        money,
+    )
 
 
-def _count(bounds: Interval) -> str:
+def count_text(bounds: Interval) -> str:
+    """Return the least and the most of a number; a question mark is no bound, or not known."""
     if bounds.least == bounds.most:
         return f"{bounds.least:,.0f}" if bounds.most else "-"
     return f"{bounds.least:,.0f} … {'?' if bounds.most == inf else f'{bounds.most:,.0f}'}"

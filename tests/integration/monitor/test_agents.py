@@ -333,7 +333,9 @@ def test_the_page_of_an_agent_has_tabs_and_begins_with_what_its_runs_did(
     tabs = re.findall(r'href="\?tab=(\w+)"', page)
     document = site.ask("/api/v1/agents/greeter").json
 
-    assert tabs == ["overview", "start", "graph", "files", "versions"]
+    assert tabs == [
+        *("overview", "start", "plan", "graph", "files", "evaluations", "versions"),
+    ]
     assert 'aria-label="Runs that ended, by day: 1 in all' in page
     assert 'aria-label="How long runs took, by day: ' in page
     assert "&lt;one&gt;" in page

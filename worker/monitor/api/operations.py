@@ -18,6 +18,7 @@ from sleipnir.scheduler.views.types import (
     comparison,
     engine,
     evaluations,
+    plans,
     questions,
     records,
     run,
@@ -354,6 +355,12 @@ OPERATIONS = (
         "Name a list of runs, or remove the name; returns all of yours.",
         records.ViewListDocument,
         takes=bodies.ViewBody,
+    ),
+    Operation(
+        "GET",
+        "/api/v1/agents/{name}/plan",
+        "What one run does and costs at least and at most, and what recent ones did.",
+        plans.AgentPlanDocument,
     ),
     Operation(
         "GET",

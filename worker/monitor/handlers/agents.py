@@ -33,6 +33,7 @@ from sleipnir.worker.monitor.handlers.starting.filled_form import (
     filled_form,
     wanted_run,
 )
+from sleipnir.worker.monitor.handlers.starting.plan import plan_of_page
 from sleipnir.worker.monitor.masked import masked_texts
 from sleipnir.worker.monitor.pages.code import files_html
 from sleipnir.worker.monitor.problems import Refused, problem_of
@@ -68,7 +69,7 @@ def _parts(document: AgentDocument) -> tuple[str, ...]:
     can_start = document["is_here"] and document["is_current"] and not document["current_problem"]
     return (
         "overview",
-        *(("start",) if can_start else ()),
+        *(("start", "plan") if can_start else ()),
         *kind,
         *(("files",) if document["files"] else ()),
         "evaluations",
@@ -259,6 +260,7 @@ class AgentPage(AgentReader, SubmittingHandler):
                 for name in _parts(document)
             ],
             **(await self._overview(document["name"]) if part == "overview" else {}),
+            **(await self._planned(document["name"]) if part == "plan" else {}),
             evaluations=await self._evaluations(document["name"], part),
         )
 
@@ -286,6 +288,9 @@ class AgentPage(AgentReader, SubmittingHandler):
             return "start"
         first = "versions" if self.text_argument("against") else "overview"
         return self.choice_argument("tab", _parts(document), first)
+
+    async def _planned(self, name: str) -> dict[str, Any]:
+        return await self.site.call(plan_of_page, self.site.client, name)
 
     async def _evaluations(self, name: str, part: str) -> list[ListedEvaluationDocument]:
         """Return the evaluations on their tab."""
