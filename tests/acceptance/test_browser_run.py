@@ -125,3 +125,38 @@ def test_a_long_question_leaves_its_graph_in_the_upper_third(engine: Engine, bro
         assert person.complaints.all == phone.complaints.all == []
         person.context.close()
         phone.context.close()
+
+
+OUTER = """
+start: inner
+nodes:
+  inner: {type: agent, agent: inner, prompt: "", next: z}
+  z: {type: end}
+"""
+
+
+def test_what_a_child_run_did_is_read_when_it_is_opened(engine: Engine, browser: Any) -> None:
+    engine.write("inner", GRAPH, {"read.sh": READ, "work.sh": READ})
+    run_id = engine.finish(OUTER).run_id
+    with ServedSite(engine.client) as site:
+        person = Person(browser, site)
+        page = person.page
+        page.goto(f"{person.origin}/runs/{run_id}/timeline")
+        toggle = page.get_by_role("link", name="What run inner did")
+        before = page.get_by_role("link", name="2 work").count()
+
+        toggle.focus()
+        page.keyboard.press("Enter")
+        page.get_by_role("link", name="2 work").wait_for()
+        has_focus = toggle.evaluate("link => link === document.activeElement")
+        page.reload()
+        page.get_by_role("link", name="2 work").wait_for()
+        toggle.click()
+        page.get_by_role("link", name="2 work").wait_for(state="detached")
+
+        assert before == 0
+        assert has_focus
+        assert toggle.get_attribute("aria-expanded") == "false"
+        assert "open=" not in page.url
+        assert person.complaints.all == []
+        person.context.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -18,6 +19,8 @@ from sleipnir.worker.monitor.charts.timeline import (
     visit_lines,
 )
 from sleipnir.worker.monitor.charts.tracks import minimap_svg, track_svg
+from sleipnir.worker.monitor.handlers import run_parts
+from sleipnir.worker.monitor.pages import run_timeline
 from tests.support.engine import Clock, Engine
 from tests.support.model_server import ModelServer, calls, fails, says
 from tests.support.site import ServedSite
@@ -412,3 +415,104 @@ def test_a_turn_that_waited_for_a_person_has_its_call_where_it_was(
     assert call["began_ms"] - turn["began_ms"] < 60_000  # not when the visit went on
     assert call["tools"] == ["user__input"]
     assert len(last["calls"]) == 1
+
+
+OUTER = """
+start: middle
+nodes:
+  middle: {type: agent, agent: middle, prompt: "", next: z}
+  z: {type: end}
+"""
+MIDDLE = OUTER.replace("middle", "inner")
+INNER = """
+start: count
+nodes:
+  count: {type: script, script: go.sh, next: z}
+  z: {type: end}
+"""
+
+
+@pytest.fixture
+def family(engine: Engine) -> list[str]:
+    """The ids of a run, of the child run that it has started, and of the one that that has."""
+    engine.write("middle", MIDDLE)
+    engine.write("inner", INNER, {"go.sh": "echo '{}'"})
+    run_id = engine.finish(OUTER).run_id
+    (middle,) = engine.client.queries.children(run_id)
+    (inner,) = engine.client.queries.children(middle.run_id)
+    return [run_id, middle.run_id, inner.run_id]
+
+
+def told_rows(page: str) -> list[tuple[str, str]]:
+    """The lines of a page: how deep they are, and their names."""
+    found = re.findall(r'timeline-row depth-(\d)"><span class="timeline-name">(.*?)</span>', page)
+    return [(depth, re.sub(r"<[^>]*>", "", name)) for depth, name in found]
+
+
+def test_visits_of_child_runs_are_shown_inside_on_demand(
+    site: ServedSite, family: list[str]
+) -> None:
+    run_id, middle, inner = family
+    base = f"/runs/{run_id}/timeline"
+
+    closed, one, both, only_inner, by_node = (
+        site.ask(f"{base}?{query}").text
+        for query in (
+            "",
+            f"open={middle}",
+            f"open={middle},{inner}",
+            f"open={inner}",
+            f"view=nodes&open={middle}",
+        )
+    )
+
+    outside = [("0", "1 middle"), ("1", "run middle"), ("0", "2 z")]
+    assert told_rows(closed) == told_rows(only_inner) == outside
+    assert told_rows(one)[1:5] == [
+        ("1", "run middle"),
+        ("2", "1 inner"),
+        ("3", "run inner"),
+        ("2", "2 z"),
+    ]
+    assert [name for depth, name in told_rows(both) if depth == "4"] == ["1 count", "2 z"]
+    assert ("2", "1 inner") in told_rows(by_node)
+    assert f'class="timeline-open" href="?open={middle}" aria-expanded="false"' in one_line(closed)
+    assert f'href="{base}" aria-expanded="true" aria-label="What run middle did"' in one_line(one)
+    assert f'href="?open={middle}%2C{inner}" aria-expanded="false"' in one_line(one)
+    assert f'href="/runs/{inner}/graph?node=count">1 count</a>' in both
+
+
+def one_line(page: str) -> str:
+    return " ".join(page.split())
+
+
+def test_only_runs_below_a_run_are_shown_inside_it(
+    engine: Engine, site: ServedSite, family: list[str]
+) -> None:
+    other = engine.finish(OUTER).run_id
+    (stranger,) = engine.client.queries.children(other)
+
+    page = site.ask(f"/runs/{family[0]}/timeline?open={stranger.run_id},{'0' * 16}").text
+    wrong = site.ask(f"/runs/{family[0]}/timeline?open=../x")
+
+    assert len(told_rows(page)) == 3
+    assert (wrong.status, "open takes ids of runs" in wrong.text) == (400, True)
+
+
+def test_runs_shown_inside_another_are_bounded(
+    site: ServedSite, family: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id, middle, inner = family
+    monkeypatch.setattr(run_timeline, "MOST_OPEN", 1)
+    monkeypatch.setattr(run_parts, "_VISIT_ROWS_OF_CHILD", 1)
+
+    page = site.ask(f"/runs/{run_id}/timeline?open={middle},{inner}").text
+
+    assert [name for depth, name in told_rows(page) if depth > "1"] == [
+        "1 inner",
+        "run inner",
+        "more visits",
+    ]
+    assert f'href="/runs/{middle}/timeline">more visits' in page
+    assert page.count("timeline-open") == 1, "that of the one which can be closed"
+    assert "The visits of 1 child runs are shown. Close one to open another." in one_line(page)

@@ -42,6 +42,8 @@ class Lane:
     kind: str = ""  # the node's type
     inside: Sequence[Lane] = field(default_factory=tuple)
     is_folded: bool = False  # what is inside is shown when the line is opened
+    child: str = ""  # the child run, if its visits can be shown inside
+    is_open: bool = False  # whether they are
 
     @property
     def spans(self) -> Iterator[Span]:
@@ -228,14 +230,15 @@ def _inside(row: Mapping[str, Any], now_ms: int, links: TimelineLinks) -> Iterat
         following = calls[number] if number < len(calls) else None
         yield _call_line(row, call, following, links)
     if row["more_calls"]:
-        yield _more(f"{row['more_calls']:,} more calls", links.calls(row))
+        yield more_line(f"{row['more_calls']:,} more calls", links.calls(row))
     for child in row["children"]:
         yield _child_line(child, now_ms, links)
     if row["more_children"]:
-        yield _more(f"{row['more_children']:,} more child runs", f"{links.run}/children")
+        yield more_line(f"{row['more_children']:,} more child runs", f"{links.run}/children")
 
 
-def _more(name: str, href: str) -> Lane:
+def more_line(name: str, href: str) -> Lane:
+    """Return the line that leads to what is left out."""
     return Lane(name, href, "", name)
 
 
@@ -269,7 +272,15 @@ def _child_line(child: Mapping[str, Any], now_ms: int, links: TimelineLinks) -> 
     bars = () if began is None else [Bar(f"run state-{child['state']}", began, max(began, end))]
     name = f"run {child['agent']}"
     href = f"{links.runs}/{child['run_id']}"
-    return Lane(name, href, said, f"{name}, {said}", bars, child["state"])
+    return Lane(
+        name,
+        href,
+        said,
+        f"{name}, {said}",
+        bars,
+        child["state"],
+        child="" if began is None else child["run_id"],
+    )
 
 
 def run_lines(tree: Sequence[Mapping[str, Any]], now_ms: int, links: TimelineLinks) -> list[Lane]:
@@ -278,7 +289,7 @@ def run_lines(tree: Sequence[Mapping[str, Any]], now_ms: int, links: TimelineLin
     def line(run: Mapping[str, Any]) -> Lane:
         one = _child_line({**run, "state": run["status"]}, now_ms, links)
         inside = sorted(map(line, run["children"]), key=_beginning)
-        return replace(one, name=run["agent"], inside=inside)
+        return replace(one, name=run["agent"], inside=inside, child="")
 
     return sorted(map(line, tree), key=_beginning)
 

@@ -43,6 +43,7 @@ _MOST_OF_ITEM = 10_000
 _BEGINNING_OF_ITEM = 60
 _VISITS = 50
 _VISIT_ROWS = 300
+_VISIT_ROWS_OF_CHILD = 60
 _MOST_ASKED = 5
 
 
@@ -166,6 +167,21 @@ class RunHandler(MonitorHandler):
             start=self.index_argument(first) or 0,
             limit=self.number_argument("limit", _VISIT_ROWS, run.MOST_ENTRIES),
         )
+
+    async def timelines_of_children(
+        self, of: Run, run_ids: Sequence[str]
+    ) -> list[tuple[Run, run_types.TimelineDocument]]:
+        """Return the first visits of those of these runs that are below a run."""
+        found = await self.site.call(self.site.client.queries.runs, run_ids)
+        root = of.context.root or of.run_id
+        return [
+            (
+                child,
+                await self.shown(timeline.timeline_document, child, limit=_VISIT_ROWS_OF_CHILD),
+            )
+            for child in found
+            if child is not None and child.parent is not None and child.context.root == root
+        ]
 
     async def items(self, of: Run, node: str) -> run_types.ItemsDocument:
         state = self.text_argument("state")

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.worker.monitor.charts import tracks
 from sleipnir.worker.monitor.charts.axis import Span
+from sleipnir.worker.monitor.charts.nesting import nested, with_opened
 from sleipnir.worker.monitor.charts.timeline import (
     Lane,
     Timeline,
     TimelineLinks,
+    more_line,
     node_lines,
     run_lines,
     timeline_of,
     visit_lines,
 )
+from sleipnir.worker.monitor.problems import bad_request
 
 if TYPE_CHECKING:
     from sleipnir.worker.monitor.handlers.run_parts import RunHandler
@@ -26,6 +31,9 @@ if TYPE_CHECKING:
 VIEWS: Mapping[str, str] = {"waterfall": "Waterfall", "nodes": "By node", "runs": "Child runs"}
 # Of more visits, all of the time is shown above them.
 _MANY = 60
+# Child runs whose visits are shown at once.
+MOST_OPEN = 8
+_RUN_ID = re.compile("[0-9a-f]{16}")
 
 
 async def timeline_tab(page: RunHandler, of: Run, head: Document) -> dict[str, Any]:
@@ -36,11 +44,14 @@ async def timeline_tab(page: RunHandler, of: Run, head: Document) -> dict[str, A
     document = await page.timeline(of, "step")
     types = await _types(page, of)
     now_ms, rows = document["now_ms"], document["rows"]
+    open_ids = _open_ids(page)
+    opened = await _opened(page, of, open_ids)
 
     def lines() -> list[Lane]:
         if view == "runs":
             return run_lines(children["children"], now_ms, links)
-        return (node_lines if view == "nodes" else visit_lines)(rows, now_ms, links, types)
+        lines_of = node_lines if view == "nodes" else visit_lines
+        return with_opened(lines_of(rows, now_ms, links, types), opened)
 
     children: Any = await page.children(of) if view == "runs" else {}
     window = _window(page)
@@ -50,6 +61,9 @@ async def timeline_tab(page: RunHandler, of: Run, head: Document) -> dict[str, A
     return {
         "timeline": document,
         "found": found,
+        "lines": [] if found is None else list(nested(found.lines)),
+        "toggled": partial(_toggled, page, open_ids),
+        "most_open": MOST_OPEN if len(open_ids) == MOST_OPEN else None,
         "view": view,
         "views": {
             name: label
@@ -60,6 +74,41 @@ async def timeline_tab(page: RunHandler, of: Run, head: Document) -> dict[str, A
         "track": tracks.track_svg,
         **drawn,
     }
+
+
+def _open_ids(page: RunHandler) -> list[str]:
+    """Return the child runs whose visits the address asks for, `MOST_OPEN` at most.
+
+    Raises:
+        Refused: one is no id of a run.
+    """
+    ids = list(filter(None, (page.text_argument("open") or "").split(",")))
+    if not all(map(_RUN_ID.fullmatch, ids)):
+        raise bad_request("open takes ids of runs, separated by commas")
+    return list(dict.fromkeys(ids))[:MOST_OPEN]
+
+
+def _toggled(page: RunHandler, open_ids: Sequence[str], run_id: str) -> str | None:
+    """Return the address that shows a child run's visits as well, or no more; None at the bound."""
+    if run_id not in open_ids and len(open_ids) == MOST_OPEN:
+        return None
+    others = [each for each in open_ids if each != run_id]
+    wanted = others if run_id in open_ids else [*others, run_id]
+    return page.with_query(open=",".join(wanted) or None)
+
+
+async def _opened(page: RunHandler, of: Run, open_ids: Sequence[str]) -> dict[str, list[Lane]]:
+    """Return the lines of child runs by id."""
+    found: dict[str, list[Lane]] = {}
+    for child, document in await page.timelines_of_children(of, open_ids):
+        runs = f"{page.site.prefix}/runs"
+        links = TimelineLinks(runs, f"{runs}/{child.run_id}")
+        types = await _types(page, child)
+        lines = visit_lines(document["rows"], document["now_ms"], links, types)
+        if document["next"] is not None:
+            lines.append(more_line("more visits", f"{links.run}/timeline"))
+        found[child.run_id] = lines
+    return found
 
 
 def _drawn(found: Timeline, *, is_long: bool) -> dict[str, str]:

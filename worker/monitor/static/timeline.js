@@ -1,4 +1,6 @@
-// Shows the instant under the pointer; dragging over the rows, or over all of the time, shows that part.
+// Shows the instant under the pointer; dragging over the rows, or over all of the time, shows that part. What child
+// runs did is read when they are opened.
+import { look } from "./live.js";
 
 const STEP_PX = 4; // a shorter drag is a click
 
@@ -76,6 +78,14 @@ document.addEventListener("pointerup", (event) => {
   address.searchParams.set("from", ends[0]);
   address.searchParams.set("to", Math.max(ends[1], ends[0] + 1));
   location.assign(address);
+});
+
+document.addEventListener("click", (event) => {
+  const toggle = event.target.closest(".timeline-open");
+  if (toggle === null || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  history.replaceState(null, "", toggle.href);
+  look().catch(() => location.reload());
 });
 
 document.addEventListener("dblclick", (event) => {
