@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import json
@@ -19,11 +20,15 @@ from sleipnir.scheduler.batch.ledger import Ledger
 from sleipnir.scheduler.batch.options import BatchOptions
 from sleipnir.scheduler.client import removal
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.recording import written
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.keys import batch_files_key
+from tests.support.command_line import Sleipnir
 from tests.support.engine import Engine
 from tests.support.media import PNG, data_url, pdf
 from tests.support.model_server import ModelServer, says
+from tests.support.redis_server import RedisServer
+from tests.support.workers import Workers
 
 READ = """
 model: openai:m
@@ -39,6 +44,7 @@ nodes:
   done: {type: end, output: "{{said}}"}
 """
 KEY = batch_files_key("scans")
+NO_DEFAULTS = Request()
 
 
 @pytest.fixture
@@ -67,9 +73,9 @@ def load(ledger: Ledger, directory: Path, scans: list[Any], most: int = 1 << 20)
     )
 
 
-def submit(engine: Engine, ledger: Ledger) -> None:
+def submit(engine: Engine, ledger: Ledger, defaults: Request = NO_DEFAULTS) -> None:
     engine.write("read", READ)
-    options = BatchOptions(name="scans", max_in_flight=1_000, files=ledger.files)
+    options = BatchOptions("scans", max_in_flight=1_000, files=ledger.files, defaults=defaults)
     Batch(engine.client, engine.client.prepare("read"), ledger, options).submit_all()
 
 
@@ -100,6 +106,47 @@ def test_each_content_is_stored_once_and_a_worker_elsewhere_sends_it(
     assert engine.state(first.run_id)["scan"] == blob(PNG + bytes([0]))
     urls = {request.messages[0]["content"][0]["image_url"]["url"] for request in server.requests}
     assert urls == {data_url(PNG + bytes([number]), "image/png") for number in range(5)}
+
+
+def test_they_reach_a_worker_process_that_has_no_disk_in_common(
+    workers: Workers,
+    redis_server: RedisServer,
+    server: ModelServer,
+    directory: Path,
+    tmp_path: Path,
+) -> None:
+    server.when("Read", says("read"))
+    there = Sleipnir(tmp_path / "there", SLEIPNIR_REDIS_URL=redis_server.url)
+    there.write("read", READ)
+    shutil.move(directory, there.project / "input")
+    lines = [{"state": {"scan": f"{number % 5}.png"}} for number in range(20)]
+    (there.project / "input" / "in.jsonl").write_text("\n".join(map(json.dumps, lines)))
+
+    call = ("read", "input/in.jsonl", "--attach", "scan", "--name", "scans", "--detach")
+    submitted = there("batch", *call)
+    shutil.rmtree(tmp_path / "there")
+    workers.start("--scheduler")
+
+    assert submitted.returncode == 0, submitted.stderr
+    (runs,) = workers.queries.batch_pages("scans")
+    assert [workers.client.wait(run_id).output for run_id in runs] == ["read"] * 20
+    urls = {request.messages[0]["content"][0]["image_url"]["url"] for request in server.requests}
+    assert urls == {data_url(PNG + bytes([number]), "image/png") for number in range(5)}
+
+
+def test_their_recording_names_them_by_digest(
+    engine: Engine, server: ModelServer, ledger: Ledger, directory: Path
+) -> None:
+    server.when("Read", says("read"))
+    load(ledger, directory, ["0.png", "copy.png"])
+    submit(engine, ledger, Request(recorded=True))
+    engine.drive()
+
+    recorded = engine.client.recordings.recorded
+    one, other = (written(recorded(run_id).calls) for run_id in engine.newest_runs())
+    assert one == other
+    assert hashlib.sha256(PNG + bytes([0])).hexdigest() in one
+    assert base64.b64encode(PNG).decode()[:40] not in one
 
 
 def test_they_serve_forks_and_go_with_the_last_run(

@@ -31,6 +31,7 @@ from tests.support.economy import (
     submit,
 )
 from tests.support.engine import Engine
+from tests.support.media import PNG, data_url
 from tests.support.model_server import ModelServer, says
 
 
@@ -333,6 +334,22 @@ def test_anthropic_s_batches_are_found_again_without_metadata(
     assert_answered(engine, runs)
     assert server.batches.bill == {f"question {n}": 1 for n in range(4)}
     assert engine.run(runs[0]).usage.economy_usd == pytest.approx(7.5e-6)
+    assert server.requests == []
+
+
+def test_files_go_with_a_request_into_the_batch(economical: Engine, server: ModelServer) -> None:
+    scan = data_url(PNG, "image/png")
+    graph = ASKS.replace("max_tokens: 10", 'attach: ["{{scan}}"]')
+    run_id = economical.submit(graph, state={"n": 0, "scan": scan}, economy_s=DAY_S)
+    economical.drive()
+
+    carry(economical)
+
+    (batch,) = server.batches.batches.values()
+    (line,) = batch.lines
+    file, text = line["body"]["messages"][0]["content"]
+    assert (file["image_url"]["url"], text["text"]) == (scan, "question 0")
+    assert economical.run(run_id).status == Status.SUCCEEDED
     assert server.requests == []
 
 
