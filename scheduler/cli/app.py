@@ -146,6 +146,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "Run a scheduler for a Redis.",
     ),
     "up": ("sleipnir.scheduler.cli.verbs.up:up", "Run the whole engine in the foreground."),
+    "mcp": ("sleipnir.worker.cli.mcp_serve:mcp", "Serve agents to MCP clients."),
     "monitor": ("sleipnir.scheduler.cli.verbs.monitor:monitor", "Start the monitor."),
     "bench": (
         "sleipnir.worker.bench.command:bench",
@@ -178,7 +179,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     ),
     "Operate": (
         *("up", "worker", "scheduler", "limits", "spend", "stats"),
-        *("monitor", "hook", "health", "prune", "doctor", "bench"),
+        *("monitor", "mcp", "hook", "health", "prune", "doctor", "bench"),
     ),
     "Get help": ("help", "completion"),
 }

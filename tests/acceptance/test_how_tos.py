@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command_line import Sleipnir
-from tests.support.model_server import ModelServer, says
+from tests.support.model_server import ModelServer, calls, says
 from tests.support.pages import blocks_in_order
 from tests.support.record_deep_research import REPLAYED_WITH
 from tests.support.wait import wait_until
@@ -82,6 +82,23 @@ def test_schedules_are_made_as_the_page_says(sleipnir: Sleipnir) -> None:
     assert done.returncode == 0, done.stderr
     assert "when       0 9 * * 1-5 Europe/Berlin" in done.stdout
     assert sleipnir("schedule", "list").stdout == ""
+
+
+def test_an_agent_is_used_by_another_as_written(tmp_path: Path, model_server: ModelServer) -> None:
+    sleipnir = Sleipnir(
+        tmp_path, OPENAI_BASE_URL=model_server.base_url, OPENAI_API_KEY="sk-only-for-this-test"
+    )
+    arguments = {"prompt": "Dear all", "language": "da"}
+    model_server.when("to the Danes", calls(("translate", arguments)), says("Done: Kære alle"))
+
+    with sleipnir.up():
+        done = sleipnir.type_in(typed_in("serving.md"), sleipnir.project)
+
+    assert done.returncode == 0, done.stdout
+    assert "\nDone: Kære alle\n" in done.stdout
+    assert re.search(r"^[0-9a-f]{16} +translate ", done.stdout, re.MULTILINE)
+    (result,) = (m for m in model_server.requests[1].messages if m["role"] == "tool")
+    assert "Dear all, in da" in result["content"]
 
 
 def test_calls_are_made_at_half_price_as_written(

@@ -37,6 +37,14 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Batches with their progress", "batches"),
         ("For a program", "batches --limit 100 --json"),
     ),
+    "mcp": (
+        ("For a client that starts its servers itself", "mcp serve --agent research"),
+        ("All agents whose names match", "mcp serve --agent 'support-*'"),
+    ),
+    "mcp serve": (
+        ("As the command of a server in a client's configuration", "mcp serve --agent research"),
+        ("Several agents, on a team's Redis", "mcp serve --agent research --agent 'support-*'"),
+    ),
     "schedule": (
         ("Schedules, those that fire next first", "schedule list"),
         ("Every weekday at nine", "schedule create news digest --cron '0 9 * * 1-5'"),

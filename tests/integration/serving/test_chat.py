@@ -17,8 +17,10 @@ from sleipnir.worker.monitor.serving.chat.messages import MOST_MESSAGES
 from sleipnir.worker.monitor.serving.serving import MOST_WAITING
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, says
-from tests.support.site import Answer, ServedSite
+from tests.support.pages import blocks
+from tests.support.site import KEY, Answer, ServedSite
 
+ECHO = 'start: done\nnodes: {done: {type: end, output: "{{initial_prompt}}"}}'
 TALKER = "model: openai:m\ninstructions: You garden.\n"
 
 
@@ -103,6 +105,17 @@ def test_a_request_that_is_sent_again_starts_no_other_run(engine: Engine, chat: 
     assert len(engine.newest_runs()) == 2
     with pytest.raises(openai.BadRequestError, match="another submission"):
         send("b", "k")
+
+
+def test_a_program_uses_an_agent_as_written(
+    engine: Engine, site: ServedSite, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine.write("translate", ECHO)
+    (program,) = blocks("serving.md", "python")
+
+    exec(program.replace(":5555/", f":{site.port}/").replace('"KEY"', f'"{KEY}"'), {})
+
+    assert capsys.readouterr().out == "Hello\n"
 
 
 def test_a_failed_run_is_an_error_with_its_code_and_is_not_repeated(
