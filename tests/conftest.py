@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import redis
 
+from sleipnir.scheduler.config.masking import known_secrets
 from sleipnir.scheduler.store.connection import connect
 from sleipnir.worker.llm.client import Endpoint, prepare
 from sleipnir.worker.llm.provider.transport import shared_transport
-from sleipnir.worker.visit.masking import known_secrets
 from tests.support.cluster import TRIED_CLUSTER, Cluster
 from tests.support.engine import Clock, Engine
 from tests.support.keys import leaked_keys

@@ -249,6 +249,9 @@ class Settings:
         description="agents that the monitor serves to programs: patterns of their names as "
         "`agents`, and `mcp: true`, `openai: true` or both; JSON in the environment",
     )
+    monitor_public_url: str | None = forms.text(
+        None, description="URL of the monitor as people reach it, for links in webhooks"
+    )
 
     # Clients give a call up after a minute.
     mcp_serve_wait_s: float = forms.decimal(

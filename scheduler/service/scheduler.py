@@ -21,9 +21,11 @@ from sleipnir.scheduler.service.clock_monitor import ClockMonitor
 from sleipnir.scheduler.service.sweeps import LEASES, SWEEPS, Tick
 from sleipnir.scheduler.service.sweeps.bundles import remove_unused_bundles
 from sleipnir.scheduler.service.sweeps.figures import add_up_hours, take_sample
+from sleipnir.scheduler.service.sweeps.hooks import HookUpkeep
 from sleipnir.scheduler.service.sweeps.knowledge import KnowledgeSweep
 from sleipnir.scheduler.service.sweeps.periodic import Periodic
 from sleipnir.scheduler.service.sweeps.stranded import StrandedSweep
+from sleipnir.scheduler.service.sweeps.tick import DeliversEvents
 from sleipnir.scheduler.service.sweeps.workers import note_lost_workers
 from sleipnir.scheduler.store.clients.transient import is_transient
 from sleipnir.scheduler.store.errors import RedisError
@@ -37,8 +39,9 @@ _OWNERSHIP_S = 5.0
 # Delay of timers that cannot be handled.
 _UNTIL_NEXT_ATTEMPT_S = 3600.0
 _BATCH = 200  # timers per partition and tick
-# How long a tick starts runs of schedules; less than until ownership of a partition is lost.
-_SCHEDULES_S = 1.0
+# How long a tick starts runs of schedules, and hands over events for hooks; less than until
+# ownership of a partition is lost.
+_PATIENT_S = 1.0
 # The time in which every live worker renews its leases: a heartbeat, and its longest retry pause.
 _RENEWALS_S = 3.0
 
@@ -48,6 +51,7 @@ class Scheduler:
 
     Args:
         monotonic: a clock for tests that also move the one of Redis.
+        deliverer: sends events to hooks; None: that is left to other schedulers.
     """
 
     def __init__(
@@ -55,8 +59,10 @@ class Scheduler:
         store: RunStore,
         tick_s: float = TICK_S,
         monotonic: Callable[[], float] = monotonic,
+        deliverer: DeliversEvents | None = None,
     ) -> None:
         self._store = store
+        self._tick = Tick(store, deliverer)
         self.run_spans = store.run_spans  # None: nothing is exported
         self._time = ClockMonitor(store, monotonic)
         self._monotonic = monotonic
@@ -74,6 +80,7 @@ class Scheduler:
             Periodic(hour, partial(remove_unused_bundles, store)),
             Periodic(knowledge.interval, knowledge.start),
             Periodic(timedelta(seconds=10), partial(note_lost_workers, store), monotonic),
+            Periodic(timedelta(seconds=10), HookUpkeep(store).run_once, monotonic, at_once=True),
             Periodic(timedelta(minutes=1), partial(take_sample, store), monotonic),
             # At first, too, as an embedded engine may stop soon.
             Periodic(timedelta(minutes=10), partial(add_up_hours, store), monotonic, at_once=True),
@@ -102,16 +109,15 @@ class Scheduler:
 
     def run_once(self) -> bool:
         """Do one tick over all owned partitions; return True if more is already due."""
-        due = self._sweep()
-        tick, until = Tick(self._store), self._monotonic() + _SCHEDULES_S
+        due, until = self._sweep(), self._monotonic() + _PATIENT_S
         members = [member for some in due.values() for member in some]
         is_left = False
-        for member in sorted(members, key=_is_schedule):
+        for member in sorted(members, key=_is_patient):
             # Thousands may be due at nine; runs that go on, and leases, do not wait for them.
-            if is_left := _is_schedule(member) and self._monotonic() > until:
+            if is_left := _is_patient(member) and self._monotonic() > until:
                 break
             with self._time.calling():
-                _handle_timer(tick, member)
+                _handle_timer(self._tick, member)
         if due and self._has_renewals:
             self._stranded.run_if_due(list(due))
             for sweep in self._periodic:
@@ -161,8 +167,8 @@ class Scheduler:
         self._thread.join(2 * _OWNERSHIP_S)
 
 
-def _is_schedule(member: str) -> bool:
-    return member.startswith("schedule ")
+def _is_patient(member: str) -> bool:
+    return member.startswith(("schedule ", "hook "))
 
 
 def _handle_timer(tick: Tick, member: str) -> None:

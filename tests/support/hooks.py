@@ -1,8 +1,21 @@
-"""Hooks of tests."""
+"""Hooks of tests, and the schedulers that tell them of events."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from standardwebhooks import Webhook
+
+from sleipnir.scheduler.hooks.bodies import Bodies
+from sleipnir.scheduler.hooks.deliverer import Deliverer
+from sleipnir.scheduler.service.scheduler import Scheduler
+from tests.support.engine import Engine
+from tests.support.wait import wait_until
+from tests.support.web_server import Visit, WebServer
 
 
 def hook_key(directory: Path) -> str:
@@ -11,3 +24,53 @@ def hook_key(directory: Path) -> str:
     file.write_text("x" * 64)
     file.chmod(0o600)
     return str(file)
+
+
+@contextmanager
+def delivering(engine: Engine) -> Iterator[Scheduler]:
+    """Return a scheduler that delivers events, one tick at a time."""
+    deliverer = Deliverer(engine.store, Bodies(engine.client).of)
+    deliverer.start()
+    yield Scheduler(engine.store, monotonic=engine.clock.passed_s, deliverer=deliverer)
+    deliverer.stop()
+
+
+def open_deliveries(engine: Engine) -> int:
+    """Return how many events wait to be delivered."""
+    return engine.store.deliveries.count_open()
+
+
+def deliver_all(engine: Engine, scheduler: Scheduler) -> None:
+    """Tick until nothing is left to be delivered."""
+
+    def is_done() -> bool:
+        engine.clock.move(0.1)  # what its host had no room for is due again soon
+        scheduler.run_once()
+        return open_deliveries(engine) == 0
+
+    wait_until(is_done, "all is delivered")
+
+
+def attempts(engine: Engine, scheduler: Scheduler, hook: str, count: int) -> list[Any]:
+    """Tick until so many attempts were made; return them, the newest first."""
+    found: list[Any] = []
+
+    def is_done() -> bool:
+        nonlocal found
+        scheduler.run_once()
+        found = list(engine.client.hooks.attempts(hook))
+        return len(found) >= count
+
+    wait_until(is_done, f"{count} attempts were made")
+    return found
+
+
+def verified(visit: Visit, secret: str) -> dict[str, Any]:
+    """Return a delivery's document, whose signature a published library has checked."""
+    found: dict[str, Any] = Webhook(secret).verify(visit.body, dict(visit.headers))
+    return found
+
+
+def events_at(server: WebServer) -> list[str]:
+    """Return the types of the events that arrived, in order."""
+    return [json.loads(visit.body)["type"] for visit in server.visits]

@@ -16,10 +16,10 @@ from types import FrameType, ModuleType
 
 import pytest
 
+from sleipnir.scheduler.config.masking import mask
 from sleipnir.worker.conversation.structured_output import clean
 from sleipnir.worker.llm.provider.failures import _unwrapped
 from sleipnir.worker.tools.sanitize import without_escapes
-from sleipnir.worker.visit.masking import mask
 from tests.support.pumping import adversarial
 
 ROOT = Path(__file__).parents[2]

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.config.masking import mask_json
 from sleipnir.scheduler.runs.consent import guard_id
 from sleipnir.scheduler.runs.conversation.asking import TOO_LARGE_CALL, is_too_large
 from sleipnir.scheduler.runs.model import QUESTION, GuardedCall
@@ -14,7 +15,6 @@ from sleipnir.worker.conversation.function_kinds import call_error
 from sleipnir.worker.conversation.transcript import Transcript
 from sleipnir.worker.llm.client import ToolCall
 from sleipnir.worker.visit.context import Visit
-from sleipnir.worker.visit.masking import mask_json
 from sleipnir.worker.visit.outcome import NOT_IN_TIME, Asked
 
 

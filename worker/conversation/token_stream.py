@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Sequence
 from time import monotonic
 
+from sleipnir.scheduler.config.masking import mask
 from sleipnir.worker.llm.thoughts import answer_begins, separated
-from sleipnir.worker.visit.masking import mask
 
 # Often enough to read along, and a negligible load on Redis.
 INTERVAL_S = 0.1

@@ -20,6 +20,7 @@ from pathlib import Path
 from time import monotonic
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.config.masking import mask
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.process.temporary import scratch
 from sleipnir.scheduler.runs.model import Lease
@@ -28,7 +29,6 @@ from sleipnir.worker.sandbox import programs
 from sleipnir.worker.sandbox.child_process import GRACE_S
 from sleipnir.worker.visit.cancellation import Cancellation
 from sleipnir.worker.visit.lease import Leases
-from sleipnir.worker.visit.masking import mask
 
 logger = logging.getLogger("sleipnir.worker")
 

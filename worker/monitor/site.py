@@ -18,6 +18,7 @@ from sleipnir.scheduler.store.audit.log import AuditLog
 from sleipnir.scheduler.views.batch_spread import BatchSpreads
 from sleipnir.scheduler.views.finding.name_search import NameSearch
 from sleipnir.scheduler.views.graph.usual import UsualGraphs
+from sleipnir.scheduler.views.text.masked import Masks
 from sleipnir.scheduler.views.typical_runs import TypicalRuns
 from sleipnir.scheduler.views.versions import agent_file
 from sleipnir.worker.monitor.access import ANONYMOUS, Access, User
@@ -33,7 +34,6 @@ from sleipnir.worker.monitor.attention import AttentionWatch
 from sleipnir.worker.monitor.bulk import BulkActs
 from sleipnir.worker.monitor.drawings import Drawings
 from sleipnir.worker.monitor.hub import Hub
-from sleipnir.worker.monitor.masked import Masks
 from sleipnir.worker.monitor.pages.prefixed_templates import PrefixedTemplates
 from sleipnir.worker.monitor.pages.told_pages import ToldPages
 from sleipnir.worker.monitor.pages.uploads import Uploads

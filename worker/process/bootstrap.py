@@ -53,6 +53,7 @@ from sleipnir.worker.visit.lease import Leases
 
 # Lazy: one worker per machine has the scheduler, and the others import what they need later.
 with lazy_imports():
+    from sleipnir.scheduler.hooks import delivering
     from sleipnir.scheduler.service import scheduler as scheduling
     from sleipnir.scheduler.store import recordings
     from sleipnir.worker.conversation import tool_recording, tool_resolver
@@ -190,9 +191,7 @@ def serve(settings: Settings, *, with_scheduler: bool, reports_to: int | None = 
     Carriage(services).start()
     # A worker that hangs is ended, so that its visits are redelivered as if it had died.
     Watched(2 * settings.lease_s, marks())
-    scheduler = scheduling.Scheduler(services.store) if with_scheduler else None
-    if scheduler is not None:
-        scheduler.start()
+    scheduler = _start_scheduler(services.store) if with_scheduler else None
 
     @worker_shutting_down.connect(weak=False)  # type: ignore[untyped-decorator]  # no stubs
     def drain(**_: Any) -> None:
@@ -201,6 +200,12 @@ def serve(settings: Settings, *, with_scheduler: bool, reports_to: int | None = 
         ).start()
 
     _start(app, known.name)
+
+
+def _start_scheduler(store: RunStore) -> Scheduler:
+    started = scheduling.Scheduler(store, deliverer=delivering.EventDelivery(store))
+    started.start()
+    return started
 
 
 def _make_app(services: Services, pulse: Pulse) -> tuple[WorkerState, Celery]:

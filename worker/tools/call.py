@@ -9,6 +9,7 @@ from typing import Any
 from sleipnir.graphs.document.finding import cut
 from sleipnir.graphs.tools.function import Function
 from sleipnir.records import dataclass
+from sleipnir.scheduler.config.masking import mask
 from sleipnir.worker.sandbox.child_process import Finished, run_at_terminal, run_process
 from sleipnir.worker.tools.context import ToolContext
 from sleipnir.worker.tools.directory import CallDirectory, call_directory
@@ -17,7 +18,6 @@ from sleipnir.worker.tools.output_capture import Stdout
 from sleipnir.worker.tools.result import decoded, decoded_end, failure, status_text, value_of
 from sleipnir.worker.tools.sanitize import cleaned, without_escapes
 from sleipnir.worker.tools.validate import ArgumentsRefused, prepare
-from sleipnir.worker.visit.masking import mask
 
 # Time between SIGTERM and SIGKILL for a tool.
 GRACE_S = 5.0

@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from sleipnir.graphs.schema import BaseNode, Graph
 from sleipnir.graphs.state import Snapshot
 from sleipnir.records import dataclass
+from sleipnir.scheduler.config.masking import mask
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.process.backoff import Backoff
 from sleipnir.scheduler.runs.ids import VisitId
@@ -20,7 +21,6 @@ from sleipnir.worker.sandbox.limits import NO_LIMITS, ProgramLimits
 from sleipnir.worker.sandbox.workdir import workdir_of
 from sleipnir.worker.visit.cancellation import Cancellation
 from sleipnir.worker.visit.loaded_agent import LoadedAgent
-from sleipnir.worker.visit.masking import mask
 from sleipnir.worker.visit.services import VisitServices
 
 N = TypeVar("N", bound=BaseNode)

@@ -15,8 +15,8 @@ from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.graphs.schema import AgentNode, Graph, LlmNode, MapNode
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
+from sleipnir.scheduler.config.bundle_secrets import bundle_secrets
 from sleipnir.scheduler.runs.ids import VisitId
-from sleipnir.worker.visit.bundle_secrets import bundle_secrets
 
 # Lazy, as few agents have all of them.
 with lazy_imports():

@@ -13,6 +13,7 @@ from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.serving import open_health, serving_options
 
 with lazy_imports():
+    from sleipnir.scheduler.hooks import delivering
     from sleipnir.scheduler.process import logs
     from sleipnir.scheduler.service import health as service_health
     from sleipnir.scheduler.service import scheduler as service
@@ -36,7 +37,7 @@ def scheduler(options: Options, served: dict[str, str | None]) -> None:
     store = run_store.RunStore(
         connection.connect(settings.redis_url, retry_outage=True), settings, dispatcher
     )
-    running = service.Scheduler(store)
+    running = service.Scheduler(store, deliverer=delivering.EventDelivery(store))
     health = service_health.SchedulerHealth(running, settings.lease_s)
     open_health(health.open, settings.health_address)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from sleipnir.scheduler.service.sweeps.deadlines import time_out_run
+from sleipnir.scheduler.service.sweeps.hooks import deliver_event
 from sleipnir.scheduler.service.sweeps.retention import forget_run
 from sleipnir.scheduler.service.sweeps.schedules import fire_schedule
 from sleipnir.scheduler.service.sweeps.tick import Tick
@@ -23,4 +24,5 @@ SWEEPS: Mapping[str, Callable[..., None]] = {
     "wait": expire_wait,  # ended back-offs, late child runs and answers
     "expiry": forget_run,
     "schedule": fire_schedule,
+    "hook": deliver_event,
 }

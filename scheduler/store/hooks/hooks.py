@@ -135,15 +135,19 @@ class Hooks:
         """Forget for how long a hook has failed."""
         self._redis.hdel(HOOK_FIGURES, f"{name} {_FAILING_SINCE}")
 
-    def note_outcome(self, name: str, *, is_delivered: bool) -> int | None:
-        """Count an attempt; return since when there were failures only, ms, None if not."""
+    def note_outcome(self, name: str, *, is_delivered: bool, is_own: bool) -> int | None:
+        """Count an attempt; return since when there were failures only, ms, None if not.
+
+        Args:
+            is_own: it went to the URL of a run, which says nothing of the hook's.
+        """
         since = f"{name} {_FAILING_SINCE}"
         with self._redis.pipeline(transaction=False) as pipe:
             pipe.hincrby(HOOK_FIGURES, f"{name} {'delivered' if is_delivered else 'failed'}", 1)
-            if is_delivered:
+            if is_delivered and not is_own:
                 pipe.hdel(HOOK_FIGURES, since)
-            else:
+            elif not is_own:
                 pipe.hsetnx(HOOK_FIGURES, since, self._store.clock.now_ms())
-                pipe.hget(HOOK_FIGURES, since)
-            answers = pipe.execute()
-        return None if is_delivered else int(answers[-1])
+            pipe.hget(HOOK_FIGURES, since)
+            failing_since = pipe.execute()[-1]
+        return None if failing_since is None else int(failing_since)

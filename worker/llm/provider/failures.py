@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 import httpx
 
 from sleipnir.graphs.document.finding import cut
+from sleipnir.scheduler.config.masking import mask
 from sleipnir.worker.llm.client import FailureKind, ModelCallFailed, ReplyTooLarge, no_key
 from sleipnir.worker.llm.provider.transport import StreamStalled
-from sleipnir.worker.visit.masking import mask
 
 E = TypeVar("E", bound=BaseException)
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sleipnir.worker.visit.masking import mask
+from sleipnir.scheduler.config.masking import mask
 
 # Fields by which calls and results refer to each other: masking them would break a conversation.
 _REFERENCES = frozenset({"id", "name", "role", "tool_call_id", "type"})

@@ -15,6 +15,7 @@ from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.testing.evaluation.documents import evaluations_document
 from sleipnir.scheduler.views import agents, limits, submission, versions
 from sleipnir.scheduler.views.submission import AcceptedRun, WantedRun
+from sleipnir.scheduler.views.text.masked import masked_texts
 from sleipnir.scheduler.views.versions import AgentVersion
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.bodies import SubmitBody
@@ -34,7 +35,6 @@ from sleipnir.worker.monitor.handlers.starting.filled_form import (
     wanted_run,
 )
 from sleipnir.worker.monitor.handlers.starting.plan import plan_of_page
-from sleipnir.worker.monitor.masked import masked_texts
 from sleipnir.worker.monitor.pages.code import files_html
 from sleipnir.worker.monitor.problems import Refused, problem_of
 

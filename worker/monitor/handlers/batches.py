@@ -17,11 +17,11 @@ from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.testing.evaluation.batches import EvaluationBatch
 from sleipnir.scheduler.views import batches
 from sleipnir.scheduler.views.runs import runs_overview
+from sleipnir.scheduler.views.text.masked import masked_texts
 from sleipnir.scheduler.views.text.tables import batches as batch_table
 from sleipnir.worker.monitor.charts.bins import spark_svg
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.handlers.engine import DocumentHandler
-from sleipnir.worker.monitor.masked import masked_texts
 from sleipnir.worker.monitor.pages.batch_charts import charts_of
 from sleipnir.worker.monitor.problems import Problem, Refused
 from sleipnir.worker.monitor.topics import batch_topic

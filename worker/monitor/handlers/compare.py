@@ -20,8 +20,8 @@ from sleipnir.scheduler.views.comparison import (
 )
 from sleipnir.scheduler.views.documents import Document, row_document
 from sleipnir.scheduler.views.runs import runs_overview
+from sleipnir.scheduler.views.text.masked import masked_texts
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
-from sleipnir.worker.monitor.masked import masked_texts
 
 # Limit for one value; the download has all of it.
 _MOST_CHARACTERS = 2_000

@@ -8,8 +8,8 @@ from urllib.parse import quote, urlencode
 
 from sleipnir.scheduler.testing.evaluation.batches import EvaluationBatch
 from sleipnir.scheduler.views.finding.name_search import MOST_FOUND
+from sleipnir.scheduler.views.text.masked import masked_texts
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
-from sleipnir.worker.monitor.masked import masked_texts
 from sleipnir.worker.monitor.pages.rail import RAIL_PAGES
 from sleipnir.worker.monitor.problems import bad_request
 

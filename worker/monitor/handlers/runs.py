@@ -14,12 +14,12 @@ from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.store.queries.totals import OpenRuns
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.scheduler.views.runs import runs_overview
+from sleipnir.scheduler.views.text.masked import masked_texts
 from sleipnir.scheduler.views.text.tables import runs as run_table
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.charts.gauge import gauge_svg
 from sleipnir.worker.monitor.conditions import RunConditions, number_of
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
-from sleipnir.worker.monitor.masked import masked_texts
 from sleipnir.worker.monitor.pages.run_columns import COLUMNS, ORDERS, Columns, ordered
 from sleipnir.worker.monitor.problems import bad_request
 

@@ -8,7 +8,7 @@ from typing import ParamSpec, TypeVar
 
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.store.clients.aio import AsyncStore
-from sleipnir.worker.monitor.masked import Masks
+from sleipnir.scheduler.views.text.masked import Masks
 from sleipnir.worker.monitor.serving.agents import ServedAgents
 from sleipnir.worker.monitor.serving.following import RunFollower
 

@@ -6,7 +6,7 @@
 -- `schedule` or a `budget`; and a `url` of the run's own.
 -- LAZY
 
--- Of one event, the first by name; of others there are so many `others`.
+-- Of one event, the first by name; that one's delivery says how many `others` are not told.
 local MOST_TOLD = 8
 
 local function record_delivery(hook, event, event_id, subject)
@@ -35,8 +35,8 @@ local function record_deliveries(hooks, event, event_id, subject, facts)
   for _, hook in ipairs(hooks) do
     if wants(hook, event, facts) then told[#told + 1] = hook.name end
   end
-  subject.others = #told > MOST_TOLD and #told - MOST_TOLD or nil
   for i = 1, math.min(#told, MOST_TOLD) do
+    subject.others = i == 1 and #told > MOST_TOLD and #told - MOST_TOLD or nil
     record_delivery(told[i], event, event_id, subject)
   end
 end

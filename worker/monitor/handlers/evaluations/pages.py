@@ -12,10 +12,10 @@ from sleipnir.scheduler.testing.evaluation.documents import (
     evaluations_document,
     show_evaluation,
 )
+from sleipnir.scheduler.views.text.masked import masked_texts
 from sleipnir.worker.monitor.charts.intervals import interval_svg
 from sleipnir.worker.monitor.formats import span, usd, whole
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
-from sleipnir.worker.monitor.masked import masked_texts
 from sleipnir.worker.monitor.pages.evaluation_charts import charts_of, score, signed
 from sleipnir.worker.monitor.problems import Problem, Refused
 from sleipnir.worker.monitor.topics import batch_topic

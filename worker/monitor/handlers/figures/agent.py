@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
+from sleipnir.scheduler.views.text.masked import masked_texts
 from sleipnir.scheduler.views.trends.agent import AgentTrends, agent_trends
 from sleipnir.scheduler.views.trends.ended import STATUSES
 from sleipnir.worker.monitor.charts.over_time import Chart, Series, over_time, spark
 from sleipnir.worker.monitor.formats import money, span, word
-from sleipnir.worker.monitor.masked import masked_texts
 
 if TYPE_CHECKING:
     from sleipnir.worker.monitor.site import Site

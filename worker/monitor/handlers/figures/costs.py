@@ -7,13 +7,13 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from sleipnir.scheduler.views.text.masked import masked_texts
 from sleipnir.scheduler.views.trends import costs
 from sleipnir.scheduler.views.trends.costs_by import BY
 from sleipnir.scheduler.views.trends.windows import PERIODS
 from sleipnir.worker.monitor.charts.over_time import Chart, Series, over_time
 from sleipnir.worker.monitor.formats import money
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
-from sleipnir.worker.monitor.masked import masked_texts
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.views.types.trends import CostRowDocument, CostsDocument

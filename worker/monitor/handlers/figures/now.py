@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from sleipnir.scheduler.views.text.masked import masked_texts
 from sleipnir.scheduler.views.trends.now import now_document
 from sleipnir.worker.monitor.charts.over_time import Chart, Series, over_time, spark
 from sleipnir.worker.monitor.formats import money, word
 from sleipnir.worker.monitor.handlers.engine import DocumentHandler
-from sleipnir.worker.monitor.masked import masked_texts
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.views.types.questions import (

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from sleipnir.scheduler.client import Client, endings, spending
 from sleipnir.scheduler.runs.time_bounds import parse_day
+from sleipnir.scheduler.views.text.masked import masked_texts
 from sleipnir.worker.monitor.handlers.base import MonitorHandler, bad_request
-from sleipnir.worker.monitor.masked import masked_texts
 
 _KNOWN = ("by", "since", "until", "agent", "batch")
 

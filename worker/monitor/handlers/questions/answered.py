@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sleipnir.scheduler.views import audit
+from sleipnir.scheduler.views.text.masked import masked_texts
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
-from sleipnir.worker.monitor.masked import masked_texts
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.views.types.questions import GivenAnswerDocument

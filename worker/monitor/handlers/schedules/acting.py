@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from sleipnir.scheduler.runs.schedules.model import Overlap
 from sleipnir.scheduler.runs.time_bounds import parse_time_bound
 from sleipnir.scheduler.views.schedules import documents
+from sleipnir.scheduler.views.text.masked import masked_texts
 from sleipnir.worker.monitor.bodies import BackfillBody, PauseBody
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import bad_request
-from sleipnir.worker.monitor.masked import masked_texts
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client.schedules.schedules import ScheduleClient

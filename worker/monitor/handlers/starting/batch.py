@@ -23,10 +23,10 @@ from sleipnir.scheduler.errors import SleipnirError, SubmissionRefused
 from sleipnir.scheduler.store.audit.log import DONE
 from sleipnir.scheduler.views import agents, batches, limits
 from sleipnir.scheduler.views.submission import require_name
+from sleipnir.scheduler.views.text.masked import masked_texts
 from sleipnir.worker.monitor.bodies import BatchBody
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.batches import BatchesHandler
-from sleipnir.worker.monitor.masked import masked_texts
 from sleipnir.worker.monitor.pages.uploads import SentFile
 from sleipnir.worker.monitor.problems import Problem, Refused, bad_request, problem_of
 

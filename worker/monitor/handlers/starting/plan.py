@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sleipnir.scheduler.views.submission import require_name
+from sleipnir.scheduler.views.text.masked import masked_texts
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
-from sleipnir.worker.monitor.masked import masked_texts
 from sleipnir.worker.plan.recent import agent_plan_document, plan_of_agent
 from sleipnir.worker.plan.table import amount_cells, count_text
 

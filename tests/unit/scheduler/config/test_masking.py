@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sleipnir.worker.visit.masking import mask
+from sleipnir.scheduler.config.masking import mask
 
 
 def test_a_secret_that_begins_like_another_leaves_nothing_of_it() -> None:

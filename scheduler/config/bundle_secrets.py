@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sleipnir.graphs.env_file import ENV_FILE, read_env_file
 from sleipnir.lazy import lazy_imports
-from sleipnir.worker.visit.masking import secrets_among
+from sleipnir.scheduler.config.masking import secrets_among
 
 with lazy_imports():
     from sleipnir.graphs.mcp import reading as mcp_reading

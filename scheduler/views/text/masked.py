@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from sleipnir.graphs.bundles.layout import agent_directory
 from sleipnir.graphs.errors import BundleError
-from sleipnir.worker.visit.bundle_secrets import bundle_secrets
-from sleipnir.worker.visit.masking import mask_json, masker
+from sleipnir.scheduler.config.bundle_secrets import bundle_secrets
+from sleipnir.scheduler.config.masking import mask_json, masker
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client

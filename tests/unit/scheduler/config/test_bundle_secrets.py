@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from sleipnir.worker.visit.bundle_secrets import bundle_secrets
+from sleipnir.scheduler.config.bundle_secrets import bundle_secrets
 
 
 def test_keys_in_env_files_and_of_mcp_servers_are_secrets(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Delivers events to hooks: their bodies, the requests, and the threads that send them."""

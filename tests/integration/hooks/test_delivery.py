@@ -1,0 +1,285 @@
+"""Events arrive, are signed, and are sent again until they have arrived."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from sleipnir.scheduler.runs.hooks.attempts import ATTEMPTS, pause_s
+from sleipnir.scheduler.runs.hooks.model import MOST_OPEN
+from sleipnir.scheduler.service.scheduler import Scheduler
+from sleipnir.scheduler.service.sweeps.hooks import HookUpkeep
+from tests.support.engine import Engine
+from tests.support.hooks import (
+    attempts,
+    deliver_all,
+    delivering,
+    events_at,
+    hook_key,
+    open_deliveries,
+    verified,
+)
+from tests.support.web_server import Page, WebServer
+
+OK = Page("thanks")
+GRAPH = "start: done\nnodes: {done: {type: end, output: fine}}"
+FAILING = "start: s\nnodes: {s: {type: script, script: no.py, next: e}, e: {type: end}}"
+ASKING = """
+start: ask
+nodes:
+  ask: {type: input, question: "Which colour?", state_updates: {c: "{{input}}"}, next: done}
+  done: {type: end, output: "{{c}}"}
+"""
+
+
+@pytest.fixture(autouse=True)
+def hooks_allowed(engine: Engine, tmp_path: Path) -> Iterator[None]:
+    # Receivers of tests are on this machine.
+    engine.configure(
+        hook_key_file=hook_key(tmp_path),
+        allow_private_addresses=True,
+        monitor_public_url="https://runs.example/",
+    )
+    # Signatures of another day are not accepted.
+    engine.clock.ms = 1000 * cast(Any, engine.redis).time()[0]
+    yield
+    engine.redis.flushall()
+
+
+@pytest.fixture
+def receiver() -> Iterator[WebServer]:
+    with WebServer({"/in": OK}) as server:
+        yield server
+
+
+@pytest.fixture
+def scheduler(engine: Engine) -> Iterator[Scheduler]:
+    with delivering(engine) as scheduler:
+        yield scheduler
+
+
+def hooked(engine: Engine, server: WebServer, *events: str, **more: Any) -> str:
+    """Make a hook, and return its secret."""
+    wanted = {"url": server.url("/in"), "events": list(events), **more}
+    return engine.client.hooks.create("ops", wanted).secret
+
+
+def test_the_end_of_a_run_arrives_signed(
+    engine: Engine, receiver: WebServer, scheduler: Scheduler
+) -> None:
+    secret = hooked(engine, receiver, "run.succeeded")
+
+    run = engine.finish(GRAPH)
+    deliver_all(engine, scheduler)
+
+    (visit,) = receiver.visits
+    assert visit.method == "POST"
+    document = verified(visit, secret)
+    assert document["type"] == "run.succeeded"
+    assert document["data"]["run_id"] == run.run_id
+    assert document["data"]["output"] == "fine"
+    assert document["data"]["url"] == f"https://runs.example/runs/{run.run_id}"
+
+
+def test_events_of_a_run_come_as_they_are_wanted(
+    engine: Engine, receiver: WebServer, scheduler: Scheduler
+) -> None:
+    hooked(engine, receiver, "run.*", "question.*")
+
+    run = engine.finish(ASKING)
+    deliver_all(engine, scheduler)
+    asked = {json.loads(visit.body)["type"]: json.loads(visit.body) for visit in receiver.visits}
+    engine.client.answer(run.run_id, "blue")
+    engine.drive()
+    deliver_all(engine, scheduler)
+
+    assert sorted(events_at(receiver)) == [
+        "question.answered",
+        "question.asked",
+        "run.started",
+        "run.succeeded",
+        "run.waiting",
+    ]
+    assert asked["question.asked"]["data"]["question"]["text"] == "Which colour?"
+
+
+def test_filters_leave_out_what_others_do(
+    engine: Engine, receiver: WebServer, scheduler: Scheduler
+) -> None:
+    hooked(engine, receiver, "run.succeeded", label={"team": "a"})
+
+    wanted = engine.finish(GRAPH, labels={"team": "a"})
+    engine.finish(GRAPH, labels={"team": "b"})
+    engine.finish(GRAPH)
+    deliver_all(engine, scheduler)
+
+    assert [json.loads(visit.body)["data"]["run_id"] for visit in receiver.visits] == [
+        wanted.run_id
+    ]
+
+
+def test_what_fails_is_sent_again_with_the_same_id(
+    engine: Engine, receiver: WebServer, scheduler: Scheduler
+) -> None:
+    secret = hooked(engine, receiver, "run.succeeded")
+    receiver.pages["/in"] = Page("out of order", status=503)
+
+    engine.finish(GRAPH)
+    failed = attempts(engine, scheduler, "ops", 1)[0]
+    receiver.pages["/in"] = OK
+    engine.clock.move(6)
+    delivered = attempts(engine, scheduler, "ops", 2)[0]
+
+    assert (failed.status, failed.number) == (503, 1)
+    assert failed.problem == "the reply is 503: out of order"
+    assert (delivered.status, delivered.number, delivered.next_ms) == (200, 2, None)
+    first, second = receiver.visits
+    assert first.headers["webhook-id"] == second.headers["webhook-id"]
+    assert verified(second, secret)["type"] == "run.succeeded"
+    assert open_deliveries(engine) == 0
+
+
+def test_pauses_grow_and_end(engine: Engine) -> None:
+    pauses = [pause_s(attempt) for attempt in range(1, ATTEMPTS)]
+
+    assert pause_s(ATTEMPTS) is None
+    assert [round(pause or 0) for pause in pauses] == pytest.approx(
+        [5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400], rel=0.11
+    )
+    assert pause_s(1, asked_s=600) == 600
+    assert pause_s(1, asked_s=86_400) == 3_600
+
+
+def test_a_receiver_that_is_gone_is_told_no_more(
+    engine: Engine, receiver: WebServer, scheduler: Scheduler
+) -> None:
+    hooked(engine, receiver, "run.succeeded")
+    receiver.pages["/in"] = Page(status=410)
+
+    engine.finish(GRAPH)
+    attempts(engine, scheduler, "ops", 1)
+    deliver_all(engine, scheduler)
+    engine.finish(GRAPH)
+
+    hook = engine.client.hooks.get("ops")
+    assert hook.disabled == "the receiver replied 410 Gone"
+    assert open_deliveries(engine) == 0
+
+
+def test_a_hook_that_fails_for_days_is_disabled(
+    engine: Engine, receiver: WebServer, scheduler: Scheduler
+) -> None:
+    hooked(engine, receiver, "run.succeeded")
+    receiver.pages["/in"] = Page(status=500)
+
+    engine.finish(GRAPH)
+    attempts(engine, scheduler, "ops", 1)
+    engine.clock.move(5 * 86_400 + 1)
+    attempts(engine, scheduler, "ops", 2)
+    disabled = engine.client.hooks.get("ops").disabled
+    engine.client.hooks.edit("ops", {"enabled": True})
+
+    assert (disabled or "").startswith("every attempt has failed since")
+    assert engine.client.hooks.figures()["ops"].failing_since_ms is None
+
+
+def test_an_event_is_sent_again_on_demand(
+    engine: Engine, receiver: WebServer, scheduler: Scheduler
+) -> None:
+    secret = hooked(engine, receiver, "run.succeeded")
+    engine.finish(GRAPH)
+    deliver_all(engine, scheduler)
+    (known,) = engine.client.hooks.attempts("ops")
+
+    engine.client.hooks.redeliver("ops", known.event_id)
+    deliver_all(engine, scheduler)
+
+    first, second = receiver.visits
+    assert verified(first, secret) == verified(second, secret)
+    assert first.headers["webhook-id"] == second.headers["webhook-id"]
+
+
+def test_a_test_says_what_came_of_it(
+    engine: Engine, receiver: WebServer, scheduler: Scheduler
+) -> None:
+    secret = hooked(engine, receiver, "run.failed")
+
+    event_id = engine.client.hooks.test("ops")
+    deliver_all(engine, scheduler)
+
+    attempt = engine.client.hooks.wait_for("ops", event_id, 5)
+    assert attempt is not None
+    assert attempt.is_delivered
+    assert verified(receiver.visits[0], secret)["data"] == {"hook": "ops"}
+
+
+def test_what_a_dead_scheduler_had_taken_is_sent_by_another(
+    engine: Engine, receiver: WebServer
+) -> None:
+    hooked(engine, receiver, "run.succeeded")
+    engine.finish(GRAPH)
+    ((place, _),) = engine.store.deliveries.read_open()
+    engine.store.deliveries.take(place, 180)
+
+    with delivering(engine) as other:
+        other.run_once()
+        waiting = open_deliveries(engine)
+        engine.clock.move(181)
+        deliver_all(engine, other)
+
+    assert waiting == 1
+    assert events_at(receiver) == ["run.succeeded"]
+
+
+def test_runs_without_hooks_leave_nothing_to_deliver(engine: Engine) -> None:
+    engine.finish(GRAPH)
+
+    assert not list(engine.redis.scan_iter("*deliveries*"))
+
+
+def test_at_most_eight_hooks_are_told_of_one_event(
+    engine: Engine, receiver: WebServer, scheduler: Scheduler, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(10):
+        url = receiver.url("/in")
+        engine.client.hooks.create(f"h{number}", {"url": url, "events": ["run.succeeded"]})
+
+    engine.finish(GRAPH)
+    told = [place.hook for place, _ in engine.store.deliveries.read_open()]
+    deliver_all(engine, scheduler)
+
+    assert sorted(told) == [f"h{number}" for number in range(8)]
+    assert "2 more hooks; only the first 8 by name are told" in caplog.text
+
+
+def test_the_oldest_of_too_many_events_are_given_up(
+    engine: Engine, receiver: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hooked(engine, receiver, "run.succeeded")
+    old = {
+        f"ops evt_{number}": json.dumps({"type": "run.succeeded", "at": number, "run": "0" * 16})
+        for number in range(MOST_OPEN + 5)
+    }
+    engine.redis.hset("{p00}:deliveries", mapping=old)
+
+    HookUpkeep(engine.store).run_once()
+
+    left = {place.event_id for place, _ in engine.store.deliveries.read_open()}
+    assert len(left) == MOST_OPEN
+    assert {"evt_4", "evt_5"} & left == {"evt_5"}
+    assert engine.client.hooks.figures()["ops"].given_up == 5
+
+
+def test_who_dies_amid_a_change_leaves_no_partition_behind(
+    engine: Engine, receiver: WebServer
+) -> None:
+    hooked(engine, receiver, "run.succeeded")
+    engine.redis.delete("{p07}:hooks")
+
+    HookUpkeep(engine.store).run_once()
+
+    assert engine.redis.get("{p07}:hooks") == engine.redis.get("{p08}:hooks")
