@@ -34,7 +34,7 @@ def heads(page: str) -> list[str]:
 
 def links(page: str, style: str) -> dict[str, str]:
     """The addresses of links of a kind by their words, numbers left out."""
-    found = re.findall(rf'<a class="{style}" href="([^"]*)"[^>]*>(.*?)</a>', page, re.S)
+    found = re.findall(rf'<a class="{style}[^"]*"\s+href="([^"]*)"[^>]*>(.*?)</a>', page, re.S)
     words = [" ".join(re.findall(r"[a-z]\w*", re.sub("<[^>]*>", " ", text))) for _, text in found]
     return dict(zip(words, (unescape(address) for address, _ in found), strict=True))
 
