@@ -87,7 +87,7 @@ class EndedRuns:
 
 def endings(store: RunStore, by: Sequence[By], wanted: SpendFilter) -> EndedRuns:
     """Return how runs ended, for each combination of the names in `by`."""
-    figures, days = FiguresByTime(store.client, ENDED), days_of(store, wanted)
+    figures, days = FiguresByTime(store.client, ENDED, store.past_sums), days_of(store, wanted)
     if "hour" in by:
         hours = range(days.start * HOURS_OF_A_DAY, days.stop * HOURS_OF_A_DAY)
         return endings_of_hours(figures, hours[-HOURS_KEPT_MS // HOUR_MS :], by, wanted)

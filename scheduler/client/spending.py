@@ -76,7 +76,7 @@ def spending(store: RunStore, by: Sequence[By], wanted: SpendFilter) -> Spending
     ]
     shown = [columns.index(name) for name in by]
     found: dict[tuple[str, ...], list[int]] = {}
-    for times, sums in _by_time(SpendingByTime(store.client), by, days, names):
+    for times, sums in _by_time(SpendingByTime(store.client, store.past_sums), by, days, names):
         for given, numbers in sums.items():
             values = (*times, *given.split("\n", len(names) - 1))
             if all(values[column] == value for column, value in required):

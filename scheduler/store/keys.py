@@ -150,7 +150,7 @@ Shared:
     sleipnir:spend:<days since 1970>  hash  what model calls used on a day, in the hours that are
     sleipnir:labelled:<days since 1970>  hash  added up, by labels too, and how runs ended: names of
     sleipnir:ended:<days since 1970>  hash  sums, some or all → JSON text; expires after
-                                       `spend_retention_s`
+                                       `spend_retention_s`; `folds`: how often any were added
     sleipnir:hour:spend:<hours since 1970>  hash  the same of each hour; expire after 35 days
     sleipnir:hour:labelled:<hours since 1970>  hash
     sleipnir:hour:ended:<hours since 1970>  hash

@@ -6,9 +6,11 @@ Lists, histories and narrations are read through `queries`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 import redis
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.store.batches import Batches
 from sleipnir.scheduler.store.bundles import Bundles
@@ -26,6 +28,10 @@ from sleipnir.scheduler.store.runs import Runs
 from sleipnir.scheduler.store.schedules.schedules import Schedules
 from sleipnir.scheduler.store.transitions import Transitions
 from sleipnir.scheduler.store.visits import Visits
+
+# Only what shows figures reads sums.
+with lazy_imports():
+    from sleipnir.scheduler.store.figures import past
 
 
 class RunStore(Transitions):
@@ -56,3 +62,8 @@ class RunStore(Transitions):
         self.schedules = Schedules(self)
         self.hooks = Hooks(self)
         self.deliveries = HookDeliveries(self)
+
+    @cached_property
+    def past_sums(self) -> past.PastSums:
+        """Sums of hours and days that this process has read."""
+        return past.PastSums()

@@ -211,7 +211,9 @@ def agents_named(client: Client, names: Sequence[str]) -> tuple[str, ...]:
     """Return the agents meant by names: those of that name, else all whose names begin with it."""
     if not names:
         return ()
-    known = known_agents(client)
+    known = _listed_agents(client)
+    if not known.issuperset(names):
+        known |= _recent_agents(client)
     found: list[str] = []
     for name in names:
         longer = sorted(each for each in known if each.startswith(name))
@@ -221,9 +223,16 @@ def agents_named(client: Client, names: Sequence[str]) -> tuple[str, ...]:
 
 def known_agents(client: Client) -> set[str]:
     """Return the names of agents that are available, or have runs."""
-    recent = client.queries.list_runs(RunFilter(), _RECENT).entries
-    used = _used(client.queries.tally())
-    return {*client.search.names(), *used, *(run.agent for run in recent)}
+    return _listed_agents(client) | _recent_agents(client)
+
+
+def _listed_agents(client: Client) -> set[str]:
+    """Return the names of agents that are available, or of which runs have ended."""
+    return {*client.search.names(), *_used(client.queries.tally())}
+
+
+def _recent_agents(client: Client) -> set[str]:
+    return {run.agent for run in client.queries.list_runs(RunFilter(), _RECENT).entries}
 
 
 def _used(tally: Mapping[str, int]) -> set[str]:

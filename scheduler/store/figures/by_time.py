@@ -15,6 +15,7 @@ import redis
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.runs.spending import Spent
 from sleipnir.scheduler.store.cluster.groups import tags_of
+from sleipnir.scheduler.store.figures.past import FOLDS, PastSums
 from sleipnir.scheduler.store.figures.sums import (
     MOST_OF_A_DAY,
     MOST_OF_AN_HOUR,
@@ -36,12 +37,17 @@ HOURS_OF_A_DAY = 24
 
 
 class FiguresByTime:
-    """Sums of one kind; hours and days are given since 1970, in UTC, by the clock of Redis."""
+    """Sums of one kind; hours and days are given since 1970, in UTC, by the clock of Redis.
 
-    def __init__(self, client: redis.Redis, kind: Kind) -> None:
+    Args:
+        past: keeps what was read, for the next time.
+    """
+
+    def __init__(self, client: redis.Redis, kind: Kind, past: PastSums | None = None) -> None:
         # redis-py types every answer as a union of its sync and async forms.
         self._redis: Any = client
         self._kind = kind
+        self._past = PastSums() if past is None else past
 
     def by_day(self, days: Collection[int], names: Sequence[str] = ()) -> dict[int, Sums]:
         """Return the sums of each of these days, by some of the kind's names, in this order."""
@@ -98,42 +104,66 @@ class FiguresByTime:
             hours: the length of a period.
             most: how many sums of a period are told apart.
         """
-        kind = self._kind
         pairs = [each for each in unfolded(self._redis) if each[0] // hours in keys]
         totals = [
             (period, f"{tag}{key}") for tag in tags_of(self._redis) for period, key in keys.items()
         ]
-        # Atomic in each group, as an hour may be added up meanwhile.
-        with self._redis.pipeline() as pipe:
-            for _, key in totals:
-                pipe.hget(key, ",".join(stored))
-            for hour, partition in pairs:
-                pipe.hgetall(counted_key(partition, kind.word, hour))
-            answers = pipe.execute()
+        folded, counted = self._read([key for _, key in totals], pairs, stored, names)
         found: dict[int, Sums] = {}
-        for (period, _), text in zip(totals, answers, strict=False):
-            sums = json.loads(text) if text else {}
+        for (period, _), sums in zip(totals, folded, strict=True):
             if period in found:
                 add_to(found[period], sums)
             elif sums:
-                found[period] = sums
+                found[period] = dict(sums)
         counting: dict[int, Sums] = {}
-        for (hour, _), fields in zip(pairs, answers[len(totals) :], strict=True):
+        for (hour, _), fields in zip(pairs, counted, strict=True):
             add_to(counting.setdefault(hour // hours, {}), parsed(fields))
         for period, sums in counting.items():
-            grouped = regrouped(bounded(kind, sums, most), kind.names, stored)
+            grouped = regrouped(bounded(self._kind, sums, most), self._kind.names, names)
             add_to(found.setdefault(period, {}), grouped)
-        return {
-            period: _without_nothing(regrouped(sums, stored, names))
-            for period, sums in sorted(found.items())
-        }
+        return {period: _without_nothing(sums) for period, sums in sorted(found.items())}
+
+    def _read(
+        self,
+        keys: Sequence[str],
+        pairs: Sequence[tuple[int, str]],
+        stored: Sequence[str],
+        names: Sequence[str],
+    ) -> tuple[list[Sums], list[Mapping[str, str]]]:
+        """Return the sums under keys by these names, and of hours that are not added up yet.
+
+        Args:
+            pairs: these hours, each with a partition.
+        """
+        field, by = ",".join(stored), f"{','.join(stored)}:{','.join(names)}"
+        known = [self._past.find(key, by) for key in keys]
+        # Atomic in each group, as an hour may be added up meanwhile.
+        with self._redis.pipeline() as pipe:
+            for key, past in zip(keys, known, strict=True):
+                pipe.hmget(key, [FOLDS, field] if past is None else [FOLDS])
+            for hour, partition in pairs:
+                pipe.hgetall(counted_key(partition, self._kind.word, hour))
+            answers = pipe.execute()
+        found, is_outdated = [], False
+        for key, past, (folds, *texts) in zip(keys, known, answers, strict=False):
+            if past is None:
+                sums = json.loads(texts[0]) if texts[0] else {}
+                past = PastSums.Found(folds, regrouped(sums, stored, names))
+                self._past.keep(key, by, past)
+            elif past.folds != folds:
+                self._past.forget(key, by)
+                is_outdated = True
+            found.append(past.sums)
+        if is_outdated:
+            return self._read(keys, pairs, stored, names)
+        return found, answers[len(keys) :]
 
 
 class SpendingByTime(FiguresByTime):
     """What model calls used."""
 
-    def __init__(self, client: redis.Redis) -> None:
-        super().__init__(client, SPENT)
+    def __init__(self, client: redis.Redis, past: PastSums | None = None) -> None:
+        super().__init__(client, SPENT, past)
 
     def total(self, days: Collection[int], names: Sequence[str] = ()) -> dict[str, Spent]:
         """Return what was spent on these days, by one of the names, or under ""."""

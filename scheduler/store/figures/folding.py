@@ -19,6 +19,7 @@ from sleipnir.scheduler.store.figures.by_time import (
     HOURS_OF_A_DAY,
     unfolded,
 )
+from sleipnir.scheduler.store.figures.past import FOLDS
 from sleipnir.scheduler.store.figures.sums import (
     ENDED,
     LABELLED,
@@ -127,3 +128,4 @@ def _store(pipe: Any, target: _Target, before: Sums, added: Sums) -> None:
     add_to(sums, added)
     texts = texts_of(target.kind, bounded(target.kind, sums, target.most), target.groupings)
     pipe.hset(target.key, mapping=texts)
+    pipe.hincrby(target.key, FOLDS, 1)

@@ -104,7 +104,7 @@ def _totals(slots: Mapping[int, Sums]) -> dict[str, Spent]:
 def _ended(client: Client, window: Window, by: By) -> dict[str, int] | None:
     if by not in _COUNTED:
         return None
-    sums = window.total(FiguresByTime(client.store.client, ENDED), (by,))
+    sums = window.total(FiguresByTime(client.store.client, ENDED, client.store.past_sums), (by,))
     return {name: number for name, (number,) in sums.items()}
 
 
@@ -136,7 +136,7 @@ def forecast(client: Client, today: Any, now_ms: int) -> types.ForecastDocument:
         today: the day's budget, as in `limits_document`.
     """
     hour = now_ms // HOUR_MS
-    sums = SpendingByTime(client.store.client).by_hour([hour - 1, hour])
+    sums = SpendingByTime(client.store.client, client.store.past_sums).by_hour([hour - 1, hour])
     spent = sum_of(Spent.of(each[""]) for each in sums.values() if each)
     hour_usd = spent.known_usd / (1 + now_ms % HOUR_MS / HOUR_MS)
     left_h, left_usd = hours_left(now_ms), today["left_usd"]

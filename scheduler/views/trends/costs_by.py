@@ -35,11 +35,11 @@ def spread_of(client: Client, window: Window, by: By, label: str | None) -> Spre
         label: by whose values; None: the one that most was spent with. Calls of runs that do not
             have it are under "".
     """
-    spending = SpendingByTime(client.store.client)
+    spending = SpendingByTime(client.store.client, client.store.past_sums)
     if by != "label":
         before = window.before.total(spending, (by,))
         return Spread(None, [], window.sums(spending, (by,)), before)
-    labelled = FiguresByTime(client.store.client, LABELLED)
+    labelled = FiguresByTime(client.store.client, LABELLED, client.store.past_sums)
     totals = window.total(labelled, ("label",))
     labels = sorted(totals, key=lambda name: (-Spent.of(totals[name]).cost_units, name))
     label = label if label is not None or not labels else labels[0]

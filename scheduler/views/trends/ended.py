@@ -21,7 +21,7 @@ STATUSES: Final = (Status.SUCCEEDED, Status.CANCELLED, Status.TIMED_OUT, Status.
 
 def ended_document(client: Client, window: Window) -> types.EndedTrendDocument:
     """Return how many root runs ended in each hour or day, by status, and in as many before."""
-    figures = FiguresByTime(client.store.client, ENDED)
+    figures = FiguresByTime(client.store.client, ENDED, client.store.past_sums)
     slots = window.sums(figures, ("status",))
     before = window.before.sums(figures, ("status",))
     return {

@@ -40,7 +40,7 @@ def now_document(client: Client, typical: TypicalRuns, user: str) -> types.NowDo
     limits = limits_document(client)
     newest = batches_overview(client, limit=_NEWEST_BATCHES)["batches"]
     batches = [each for each in newest if each["open"] or each["waiting"]]
-    spent = hours.sums(SpendingByTime(client.store.client), ("agent",))
+    spent = hours.sums(SpendingByTime(client.store.client, client.store.past_sums), ("agent",))
     fleet = fleet_document(client)
     return {
         "fleet": fleet,

@@ -15,8 +15,9 @@ from sleipnir.scheduler.runs.tries import AnotherTry
 from sleipnir.scheduler.service.sweeps.figures import add_up_hours
 from sleipnir.scheduler.store.figures.by_time import DAY_MS, HOUR_MS, FiguresByTime, SpendingByTime
 from sleipnir.scheduler.store.figures.dearest import dearest_runs
-from sleipnir.scheduler.store.figures.sums import ENDED, LABELLED
-from sleipnir.scheduler.store.keys import counted_key
+from sleipnir.scheduler.store.figures.past import PastSums
+from sleipnir.scheduler.store.figures.sums import ENDED, LABELLED, Sums
+from sleipnir.scheduler.store.keys import counted_key, day_key
 from tests.support.engine import Clock, Engine
 from tests.support.runs import RUN, a_run, begin, submit
 
@@ -73,6 +74,53 @@ def test_hours_that_are_over_are_added_up_and_keep_their_sums(engine: Engine, cl
     assert (first.cached_tokens, first.cache_written_tokens) == (12, 6)
     assert first.known_usd == pytest.approx(60e-6)
     assert not list(engine.redis.scan_iter(f"{{p*:spend:{days[0] * 24 + 12}"))
+
+
+def test_sums_that_were_read_are_kept_until_something_is_added(
+    engine: Engine, clock: Clock
+) -> None:
+    past = PastSums()
+    days = range(clock.ms // DAY_MS, clock.ms // DAY_MS + 2)
+    hours = range(clock.ms // HOUR_MS, clock.ms // HOUR_MS + 25)
+
+    def read(past: PastSums | None) -> list[dict[int, Sums]]:
+        spending = SpendingByTime(engine.redis, past)
+        return [
+            spending.by_day(days, ("node",)),
+            spending.by_day(days, _NAMES),
+            spending.by_hour(hours, ("model",)),
+        ]
+
+    book(engine, "a", 10)
+    clock.move(_DAY_S)
+    book(engine, "b", 20)
+    looks = [(read(past), read(None))]
+    fold(engine)
+    looks += [(read(past), read(None)), (read(past), read(None))]
+    day = day_key("spend", days[0])
+    engine.redis.hset(day, "node", "[]")  # what is kept is not read again
+    assert read(past) == looks[-1][0] != read(None)
+    clock.move(-_DAY_S)
+    book(engine, "c", 5)
+    clock.move(_DAY_S)
+    fold(engine)
+    looks.append((read(past), read(None)))
+
+    assert all(kept == anew for kept, anew in looks)
+    assert set(looks[-1][0][0][days[0]]) == {"a", "c"}
+
+
+def test_the_sums_that_are_kept_have_a_bound() -> None:
+    past = PastSums(most=10)
+    for number in range(8):
+        past.keep(str(number), "x", PastSums.Found("1", {"a": [1], "b": [1]}))
+        past.find("1", "x")
+
+    kept = [number for number in range(8) if past.find(str(number), "x")]
+    past.forget("7", "x")
+
+    assert kept == [1, 6, 7]
+    assert past.find("7", "x") is None
 
 
 def test_what_is_counted_for_an_hour_after_it_was_added_up_is_added_to_it(
