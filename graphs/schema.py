@@ -335,6 +335,11 @@ class BaseNode(Section):
         properties = schema.get("properties")
         return frozenset(properties) if isinstance(properties, dict) else frozenset()
 
+    def required_keys(self) -> frozenset[str]:
+        """Return those of the keys that a valid reply has."""
+        required = (getattr(self, "output_schema", None) or {}).get("required")
+        return self.schema_keys().intersection(required if isinstance(required, list) else ())
+
 
 @dataclass(frozen=True, kw_only=True)
 class WritingNode(BaseNode):

@@ -53,7 +53,10 @@ def _strict_reads(node: Node) -> Mapping[str, FieldPath]:
     asked = {name for _, text in expressions(node) for name in _HAS.findall(text)}
     of_expressions = {field for field, _ in expressions(node)}
     found: dict[str, FieldPath] = {}
+    replied = node.required_keys()  # before `next` is read
     for read in state_reads(node):
+        if read.field[0] == "next" and read.key in replied:
+            continue
         if (read.strict or read.field in of_expressions) and read.key not in asked:
             found.setdefault(read.key, read.field)
     return found

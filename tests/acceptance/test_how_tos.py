@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.command_line import Sleipnir
-from tests.support.model_server import ModelServer, calls, says
+from tests.support.model_server import ModelServer, Reply, calls, says
 from tests.support.pages import blocks_in_order
 from tests.support.record_deep_research import REPLAYED_WITH
 from tests.support.wait import wait_until
@@ -112,6 +114,53 @@ def test_calls_are_made_at_half_price_as_written(
     (batch,) = model_server.batches.batches.values()
     assert len(batch.lines) == 3
     assert not model_server.requests
+
+
+def sorted_by(request: Any) -> Reply:
+    """A model that takes refunds for something else, unless it is told about them."""
+    number = int(re.findall(r"(?:order|shop|Order) (\d+)", request.text)[-1])
+    kind = number % 8
+    topic = "billing" if kind < 3 else "technical" if kind < 6 else "other"
+    if kind == 2 and "payments and refunds" not in request.text:
+        topic = "other"
+    if "payments and refunds" in request.text and number % 50 == 43:
+        topic = "other"
+    text = json.dumps({"topic": topic, "confidence": 0.9})
+    return says(text, prompt_tokens=170 + number % 40, completion_tokens=12)
+
+
+def test_two_prompts_are_compared_as_written(sleipnir: Sleipnir, model_server: ModelServer) -> None:
+    model_server.script.when(lambda request: "Sort this message" in request.text, sorted_by)
+
+    done = sleipnir.type_in(typed_in("better-prompts.md"), sleipnir.project)
+
+    assert done.returncode == 0, done.stdout
+    assert len(model_server.requests) == 400
+    assert told("better-prompts.md", done.stdout) == []
+    assert "passed" in (sleipnir.project / "report" / "report.md").read_text()
+
+
+def test_a_batch_is_planned_and_paid_as_written(
+    sleipnir: Sleipnir, model_server: ModelServer
+) -> None:
+    model_server.script.when(lambda request: "Sort this message" in request.text, sorted_by)
+
+    done = sleipnir.type_in(typed_in("what-it-costs.md"), sleipnir.project)
+
+    assert done.returncode == 0, done.stdout
+    assert len(model_server.requests) == 200
+    assert told("what-it-costs.md", done.stdout) == []
+
+
+def told(page: str, printed: str) -> list[str]:
+    """The lines that a page says were printed, and were not; versions, ids and times differ."""
+    lines = {_alike(line) for line in printed.splitlines()}
+    shown = (text for language, text in blocks_in_order(page) if language == "text")
+    return [line for text in shown for line in text.splitlines() if _alike(line) not in lines]
+
+
+def _alike(line: str) -> str:
+    return re.sub(r"\b[0-9a-f]{8,16}\b|\b[\d.]+ ?s\b", "…", " ".join(line.split()))
 
 
 def test_a_shipped_agent_is_changed_as_written(sleipnir: Sleipnir) -> None:

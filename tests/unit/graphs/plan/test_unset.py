@@ -13,6 +13,10 @@ HEAD = "name: a\nmodel: openai:gpt-4o-mini\nstart: ask\nnodes:\n  done: {type: e
 ASK = "  ask: {type: llm, prompt: hi, state_updates: {topic: '{{output}}'}, next: %s}\n"
 ROUTES = "[{when: topic == 'a', to: more}, {to: tell}]"
 MORE = "  more: {type: llm, prompt: more, state_updates: {facts: '{{output}}'}, next: tell}\n"
+SURE = """  ask: {type: llm, prompt: hi, next: [{when: sure > 1, to: more}, {to: done}],
+        output_schema: {type: object, %s properties: {sure: {type: number}}}}
+  tell: {type: set, values: {sure: '1'}, next: done}
+"""
 TELL = "  tell: {type: llm, prompt: 'Tell {{facts}}', next: done}\n"
 UNSET = [("tell", "facts", ("ask", "tell"))]
 
@@ -41,6 +45,8 @@ def found(directory: Path, graph: str) -> list[tuple[str, str, tuple[str, ...]]]
                      id="a script may set anything"),
         pytest.param(ASK % ROUTES + MORE + TELL.replace("llm, prompt: 'Tell {{facts}}'",
                      "set, values: {x: size(facts) > 1}"), UNSET, id="an expression"),
+        pytest.param(SURE % "required: [sure]," + MORE, [], id="a reply has to have it"),
+        pytest.param(SURE % "" + MORE, [("ask", "sure", ("ask",))], id="a reply may have it"),
     ],
 )  # fmt: skip
 def test_a_key_that_only_other_ways_set(
