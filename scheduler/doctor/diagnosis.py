@@ -121,7 +121,7 @@ def _configured(settings: Settings, redis_url: str) -> Iterator[Check]:
         return
     version = client.info("server")["redis_version"]
     if is_grouped(client):
-        version = f"{version}, a cluster of {len(nodes_of(client))} primaries,"
+        version = f"{version}, {len(nodes_of(client))} primaries"
     yield from _redis(client, f"{version} at {masked(redis_url)}", settings)
     if settings.broker_url not in (None, redis_url):
         yield _broker(settings.broker_url or "")

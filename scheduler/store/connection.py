@@ -103,11 +103,7 @@ SOCKET_TIMEOUT_S = 15.0
 _CONNECTIONS = 2**31
 
 _OLDEST = (6, 2)
-_USE_CLUSTER_URL = (
-    "this server is in cluster mode; use redis+cluster://HOST:PORT (not in this version yet: use a "
-    "single server, or Sentinel)"
-)
-_NOT_YET = "clusters cannot be used in this version; use a single server, or Sentinel"
+_USE_CLUSTER_URL = "this server is in cluster mode; use redis+cluster://HOST:PORT"
 _MOST_RANGES = 5
 
 
@@ -265,7 +261,6 @@ def require_fit(client: redis.Redis, *, allow_unsafe: bool = False) -> list[str]
         warnings |= dict.fromkeys(_warnings_of(info, allow_unsafe=allow_unsafe))
     if groups.is_grouped(client):
         _require_all_slots(client)
-        raise EngineUnfit(_NOT_YET)
     _require_format(client)
     if is_unchecked(client.connection_pool.connection_kwargs):
         warnings = {UNCHECKED: None} | warnings

@@ -83,6 +83,29 @@ class Cluster:
         self._processes[port].kill()
         self._processes[port].wait(30)
 
+    def fail_over(self, port: int) -> None:
+        """Kill a primary whose replica has received everything, and wait for all slots."""
+        # What has not been received is lost, which is Redis' promise.
+        self.ask(port, "CLIENT", "PAUSE", 60_000, "WRITE")
+        wait_until(lambda: self._is_copied(port), f"the replica of {port} has it all", 60)
+        self.kill(port)
+        wait_until(lambda: len(self.primaries()) == self._primaries, "a replica is promoted", 60)
+        self.await_ready()
+
+    def rejoin(self, port: int) -> None:
+        """Start a killed node again, and wait until it is a replica that has everything."""
+        self.start(port)
+        wait_until(lambda: self._is_replica(port), f"{port} is a replica", 60)
+
+    def _is_replica(self, port: int) -> bool:
+        role = self.ask(port, "ROLE")
+        return bool(role[0] == "slave" and role[3] == "connected" and self._is_ok(port))
+
+    def _is_copied(self, port: int) -> bool:
+        with redis.Redis(port=port, decode_responses=True) as client:
+            told: Any = client.info("replication")
+        return bool(told["slave0"]["offset"] == told["master_repl_offset"])
+
     def send_signal(self, port: int, number: int) -> None:
         """Send a signal to a node, to stop it for a while, say."""
         self._processes[port].send_signal(number)
@@ -97,10 +120,31 @@ class Cluster:
         """The ports of the nodes that are primaries and run."""
         return [port for port in self.ports if self._role(port) == "master"]
 
+    def owner_of(self, slot: int) -> int:
+        """The port of the node that serves a slot."""
+        for first, last, primary, *_ in self.ask(self.primaries()[0], "CLUSTER", "SLOTS"):
+            if first <= slot <= last:
+                return int(primary[1])
+        raise LookupError(slot)
+
+    def move_slot(self, slot: int, target: int) -> None:
+        """Move a slot with its keys to another primary, as the cluster's own tools do."""
+        source = self.owner_of(slot)
+        ids = {port: self.ask(port, "CLUSTER", "MYID") for port in (source, target)}
+        self.ask(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[source])
+        self.ask(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", ids[target])
+        while keys := self.ask(source, "CLUSTER", "GETKEYSINSLOT", slot, 100):
+            self.ask(source, "MIGRATE", "127.0.0.1", target, "", 0, 5000, "KEYS", *keys)
+        for port in (target, source):
+            self.ask(port, "CLUSTER", "SETSLOT", slot, "NODE", ids[target])
+
+    def running(self) -> list[int]:
+        """The ports of the nodes that run."""
+        return [port for port in self.ports if self._processes[port].poll() is None]
+
     def await_ready(self) -> None:
         """Wait until all slots are served, as all running nodes see it."""
-        running = [port for port in self.ports if self._processes[port].poll() is None]
-        wait_until(lambda: all(map(self._is_ok, running)), "all slots are served", 60)
+        wait_until(lambda: all(map(self._is_ok, self.running())), "all slots are served", 60)
 
     def _try(self, port: int, *words: Any) -> Any:
         try:
@@ -120,11 +164,8 @@ class Cluster:
         return "cluster_state:ok" in str(self.ask(port, "CLUSTER", "INFO"))
 
     def _is_ready(self, port: int) -> bool:
-        place = self.ports.index(port)
-        if place >= self._primaries:
-            role = self.ask(port, "ROLE")
-            return bool(role[0] == "slave" and role[3] == "connected" and self._is_ok(port))
-        return self._is_ok(port)
+        is_primary = self.ports.index(port) < self._primaries
+        return self._is_ok(port) if is_primary else self._is_replica(port)
 
 
 def _ports(count: int) -> tuple[int, ...]:

@@ -54,7 +54,7 @@ _LOOK_S = 0.05
 _SILENCE_S = 6.0
 _RECONNECT_S = 0.2
 _CHECK_S = 0.5
-_NOBODY = Retry(NoBackoff(), 0)
+_NEVER = Retry(NoBackoff(), 0)
 _GONE = (RedisError, OSError)
 
 # Connections are made here, so that one to a node that is away holds up no other.
@@ -383,7 +383,8 @@ class GroupsChannel(Channel):
                 super().disconnect(*arguments, **options)
                 channel._on_connection_disconnect(self)
 
-        made = type(pool)(connection_class=Listening, **pool.connection_kwargs)
+        options = {**pool.connection_kwargs, "retry": _NEVER}  # kombu subscribes again itself
+        made = type(pool)(connection_class=Listening, **options)
         return PubSub(made)
 
     def ask(self, hub: Any) -> None:

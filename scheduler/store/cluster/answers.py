@@ -8,6 +8,7 @@ from typing import Any
 from redis.exceptions import AskError, ClusterDownError, NoScriptError
 
 from sleipnir.scheduler.store.clients.transient import is_transient
+from sleipnir.scheduler.store.cluster.layout import ungrouped_reply
 from sleipnir.scheduler.store.cluster.nodes import Nodes, one_slot
 
 Queued = tuple[Sequence[Any], dict[str, Any]]  # a command, and redis-py's options
@@ -64,8 +65,11 @@ class Answers:
                 raise answer
 
     def in_order(self) -> list[Any]:
-        """Return all answers."""
-        return [self._found[place] for place in range(len(self._stack))]
+        """Return all answers, with keys named as on a single server."""
+        return [
+            ungrouped_reply(words, self._found[place])
+            for place, (words, _) in enumerate(self._stack)
+        ]
 
 
 def _may_pass(answer: Any) -> bool:

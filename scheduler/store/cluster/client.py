@@ -121,9 +121,9 @@ class ClusterClient(redis.Redis):
 
         nodes = Nodes(place.seeds, make)
         anywhere = _SecureAnywhere if issubclass(kind, SSLConnection) else _PlainAnywhere
-        pool = ConnectionPool(
-            connection_class=anywhere, max_connections=most, nodes=nodes, **options
-        )
+        # Its connections are those of subscriptions, which retry by themselves.
+        own = {"connection_class": anywhere, "max_connections": most, "retry": retry}
+        pool = ConnectionPool(nodes=nodes, **{**options, **own})
         client = cls(nodes, pool, retry)
         client.refresh()
         return client
@@ -149,6 +149,8 @@ class ClusterClient(redis.Redis):
     def set_retry(self, retry: Retry) -> None:
         """Retry otherwise from now on."""
         self.retry_policy = retry
+        set_retry: Any = self.connection_pool.set_retry  # untyped in redis-py
+        set_retry(retry)
 
     def close(self) -> None:
         """Close all connections."""

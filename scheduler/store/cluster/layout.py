@@ -72,7 +72,7 @@ def ungrouped(key: Any) -> Any:
 
 def ungrouped_reply(words: Sequence[Any], reply: Any) -> Any:
     """Return a reply in which keys are named as on a single server."""
-    if str(words[0]).upper() in ("XREAD", "XREADGROUP") and reply:
+    if words[0] in ("XREAD", "XREADGROUP") and isinstance(reply, list):
         return [[ungrouped(key), *rest] for key, *rest in reply]
     return reply
 

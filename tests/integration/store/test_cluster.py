@@ -15,6 +15,8 @@ from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
 from sleipnir.scheduler.store.clients.changes import ChangeFeed, ChangeKind
 from sleipnir.scheduler.store.clients.translating import translating_client
 from sleipnir.scheduler.store.cluster.groups import nodes_of
+from sleipnir.scheduler.store.cluster.layout import grouped
+from sleipnir.scheduler.store.cluster.nodes import slot_of
 from sleipnir.scheduler.store.connection import connect, require_fit
 from sleipnir.scheduler.store.knowledge.build_claims import BuildClaims
 from tests.support.cluster import Cluster
@@ -128,8 +130,35 @@ def test_a_pipeline_is_answered_in_order_while_a_replica_takes_over(
     assert ask() == expected
 
 
-def test_clusters_are_refused_as_long_as_parts_of_the_engine_cannot_use_them(
-    client: redis.Redis,
+def test_a_cluster_that_does_not_serve_all_slots_is_refused(
+    client: redis.Redis, cluster: Cluster
 ) -> None:
-    with pytest.raises(EngineUnfit, match="cannot be used in this version"):
-        require_fit(client)
+    assert require_fit(client) == []
+    owner = cluster.owner_of(5)
+    for port in cluster.running():
+        cluster.ask(port, "CLUSTER", "DELSLOTS", 5, 6)
+
+    with connect(cluster.url) as another, pytest.raises(EngineUnfit, match="the slots 5-6 "):
+        require_fit(another)
+
+    cluster.ask(owner, "CLUSTER", "ADDSLOTS", 5, 6)
+    cluster.await_ready()
+    with connect(cluster.url) as another:
+        assert require_fit(another) == []
+
+
+def test_a_slot_that_has_moved_is_found(client: redis.Redis, cluster: Cluster) -> None:
+    slot = slot_of(grouped("{p07}:moved"))
+    source = cluster.owner_of(slot)
+    target = next(port for port in cluster.primaries() if port != source)
+    client.set("{p07}:moved", "yes", px=60_000)
+
+    cluster.move_slot(slot, target)
+    with client.pipeline(transaction=False) as pipe:
+        pipe.get("{p07}:moved")
+        pipe.get("{p08}:moved")
+        assert pipe.execute() == ["yes", None]
+    cluster.move_slot(slot, source)
+
+    assert client.get("{p07}:moved") == "yes"
+    assert client.eval("return redis.call('GET', KEYS[1])", 1, "{p07}:moved") == "yes"
