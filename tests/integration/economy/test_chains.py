@@ -6,6 +6,7 @@ import pytest
 
 from sleipnir.scheduler.runs.events import ModelCalled
 from sleipnir.scheduler.runs.model import Status
+from sleipnir.scheduler.store.economy.groups import Groups
 from tests.support.economy import ASKS, answer, assert_answered, carry, groups, submit
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, fails
@@ -101,6 +102,21 @@ def test_a_model_without_a_key_is_left_out(chained: Engine, server: ModelServer)
 
     assert_answered(chained, runs)
     assert models_of(server) == [["n"]]
+
+
+def test_a_worker_with_the_key_of_a_model_that_was_left_out_does_not_ask_it(
+    chained: Engine, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = submit(chained, 1, CHAINED.replace("pair", "keyless"))
+    monkeypatch.setenv("GROQ_API_KEY", "sk-only-for-this-test")
+    monkeypatch.setenv("GROQ_API_BASE", server.base_url)
+    chained.configure(models={"aliases": {"keyless": ["groq:n", "openai:n"]}})
+
+    carry(chained)
+
+    assert_answered(chained, runs)
+    assert models_of(server) == [["n"]]
+    assert Groups(chained.store).collections() == ["openai:n"]
 
 
 @pytest.mark.parametrize("why", ["the provider of the next model has none", "its server has none"])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from sleipnir.graphs.files import MIB
 from sleipnir.records import dataclass
@@ -110,9 +111,9 @@ class BatchedCalls:
         if request.hold:
             self.gate.settle(request.hold, Used(), request.request_id)
 
-    def came(self, text: str, request: ModelRequest, model: str, node: str) -> Came:
+    def came(self, result: Mapping[str, Any], request: ModelRequest, model: str, node: str) -> Came:
         """Return what came of a request to a model; raises as `what_came`."""
-        return what_came(text, self.for_model(request, model), self.endpoint_of, node)
+        return what_came(result, self.for_model(request, model), self.endpoint_of, node)
 
     def keep(self, request: ModelRequest, caller: Caller, reply: Reply) -> None:
         """Record and keep a reply as if it had come live."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -42,12 +43,10 @@ class BatchedQuestion:
         failures: dict[str, ModelCallFailed] = {}
         since_ms: int | None = None
         for model, place in self._places():
-            text = self.visit.arrived.get(place.call)
+            result = self._result(place)
+            since_ms = since_ms or (result or {}).get("since")
             try:
-                came = NOTHING if text is None else self._came(text, model)
-                since_ms = since_ms or came.since_ms
-                if came.failure is not None:
-                    raise came.failure
+                came = NOTHING if result is None else self._came(result, model)
                 if came.reply is not None:
                     self.calls.keep(self.request, self.caller, came.reply)
                     return came.reply, failures
@@ -64,8 +63,13 @@ class BatchedQuestion:
                 failures[model] = failure
         raise self._failed(failures)
 
-    def _came(self, text: str, model: str) -> Came:
-        return self.calls.came(text, self.request, model, self.caller.node)
+    def _result(self, place: WaitingPlace) -> dict[str, Any] | None:
+        """Return the result of a wait, empty if the time ran out; None if there was no wait."""
+        text = self.visit.arrived.get(place.call)
+        return None if text is None else json.loads(text or "{}")
+
+    def _came(self, result: Mapping[str, Any], model: str) -> Came:
+        return self.calls.came(result, self.request, model, self.caller.node)
 
     def _places(self) -> Iterator[tuple[str, WaitingPlace]]:
         """Yield models in the order they are asked, each with where its request waits."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sleipnir.records import dataclass
@@ -35,41 +34,40 @@ def request_id_of(visit: Visit[Any], asked: int, position: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """What came of a request in a batch; if nothing else did, it is to be made live."""
+    """What came of a request in a batch; neither: it is to be made live."""
 
     reply: Reply | None = None
-    failure: ModelCallFailed | None = None  # its line failed
     joins: bool = False  # it is to join the next batch, as it was in none, or expired there
-    since_ms: int | None = None  # when the visit began to wait for it
 
 
 NOTHING = Came(joins=True)
 
 
 def what_came(
-    text: str, request: ModelRequest, endpoint_of: Callable[[str], Endpoint], node: str
+    result: Mapping[str, Any],
+    request: ModelRequest,
+    endpoint_of: Callable[[str], Endpoint],
+    node: str,
 ) -> Came:
-    """Return what came of a request, from the result of its wait; "": nothing in time.
+    """Return what came of a request, from the result of its wait; empty: nothing in time.
 
     Raises:
         CannotWait: the provider has no batches.
+        ModelCallFailed: its line failed.
     """
-    if not text:
+    if not result:
         return Came()
-    result = json.loads(text)
-    since_ms = result["since"]
     if "failed" in result:
-        told = result["failed"]
-        failure = ModelCallFailed(told["message"], told["kind"], status=told["status"])
-        return Came(failure=failure, since_ms=since_ms)
+        failed = result["failed"]
+        raise ModelCallFailed(failed["message"], failed["kind"], status=failed["status"])
     if "expired" in result:
-        return Came(joins=True, since_ms=since_ms)
+        return NOTHING
     if "live" in result:
         raise CannotWait(result["live"])
     if "raw" in result:
         endpoint = endpoint_of(request.model)
         answer = gateway.answer_in_batch(result["raw"], request, endpoint, 1.0)
-        result |= {"message": dict(answer.message), "finish": answer.finish}
+        result = {**result, "message": dict(answer.message), "finish": answer.finish}
     call = None if "shared" in result else ModelCall(node, request.model, 0)
     prompt, completion, cost, cached, written, *economy = result["usage"]
     usage = Usage(prompt, completion, cost, cached, written, sum(economy), call)
@@ -81,4 +79,4 @@ def what_came(
         native=request.schema is not None,
         batch=result["batch"],
     )
-    return Came(reply, since_ms=since_ms)
+    return Came(reply)
