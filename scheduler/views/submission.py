@@ -159,7 +159,7 @@ def _of_graph(wanted: WantedRun) -> WantedRun:
     labels = wanted.labels
     if wanted.session not in (None, TEMPORARY):
         labels = {**labels, SESSION_LABEL: wanted.session}
-    return replace(wanted, labels=labels, session=None, earlier=(), streamed=False)
+    return replace(wanted, labels=labels, session=None, earlier=())
 
 
 def known_run(client: Client, wanted: WantedRun, by: str) -> Run | None:

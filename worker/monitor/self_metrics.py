@@ -62,11 +62,13 @@ class SelfMetrics(Collector):
 
     Args:
         streams: returns the number of open streams.
+        waiting: returns the number of requests to served agents that wait for runs.
     """
 
-    def __init__(self, streams: Callable[[], int]) -> None:
+    def __init__(self, streams: Callable[[], int], waiting: Callable[[], int]) -> None:
         self.loop_lag = LoopLag()
         self._streams = streams
+        self._waiting = waiting
         self._requests = Histogram(
             "sleipnir_monitor_request_seconds",
             "Duration of the monitor's responses",
@@ -87,6 +89,11 @@ class SelfMetrics(Collector):
         """Yield all metrics."""
         streams = "Open pages that receive updates"
         yield GaugeMetricFamily("sleipnir_monitor_streams", streams, value=self._streams())
+        yield GaugeMetricFamily(
+            "sleipnir_monitor_serving",
+            "Requests to served agents that wait for their runs",
+            value=self._waiting(),
+        )
         yield GaugeMetricFamily(
             "sleipnir_monitor_loop_lag_seconds",
             "Maximum lag of the monitor's event loop in the last minute",

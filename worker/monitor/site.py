@@ -96,7 +96,7 @@ class Site:
         self.attention = AttentionWatch(self)
         self.serving = Serving(client, redis_url)
         self.hub = Hub(self.topics.look_at, self.topics.follow)
-        self.figures = SelfMetrics(lambda: self.hub.streams)
+        self.figures = SelfMetrics(lambda: self.hub.streams, lambda: self.serving.waiting)
         self._threads = ThreadPoolExecutor(_THREADS, "monitor")
         # However much is watched, pages do not wait for it.
         self._looks = ThreadPoolExecutor(_LOOKS, "looks")

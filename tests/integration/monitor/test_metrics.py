@@ -197,7 +197,7 @@ def test_dashboard_and_alerts_ask_for_figures_that_there_are(engine: Engine) -> 
     engine.configure(models=rules)
     metrics = EngineMetrics(engine.store, engine.store.settings)
     LimitCommands(engine.store).pause("openai", "for a test")
-    own = SelfMetrics(lambda: 0)
+    own = SelfMetrics(lambda: 0, lambda: 0)
     families = (*metrics.collect(), *own.collect())
     emitted = {name for each in families for name in (each.name, f"{each.name}_total")}
 

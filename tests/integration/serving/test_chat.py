@@ -214,9 +214,11 @@ def test_so_many_requests_wait_and_no_more(site: ServedSite) -> None:
     with ExitStack() as taken:
         for _ in range(MOST_WAITING):
             taken.enter_context(site.site.serving.place())
+        figures = {each.name: each for each in site.site.figures.collect()}
         refused = ask(site)
     served = ask(site)
 
     assert (refused.status, refused.headers["Retry-After"]) == (429, "5")
     assert refused.json["error"]["type"] == "rate_limit_error"
+    assert figures["sleipnir_monitor_serving"].samples[0].value == MOST_WAITING
     assert served.status == 200

@@ -167,3 +167,28 @@ def test_a_run_goes_on_without_its_client_unless_it_is_to_be_cancelled(
 
     assert engine.run(ids["ended"]).status == "cancelled"
     assert engine.run(ids["kept"]).output == "Hello"
+
+
+def test_the_last_reply_of_a_graph_comes_while_the_model_says_it(
+    engine: Engine, chat: OpenAI, server: ModelServer
+) -> None:
+    engine.write(
+        "two",
+        """
+        model: openai:m
+        start: first
+        nodes:
+          first: {type: llm, prompt: draft, state_updates: {draft: "{{output}}"}, next: last}
+          last: {type: llm, prompt: "{{draft}}", state_updates: {all: "{{output}}"}, next: z}
+          z: {type: end, output: "{{all}}"}
+        """,
+    )
+    text = " ".join(["word"] * 20)
+    server.script.add(says("A draft."), says(text, pause_s=0.05))
+
+    pieces = texts(ask(chat, "two"))
+    first = next(pieces)
+    (run_id,) = engine.newest_runs()
+
+    assert not engine.run(run_id).is_final
+    assert first + "".join(pieces) == text

@@ -62,6 +62,8 @@ class MonitorHandler(ResponseWriter):
     # Whether requests may be as large as a value of a state.
     takes_values: ClassVar[bool] = False
     is_timed: ClassVar[bool] = True
+    # Whether programs post to it to look again and again, which counts as reading.
+    is_polled: ClassVar[bool] = False
     outcome: str = "done"
     is_noted: bool = False  # whether the act is in the audit log
 
@@ -168,7 +170,8 @@ class MonitorHandler(ResponseWriter):
         """Apply the visitor's rate limit."""
         if self.visitor is None:
             return
-        rates = self.site.reads if method in _READS else self.site.acts
+        only_looks = method in _READS or self.is_polled
+        rates = self.site.reads if only_looks else self.site.acts
         if wait_s := rates.take(self.reader):
             self.refuse_for(wait_s)
 

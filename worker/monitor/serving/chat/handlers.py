@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from tornado.iostream import StreamClosedError
 
+from sleipnir.graphs.errors import BundleError
 from sleipnir.scheduler.errors import SessionInUse, SleipnirError
 from sleipnir.scheduler.runs.conversation.sessions import TEMPORARY
 from sleipnir.scheduler.runs.model import Question, Run, Status
@@ -21,7 +22,8 @@ from sleipnir.worker.monitor.serving.chat.documents import (
     failure_of,
 )
 from sleipnir.worker.monitor.serving.chat.messages import ChatBody, ModelCard
-from sleipnir.worker.monitor.serving.chat.replies import ChatReply, reply_of
+from sleipnir.worker.monitor.serving.chat.replies import ChatReply, ChunkedReply, WholeReply
+from sleipnir.worker.monitor.serving.chat.spoken import SpokenText, spoken_nodes
 from sleipnir.worker.monitor.serving.following import RunFollower
 from sleipnir.worker.monitor.serving.sessions import open_run
 from sleipnir.worker.monitor.serving.texts import question_text
@@ -78,6 +80,7 @@ class ChatHandler(OpenAiHandler, AnswerHandler, SubmittingHandler):
 
     is_timed = False  # lasts as long as the run
     has_disconnected = False  # the client
+    has_reply = False  # or a failure to tell
 
     async def post(self) -> None:
         body = ChatBody.of(self.json_body())
@@ -87,16 +90,16 @@ class ChatHandler(OpenAiHandler, AnswerHandler, SubmittingHandler):
             follower = await self._begin(body)
             run_id = follower.run_id
             self.set_header("x-sleipnir-run-id", run_id)
-            reply = reply_of(
-                self,
-                CompletionHead(run_id, body.model, now_ms // 1000),
-                streamed=bool(body.stream),
-                includes_usage=body.includes_usage,
-            )
+            head = CompletionHead(run_id, body.model, now_ms // 1000)
+            reply: ChatReply = WholeReply(self, head)
+            if body.stream:
+                spoken = await self.site.call(self._spoken, run_id)
+                reply = ChunkedReply(self, head, spoken, includes_usage=body.includes_usage)
             with suppress(StreamClosedError):
                 await reply.begin()
                 await self._follow(follower, reply)
-        if self.has_disconnected and body.wanted.cancel_on_disconnect:
+        is_abandoned = self.has_disconnected and not self.has_reply
+        if is_abandoned and body.wanted.cancel_on_disconnect:
             await self.act("cancel", run_id, self.site.client.cancel, run_id, _DISCONNECTED)
 
     def on_connection_close(self) -> None:
@@ -144,6 +147,14 @@ class ChatHandler(OpenAiHandler, AnswerHandler, SubmittingHandler):
 
     # ---- its reply
 
+    def _spoken(self, run_id: str) -> SpokenText:
+        """Return what collects the text of a run while it is generated."""
+        client = self.site.client
+        try:
+            return SpokenText(spoken_nodes(client.graph_of(client.run(run_id))))
+        except BundleError:  # its files are not stored any more: it has ended
+            return SpokenText(())
+
     async def _follow(self, follower: RunFollower, reply: ChatReply) -> None:
         """Send what comes of a run until it has ended or asks, or the client has disconnected."""
         try:
@@ -152,6 +163,7 @@ class ChatHandler(OpenAiHandler, AnswerHandler, SubmittingHandler):
                 own = (entry for run_id, entry in news.entries if run_id == follower.run_id)
                 await reply.tell(entry.event for entry in own)
                 if news.run is not None:
+                    self.has_reply = True
                     await self._end(reply, news.run, news.question)
                     return
         except SleipnirError as error:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from time import monotonic
 from typing import Protocol
 
-from sleipnir.scheduler.runs.events import Event, ModelCalled, TextStreamed
+from sleipnir.scheduler.runs.events import Event
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.monitor.handlers.responses import ResponseWriter
 from sleipnir.worker.monitor.problems import Problem
@@ -17,11 +17,11 @@ from sleipnir.worker.monitor.serving.chat.documents import (
     error_document,
     event_text,
 )
+from sleipnir.worker.monitor.serving.chat.spoken import SpokenText
 
 # The longest silence of a stream, and the longest time between two looks at the run.
 SILENCE_S = 15.0
 LOOK_S = 5.0
-_BETWEEN = "\n\n"
 
 
 class ChatReply(Protocol):
@@ -73,16 +73,22 @@ class ChunkedReply:
     """Sends what a run's model says as it says it, and a comment when it is silent.
 
     Args:
+        spoken: collects what it says.
         includes_usage: end with what the run has used.
     """
 
     def __init__(
-        self, handler: ResponseWriter, head: CompletionHead, *, includes_usage: bool
+        self,
+        handler: ResponseWriter,
+        head: CompletionHead,
+        spoken: SpokenText,
+        *,
+        includes_usage: bool,
     ) -> None:
         self._handler = handler
         self._head = head
         self._includes_usage = includes_usage
-        self._spoken = SpokenText()
+        self._spoken = spoken
         self._sent_at = monotonic()
 
     @property
@@ -118,48 +124,3 @@ class ChunkedReply:
         self._sent_at = monotonic()
         self._handler.write(text)
         await self._handler.flush()
-
-
-class SpokenText:
-    """The text of a run's model so far: its replies, with an empty line between them.
-
-    Which reply is the last is known only when the run has ended: what a model says before it calls
-    a function, and a reply that broke off, are part of a stream.
-    """
-
-    def __init__(self) -> None:
-        self._reply = ""  # the current one
-        self._is_over = False  # another one was asked for
-        self._has_spoken = False
-
-    def add(self, event: Event) -> str:
-        """Return what an event adds."""
-        if isinstance(event, ModelCalled):
-            self._is_over = True
-        if not isinstance(event, TextStreamed):
-            return ""
-        if self._is_over:
-            self._reply, self._is_over = "", False
-        gap = "" if self._reply else self._gap()
-        self._reply += event.text
-        self._has_spoken = True
-        return gap + event.text
-
-    def rest_of(self, text: str) -> str:
-        """Return what is missing of the run's final text."""
-        said = self._reply.strip()
-        if said and text.strip().startswith(said):
-            return text.strip()[len(said) :]
-        return f"{self._gap()}{text}" if text else ""
-
-    def _gap(self) -> str:
-        return _BETWEEN if self._has_spoken else ""
-
-
-def reply_of(
-    handler: ResponseWriter, head: CompletionHead, *, streamed: bool, includes_usage: bool
-) -> ChatReply:
-    """Return a reply of the kind that was asked for."""
-    if streamed:
-        return ChunkedReply(handler, head, includes_usage=includes_usage)
-    return WholeReply(handler, head)

@@ -23,6 +23,7 @@ class McpHandler(MonitorHandler):
 
     takes_values = True
     is_timed = False  # lasts as long as a call
+    is_polled = True
 
     def prepare(self) -> None:
         super().prepare()
