@@ -95,6 +95,6 @@ def _is_first(body: bytes) -> bool:
     """Return whether a request opens a client's session."""
     try:
         message = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(message, dict) and message.get("method") == "initialize"
