@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from sleipnir import Request
+from sleipnir import AsyncClient, Client, Request
+from sleipnir.scheduler.doctor.permissions import rule
 from sleipnir.scheduler.store.connection import connect
 from tests.support.cluster import Cluster
 from tests.support.command_line import Sleipnir
 from tests.support.fleet import SETTINGS
 from tests.support.invariants import assert_consistent
 from tests.support.model_server import ModelServer, says
+from tests.support.on_asyncio import run_in_thread
 from tests.support.wait import wait_until
 from tests.support.workers import Workers
 
@@ -98,6 +100,40 @@ def test_nothing_is_lost_when_a_primary_is_killed(
         assert sorted(outputs) == sorted(f"child of line {n} 2 [1,1,1]" for n in range(LINES))
         assert all(worker.is_running() for worker in fleet)
         assert_consistent(client, runs=2 * LINES + 3)
+
+
+def test_every_process_manages_with_the_rights_that_doctor_prints(
+    tmp_path: Path, own_directories: None
+) -> None:
+    with Cluster(tmp_path / "cluster", replicas=False) as cluster:
+        for port in cluster.ports:
+            grant = ("ACL", "SETUSER", "runs", "on", ">secret")
+            cluster.ask(port, *grant, *rule(is_cluster=True).split())
+        url = cluster.url.replace("://", "://runs:secret@")
+        sleipnir = Sleipnir(tmp_path / "cli", SLEIPNIR_REDIS_URL=url)
+        with connect(url) as client, Workers(url, client, tmp_path) as workers:
+            worker = workers.start("--scheduler")
+            workers.write("child", CHILD)
+            run_id = workers.submit(TREE, {"s.sh": SCRIPT}, prompt="x")
+
+            assert workers.client.wait(run_id).output == "child of x 2 [1,1,1]"
+            assert run_in_thread(read_status(url, run_id)) == "succeeded"
+            with Client(url) as program:
+                assert program.run(run_id).status == "succeeded"
+            doctor = sleipnir("doctor")
+            assert (doctor.returncode, "3 primaries" in doctor.stdout) == (0, True), doctor.stdout
+            monitor = sleipnir.start("monitor", "--port", "0")
+            assert monitor.stderr is not None
+            assert "monitor of redis+cluster://runs:***@" in monitor.stderr.readline()
+            monitor.terminate()
+            monitor.communicate(timeout=60)
+            assert "secret" not in worker.log.read_text()
+        assert [cluster.ask(port, "ACL", "LOG") for port in cluster.ports] == [[], [], []]
+
+
+async def read_status(url: str, run_id: str) -> str:
+    async with AsyncClient(url) as client:
+        return (await client.run(run_id)).status
 
 
 def has_ended(workers: Workers, count: int) -> bool:
