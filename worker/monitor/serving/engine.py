@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import ParamSpec, TypeVar
 
 from sleipnir.scheduler.client import Client
+from sleipnir.scheduler.runs.model import Question
 from sleipnir.scheduler.store.clients.aio import AsyncStore
 from sleipnir.scheduler.views.text.masked import Masks
 from sleipnir.worker.monitor.serving.agents import ServedAgents
@@ -33,6 +34,14 @@ class ServedEngine:
     def follower(self, run_id: str) -> RunFollower:
         """Return what follows a run from its beginning."""
         return RunFollower(self._store, run_id)
+
+    def text_of(self, question: Question) -> str:
+        """Return a question as people read it: with the call that it is about, and its options."""
+        call = question.guarded_call
+        parts = [question.text, *([] if call is None else [call.to_text()])]
+        if question.options:
+            parts.append("\n".join(f"- {option}" for option in question.options))
+        return self.masks.masked("\n\n".join(parts), self.client.run(question.run_id))
 
     async def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function that reads Redis or files, on a thread."""

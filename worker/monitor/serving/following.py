@@ -83,6 +83,8 @@ class RunFollower:
             (self._streams if is_text else self._positions)[run_id] = entry.event_id
             if isinstance(entry.event, ChildStarted):
                 self._positions.setdefault(entry.event.run_id, "0")
+            elif isinstance(entry.event, RunEnded) and run_id != self.run_id:
+                del self._positions[run_id]
         return sorted(entries, key=lambda each: each[1].at)
 
 

@@ -26,7 +26,6 @@ from sleipnir.worker.monitor.serving.chat.replies import ChatReply, ChunkedReply
 from sleipnir.worker.monitor.serving.chat.spoken import SpokenText, spoken_nodes
 from sleipnir.worker.monitor.serving.following import RunFollower
 from sleipnir.worker.monitor.serving.sessions import open_run
-from sleipnir.worker.monitor.serving.texts import question_text
 
 _DISCONNECTED = "the client has disconnected"
 # Statuses that clients of the protocol know; others are 400.
@@ -140,7 +139,8 @@ class ChatHandler(OpenAiHandler, AnswerHandler, SubmittingHandler):
         if question is None:
             raise SessionInUse(name, run.run_id, run.status)
         await follower.skip()
-        if not question.is_guard or question_text(question) in body.last_reply:
+        shown = await self.site.call(self.site.serving.text_of, question)
+        if not question.is_guard or shown in body.last_reply:
             run_id, _, visit = question.question_id.partition("/")
             await self.answer(run_id, visit, {"answer": body.prompt})
         return follower
@@ -173,6 +173,8 @@ class ChatHandler(OpenAiHandler, AnswerHandler, SubmittingHandler):
         if question is None and run.status != Status.SUCCEEDED:
             await reply.fail(failure_of(run))
             return
-        text = (run.output or "") if question is None else question_text(question)
-        text = await self.site.call(self.site.masks.masked, text, run)
+        if question is None:
+            text = await self.site.call(self.site.masks.masked, run.output or "", run)
+        else:
+            text = await self.site.call(self.site.serving.text_of, question)
         await reply.end(text, run.usage)

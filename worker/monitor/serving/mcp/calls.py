@@ -18,7 +18,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from sleipnir.scheduler.errors import AnswerRefused
+from sleipnir.scheduler.errors import AnswerInvalid, AnswerRefused
 from sleipnir.scheduler.runs.events import TextStreamed
 from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.runs.narration import render
@@ -67,7 +67,7 @@ class WaitingCall:
         given = {key: answer.model_dump() for key, answer in (params.input_responses or {}).items()}
         for question in await asyncio.to_thread(self._runs.questions, run.run_id):
             if question.question_id in given:
-                refused = await self._take(question, given[question.question_id])
+                refused = await self._take(follower, question, given[question.question_id])
                 if refused is not None:
                     return refused
         return await self.wait(follower)
@@ -115,7 +115,7 @@ class WaitingCall:
         self, follower: RunFollower, question: Question, problem: str = ""
     ) -> CallToolResult | InputRequiredResult | None:
         """Have the client's user answer; None if that was done, else what the call returns."""
-        text = await asyncio.to_thread(self._runs.text_of, question)
+        text = await asyncio.to_thread(self._runs.engine.text_of, question)
         request = elicitation(question, f"{problem}\n\n{text}".lstrip())
         session, run_id = self._ctx.session, follower.run_id
         can_ask = session.check_client_capability(_CAN_ASK)
@@ -130,37 +130,23 @@ class WaitingCall:
         given = await session.elicit_form(
             params.message, params.requested_schema, self._ctx.request_id
         )
-        try:
-            if await self._give(question, given.model_dump()):
-                return None
-        except AnswerRefused as error:
-            return await self._ask(follower, question, str(error))
-        return asked(run_id, question, text)
+        return await self._take(follower, question, given.model_dump())
 
     async def _take(
-        self, question: Question, given: Mapping[str, Any]
+        self, follower: RunFollower, question: Question, given: Mapping[str, Any]
     ) -> CallToolResult | InputRequiredResult | None:
-        """Answer a question; return what the call returns if it stays open, else None."""
-        run_id = question.root_run_id
+        """Answer as the client's user did; return what the call returns if it stays open."""
+        answer = answer_in(given.get("content")) if given.get("action") == "accept" else None
+        if answer is None:
+            text = await asyncio.to_thread(self._runs.engine.text_of, question)
+            return asked(follower.run_id, question, text)
         try:
-            if await self._give(question, given):
-                return None
-        except AnswerRefused as error:
-            return await self._ask(self._runs.follower(run_id), question, str(error))
-        text = await asyncio.to_thread(self._runs.text_of, question)
-        return asked(run_id, question, text)
-
-    async def _give(self, question: Question, given: Mapping[str, Any]) -> bool:
-        """Answer as the client's user did; return False if they did not.
-
-        Raises:
-            AnswerRefused: the answer is not what it asks for.
-        """
-        text = answer_in(given.get("content")) if given.get("action") == "accept" else None
-        if text is None:
-            return False
-        await asyncio.to_thread(self._runs.answer, question, text, self._caller)
-        return True
+            await asyncio.to_thread(self._runs.answer, question, answer, self._caller)
+        except AnswerInvalid as error:
+            return await self._ask(follower, question, str(error))
+        except AnswerRefused:  # somebody else has answered it
+            pass
+        return None
 
 
 async def answered_by_model(
@@ -173,10 +159,11 @@ async def answered_by_model(
     questions = await asyncio.to_thread(runs.questions, run.run_id)
     if not questions:
         return told(f"run {run.run_id} asks nothing now", run.run_id, is_error=True)
-    if questions[0].is_guard:
-        return asked(run.run_id, questions[0], await asyncio.to_thread(runs.text_of, questions[0]))
+    question = questions[0]
+    if question.is_guard:
+        return asked(run.run_id, question, await asyncio.to_thread(runs.engine.text_of, question))
     try:
-        await asyncio.to_thread(runs.answer, questions[0], text, caller)
+        await asyncio.to_thread(runs.answer, question, text, caller)
     except AnswerRefused as error:
         return told(str(error), run.run_id, is_error=True)
     return None

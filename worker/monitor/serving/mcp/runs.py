@@ -13,7 +13,6 @@ from sleipnir.worker.monitor.serving.engine import ServedEngine
 from sleipnir.worker.monitor.serving.following import RunFollower
 from sleipnir.worker.monitor.serving.mcp.callers import VIA, ToolCaller
 from sleipnir.worker.monitor.serving.mcp.tools import wanted_run
-from sleipnir.worker.monitor.serving.texts import question_text
 
 T = TypeVar("T")
 
@@ -86,11 +85,6 @@ class ServedRuns:
         """Cancel a run; nothing happens to one that has ended."""
         if self._client.cancel(run_id, _CANCELLED):
             caller.note(self._client, "cancel", run_id)
-
-    def text_of(self, question: Question) -> str:
-        """Return a question as people read it, without secrets."""
-        run = self._client.run(question.run_id)
-        return self.engine.masks.masked(question_text(question), run)
 
     def without_secrets(self, value: T, run: Run) -> T:
         """Return a value of a run as its client may see it."""

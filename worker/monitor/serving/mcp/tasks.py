@@ -19,7 +19,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from sleipnir.scheduler.errors import AnswerRefused, RunNotFound
+from sleipnir.scheduler.errors import AnswerInvalid, AnswerRefused, RunNotFound
 from sleipnir.scheduler.runs.model import Question, Run, Status
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.worker.monitor.serving.mcp.callers import ToolCaller
@@ -109,8 +109,10 @@ class TaskMethods:
                 continue
             try:
                 self._runs.answer(question, text, caller)
-            except AnswerRefused as error:
+            except AnswerInvalid as error:
                 raise MCPError(INVALID_PARAMS, str(error)) from error
+            except AnswerRefused:  # somebody else has answered it
+                continue
 
     def _document(self, run_id: str) -> dict[str, Any]:
         run = self._found(run_id)
@@ -123,7 +125,7 @@ class TaskMethods:
         return {**self._head(run, "input_required"), "inputRequests": requests}
 
     def _request(self, question: Question) -> dict[str, Any]:
-        request = elicitation(question, self._runs.text_of(question))
+        request = elicitation(question, self._runs.engine.text_of(question))
         return request.model_dump(by_alias=True, mode="json", exclude_none=True)
 
     def _end(self, run: Run) -> dict[str, Any]:
