@@ -16,6 +16,7 @@ from sleipnir.worker.bench.arena import CHAIN, ITEMS, LENGTH, WIDTH, Arena
 from sleipnir.worker.bench.capacity.case import capacity
 from sleipnir.worker.bench.capacity.stored import stored_kinds
 from sleipnir.worker.bench.fair import fair
+from sleipnir.worker.bench.figures import figures
 from sleipnir.worker.bench.lists import lists
 from sleipnir.worker.bench.llm import llm, llm_many, tool
 from sleipnir.worker.bench.monitor import monitor
@@ -209,6 +210,7 @@ CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
     "fair": fair,
     "submit": submit,
     "memory": memory,
+    "figures": figures,
     "capacity": capacity,
     "parked": parked,
     "lists": lists,

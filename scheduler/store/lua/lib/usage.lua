@@ -29,17 +29,28 @@ local MOST_LABELLED = 1000
 local OTHER_LABELS = 'other\nother'
 -- Longer calls are counted with those that took so many bits of ms.
 local MOST_BITS = 32
+local SUM = '^' .. string.rep('(%d+) ', 7) .. '(%d+) ?(%d*) ?(%d*) ?(.*)$'
+local NUMBERS = string.rep('%.0f ', 9) .. '%.0f'
+
+-- Return the counts of calls by the bits of their ms, as a text, with one more.
+local function counts_with(counts, bits)
+  local shorter, count, longer =
+    string.match(counts, '^(' .. string.rep('%d+ ', bits - 1) .. ')(%d+)(.*)$')
+  if count then return shorter .. string.format('%.0f', count + 1) .. longer end
+  local _, known = string.gsub(counts, '%d+', '')
+  return counts .. (known > 0 and ' ' or '') .. string.rep('0 ', bits - 1 - known) .. '1'
+end
 
 -- Return a sum, given as a text or false for none, with a call's numbers added.
-local function sum_with(before, numbers)
-  local sum = {}
-  for number in string.gmatch(before or '', '%d+') do
-    sum[#sum + 1] = number
-  end
+-- bits: of its ms; 0: they are not counted.
+local function sum_with(before, numbers, bits)
+  local sum = {string.match(before or '0 0 0 0 0 0 0 0', SUM)}
   for i, number in ipairs(numbers) do
-    sum[i] = string.format('%.0f', (sum[i] or 0) + number)
+    sum[i] = (tonumber(sum[i]) or 0) + number
   end
-  return table.concat(sum, ' ')
+  local text = string.format(NUMBERS, unpack(sum, 1, #numbers))
+  local counts = bits > 0 and counts_with(sum[11], math.min(bits, MOST_BITS)) or sum[11]
+  return counts == '' and text or text .. ' ' .. counts
 end
 
 -- Count a call in a run that has not ended. Return whether it was counted; the run's parent, agent,
@@ -73,7 +84,7 @@ local function count_in_run(run_id, node, call)
   elseif not before then
     fields[#fields + 1] = {'sums', sums, (sums or 0) + 1}
   end
-  fields[#fields + 1] = {name, before, sum_with(before, call.numbers)}
+  fields[#fields + 1] = {name, before, sum_with(before, call.numbers, 0)}
   set_known(run, fields)
   if call.unpriced == 0 then
     local undone_by = cost and {'HSET', run, 'cost', cost} or {'HDEL', run, 'cost'}
@@ -87,18 +98,8 @@ local function count_in_run(run_id, node, call)
   return true, parent, agent, batch, labels
 end
 
--- Return a call's numbers with the count of its time.
-local function timed_numbers(call)
-  local numbers, _, bits = {unpack(call.numbers)}, math.frexp(call.ms)
-  for _ = 2, math.min(bits, MOST_BITS) do
-    numbers[#numbers + 1] = 0
-  end
-  if bits > 0 then numbers[#numbers + 1] = 1 end
-  return numbers
-end
-
--- Add a call's numbers to an hour's sum of a kind, or to that of others if there are too many.
-local function count_by_hour(kind, name, numbers, most, others)
+-- Add a call to an hour's sum of a kind, or to that of others if there are too many.
+local function count_by_hour(kind, name, call, most, others)
   local hour = hour_of(now_ms)
   local target = partition .. ':' .. kind .. ':' .. hour
   local before = redis.call('HGET', target, name)
@@ -111,7 +112,8 @@ local function count_by_hour(kind, name, numbers, most, others)
     end
   end
   local undone_by = before and {'HSET', target, name, before} or {'HDEL', target, name}
-  write_undone_by(undone_by, 'HSET', target, name, sum_with(before, numbers))
+  local _, bits = math.frexp(call.ms)
+  write_undone_by(undone_by, 'HSET', target, name, sum_with(before, call.numbers, bits))
   if not before then write('PEXPIRE', target, spend_retention_ms) end
 end
 
@@ -136,11 +138,11 @@ local function count_in_all(run_id, node, call)
     if not above then break end
     node, run_id = starter_of(above, visit), above
   end
-  local numbers = timed_numbers(call)
   local name = table.concat({agent or '', node, batch or '', call.model}, '\n')
-  count_by_hour('spend', name, numbers, most_hourly_sums, spent_for_others)
+  count_by_hour('spend', name, call, most_hourly_sums, spent_for_others)
+  if not labels then return end
   for label, value in pairs(labels_in(labels)) do
-    count_by_hour('labelled', label .. '\n' .. value, numbers, MOST_LABELLED, OTHER_LABELS)
+    count_by_hour('labelled', label .. '\n' .. value, call, MOST_LABELLED, OTHER_LABELS)
   end
 end
 
