@@ -54,6 +54,28 @@ def person(browser: Any, site: ServedSite) -> Iterator[Person]:
     found.context.close()
 
 
+def test_charts_are_drawn_anew_every_ten_seconds_and_the_rest_at_once(
+    engine: Engine, person: Person
+) -> None:
+    page = person.page
+    page.clock.install()
+    page.goto(f"{person.origin}/now")
+    page.wait_for_selector("[data-live=on]")
+    page.clock.pause_at(page.evaluate("Date.now()") + 1_000)
+    chart = page.locator('[data-part="charts"] .chart').first
+
+    engine.finish("start: z\nnodes: {z: {type: end}}")
+    asking = page.locator('[data-part="tiles"] .tile', has_text="Needs you")
+    engine.finish(GRAPH, FILES)
+    while "1" not in asking.inner_text():  # the page is told of it soon, and looks by its clock
+        page.clock.run_for(20)
+    assert chart.count() == 0
+    page.clock.run_for(10_000)
+    page.clock.run_for(2_000)
+
+    chart.wait_for()
+
+
 def test_what_is_open_follows_the_run_in_every_tab(
     engine: Engine, site: ServedSite, person: Person
 ) -> None:

@@ -4,6 +4,7 @@ import { dress } from "./monitor.js";
 import { notify } from "./notices.js";
 
 const LEAST_MS = 2_000; // between two looks at the page
+const SLOW_MS = 10_000; // between two of a chart, which tell of hours and days
 const SHARE = 80; // looks take at most this part of the time, however large the page is
 const TELL_MS = 500; // in which numbers of the rail and the title may change once
 const SAY_MS = 10_000; // between two that are read out
@@ -42,8 +43,11 @@ function merge(part, found) {
   });
 }
 
+let drawn = performance.now();
 function replaceParts(fresh) {
-  for (const part of document.querySelectorAll("[data-part]")) {
+  const isDue = performance.now() - drawn >= SLOW_MS;
+  if (isDue) drawn = performance.now();
+  for (const part of document.querySelectorAll(isDue ? "[data-part]" : "[data-part]:not([data-slow])")) {
     const found = fresh.querySelector(`[data-part="${CSS.escape(part.dataset.part)}"]`);
     if (found === null || isTyping(part) || found.innerHTML === part.innerHTML) continue;
     keepOpen(part, found);
@@ -201,6 +205,8 @@ function receive({ event, data }) {
 }
 
 if (topics.length > 0) {
+  document.addEventListener("visibilitychange", lookSoon); // what was told meanwhile was not looked at
+  if (document.querySelector("[data-slow]")) setInterval(lookSoon, SLOW_MS);
   if (window.SharedWorker) {
     const worker = new SharedWorker(document.body.dataset.hub);
     worker.port.onmessage = (message) => receive(message.data);
