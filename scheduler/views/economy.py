@@ -79,11 +79,9 @@ def _group(group: Group, now_ms: int, rules: Rules) -> types.GroupDocument:
 
 
 def waits_for_batches(client: Client, runs: Sequence[Run | RunRow]) -> dict[str, str]:
-    """Return by run id which batch of a provider it waits for."""
-    found = batch_waits(client.store, [run for run in runs if not run.is_final])
-    if not found:
-        return {}
-    groups = {group.group_id: group for group in Groups(client.store).all()}
+    """Return by run id which batch of a provider an open run waits for."""
+    found = batch_waits(client.store, runs)
+    groups = {group.group_id: group for group in Groups(client.store).all()} if found else {}
     rules = LimitCommands(client.store).rules()
     return {
         run_id: _in_words(wait, groups.get(wait.group), rules) for run_id, wait in found.items()

@@ -10,7 +10,10 @@ from sleipnir.scheduler.runs.model import Run, RunRow
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.transitions import Transitions
 
-_CALL = "batch-"
+# Of the ids of waits for replies.
+CALL = "batch-"
+# Of a run that are looked at.
+_MOST_VISITS = 16
 
 
 class BatchWait(NamedTuple):
@@ -22,18 +25,28 @@ class BatchWait(NamedTuple):
 
 
 def batch_waits(store: Transitions, runs: Sequence[Run | RunRow]) -> dict[str, BatchWait]:
-    """Return by run id the request that the run waits for, if its only node waits for one."""
+    """Return by run id a request that a visit of the run waits for, if one does.
+
+    Of runs with many open visits, such as those of a map's items, some are looked at.
+    """
     redis_: Any = store.client  # redis-py types every answer as a union of its two forms
-    rows = [run for run in runs if len(run.frontier) == 1]
     with redis_.pipeline(transaction=False) as pipe:
-        for run in rows:
-            pipe.hgetall(run_key("waits", f"{run.run_id} {run.step}/{run.frontier[0]}"))
+        for run in runs:
+            pipe.hscan(run_key("visits", run.run_id), count=_MOST_VISITS)
+        visits = [
+            (run.run_id, visit)
+            for run, (_, found) in zip(runs, pipe.execute(), strict=True)
+            for visit in sorted(found)[:_MOST_VISITS]
+        ]
+    with redis_.pipeline(transaction=False) as pipe:
+        for run_id, visit in visits:
+            pipe.hgetall(run_key("waits", f"{run_id} {visit}"))
         answers = pipe.execute()
     open_rows = [
-        (run.run_id, text.split(" "))
-        for run, waits in zip(rows, answers, strict=True)
+        (run_id, text.split(" "))
+        for (run_id, _), waits in zip(visits, answers, strict=True)
         for call, text in waits.items()
-        if call.startswith(_CALL) and text.split(" ", 2)[1] == "open"
+        if call.startswith(CALL) and text.split(" ", 2)[1] == "open"
     ]
     if not open_rows:
         return {}

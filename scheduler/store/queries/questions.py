@@ -36,7 +36,10 @@ class QuestionQueries(IndexQueries):
         return self._carry_out(questions_of_tree(run_id))
 
     def open_calls(self, rows: Sequence[Run | RunRow]) -> dict[str, list[str]]:
-        """Return the models' calls that runs wait for, by run id, in one round trip."""
+        """Return the models' calls that runs wait for, by run id, in one round trip.
+
+        Not those of models themselves that wait for batches of providers.
+        """
         open_rows = [row for row in rows if not row.is_final and len(row.frontier) == 1]
         with self._redis.pipeline(transaction=False) as pipe:
             for row in open_rows:
@@ -139,7 +142,8 @@ class QuestionQueries(IndexQueries):
 def _is_of_call(call: str, text: str) -> bool:
     """Return whether a row of `waits` (lua/lib/waiting.lua) is an open one of a model's call."""
     is_of_node = call in _OF_NODES or call.startswith(GUARD)
-    return not is_of_node and text.split(" ", 2)[1] == "open"
+    kind, state = text.split(" ", 2)[:2]
+    return not is_of_node and kind != "batch" and state == "open"
 
 
 def questions_of(run_id: str) -> Reads[list[Question]]:

@@ -6,6 +6,8 @@ import pytest
 
 from sleipnir.scheduler.doctor.consistency import ConsistencyCheck
 from sleipnir.scheduler.runs.model import Status
+from sleipnir.scheduler.views.economy import economy_of_batch
+from sleipnir.scheduler.views.waits import waits_of
 from tests.support.economy import ASKS, DAY_S, assert_answered, carry, groups, submit
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, calls, says
@@ -63,8 +65,12 @@ def test_a_complaint_of_a_check_is_a_round_of_its_own(engine: Engine, server: Mo
 
 
 def test_items_of_a_map_wait_together(economical: Engine, server: ModelServer) -> None:
-    run_id = economical.submit(MAPPED, economy_s=DAY_S)
+    run_id = economical.submit(MAPPED, economy_s=DAY_S, batch="b")
     economical.drive()
+    told = waits_of(economical.client, [economical.run(run_id)])
+    assert told[run_id].startswith("next provider batch openai, live from ")
+    (collection,) = economy_of_batch(economical.client, "b")["collections"]
+    assert collection["requests"] == 3
     assert list(ConsistencyCheck(economical.redis).violations()) == []
 
     carry(economical)

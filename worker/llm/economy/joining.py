@@ -13,10 +13,11 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.limits.records import Used
 from sleipnir.scheduler.store.economy.requests import NewRequest
+from sleipnir.scheduler.store.economy.waiting import CALL
 from sleipnir.worker.llm.caller import Caller
 from sleipnir.worker.llm.client import Endpoint, ModelRequest, Reply
 from sleipnir.worker.llm.economy.providers import takes_batches
-from sleipnir.worker.llm.economy.waiting import CALL, Came, CannotWait, what_came
+from sleipnir.worker.llm.economy.waiting import Came, CannotWait, what_came
 from sleipnir.worker.llm.limits.estimate import prompt_tokens
 from sleipnir.worker.llm.limits.gate import Gate, hold_text
 from sleipnir.worker.llm.prompt_caching import told_to_cache

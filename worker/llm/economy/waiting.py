@@ -13,9 +13,6 @@ from sleipnir.worker.llm.provider import gateway
 from sleipnir.worker.llm.provider.history import marked, provider_of
 from sleipnir.worker.visit.context import Visit
 
-# Ids of the waits for replies.
-CALL = "batch-"
-
 
 class CannotWait(Exception):
     """A call cannot be part of a batch; the text says why."""
