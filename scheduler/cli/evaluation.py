@@ -23,6 +23,7 @@ from sleipnir.scheduler.cli.connect import settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.cli.progress import Display, WorkerWatch
+from sleipnir.scheduler.cli.recording_flags import given_recording
 from sleipnir.scheduler.cli.run_result import print_json
 from sleipnir.scheduler.cli.submission import variables_from_environment
 from sleipnir.scheduler.client import Client
@@ -74,6 +75,7 @@ class EvalCall:
     accept: bool
     target: Path | None
     no_fork: bool = False
+    replay: Path | None = None
     economy: float | None = None  # seconds
 
 
@@ -83,12 +85,16 @@ class EvalCommand:
     def __init__(self, client: Client, options: Options, call: EvalCall) -> None:
         if call.accept and call.rows is not None:
             raise click.UsageError("--accept needs all rows: leave out --rows")
+        if call.accept and call.replay is not None:
+            raise click.UsageError("--accept needs replies of models: leave out --replay")
         self._client = client
         self._options = options
         self._call = call
         self._directory = client.search.find(call.agent)
         self._evaluation = self._read(find_evaluation(self._directory, call.evaluation))
         self._rows = read_rows(self._evaluation, call.rows)
+        self._replayed = given_recording(client, call.agent, call.replay, None)
+        self._recording = None if self._replayed is None else self._replayed.stored(client)
         self._said: set[str] = set()  # of what versions and judges may have in common
 
     def run(self) -> ExitCode:
@@ -179,7 +185,7 @@ class EvalCommand:
         """Return a runner that forks the baseline's runs where it may."""
         if self._call.no_fork or self._repeat > 1:
             return replace(runner, from_start=True)
-        if baseline is None:
+        if baseline is None or self._recording is not None:
             return runner
         run_ids = {row_id: runs[0].run_id for row_id, runs in baseline.runs.items()}
         return replace(runner, submit=BaselineForks(run_ids).submit)
@@ -201,10 +207,11 @@ class EvalCommand:
             if reference.startswith(_GIT):
                 revision = reference.removeprefix(_GIT)
                 reference = stack.enter_context(_checked_out(self._directory, revision))
-            yield self._client.prepare(reference)
+            made_with = None if self._replayed is None else self._replayed.made_with
+            yield self._client.prepare(reference, made_with=made_with)
 
     def _announce_economy(self, prepared: PreparedAgent) -> None:
-        if self._call.economy is not None:
+        if self._call.economy is not None and self._recording is None:
             announce_economy(prepared, self._client.store, self._say_once)
 
     def _say_once(self, text: str) -> None:
@@ -218,6 +225,7 @@ class EvalCommand:
             workdir=str(Path().absolute()),
             session=TEMPORARY,
             economy_s=self._call.economy,
+            replay=self._recording,
             user=settings_of(self._options).identity,
         )
         watch = WorkerWatch(self._client, self._options, display.update)
@@ -228,7 +236,7 @@ class EvalCommand:
         return self._evaluation.given.repeat
 
     def _batch(self, version: str) -> EvaluationBatch:
-        name, rows = self._evaluation.name, digest_of(self._rows)
+        name, rows = self._evaluation.name, digest_of(self._rows, self._recording)
         return EvaluationBatch(self._directory.name, name, version, rows)
 
     def _runs(self, name: str, version: str) -> VersionRuns:

@@ -43,7 +43,14 @@ class _Replayed(click.Path):
         return super().convert(value, param, ctx)
 
 
-REPLAYED = _Replayed(exists=True, dir_okay=False, path_type=Path)
+REPLAY_OPTION = click.option(
+    "--replay",
+    type=_Replayed(exists=True, dir_okay=False, path_type=Path),
+    is_flag=False,
+    flag_value=OWN,
+    metavar="[FILE]",
+    help="Replay model calls from a recording, by default the agent's own; needs no API key.",
+)
 _DIRECTORY = "recordings"
 _MASK = "***"
 

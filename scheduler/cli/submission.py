@@ -34,7 +34,11 @@ from sleipnir.scheduler.cli.connect import (
 )
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options
-from sleipnir.scheduler.cli.recording_flags import OWN, REPLAYED, GivenRecording, given_recording
+from sleipnir.scheduler.cli.recording_flags import (
+    REPLAY_OPTION,
+    GivenRecording,
+    given_recording,
+)
 from sleipnir.scheduler.cli.terminal import is_terminal, read_line
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.views.text.terminal_output import printable
@@ -104,14 +108,7 @@ REQUEST_OPTIONS = (
         multiple=True,
         help="Label to find the run by; up to 16.",
     ),
-    click.option(
-        "--replay",
-        type=REPLAYED,
-        is_flag=False,
-        flag_value=OWN,
-        metavar="[FILE]",
-        help="Replay model calls from a recording, by default the agent's own; needs no API key.",
-    ),
+    REPLAY_OPTION,
     click.option(
         "--tools",
         type=click.Choice(["recorded", "live"]),

@@ -62,6 +62,21 @@ def test_a_new_agent_runs_without_a_model(
     assert (done.returncode, done.stdout) == (0, expected)
 
 
+def test_the_template_with_an_evaluation_runs_it_on_recorded_replies(
+    shared_engine: Sleipnir, tmp_path: Path
+) -> None:
+    directory = str(tmp_path / "sorter")
+    shared_engine("init", directory, "--template", "classify")
+
+    found = shared_engine.json("eval", directory, "--replay")
+    accepted = shared_engine("eval", directory, "--accept", "--replay")
+
+    (version,) = found["versions"]
+    assert (version["rows"], version["failed"]) == (8, 0)
+    assert version["checks"]["topic"]["mean"] == 0.875  # it was unsure of one
+    assert (accepted.returncode, "leave out --replay" in accepted.stderr) == (2, True)
+
+
 def test_what_there_is_to_start_from_is_listed(tmp_path: Path) -> None:
     sleipnir = Sleipnir(tmp_path)
 

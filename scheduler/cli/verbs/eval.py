@@ -13,6 +13,7 @@ from sleipnir.scheduler.cli.batch.economy import ECONOMY_OPTIONS, EconomyCommand
 from sleipnir.scheduler.cli.connect import open_client, search_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options, common_options
+from sleipnir.scheduler.cli.recording_flags import REPLAY_OPTION
 
 with lazy_imports():
     from sleipnir.scheduler.cli import evaluation
@@ -45,6 +46,7 @@ with lazy_imports():
 @click.option("--gate", is_flag=True, help="Exit with 1 if something is lost.")
 @click.option("--accept", is_flag=True, help="Make this version the baseline from now on.")
 @ECONOMY_OPTIONS[0]
+@REPLAY_OPTION
 @click.option(
     "-o",
     "target",

@@ -113,7 +113,7 @@ def show_evaluation(
             return None
         problem = "its file is not found here, so nothing is scored"
     elif problem is None and scored is None and stored.versions:
-        problem = "its rows are not those that were run, so nothing is scored"
+        problem = "other rows were run, or on recorded replies, so nothing is scored"
     document = _document(agent, name, stored, written, scored, problem)
     return ShownEvaluation(document, [] if scored is None else list(scored.report.lines()))
 

@@ -74,10 +74,16 @@ def read_rows(evaluation: Evaluation, most: int | None = None) -> list[Evaluatio
     return list(rows.values())
 
 
-def digest_of(rows: Sequence[EvaluationRow]) -> str:
-    """Return a digest of what runs are given; of what is expected of them it does not depend."""
+def digest_of(rows: Sequence[EvaluationRow], recording: str | None = None) -> str:
+    """Return a digest of what runs are given; of what is expected of them it does not depend.
+
+    Args:
+        recording: digest of the one that models' replies are from; None: models are called.
+    """
     *_, last = digests_of(rows)
-    return last
+    if recording is None:
+        return last
+    return hashlib.sha256(f"{last}\0{recording}".encode()).hexdigest()[:8]
 
 
 def digests_of(rows: Sequence[EvaluationRow]) -> Iterator[str]:

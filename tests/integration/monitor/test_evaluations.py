@@ -129,7 +129,7 @@ def test_what_cannot_be_scored_says_why(engine: Engine, site: ServedSite) -> Non
     assert "check 'label' of row 'r0'" in problems[0]
     assert "'checks' is empty" in problems[1]
     assert "its file is not found here" in problems[2]
-    assert "its rows are not those that were run" in other_rows["problem"]
+    assert "other rows were run" in other_rows["problem"]
     assert [each["batch"] for each in other_rows["stored"]] == [batch.name]
     assert site.ask("/api/v1/evaluations/sorter/none").status == 404
     assert site.ask("/api/v1/evaluations/..%2Fsorter/golden").status == 404
