@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from sleipnir.graphs.schema import Node, WayOn
@@ -101,6 +101,36 @@ def components(adjacency: Adjacency) -> Iterator[set[str]]:
                         waiting.append(source)
             assigned |= component
             yield component
+
+
+def reverse_postorder(adjacency: Adjacency, start: str) -> list[str]:
+    """Return the nodes that are reached from one: each before those it leads to, save by cycles."""
+    reached = reachable([start], adjacency)
+    first = {start: adjacency[start]}
+    return _finishing_order(
+        first | {node: adjacency[node] for node in adjacency if node in reached}
+    )[::-1]
+
+
+def dominators(sources: Sequence[Iterable[int]]) -> list[int]:
+    """Return for each node those on all paths to it from the first; bit k: the k-th node.
+
+    Args:
+        sources: the nodes that lead to each, which must all be reached from the first. In a reverse
+            postorder they are fewest to look at, and dominators of a node come before it.
+    """
+    found = [1, *[-1] * (len(sources) - 1)]
+    changed = True
+    while changed:
+        changed = False
+        for node, leading in enumerate(sources):
+            common = 0 if node == 0 else -1
+            for source in leading:
+                common &= found[source]
+            common |= 1 << node
+            changed = changed or common != found[node]
+            found[node] = common
+    return found
 
 
 def _finishing_order(adjacency: Adjacency) -> list[str]:

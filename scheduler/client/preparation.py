@@ -84,6 +84,7 @@ class PreparedAgent:
     """A validated agent whose bundles are in the store."""
 
     name: str
+    source: Agent  # as its directory describes it
     graph: Graph
     digest: str
     agents: Mapping[str, str]  # bundle digests of the agents it may spawn, by name
@@ -173,6 +174,7 @@ class Preparation:
         agents, unavailable = self._children.of(digest)
         return PreparedAgent(
             agent.name,
+            agent,
             graph,
             digest,
             agents,

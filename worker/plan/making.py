@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from sleipnir.graphs.document.finding import Finding, in_order
-from sleipnir.graphs.document.loader import Agent, load_agent
 from sleipnir.graphs.document.references import AgentSearch
 from sleipnir.graphs.state import PROMPT_KEY, decode
 from sleipnir.records import dataclass
@@ -48,13 +46,12 @@ class PlannedAgent:
     """An agent that can be planned: its files are read, and nothing is stored."""
 
     prepared: PreparedAgent
-    loaded: Agent
     settings: Settings
     search: AgentSearch
 
     @property
     def directory(self) -> Path:
-        return self.loaded.directory
+        return self.prepared.source.directory
 
     def plan(
         self,
@@ -72,7 +69,7 @@ class PlannedAgent:
         planner = Planner(self.settings, self.search, stored, economy=economy)
         graph = self.prepared.graph
         bounds = plan_of(planner.rows_of(self.directory, graph), states)
-        advice = Advice(self.loaded, graph, self.settings, planner.models)
+        advice = Advice(self.prepared.source, graph, self.settings, planner.models)
         findings = in_order((*self.prepared.warnings, *advice.of(bounds)))
         return AgentPlan(self.prepared, bounds, findings, tuple(planner.models.unpriced))
 
@@ -93,8 +90,7 @@ def planned_agent(
     """
     if prepared is None:
         prepared = Preparation(settings, search, _store_nothing).prepare(reference)
-    loaded = load_agent(search.find(reference), os.environ)
-    return PlannedAgent(prepared, loaded, settings, search)
+    return PlannedAgent(prepared, settings, search)
 
 
 def first_state(agent: PreparedAgent, request: Request) -> Mapping[str, Any]:
