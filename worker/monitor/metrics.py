@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from time import monotonic
 from typing import Any
 
@@ -24,7 +24,7 @@ from prometheus_client.registry import Collector
 from sleipnir.records import dataclass
 from sleipnir.scheduler.client.limits.commands import LimitCommands
 from sleipnir.scheduler.client.limits.report import Report, report, scope_of
-from sleipnir.scheduler.client.scaling import Scale, scale_of
+from sleipnir.scheduler.client.scaling import Scale, scale_of, unserved_queues
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.runs.consistency.rules import REPAIRS
 from sleipnir.scheduler.store.errors import RedisError
@@ -126,6 +126,7 @@ class EngineMetrics(Collector):
         yield from _of_workers(workers)
         if self._is_broker:
             queues, size = state.queues, self._concurrency
+            yield _unserved(names, unserved_queues(workers, queues))
             yield from _of_scale(
                 {name: scale_of(workers, queues, size, name) for name in sorted(names)}
             )
@@ -230,6 +231,12 @@ def _of_queues(queues: Mapping[str, QueueState], standing: Mapping[str, float]) 
         "started, how long none of them has been taken"
     )
     yield _labelled("sleipnir_queue_oldest_seconds", about, ("queue",), ages)
+
+
+def _unserved(names: Iterable[str], unserved: Collection[str]) -> Metric:
+    values = {(name,): float(name in unserved) for name in sorted(names)}
+    about = "Whether messages wait in a queue that no worker serves"
+    return _labelled("sleipnir_queue_unserved", about, ("queue",), values)
 
 
 def _of_workers(workers: list[WorkerState]) -> Iterator[Metric]:

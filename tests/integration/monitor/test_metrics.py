@@ -99,6 +99,24 @@ def test_workers_are_counted_while_they_say_that_they_are_there(engine: Engine) 
     assert machines.have_worker("desk")
 
 
+def test_queues_that_no_worker_serves_are_told(engine: Engine) -> None:
+    public = {"redis_url": "redis://127.0.0.1:1/0"}  # of a private one, all workers serve all
+    engine.configure(**public)
+    engine.submit(GRAPH, FILES, queue="gpu")
+
+    def unserved() -> list[float | None]:
+        found = figures(engine, **public)
+        queues = ("default", "gpu")
+        return [found.get_sample_value("sleipnir_queue_unserved", {"queue": q}) for q in queues]
+
+    before = unserved()
+    worker = WorkerState("desk", 7, 32, 3, 100, 1.5, 10**8, queues=("default", "gpu"))
+    Machines(engine.redis).announce(worker, with_queue=True)
+
+    assert before == [0, 1]
+    assert unserved() == [0, 0]
+
+
 def test_a_long_batch_is_no_standing_queue() -> None:
     standing = StandingQueues()
 
