@@ -236,12 +236,21 @@ class Requests:
             some = ids[first : first + _AT_ONCE]
             transition(partition, *arguments, *some, clock=self._store.clock.argument())
 
-    def deliver(self, request_id: str, group: str, result: Any, usage: Usage | None = None) -> str:
+    def deliver(
+        self,
+        request_id: str,
+        group: str,
+        result: Any,
+        usage: Usage | None = None,
+        *,
+        failed: bool = False,
+    ) -> str:
         """Deliver what the provider says to a request, once.
 
         Args:
             result: a JSON object.
             usage: what the provider charges for it; counts even if nobody waits any more.
+            failed: whether the provider has tried, and given no reply.
 
         Returns:
             `delivered`; `dropped`: nobody waits; `unknown`: it is done, or of another group.
@@ -255,7 +264,12 @@ class Requests:
         except ValueError:  # not one of ours
             return "unknown"
         found = self._store.call(
-            "deliver_reply", request_id, group, json.dumps(result), usage_text(usage), used
+            "deliver_reply",
+            request_id,
+            group,
+            json.dumps(result),
+            "failed" if failed else usage_text(usage),
+            used,
         )
         return str(found.outcome)
 

@@ -67,6 +67,11 @@ def test_if_all_models_fail_another_attempt_asks_all_of_them(
     (failed,) = chained.client.queries.failures(chained.run(run_id))
     assert failed.message == "openai:m: HTTP 500: a fault; openai:m2: HTTP 500: a fault"
     assert groups(chained) == []
+    spent = chained.run(run_id).spent.items()
+    assert {model: (each.calls, each.failed) for (_, model), each in spent} == {
+        "openai:m": (0, 2),
+        "openai:m2": (0, 2),
+    }
 
 
 def test_the_deadline_is_one_for_the_whole_chain(chained: Engine, server: ModelServer) -> None:

@@ -57,7 +57,9 @@ class Deliveries:
 
     def _deliver(self, group: Group, line: ResultLine, others: Sequence[str]) -> str:
         result, usage = self._result_of(group, line)
-        outcome = self._requests.deliver(line.request_id, group.group_id, result, usage)
+        outcome = self._requests.deliver(
+            line.request_id, group.group_id, result, usage, failed="failed" in result
+        )
         for other in others:
             shared = {**result, "usage": NO_USAGE.to_list(), "shared": True}
             self._requests.deliver(other, group.group_id, shared)
