@@ -16,6 +16,7 @@ from tornado.netutil import bind_sockets
 
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.store.cluster.groups import is_grouped
 from sleipnir.worker.monitor.access import Access, Role
 from sleipnir.worker.monitor.admission.hosts import Hosts
 from sleipnir.worker.monitor.admission.proxies import Proxies
@@ -153,6 +154,9 @@ class ServedSite:
 
 
 def _url_of(redis: Any) -> str:
+    if is_grouped(redis):
+        host, port = redis.nodes.to_ask()[0]
+        return f"redis+cluster://{host}:{port}"
     options = redis.connection_pool.connection_kwargs
     database = f"db={options.get('db') or 0}"
     if "path" in options:

@@ -12,7 +12,8 @@ import pytest
 from sleipnir.scheduler.runs.events import StepCommitted
 from sleipnir.scheduler.runs.ids import VisitId, partition_of
 from sleipnir.scheduler.runs.model import Run
-from sleipnir.scheduler.store.keys import run_key
+from sleipnir.scheduler.store.cluster.groups import tag_for
+from sleipnir.scheduler.store.keys import bundle_key, run_key
 from sleipnir.worker.executors import EXECUTORS
 from sleipnir.worker.visit.context import Visit
 from sleipnir.worker.visit.outcome import Wrote
@@ -413,7 +414,8 @@ def test_a_run_ends_with_the_agent_it_began_with_on_any_machine(
 
 def test_an_agent_whose_bundle_is_gone_fails_its_run(engine: Engine) -> None:
     run_id = engine.submit(SIDE_BY_SIDE, dict.fromkeys(["ok.sh", "a.sh", "b.sh", "c.sh"], OK))
-    engine.redis.delete(f"sleipnir:bundle:{engine.run(run_id).digest}")
+    digest = engine.run(run_id).digest
+    engine.redis.delete(f"{tag_for(engine.redis, digest)}{bundle_key(digest)}")
 
     engine.drive()
 
