@@ -67,6 +67,7 @@ class Cluster:
         directory.mkdir(exist_ok=True)
         own = ("--bind", "127.0.0.1", "--port", str(port), "--dir", str(directory), "--save", "")
         own += ("--appendonly", "yes", "--repl-diskless-sync-delay", "0")
+        own += ("--unixsocket", str(self.socket_file(port)))
         own += ("--cluster-enabled", "yes", "--cluster-node-timeout", "1500")
         with (self._directory / f"{port}.log").open("ab") as log:
             self._processes[port] = subprocess.Popen(
@@ -77,6 +78,10 @@ class Cluster:
                 preexec_fn=die_with_parent(signal.SIGKILL),
             )
         wait_until(lambda: self._try(port, "PING") is not None, f"the node at {port} answers", 60)
+
+    def socket_file(self, port: int) -> Path:
+        """The socket file of a node, for doors of another kind before it."""
+        return self._directory / f"{port}.sock"
 
     def kill(self, port: int) -> None:
         """Kill a node as a crash would."""

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl
 from redis.connection import parse_url
 
 SCHEME = "rediss://"
+_SCHEMES = (SCHEME, "rediss+cluster://")
 _PREFIX = "ssl_"
 _FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 UNCHECKED = (
@@ -47,7 +48,7 @@ def certificate_hint(url: str, error: Exception) -> str:
     Or that the server may want a certificate of its clients: with TLS 1.3 it just closes the
     connection of a client without one.
     """
-    if not url.startswith(SCHEME):
+    if not url.startswith(_SCHEMES):
         return ""
     given = dict(parse_qsl(url.partition("?")[2]))
     for name in _FILES:

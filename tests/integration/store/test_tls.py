@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
 from urllib.request import Request, urlopen
@@ -17,11 +18,13 @@ from sleipnir.scheduler.errors import EngineUnreachable
 from sleipnir.scheduler.store.clients.tls import UNCHECKED, tls_options
 from sleipnir.scheduler.store.connection import connect, kombu_url, masked, require_fit
 from tests.support.certificates import PrivateCA
+from tests.support.cluster import Cluster
 from tests.support.command_line import Sleipnir
 from tests.support.on_asyncio import run_in_thread
 from tests.support.pages import ROOT
 from tests.support.redis_server import RedisServer
 from tests.support.tls_door import TlsDoor
+from tests.support.wait import wait_until
 from tests.support.workers import Workers
 
 PASSWORD, QUOTED = "pa:ss@w/rd", "pa%3Ass%40w%2Frd"
@@ -80,6 +83,34 @@ def test_every_process_takes_the_url_of_the_manual(
             assert "Unable to get queues" not in read_broker_page(sleipnir)
             assert QUOTED not in worker.log.read_text()
             assert PASSWORD not in worker.log.read_text()
+
+
+def test_every_node_of_a_cluster_is_reached_over_tls(
+    ca: PrivateCA, tmp_path: Path, own_directories: None
+) -> None:
+    certificate, key = ca.issue("client", "DNS:worker")
+    files = {"ssl_ca_certs": ca.certificate, "ssl_certfile": certificate, "ssl_keyfile": key}
+    with Cluster(tmp_path / "c", primaries=2, replicas=False) as cluster, ExitStack() as doors:
+        for port in cluster.ports:
+            door = doors.enter_context(TlsDoor(ca, cluster.socket_file(port)))
+            cluster.ask(port, "CONFIG", "SET", "cluster-announce-port", door.port)
+        url = f"rediss+cluster://127.0.0.1:{door.port}?{urlencode(files)}"
+        wait_until(lambda: is_behind_doors(cluster), "all nodes know the doors", 60)
+        with connect(url) as client, Workers(url, client, tmp_path) as workers:
+            workers.start("--scheduler")
+            run_id = workers.submit(GRAPH, SCRIPT)
+
+            assert workers.client.wait(run_id).output == "well"
+            assert run_in_thread(read_status(url, run_id)) == "succeeded"
+        with pytest.raises(EngineUnreachable, match="self-signed certificate"):
+            connect(url.replace("ssl_ca_certs", "ssl_ca_path"))
+
+
+def is_behind_doors(cluster: Cluster) -> bool:
+    """Return whether no node names the port of another one that is without TLS."""
+    told = [cluster.ask(port, "CLUSTER", "SLOTS") for port in cluster.ports]
+    named = {primary[1] for slots in told for _, _, primary, *_ in slots}
+    return named.isdisjoint(cluster.ports)
 
 
 async def read_status(url: str, run_id: str) -> str:
