@@ -81,19 +81,16 @@ def run_process(
     `on_stdout` receives the output as it comes; then stdout has no limit.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: it cannot be started; with limits, it ends with 126 or 127 and says why.
     """
     deadline = None if timeout_s is None else monotonic() + timeout_s
     grace_s = GRACE_S if grace_s is None else grace_s
     stdout = _Head(output_limit_bytes, on_stdout)
     stderr = _Tail(output_limit_bytes)
-    with _started(command, environment, workdir, grace_s) as process:
+    with _started(limits.imposed_on(command), environment, workdir, grace_s) as process:
         group = _Group(process, grace_s)
         with process, cancellation.calling(group.cancel):
             try:
-                # Set from the parent: code between fork and exec could deadlock a process with
-                # threads.
-                limits.impose_on(process)
                 timed_out = _collect(process, deadline, stdout, stderr)
             finally:  # even if `on_stdout` raised
                 group.end()

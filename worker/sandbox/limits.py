@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import resource
 import signal
-import subprocess
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.settings import MIB, Settings
 
+_KIB = 1024
 # CPU seconds after SIGXCPU until a program that ignores it is killed.
 _CPU_GRACE_S = 5
 _SIGXCPU = (-signal.SIGXCPU, 128 + signal.SIGXCPU)  # the child itself, or a child of its shell
@@ -30,21 +29,24 @@ class ProgramLimits:
     def of(cls, settings: Settings) -> ProgramLimits:
         return cls(settings.program_memory_mb, settings.program_cpu_s)
 
-    def impose_on(self, process: subprocess.Popen[bytes]) -> None:
-        """Limit a program that has just been started, and everything it will start."""
-        if CAN_BE_IMPOSED and self != NO_LIMITS:
-            self._impose_on(process.pid)
+    def imposed_on(self, command: Sequence[str]) -> Sequence[str]:
+        """Return a command that limits itself before it becomes the program.
 
-    def _impose_on(self, pid: int) -> None:
-        with suppress(ProcessLookupError, FileNotFoundError):  # it has exited
-            if self.memory_mb is not None:
-                # Not the address space: Node.js reserves many times what it uses.
-                _lower(pid, resource.RLIMIT_DATA, self.memory_mb * MIB)
-            if self.cpu_s is not None:
-                _lower(pid, resource.RLIMIT_CPU, self.cpu_s, _CPU_GRACE_S)
-            # From now on children inherit the limit; some may have been started before.
-            for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-                self._impose_on(int(child))
+        By a shell that the program then replaces: code of ours between fork and exec could deadlock
+        a process with threads, and after exec the program is faster than whoever limits it.
+        """
+        if not CAN_BE_IMPOSED or self == NO_LIMITS:
+            return command
+        return ("/bin/sh", "-c", f'{"".join(self._steps())}exec "$@"', "sh", *command)
+
+    def _steps(self) -> Iterator[str]:
+        if self.memory_mb is not None:
+            # Not the address space: Node.js reserves many times what it uses.
+            soft, hard = _lowered(resource.RLIMIT_DATA, self.memory_mb * MIB)
+            yield f"ulimit -S -d {soft // _KIB} && ulimit -H -d {hard // _KIB} && "
+        if self.cpu_s is not None:
+            soft, hard = _lowered(resource.RLIMIT_CPU, self.cpu_s, _CPU_GRACE_S)
+            yield f"ulimit -S -t {soft} && ulimit -H -t {hard} && "
 
     def exceeded(self, returncode: int, stderr: bytes) -> str | None:
         """Return which limit ended a program, in words, as far as can be told; else None."""
@@ -60,8 +62,11 @@ NO_LIMITS = ProgramLimits()
 CAN_BE_IMPOSED = hasattr(resource, "prlimit")
 
 
-def _lower(pid: int, kind: int, limit: int, grace: int = 0) -> None:
-    """Lower a limit, never raise it; the hard limit is `grace` above the soft one."""
-    _, most = resource.prlimit(pid, kind)
+def _lowered(kind: int, limit: int, grace: int = 0) -> tuple[int, int]:
+    """Return the soft and the hard limit of a program, which has ours if these are lower.
+
+    The hard limit is `grace` above the soft one.
+    """
+    _, most = resource.getrlimit(kind)
     hard = limit + grace if most == resource.RLIM_INFINITY else min(limit + grace, most)
-    resource.prlimit(pid, kind, (min(limit, hard), hard))
+    return min(limit, hard), hard

@@ -14,13 +14,6 @@ from sleipnir.worker.visit.cancellation import Cancellation
 from tests.support.tool_calls import ToolBundle
 
 HOG = "kept = bytearray(400 * 1024 * 1024)"
-# The limit is imposed right after the start, which a busy machine may put off until all is over.
-LIMITED_HOG = f"""
-import resource
-while resource.getrlimit(resource.RLIMIT_DATA)[0] == resource.RLIM_INFINITY:
-    pass
-{HOG}
-"""
 TOOL = '"""T."""\ndef run():\n    "Takes what it can."\n    {}\n'
 
 
@@ -39,10 +32,21 @@ def finished(directory: Path, limits: ProgramLimits, *command: str) -> Finished:
 def test_a_program_that_wants_too_much_memory_fails_and_learns_of_the_limit(
     tmp_path: Path,
 ) -> None:
-    ended = finished(tmp_path, ProgramLimits(memory_mb=200), "python3", "-c", LIMITED_HOG)
+    ended = finished(tmp_path, ProgramLimits(memory_mb=200), "python3", "-c", HOG)
 
     assert ended.returncode == 1
     assert ended.exceeded == "exceeded 200 MB of memory (program_memory_mb)"
+
+
+def test_a_program_is_limited_before_it_begins(tmp_path: Path) -> None:
+    limits = ProgramLimits(memory_mb=200, cpu_s=7)
+    show = 'echo "$(ulimit -S -d) $(ulimit -H -d) $(ulimit -S -t) $(ulimit -H -t) $# $1"'
+
+    ended = finished(tmp_path, limits, "bash", "-c", show, "bash", "a b; c")
+    missing = finished(tmp_path, limits, "no-such-program")
+
+    assert ended.stdout.decode().strip() == "204800 204800 7 12 1 a b; c"
+    assert (missing.returncode, b"no-such-program" in missing.stderr) == (127, True)
 
 
 def test_memory_below_the_limit_is_given(tmp_path: Path) -> None:
