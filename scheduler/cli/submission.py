@@ -101,6 +101,11 @@ REQUEST_OPTIONS = (
         help="Queue of nodes that name none: only workers that serve it execute them.",
     ),
     click.option(
+        "--webhook",
+        metavar="URL",
+        help="Also send events of the run there, signed with the secret of the hook `default`.",
+    ),
+    click.option(
         "--label",
         "labels",
         callback=pairs,
@@ -168,6 +173,7 @@ class Submission:
     timeout: float | None
     strict: bool
     queue: str | None
+    webhook: str | None
     labels: Sequence[tuple[str, str]]
     replay: Path | None
     tools: str | None
@@ -280,6 +286,7 @@ class Submission:
             timeout_s=self.timeout,
             strict=self.strict,
             queue=self.queue,
+            webhook=self.webhook,
             labels=dict(self.labels),
             live_tools=live_tools(self.tools, self.replay),
             run_id=run_id,

@@ -15,6 +15,7 @@ with lazy_imports():
     from sleipnir.graphs.document import finding as findings
     from sleipnir.graphs.document import queues
     from sleipnir.scheduler.client import preparation, sessions
+    from sleipnir.scheduler.client.hooks import own_urls
     from sleipnir.scheduler.config import machine_facts
     from sleipnir.scheduler.runs import submit as submission
     from sleipnir.scheduler.store import machines
@@ -107,6 +108,8 @@ class Preparing:
             f"{finding.code}{f' [{finding.node}]' if finding.node else ''} {finding.message}"
             for finding in findings.folded(agent.warnings)
         )
+        if request.webhook is not None:
+            own_urls.require_webhook(self.store, request.webhook)
         session = self.session_for(agent, request)
         if session is not None and session.last_run != request.run_id:  # else it was accepted
             sessions.require_idle(session)

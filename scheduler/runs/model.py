@@ -350,6 +350,7 @@ class NewRun:
     # The run of a session with whose memory it begins; "" if there is none.
     continues: str = ""
     schedule: str | None = None  # that starts it
+    webhook: str | None = None  # URL that its events are sent to
 
 
 @dataclass(frozen=True, slots=True)

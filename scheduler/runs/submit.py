@@ -87,6 +87,7 @@ class Request:
     # The span in which it is submitted, as W3C Trace Context writes it; and what it passes on.
     traceparent: str = ""
     tracestate: str = ""
+    webhook: str | None = None  # URL that all events of the run are sent to
 
 
 def take_prompt(prompt: str, state: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
@@ -130,13 +131,12 @@ def new_run(
 
     Args:
         digest: the digest of the agent's bundle.
-        agents, unavailable: bundle digests of all agents that the graph may spawn, and why other
-            ones cannot start, by name.
+        agents, unavailable: bundle digests of agents it may spawn, and why others cannot, by name.
         facts: about this machine for prompts of normal agents. session: that it continues.
 
     Raises:
-        SubmissionRefused: an invalid label or name, an undeclared variable, one without a value
-            (E215), a seed that is not JSON, any seed for a normal agent, or a second prompt.
+        SubmissionRefused: a bad label or name, an undeclared variable, one without a value (E215),
+            a seed that is not JSON, any seed for a normal agent, or a second prompt.
     """
     request = _with_prompt(request)
     require_declared(agent, graph.variables, request.variables)
@@ -160,6 +160,7 @@ def new_run(
         item=request.item,
         line=request.line,
         labels=dict(request.labels),
+        webhook=request.webhook,
         warnings=warnings,
         session=None if session is None else (session.place, session.last_run or ""),
         continues="" if session is None else session.continued_run,

@@ -64,6 +64,7 @@ def record_fields(run: NewRun, *, has_queues: bool) -> list[str]:
         "session": run.session and run.session[0],
         "continues": None if run.session is None else run.continues,
         "schedule": run.schedule,
+        "webhook": run.webhook,
         "forked_from": run.forked_from and f"{run.forked_from[0]} {run.forked_from[1]}",
         "inherited": None if run.inherited is None else run.inherited.to_text(),
     }

@@ -45,6 +45,7 @@ class WantedRun:
     labels: Mapping[str, str] = field(default_factory=dict)
     workdir: str | None = None
     queue: str | None = None
+    webhook: str | None = None
     key: str | None = None  # idempotency key: the same key gives the same run
     # The trace in which it is submitted, as the headers of the request say.
     traceparent: str = ""
@@ -137,6 +138,7 @@ def submit_run(client: Client, wanted: WantedRun, by: str) -> AcceptedRun:
         labels=wanted.labels,
         workdir=None if workdir is None else str(workdir),
         queue=wanted.queue or None,
+        webhook=wanted.webhook or None,
         machine=None if workdir is None else client.machine_with_files(),
         traceparent=wanted.traceparent,
         tracestate=wanted.tracestate,

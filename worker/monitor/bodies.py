@@ -26,6 +26,7 @@ class SubmitBody(CheckedModel):
     labels: dict[str, str] = Field({}, description="to find the run by")
     workdir: str | None = Field(None, description="of scripts and tools, on the monitor's machine")
     queue: str | None = Field(None, description="of nodes, also of child runs, that name none")
+    webhook: str | None = Field(None, description="URL that events of the run are sent to")
     key: str | None = Field(
         None,
         min_length=1,

@@ -108,6 +108,7 @@ class BatchCall:
     replay: Path | None
     strict: bool
     queue: str | None
+    webhook: str | None
     labels: Sequence[tuple[str, str]]
     tools: str | None
     confirmed: bool
@@ -227,6 +228,7 @@ class _Start:
             timeout_s=self.call.timeout,
             strict=self.call.strict,
             queue=self.call.queue,
+            webhook=self.call.webhook,
             confirmed=self.call.confirmed,
             labels=dict(self.call.labels),
             live_tools=live_tools(self.call.tools, self.call.replay),

@@ -62,6 +62,7 @@ _OPTIONS = (
         help="Label to find the runs by; up to 14.",
     ),
     click.option("--queue", metavar="NAME", help="Queue of the nodes that name none."),
+    click.option("--webhook", metavar="URL", help="Also send events of the runs there."),
     click.option(
         "--overlap",
         type=click.Choice(OVERLAPS),

@@ -201,6 +201,7 @@ class ScheduleClient:
             variables=form.var,
             labels=form.label,
             queue=form.queue,
+            webhook=form.webhook,
             headless=False,
             session="temp",
             user=settings.identity,
@@ -238,7 +239,7 @@ class ScheduleClient:
 
 def _run_of(form: WantedSchedule) -> dict[str, Any]:
     """Return the fields that the runs depend on."""
-    names = ("prompt", "set", "var", "label", "queue")
+    names = ("prompt", "set", "var", "label", "queue", "webhook")
     return {name: getattr(form, name) for name in names}
 
 

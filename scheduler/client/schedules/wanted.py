@@ -122,6 +122,7 @@ class WantedSchedule(BaseModel):
         description="labels to find the runs by",
     )
     queue: str | None = Field(None, description="queue of nodes that name none")
+    webhook: str | None = Field(None, description="URL that events of the runs are sent to")
     session: str | None = Field(
         None, description="the session of a normal agent that all runs continue"
     )
@@ -182,6 +183,7 @@ def wanted_of(schedule: Schedule) -> dict[str, Any]:
         "var": dict(given.get("var", {})),
         "label": dict(given.get("label", {})),
         "queue": given.get("queue"),
+        "webhook": given.get("webhook"),
         "session": schedule.session,
     }
 

@@ -63,7 +63,8 @@ class Schedule:
     agent: str  # the agent's name
     digest: str  # of its bundle, which all runs use
     timing: Timing
-    # What was asked for, by the names of the flags: prompt, set, var, label, queue.
+    # What was asked for, by the names of the flags: prompt, set, var, label,
+    # queue, webhook.
     given: Mapping[str, Any] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()  # variables whose values are not shown
     agent_path: str | None = None  # where the agent was found, to compare it with its files

@@ -25,6 +25,7 @@ _NOTHING: Mapping[str, Any] = {
     "labels": {},
     "warnings": (),
     "queues": {},
+    "webhook": None,
     "context": {},
 }
 
@@ -57,6 +58,7 @@ def to_text(run: NewRun) -> str:
         "labels": dict(run.labels),
         "warnings": list(run.warnings),
         "queues": dict(run.queues),
+        "webhook": run.webhook,
     }
     kept = {name: value for name, value in found.items() if value}
     return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
@@ -93,6 +95,7 @@ def run_at(
         labels={**found["labels"], SCHEDULE: schedule.name, SCHEDULED_AT: at},
         warnings=tuple(found["warnings"]),
         queues=found["queues"],
+        webhook=found["webhook"],
         schedule=schedule.name,
     )
     return run if session is None else _continuing(run, session)

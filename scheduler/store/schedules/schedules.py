@@ -90,6 +90,7 @@ class Schedules:
             "1" if then.overlap == Overlap.ALLOW_ALL else "0",
             then.skipped - was.skipped,
             then.missed - was.missed,
+            was.agent,
             *(self._starting(run) if run else _NO_RUN),
         )
         return bool(answer.created)

@@ -47,6 +47,7 @@ def schedule_document(schedule: Schedule) -> types.ScheduleDocument:
         "vars": {n: MASKED if n in schedule.secrets else v for n, v in variables.items()},
         "labels": dict(given.get("label", {})),
         "queue": given.get("queue"),
+        "webhook": given.get("webhook"),
         "paused": schedule.paused,
         "next_at": list(map(to_rfc3339, _next(schedule))),
         "last_run": schedule.last_run,

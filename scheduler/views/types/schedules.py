@@ -30,6 +30,7 @@ class ScheduleDocument(TypedDict):
     vars: Annotated[dict[str, str], about("variables; secrets are masked")]
     labels: dict[str, str]
     queue: Annotated[str | None, about("queue of nodes that name none")]
+    webhook: Annotated[str | None, about("URL that events of the runs are sent to")]
     paused: Annotated[str | None, about("why it is paused; null: it is not")]
     next_at: Annotated[list[str], about("the next instants, at most five")]
     last_run: Annotated[str | None, about("the run that it started last")]

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.hooks.attempts import ATTEMPTS, pause_s
 from sleipnir.scheduler.runs.hooks.model import MOST_OPEN
 from sleipnir.scheduler.service.scheduler import Scheduler
@@ -120,6 +121,67 @@ def test_filters_leave_out_what_others_do(
     assert [json.loads(visit.body)["data"]["run_id"] for visit in receiver.visits] == [
         wanted.run_id
     ]
+
+
+def test_a_run_has_events_sent_to_a_url_of_its_own(
+    engine: Engine, receiver: WebServer, scheduler: Scheduler
+) -> None:
+    receiver.pages["/own"] = OK
+    wanted = {"url": receiver.url("/in"), "events": ["run.failed"]}
+    secret = engine.client.hooks.create("default", wanted).secret
+
+    run = engine.finish(GRAPH, webhook=receiver.url("/own"))
+    engine.finish(GRAPH)
+    deliver_all(engine, scheduler)
+
+    assert {visit.target for visit in receiver.visits} == {"/own"}
+    told = [verified(visit, secret) for visit in receiver.visits]
+    assert sorted(each["type"] for each in told) == ["run.started", "run.succeeded"]
+    assert {each["data"]["run_id"] for each in told} == {run.run_id}
+
+
+def test_a_url_of_a_run_needs_the_default_hook(engine: Engine, receiver: WebServer) -> None:
+    with pytest.raises(SubmissionRefused, match="hook create default"):
+        engine.submit(GRAPH, webhook=receiver.url("/own"))
+
+    engine.client.hooks.create("default", {"url": receiver.url("/in"), "enabled": False})
+
+    with pytest.raises(SubmissionRefused, match="edit default --enable"):
+        engine.submit(GRAPH, webhook=receiver.url("/own"))
+
+
+def test_instants_that_a_schedule_has_missed_are_told(
+    engine: Engine, receiver: WebServer, scheduler: Scheduler
+) -> None:
+    hooked(engine, receiver, "schedule.missed", agent="tested")
+    engine.write("tested", GRAPH)
+    engine.client.schedules.create("often", {"agent": "tested", "every": "1h"})
+
+    engine.clock.move(5 * 3600)
+    deliver_all(engine, scheduler)
+    missed = engine.client.schedules.get("often").missed
+    engine.client.schedules.delete("often")
+
+    (document,) = [json.loads(visit.body) for visit in receiver.visits]
+    assert document["type"] == "schedule.missed"
+    assert (document["data"]["name"], document["data"]["missed"]) == ("often", missed)
+
+
+def test_the_runs_of_a_schedule_have_its_webhook(
+    engine: Engine, receiver: WebServer, scheduler: Scheduler
+) -> None:
+    receiver.pages["/own"] = OK
+    engine.client.hooks.create("default", {"url": receiver.url("/in"), "events": ["run.failed"]})
+    engine.write("tested", GRAPH)
+    wanted = {"agent": "tested", "every": "1d", "webhook": receiver.url("/own")}
+    engine.client.schedules.create("daily", wanted)
+
+    engine.client.schedules.trigger("daily")
+    engine.drive()
+    deliver_all(engine, scheduler)
+    engine.client.schedules.delete("daily")
+
+    assert sorted(events_at(receiver)) == ["run.started", "run.succeeded"]
 
 
 def test_what_fails_is_sent_again_with_the_same_id(

@@ -41,6 +41,11 @@ local function record_deliveries(hooks, event, event_id, subject, facts)
   end
 end
 
+-- The same for the same event, whoever records it again.
+local function event_id_of(seed)
+  return 'evt_' .. string.sub(redis.sha1hex(seed), 1, 32)
+end
+
 local function has_default(hooks)
   for _, hook in ipairs(hooks) do
     if hook.name == 'default' then return true end
@@ -67,11 +72,9 @@ function tell_hooks(hooks, event, run_id, question)
   if is_child and not question then return end
   hooks = cjson.decode(hooks)
   local seed = table.concat({run_id, event, string.format('%.0f', now_ms), question or ''}, ' ')
-  local event_id = 'evt_' .. string.sub(redis.sha1hex(seed), 1, 32)
-  record_deliveries(hooks, event, event_id, {run = run_id, question = question}, facts)
+  record_deliveries(hooks, event, event_id_of(seed), {run = run_id, question = question}, facts)
   if facts.webhook and has_default(hooks) then
-    event_id = 'evt_' .. string.sub(redis.sha1hex(seed .. ' own'), 1, 32)
-    record_delivery('default', event, event_id,
+    record_delivery('default', event, event_id_of(seed .. ' own'),
       {run = run_id, question = question, url = facts.webhook})
   end
 end

@@ -1,6 +1,6 @@
 -- Carry out what a schedule does next: start at most one run, and note how it stands then.
 -- KEYS partition
--- ARGV run_id name revision due standing waits allows skipped missed start agent digest history event session last field_count rest
+-- ARGV run_id name revision due standing waits allows skipped missed of_agent start agent digest history event session last field_count rest
 -- run_id: '' to start none. due: ms, '' for never. standing: JSON text. waits: 1 if instants wait
 -- allows: 1 if the run may start beside one that is open
 -- skipped missed: how many instants more. session last: as of submit_run.lua
@@ -37,6 +37,12 @@ if failed then
 end
 count_in(partition .. ':scheduled', 'skipped', tonumber(skipped))
 count_in(partition .. ':scheduled', 'missed', tonumber(missed))
+local hooks = tonumber(missed) > 0 and redis.call('GET', partition .. ':hooks')
+if hooks then
+  local seed = table.concat({'schedule', name, known}, ' ')
+  record_deliveries(cjson.decode(hooks), 'schedule.missed', event_id_of(seed),
+    {schedule = name, missed = tonumber(missed)}, {agent = of_agent, labels = {schedule = name}})
+end
 
 -- The run that instants wait for may have ended since the caller looked.
 if waits == '1' and run_id == '' and not is_busy then due = now_ms end

@@ -55,6 +55,7 @@ def page_of(shown: types.ShownScheduleDocument) -> Iterator[str]:
         "variables": _pairs(shown["vars"]),
         "labels": _pairs(shown["labels"]),
         "queue": shown["queue"],
+        "webhook": shown["webhook"],
         "next": ", ".join(map(_short, shown["next_at"][:3])) or None,
         "paused": shown["paused"],
         "last run": shown["last_run"]
