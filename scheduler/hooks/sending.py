@@ -83,10 +83,12 @@ def post(
 
 def _reply(response: httpcore.Response) -> HookReply:
     excerpt, read = b"", 0
-    for piece in response.iter_stream():
-        excerpt, read = (excerpt + piece)[:_EXCERPT], read + len(piece)
-        if read >= _MOST_READ:
-            break
+    # Its status counts, however its body ends.
+    with contextlib.suppress(httpcore.TimeoutException, httpcore.NetworkError, OSError):
+        for piece in response.iter_stream():
+            excerpt, read = (excerpt + piece)[:_EXCERPT], read + len(piece)
+            if read >= _MOST_READ:
+                break
     if 200 <= response.status < 300:
         return HookReply(response.status)
     text = printable(excerpt.decode(errors="replace"))

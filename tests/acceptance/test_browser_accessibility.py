@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from sleipnir.scheduler.runs.hooks.model import ENDS, Hook
+from sleipnir.scheduler.store.hooks.records import Attempt
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.worker.monitor.routes import ROUTES, SiteRoute
 from tests.support.browser import Person, chromium
@@ -110,6 +112,8 @@ def no_schedules_left(engine: Engine) -> Iterator[None]:
     yield
     for schedule in engine.client.schedules.list():
         engine.client.schedules.delete(schedule.name)
+    for hook in engine.client.hooks.list():
+        engine.client.hooks.delete(hook.name)
 
 
 def everything(engine: Engine, models: ModelServer) -> list[str]:
@@ -128,6 +132,9 @@ def everything(engine: Engine, models: ModelServer) -> list[str]:
     engine.drive()
     nightly = {"agent": "tested", "every": "1d", "paused": True}
     engine.client.schedules.create("nightly", nightly)
+    engine.store.hooks.put(Hook("ops", "https://ops.example/in", ENDS), None)
+    refused = Attempt("evt_1", "run.failed", {"run": failed}, 1, 1, 1, 500, 7, LONG)
+    engine.store.deliveries.note("ops", refused)
     for version in ("one", "two"):
         write_sorter(engine, version)
         run_rows(engine)
@@ -158,6 +165,8 @@ def everything(engine: Engine, models: ModelServer) -> list[str]:
         "/limits",
         "/fleet",
         "/costs",
+        "/hooks",
+        "/hooks/ops",
         "/schedules",
         "/schedules/nightly",
         "/evaluations",

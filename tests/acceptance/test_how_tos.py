@@ -86,6 +86,14 @@ def test_schedules_are_made_as_the_page_says(sleipnir: Sleipnir) -> None:
     assert sleipnir("schedule", "list").stdout == ""
 
 
+def test_hooks_are_made_as_the_page_says(sleipnir: Sleipnir) -> None:
+    done = sleipnir.type_in(typed_in("webhooks.md"), sleipnir.project)
+
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"^whsec_\S{44}$", done.stdout, re.MULTILINE)) == 2
+    assert "labels    team=payments" in done.stdout
+
+
 def test_an_agent_is_used_by_another_as_written(tmp_path: Path, model_server: ModelServer) -> None:
     sleipnir = Sleipnir(
         tmp_path, OPENAI_BASE_URL=model_server.base_url, OPENAI_API_KEY="sk-only-for-this-test"

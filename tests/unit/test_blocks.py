@@ -58,6 +58,8 @@ TRIED = {
     ("serving.md", "json"): "acceptance/test_mcp_serve.py",
     ("serving.md", "python"): "integration/serving/test_chat.py",
     ("serving.md", "yaml"): "unit/test_blocks.py",
+    ("webhooks.md", "bash"): "acceptance/test_how_tos.py",
+    ("webhooks.md", "python"): "integration/hooks/test_documented_receiver.py",
     ("what-it-costs.md", "bash"): "acceptance/test_how_tos.py",
     ("testing-agents.md", "sh"): "acceptance/test_agent_tests.py",
     ("testing-agents.md", "yaml"): "acceptance/test_agent_tests.py",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
+from sleipnir.scheduler.client.hooks.wanted import WantedHook
 from sleipnir.scheduler.client.rerun.many import MOST_SELECTED
 from sleipnir.scheduler.client.schedules.wanted import OverlapName, WantedSchedule
 from sleipnir.scheduler.store.people.saved_views import MOST_NAME, MOST_QUERY
@@ -125,6 +127,23 @@ class ScheduleBody(WantedSchedule):
     """POST /api/v1/schedules"""
 
     name: str = Field(description="1 to 64 letters, digits, `_`, `.` or `-`")
+
+
+class HookBody(WantedHook):
+    """POST /api/v1/hooks"""
+
+    name: str = Field(description="1 to 64 letters, digits, `_`, `.` or `-`")
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], *, allow_private: bool = True) -> Self:
+        """Validate what was given; the client checks the URL by what the engine allows."""
+        return super().of(document, allow_private=allow_private)
+
+
+class RedeliverBody(CheckedModel):
+    """POST /api/v1/hooks/NAME/redeliver"""
+
+    event_id: str = Field(max_length=100, description="of one of its last deliveries")
 
 
 class PauseBody(CheckedModel):

@@ -28,6 +28,7 @@ from sleipnir.scheduler.client.scaling import Scale, scale_of, unserved_queues
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.runs.consistency.rules import REPAIRS
 from sleipnir.scheduler.store.errors import RedisError
+from sleipnir.scheduler.store.hooks.hooks import HookFigures
 from sleipnir.scheduler.store.machines import Machines, QueueNames, WorkerState
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.queries.engine import EngineState, QueueState
@@ -35,6 +36,7 @@ from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.views.engine import MOST_PINNED, pinned_machines
 
 _KEPT_S = 5.0
+_FAILING_MS = 3_600_000
 _PINNED = "pinned"  # the queues of all machines together
 _MOST_AGENTS = 100
 _OTHERS = "_other"
@@ -83,6 +85,7 @@ class EngineMetrics(Collector):
         self._names = QueueNames(store.client, settings.retention_s)
         self._limits = LimitCommands(store)
         self._schedules = store.schedules
+        self._hooks, self._deliveries = store.hooks, store.deliveries
         self._standing = StandingQueues()
         self._concurrency = settings.concurrency
         self._is_broker = settings.broker_url in (None, settings.redis_url)
@@ -111,6 +114,7 @@ class EngineMetrics(Collector):
             state = self._queries.engine_state(machines, names, is_broker=self._is_broker)
             limits = report(self._limits.limiter.queries, self._limits.rules())
             schedules = self._schedules.counts(), self._schedules.oldest_due_ms()
+            hooks = self._hooks.figures(), self._deliveries.count_open()
         except RedisError:
             yield _gauge("sleipnir_redis_up", "Whether Redis answers", 0)
             return
@@ -132,6 +136,7 @@ class EngineMetrics(Collector):
             )
         yield from _of_limits(limits)
         yield from _of_schedules(*schedules, self._queries.now_ms())
+        yield from _of_hooks(*hooks, self._queries.now_ms())
 
 
 def _gauge(name: str, about: str, value: float) -> Metric:
@@ -288,3 +293,24 @@ def _of_schedules(counts: Mapping[str, int], due_ms: float, now_ms: int) -> Iter
     yield CounterMetricFamily("sleipnir_schedule_missed", about, value=counts["missed"])
     about = "How late the schedule is that should have fired first"
     yield _gauge("sleipnir_schedule_late_seconds", about, max(0.0, (now_ms - due_ms) / 1000))
+
+
+def _of_hooks(figures: Mapping[str, HookFigures], open_: int, now_ms: int) -> Iterator[Metric]:
+    all_ = figures.values()
+    about = "Events that hooks were told of"
+    yield CounterMetricFamily(
+        "sleipnir_webhooks_delivered", about, value=sum(each.delivered for each in all_)
+    )
+    about = "Attempts to tell hooks of events that have failed"
+    yield CounterMetricFamily(
+        "sleipnir_webhooks_failed", about, value=sum(each.failed for each in all_)
+    )
+    about = "Events that hooks will never be told of"
+    yield CounterMetricFamily(
+        "sleipnir_webhooks_given_up", about, value=sum(each.given_up for each in all_)
+    )
+    yield _gauge("sleipnir_webhooks_open", "Events that hooks are to be told of", open_)
+    about = "Hooks of which every attempt has failed for an hour or longer"
+    long_ago_ms = now_ms - _FAILING_MS
+    failing = [each for each in all_ if (each.failing_since_ms or now_ms) <= long_ago_ms]
+    yield _gauge("sleipnir_webhooks_failing", about, len(failing))

@@ -42,6 +42,13 @@ from sleipnir.worker.monitor.handlers.figures.costs import CostsHandler
 from sleipnir.worker.monitor.handlers.figures.now import NowHandler
 from sleipnir.worker.monitor.handlers.figures.spending import SpendApi, StatsApi
 from sleipnir.worker.monitor.handlers.find import FindApi
+from sleipnir.worker.monitor.handlers.hooks.api import (
+    HookActsApi,
+    HookApi,
+    HookDeliveriesApi,
+    HooksApi,
+)
+from sleipnir.worker.monitor.handlers.hooks.page import HookPage, HooksPage
 from sleipnir.worker.monitor.handlers.limits import LimitsApi, LimitsHandler
 from sleipnir.worker.monitor.handlers.questions.answered import AnsweredHandler
 from sleipnir.worker.monitor.handlers.questions.inbox import (
@@ -76,6 +83,8 @@ _PARTS = {
     "verb": r"(cancel|fork|move|retry)",
     "switch": r"(watch|stop)",
     "deed": r"(pause|resume|trigger|backfill|delete)",
+    "hook_deed": r"(enable|disable|rotate|test|redeliver|delete)",
+    "hook_act": r"(enable|disable|rotate|test|redeliver)",
     "version": r"([0-9a-f]+)",
     "file": r"([^/]+)",
     "agent": r"([^/]+)",
@@ -124,6 +133,9 @@ ROUTES = (
     SiteRoute("/schedules", SchedulesPage),
     SiteRoute("/schedules/{name}", SchedulePage),
     SiteRoute("/schedules/{name}/{deed}", SchedulePage, {"POST": Role.OPERATE}),
+    SiteRoute("/hooks", HooksPage, {"GET": Role.OPERATE}),
+    SiteRoute("/hooks/{name}", HookPage, {"GET": Role.OPERATE}),
+    SiteRoute("/hooks/{name}/{hook_deed}", HookPage, {"POST": Role.OPERATE}),
     SiteRoute("/evaluations", EvaluationsHandler),
     SiteRoute("/evaluations/{agent}/{name}", EvaluationHandler),
     SiteRoute("/costs", CostsHandler),
@@ -152,6 +164,14 @@ ROUTES = (
     SiteRoute("/api/v1/agents/{name}", AgentApi),
     SiteRoute("/api/v1/agents/{name}/plan", PlanApi),
     SiteRoute("/api/v1/limits", LimitsApi, {"GET": Role.READ, "POST": Role.OPERATE}),
+    SiteRoute("/api/v1/hooks", HooksApi, {"GET": Role.OPERATE, "POST": Role.OPERATE}),
+    SiteRoute(
+        "/api/v1/hooks/{name}",
+        HookApi,
+        {"GET": Role.OPERATE, "PATCH": Role.OPERATE, "DELETE": Role.OPERATE},
+    ),
+    SiteRoute("/api/v1/hooks/{name}/deliveries", HookDeliveriesApi, {"GET": Role.OPERATE}),
+    SiteRoute("/api/v1/hooks/{name}/{hook_act}", HookActsApi, {"POST": Role.OPERATE}),
     SiteRoute("/api/v1/schedules", SchedulesApi, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute(
         "/api/v1/schedules/{name}",

@@ -26,9 +26,7 @@ EVENTS: Final = (
     "run.waiting",
     "question.asked",
     "question.answered",
-    "batch.finished",
     "schedule.missed",
-    "budget.used_up",
 )
 # What a person sends to see whether a hook works.
 TEST_EVENT: Final = "hook.test"

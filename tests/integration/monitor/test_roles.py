@@ -11,6 +11,8 @@ from typing import NamedTuple
 import pytest
 
 from sleipnir.scheduler.config.monitor_users import ROLES, MonitorUsers, new_line
+from sleipnir.scheduler.runs.hooks.model import ENDS, Hook
+from sleipnir.scheduler.store.hooks.records import Attempt
 from sleipnir.worker.monitor.access import Access, Role
 from sleipnir.worker.monitor.routes import ROUTES, SiteRoute
 from tests.support.engine import Engine
@@ -104,6 +106,11 @@ def test_each_role_is_offered_what_it_may_do(engine: Engine, users: MonitorUsers
     engine.finish(FAILS, {"s.sh": "exit 3"}, batch="b")
     engine.finish(ASKS)
     engine.client.schedules.create("nightly", {"agent": "tested", "every": "1d"})
+    for name, enabled in (("ops", True), ("off", False)):
+        hook = Hook(name, "https://ops.example", ENDS, disabled=None if enabled else "for now")
+        engine.store.hooks.put(hook, None)
+    tried = Attempt("evt_1", "run.failed", {"run": "0" * 16}, 1, 1, 1, 500, 7, "the reply is 500")
+    engine.store.deliveries.note("ops", tried)
     engine.client.schedules.create("hourly", {"agent": "tested", "every": "1h", "paused": True})
 
     write_sorter(engine, "one", table(2))
@@ -117,6 +124,8 @@ def test_each_role_is_offered_what_it_may_do(engine: Engine, users: MonitorUsers
 
     for name in ("nightly", "hourly"):
         engine.client.schedules.delete(name)
+    for name in ("ops", "off"):
+        engine.client.hooks.delete(name)
     for role, offers in offered.items():
         enabled = [each for each in offers if each.is_enabled]
         needs = {each: next(routes_of(each), None) for each in enabled}

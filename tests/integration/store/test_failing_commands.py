@@ -508,7 +508,7 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "put_hook": (lambda e: None, lambda e: e.store.hooks.put(HOOK, None)),
     "record_event": (
         hooked,
-        lambda e: e.store.hooks.record("{p01}", "batch.finished", "evt_1", {"batch": "b"}),
+        lambda e: e.store.hooks.record("{p01}", "run.failed", "evt_1", {"run": RUN}),
     ),
     "begin_visit that a hook is told of": (
         lambda e: (e.store.runs.submit(a_run(timeout_s=60)), hooked(e)),

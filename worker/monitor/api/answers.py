@@ -61,6 +61,11 @@ class RefusalDocument(TypedDict):
     error: ProblemDocument
 
 
+class DeletedHookDocument(TypedDict):
+    name: str
+    deleted: bool
+
+
 class DeletedScheduleDocument(TypedDict):
     name: str
     deleted: bool

@@ -10,6 +10,7 @@ from functools import cache
 from pydantic import BaseModel
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.client.hooks.wanted import WantedHook
 from sleipnir.scheduler.client.schedules.wanted import WantedSchedule
 from sleipnir.scheduler.runs import documents
 from sleipnir.scheduler.views.types import (
@@ -18,6 +19,7 @@ from sleipnir.scheduler.views.types import (
     comparison,
     engine,
     evaluations,
+    hooks,
     plans,
     questions,
     records,
@@ -58,6 +60,8 @@ def _conditions() -> dict[str, str]:
     return {name: each.description or "" for name, each in RunConditions.model_fields.items()}
 
 
+_HOOKS = "/api/v1/hooks"
+_HOOK = f"{_HOOKS}/{{name}}"
 _SCHEDULES = "/api/v1/schedules"
 _SCHEDULE = f"{_SCHEDULES}/{{name}}"
 
@@ -419,6 +423,44 @@ OPERATIONS = (
     Operation(
         "GET", "/api/v1/openapi.json", "This API as an OpenAPI document.", "application/json"
     ),
+    Operation("GET", _HOOKS, "Hooks, and how their deliveries go.", hooks.HookListDocument),
+    Operation(
+        "POST",
+        _HOOKS,
+        "Make a hook; the answer has its secret.",
+        hooks.CreatedHookDocument,
+        takes=bodies.HookBody,
+        statuses=(201,),
+    ),
+    Operation("GET", _HOOK, "A hook.", hooks.HookDocument),
+    Operation("PATCH", _HOOK, "Change some fields.", hooks.HookDocument, takes=WantedHook),
+    Operation("DELETE", _HOOK, "Remove a hook, and its open events.", answers.DeletedHookDocument),
+    Operation(
+        "GET", f"{_HOOK}/deliveries", "Its last attempts, newest first.", hooks.AttemptListDocument
+    ),
+    Operation(
+        "POST",
+        f"{_HOOK}/rotate",
+        "Give it another secret; the one before signs for a day.",
+        hooks.HookSecretDocument,
+    ),
+    Operation(
+        "POST",
+        f"{_HOOK}/test",
+        "Send it an event `hook.test`.",
+        hooks.SentEventDocument,
+        statuses=(202,),
+    ),
+    Operation(
+        "POST",
+        f"{_HOOK}/redeliver",
+        "Send an event again.",
+        hooks.SentEventDocument,
+        takes=bodies.RedeliverBody,
+        statuses=(202,),
+    ),
+    Operation("POST", f"{_HOOK}/enable", "Send events again.", hooks.HookDocument),
+    Operation("POST", f"{_HOOK}/disable", "Send nothing more.", hooks.HookDocument),
     Operation(
         "GET",
         _SCHEDULES,

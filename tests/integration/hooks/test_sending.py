@@ -1,0 +1,83 @@
+"""Where deliveries may go, and what receivers may do to them."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import pytest
+
+from sleipnir.scheduler.hooks.sending import post
+from tests.support.web_server import Page, WebServer, redirect
+
+
+def test_redirects_are_not_followed() -> None:
+    with WebServer({"/in": redirect("/secret"), "/secret": Page("x")}) as server:
+        reply = post(server.url("/in"), b"{}", {}, allow_private=True)
+
+    assert (reply.status, reply.problem) == (
+        302,
+        "the reply is 302, and redirects are not followed",
+    )
+    assert [visit.target for visit in server.visits] == ["/in"]
+
+
+def test_private_addresses_are_refused() -> None:
+    with WebServer({"/in": Page("x")}) as server:
+        reply = post(server.url("/in"), b"{}", {}, allow_private=False)
+
+    assert reply.status is None
+    assert "is not a public address" in reply.problem
+    assert server.visits == []
+
+
+def test_the_address_that_was_checked_is_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    real = socket.getaddrinfo
+
+    def once(host: str, port: int, *rest: Any, **more: Any) -> Any:
+        if host == "rebinds.example":
+            asked.append(host)
+            return real("127.0.0.1" if len(asked) == 1 else "127.0.0.2", port, *rest, **more)
+        return real(host, port, *rest, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", once)
+    with WebServer({"/in": Page("x")}) as server:
+        reply = post(server.url("/in", host="rebinds.example"), b"{}", {}, allow_private=True)
+
+    assert (reply.status, len(asked)) == (200, 1)
+    assert server.visits[0].headers["host"] == f"rebinds.example:{server.port}"
+
+
+def test_a_reply_without_end_counts_by_its_status() -> None:
+    with WebServer({"/in": Page(drips=True)}) as server:
+        reply = post(server.url("/in"), b"{}", {}, allow_private=True, total_s=0.5)
+
+    assert (reply.status, reply.problem) == (200, "")
+
+
+def test_of_a_long_refusal_the_beginning_is_kept() -> None:
+    with WebServer({"/in": Page("x" * 5_000_000, status=400)}) as server:
+        reply = post(server.url("/in"), b"{}", {}, allow_private=True)
+
+    assert reply.status == 400
+    assert 1024 <= len(reply.problem) < 1100
+
+
+def test_a_receiver_that_hangs_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/in"
+        reply = post(url, b"{}", {}, allow_private=True, total_s=0.3)
+
+    assert reply.status is None
+    assert "no reply within" in reply.problem
+
+
+def test_nobody_there_is_said() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+
+    reply = post(f"http://127.0.0.1:{port}/in", b"{}", {}, allow_private=True)
+
+    assert reply.status is None
+    assert "refused" in reply.problem.lower()

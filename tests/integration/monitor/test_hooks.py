@@ -1,0 +1,82 @@
+"""Hooks by the API and on their pages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.engine import Engine
+from tests.support.hooks import hook_key
+from tests.support.site import KEY, ServedSite
+
+API = "/api/v1/hooks"
+URL = "https://ops.example/in"
+
+
+@pytest.fixture(autouse=True)
+def with_key(engine: Engine, tmp_path: Path) -> Iterator[None]:
+    engine.configure(hook_key_file=hook_key(tmp_path))
+    yield
+    for hook in engine.client.hooks.list():
+        engine.client.hooks.delete(hook.name)
+    engine.redis.flushall()
+
+
+def send(site: ServedSite, path: str, method: str = "POST", **body: Any) -> Any:
+    return site.ask(path, method, body=json.dumps(body))
+
+
+def test_a_hook_from_its_beginning_to_its_end(engine: Engine, site: ServedSite) -> None:
+    made = send(site, API, name="ops", url=URL, events=["run.failed"])
+    changed = send(site, f"{API}/ops", "PATCH", agent="review")
+    rotated = send(site, f"{API}/ops/rotate")
+    tested = send(site, f"{API}/ops/test")
+    disabled = send(site, f"{API}/ops/disable")
+    unknown = send(site, f"{API}/ops/redeliver", event_id="evt_1")
+    tried = site.ask(f"{API}/ops/deliveries")
+    removed = site.ask(f"{API}/ops", "DELETE")
+    gone = site.ask(f"{API}/ops")
+
+    assert (made.status, made.json["events"]) == (201, ["run.failed"])
+    assert made.json["secret"] != rotated.json["secret"]
+    assert changed.json["agent"] == "review"
+    assert (tested.status, tested.json["event_id"][:4]) == (202, "evt_")
+    assert disabled.json["disabled"] == "disabled by a person"
+    assert unknown.status == 409
+    assert tried.json == {"deliveries": []}
+    assert (removed.json, gone.status) == ({"name": "ops", "deleted": True}, 404)
+    acts = [act["act"] for act in site.ask("/api/v1/audit").json["acts"]]
+    done = ("delete", "redeliver", "edit", "test", "rotate", "edit", "create")
+    assert acts == [f"hook {act}" for act in done]
+
+
+def test_a_url_that_is_not_allowed_is_refused(site: ServedSite) -> None:
+    refused = send(site, API, name="ops", url="http://ops.example")
+
+    assert (refused.status, "only https" in refused.json["error"]["message"]) == (422, True)
+
+
+def test_pages_show_and_change_it(engine: Engine, site: ServedSite) -> None:
+    engine.client.hooks.create("ops", {"url": f"{URL}?<b>"})
+    listed, page = site.ask("/hooks"), site.ask("/hooks/ops")
+    token = page.text.partition('name="_token" value="')[2].partition('"')[0]
+    headers = {"Authorization": f"Bearer {KEY}", "Origin": f"http://127.0.0.1:{site.port}"}
+
+    def act(deed: str, **fields: str) -> Any:
+        form = {"_token": token, **fields}
+        return site.ask(f"/hooks/ops/{deed}", "POST", form=form, headers=headers)
+
+    assert 'href="/hooks/ops"' in listed.text
+    assert "<b>" not in page.text.partition("<h2>Definition")[2].partition("</table>")[0]
+    assert act("disable").status == 303
+    assert "disabled by a person" in site.ask("/hooks/ops").text
+    assert act("test").status == 409
+    assert act("enable").status == 303
+    assert act("redeliver", event_id="evt_1").status == 409
+    assert "whsec_" in act("rotate").text
+    assert "whsec_" not in site.ask("/hooks/ops").text
+    assert act("delete").headers["Location"] == "/hooks"

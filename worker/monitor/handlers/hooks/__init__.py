@@ -1,0 +1,1 @@
+"""Hooks: pages and API."""
