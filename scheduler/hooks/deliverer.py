@@ -38,8 +38,8 @@ MOST_OF_HOST: Final = 2  # requests at a time
 LEAST_APART_S: Final = 0.2  # requests to one hook: 5 a second
 # Of one hook, on the threads or about to be.
 _AT_HAND: Final = 10
-# Longer than those at hand take if none is answered.
-_LEASE_S: Final = 180.0
+# Longer than a request, and the search for its address, may take.
+_LEASE_S: Final = 60.0
 _LONGEST_POSTPONED_S: Final = 300.0
 _HOST_BUSY_S: Final = 1.0
 _ANOTHER_CHANGE: Final = 20

@@ -1,0 +1,69 @@
+"""`sleipnir hook`: schedulers send events, whichever of them dies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.hooks import hook_key, verified
+from tests.support.services import Fleet
+from tests.support.wait import wait_until
+from tests.support.web_server import Page, WebServer
+
+GRAPH = """
+start: done
+nodes: {done: {type: end, output: fine}}
+"""
+
+
+@pytest.fixture
+def receiver() -> Iterator[WebServer]:
+    with WebServer({"/in": Page("thanks"), "/own": Page("thanks")}) as server:
+        yield server
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    with Fleet(tmp_path) as fleet:
+        fleet.sleipnir.environment |= {
+            "SLEIPNIR_HOOK_KEY_FILE": hook_key(tmp_path),
+            "SLEIPNIR_ALLOW_PRIVATE_ADDRESSES": "true",
+        }
+        fleet.sleipnir.write("tested", GRAPH)
+        fleet.start_scheduler()
+        fleet.start_worker()
+        yield fleet
+
+
+def test_a_hook_is_made_tried_and_told_of_runs(fleet: Fleet, receiver: WebServer) -> None:
+    sleipnir = fleet.sleipnir
+
+    made = sleipnir("hook", "create", "default", receiver.url("/in"))
+    tried = sleipnir("hook", "test", "default")
+    run = sleipnir("run", "-q", "tested", "--webhook", receiver.url("/own"))
+    wait_until(lambda: len(receiver.visits) >= 4, "all has arrived")
+    listed = sleipnir("hook", "deliveries", "default", "--json")
+
+    secret = made.stdout.strip()
+    assert (tried.returncode, "the reply is 200" in tried.stderr) == (0, True)
+    assert run.stdout == "fine\n"
+    told = {(visit.target, verified(visit, secret)["type"]) for visit in receiver.visits}
+    assert told == {
+        ("/in", "hook.test"),
+        ("/in", "run.succeeded"),
+        ("/own", "run.started"),
+        ("/own", "run.succeeded"),
+    }
+    assert all(json.loads(line)["delivered"] for line in listed.stdout.splitlines())
+
+
+def test_a_receiver_that_is_not_there_is_said(fleet: Fleet) -> None:
+    fleet.sleipnir("hook", "create", "ops", "http://127.0.0.1:9/in")
+
+    tried = fleet.sleipnir("hook", "test", "ops")
+
+    assert tried.returncode == 1
+    assert "not delivered: no reply" in tried.stderr
