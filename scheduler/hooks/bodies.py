@@ -48,11 +48,6 @@ class Bodies:
             return self._of_run(str(subject["run"]), subject.get("question"))
         if "schedule" in subject:
             return self._of_schedule(str(subject["schedule"]), subject)
-        if "batch" in subject:
-            return {
-                **subject,
-                "url": self._url(f"/batches/{quote(str(subject['batch']), safe='')}"),
-            }
         return dict(subject)
 
     def _of_run(self, run_id: str, place: str | None) -> dict[str, Any]:

@@ -62,7 +62,7 @@ class HookClient:
 
     def list(self) -> Sequence[Hook]:
         """Return all hooks, by name."""
-        return [hook for hook in self._store.read_all().values() if not hook.is_notification]
+        return list(self._store.read_all().values())
 
     def get(self, name: str) -> Hook:
         """Return a hook.

@@ -16,8 +16,6 @@ MOST_HOOKS: Final = 100
 MOST_OPEN: Final = 10_000
 # The hook whose secret signs what goes to the URL of a single run.
 DEFAULT_HOOK: Final = "default"
-# Notifications of the configuration are told of events like hooks; no hook has such a name.
-NOTIFICATION: Final = "notify:"
 
 ENDS: Final = ("run.succeeded", "run.failed", "run.cancelled", "run.timed_out")
 EVENTS: Final = (
@@ -55,11 +53,6 @@ class Hook:
     secrets: tuple[SealedSecret, ...] = ()  # the current one first
     disabled: str | None = None  # why nothing is sent; None: it is
     made_ms: int = 0
-
-    @property
-    def is_notification(self) -> bool:
-        """Whether it is an entry of `notify` in the configuration of schedulers."""
-        return self.name.startswith(NOTIFICATION)
 
 
 def require_hook_name(name: str) -> None:

@@ -60,7 +60,7 @@ class Hooks:
         return None if text is None else hook_of(name, text)
 
     def read_all(self) -> dict[str, Hook]:
-        """Return all hooks by name, sorted; entries of `notify` among them."""
+        """Return all hooks by name, sorted."""
         stored = self._redis.hgetall(HOOKS)
         return {name: hook_of(name, stored[name]) for name in sorted(stored)}
 

@@ -26,7 +26,7 @@ class RunQueries(
 
     def hook_names(self) -> list[str]:
         """Return the names of all hooks, sorted."""
-        return sorted(name for name in self._redis.hkeys(HOOKS) if ":" not in name)
+        return sorted(self._redis.hkeys(HOOKS))
 
     def schedule_names(self) -> list[str]:
         """Return the names of all schedules, sorted."""

@@ -45,7 +45,7 @@ class AttemptDocument(TypedDict):
     event: str
     subject: Annotated[
         dict[str, Any],
-        about("what it is about: `run` and `question`, or `batch`, `schedule`, `budget`"),
+        about("what it is about: `run` and perhaps `question`, or `schedule`"),
     ]
     at: Annotated[str, about("when the event happened")]
     sent_at: str

@@ -96,7 +96,7 @@ def events_text(events: Sequence[str]) -> str:
 
 def subject_text(attempt: types.AttemptDocument) -> str:
     """Return what an event is about, in short."""
-    for kind in ("run", "batch", "schedule", "budget"):
+    for kind in ("run", "schedule"):
         if kind in attempt["subject"]:
             return str(attempt["subject"][kind])
     return "-"
