@@ -51,7 +51,7 @@ class Steering:
 
         Args:
             question_id: the question to answer and no other; required to consent to a guarded call.
-            by: who answers; `via`: through what (cli, page, api), for the run's narration.
+            by: who answers; `via`: through what (cli, page, api, mcp), for the run's narration.
 
         Raises:
             AnswerRefused: there is no such open question, it was answered meanwhile, it asks for

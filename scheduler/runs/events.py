@@ -279,7 +279,7 @@ class QuestionAnswered:
     kind: ClassVar[str] = "answered"
     node: str
     by: str | None = None  # the person, if known
-    via: str | None = None  # cli, page, api
+    via: str | None = None  # cli, page, api, mcp
 
 
 @dataclass(frozen=True, slots=True)

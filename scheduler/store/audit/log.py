@@ -31,7 +31,7 @@ class Act:
 
     who: str
     role: str
-    via: str  # page, api, cli
+    via: str  # page, api, cli, mcp
     act: str  # answer, cancel, retry
     target: str
     outcome: str  # DONE, or why it was refused
