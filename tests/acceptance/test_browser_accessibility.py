@@ -27,6 +27,21 @@ _RUN_AXE = """async rules => {
   const {violations} = await axe.run(document, {runOnly: rules, resultTypes: ["violations"]});
   return violations.map(({impact, id, nodes}) => `${impact} ${id}: ${nodes[0].html.slice(0, 200)}`);
 }"""
+# Every text twice as large, in boxes that stay: what a browser that enlarges texts alone does.
+_ENLARGE = """() => {
+  const all = [...document.querySelectorAll("body *:not(svg, svg *)")];
+  const styles = all.map(each => getComputedStyle(each));
+  const sizes = styles.map(style => [style.fontSize, style.lineHeight]);
+  all.forEach((each, at) => ["fontSize", "lineHeight"].forEach((name, of) => {
+    if (sizes[at][of].endsWith("px")) each.style[name] = `${2 * parseFloat(sizes[at][of])}px`;
+  }));
+}"""
+_OF_LARGE_TEXTS = ["color-contrast", "scrollable-region-focusable"]
+# Chips that end past the edge of the screen.
+_HIDDEN_CHIPS = """() => [...document.querySelectorAll("main .chips > .chip")]
+  .filter(each => each.getBoundingClientRect().right > innerWidth)
+  .map(each => each.textContent.trim())"""
+_MOST_OF_A_PAGE = 400_000  # bytes
 # Colours and sizes are all that a look changes. Pages take turns with the last one.
 _LOOKS = (
     ("light", {"width": 1440, "height": 900}, _STANDARD),
@@ -85,6 +100,32 @@ nodes:
   ask: {type: llm, prompt: "Tell of the night.", next: z}
   z: {type: end}
 """
+
+
+MEGABYTE = 1_000_000
+HUGE = """
+model: openai:gpt-4o-mini
+settings: {tolerate_failures: false}
+initial_state: {words: [], text: ""}
+start: make
+nodes:
+  make: {type: script, script: make.sh, next: tell}
+  tell: {type: llm, prompt: "Tell all of {{initial_prompt}}.", state_updates: {told: "{{output}}"},
+         next: each}
+  each: {type: map, over: "{{words}}", as: word, branch: fail, collect_into: found,
+         on_error: collect, next: ask}
+  fail: {type: script, script: fail.sh}
+  ask: {type: input, question: "{{told}}{{text}}", state_updates: {said: "{{input}}"}, next: z}
+  z: {type: end, output: "{{said}}"}
+"""
+HUGE_FILES = {
+    "make.sh": """
+        python3 -c 'import json, sys
+        sys.stderr.write("y" * 1_000_000)
+        print(json.dumps({"text": "b " * 500_000, "words": ["i" * 1_000_000, "j k " * 250_000]}))'
+    """.replace("\n        ", "\n"),
+    "fail.sh": "head -c 1000000 /dev/zero | tr '\\0' e >&2; exit 3",
+}
 
 
 @pytest.fixture(scope="module")
@@ -213,10 +254,92 @@ def test_no_page_keeps_anybody_out(
             violations += [f"{path}, {scheme} {size['width']}: {each}" for each in found]
             width = page.evaluate("document.documentElement.scrollWidth")
             cut_off += [(path, size["width"], width)] if width > size["width"] else []
+        cut_off += [(path, 360, each) for each in page.evaluate(_HIDDEN_CHIPS)]
     page.keyboard.press("?")
     page.get_by_role("dialog").wait_for()
     violations += page.evaluate(_RUN_AXE, _STANDARD)
 
     assert violations == []
     assert cut_off == []
+    person.context.close()
+
+
+def test_texts_can_be_twice_as_large(
+    engine: Engine, site: ServedSite, browser: Any, models: ModelServer, node_modules: Path
+) -> None:
+    person = Person(browser, site)
+    page = person.page
+    person.context.add_init_script(path=node_modules / "axe-core" / "axe.min.js")
+
+    violations, cut_off = [], []
+    for number, path in enumerate(everything(engine, models)):
+        page.emulate_media(color_scheme=("light", "dark")[number % 2])
+        page.set_viewport_size({"width": 1440, "height": 900})
+        page.goto(f"{person.origin}{path}")
+        page.locator("main h1").first.wait_for()
+        page.keyboard.press("e")
+        page.evaluate(_ENLARGE)
+        for width in (1440, 768, 360):
+            page.set_viewport_size({"width": width, "height": 900})
+            found = page.evaluate("document.documentElement.scrollWidth")
+            cut_off += [(path, width, found)] if found > width else []
+        violations += [f"{path}: {each}" for each in page.evaluate(_RUN_AXE, _OF_LARGE_TEXTS)]
+
+    assert violations == []
+    assert cut_off == []
+    person.context.close()
+
+
+def huge_pages(engine: Engine, models: ModelServer) -> list[str]:
+    """The pages of a run that asks, one that ended and one that failed, all with huge texts."""
+    many = f"{LONG} " * (MEGABYTE // len(LONG))
+    models.when("Tell all", says(many))
+    asking = engine.finish(HUGE, HUGE_FILES, prompt=many, batch="huge").run_id
+    ended = engine.finish(HUGE, HUGE_FILES, prompt="a" * MEGABYTE, answers={"ask": [many]}).run_id
+    failed = engine.finish(ODD, {"f.sh": HUGE_FILES["fail.sh"]}, prompt="a" * MEGABYTE).run_id
+    places = (
+        *("", "/graph?node=tell", "/graph?node=ask", "/timeline", "/state", "/events", "/logs"),
+        *("/model", "/items?map=each&item=0", "/agent", "/retry"),
+    )
+    of_runs = [f"/runs/{run_id}{place}" for run_id in (asking, ended) for place in places]
+    of_failed = [f"/runs/{failed}{place}" for place in ("", "/state", "/logs", "/agent")]
+    lists = ["/now", "/runs", "/batches/huge", "/inbox", "/inbox/answered"]
+    return [
+        *lists,
+        f"/inbox/{asking}/4/ask",
+        *of_runs,
+        *of_failed,
+        f"/compare?a={asking}&b={ended}",
+    ]
+
+
+def test_huge_texts_are_shown_in_part(
+    engine: Engine, site: ServedSite, browser: Any, models: ModelServer, node_modules: Path
+) -> None:
+    paths = huge_pages(engine, models)
+    person = Person(browser, site)
+    page = person.page
+    person.context.add_init_script(path=node_modules / "axe-core" / "axe.min.js")
+
+    violations, cut_off, sizes = [], [], {}
+    for number, path in enumerate(paths):
+        sizes[path] = len(page.goto(f"{person.origin}{path}").body())
+        page.locator("main h1").first.wait_for()
+        for scheme, size, rules in (_LOOKS[0], _TURNS[number % len(_TURNS)]):
+            page.emulate_media(color_scheme=scheme)
+            page.set_viewport_size(size)
+            violations += [f"{path}: {each}" for each in page.evaluate(_RUN_AXE, rules)]
+            width = page.evaluate("document.documentElement.scrollWidth")
+            cut_off += [(path, size["width"], width)] if width > size["width"] else []
+    question = next(path for path in paths if path.endswith("/4/ask"))
+    page.goto(f"{person.origin}{question}")
+    page.get_by_role("link", name="Show all").first.click()
+    page.wait_for_url("**?whole=1")
+    whole = page.get_by_label("The question").inner_text()
+
+    assert violations == []
+    assert cut_off == []
+    assert {path: size for path, size in sizes.items() if size > _MOST_OF_A_PAGE} == {}
+    assert len(whole) > MEGABYTE
+    assert person.complaints.all == []
     person.context.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from sleipnir.scheduler.config.secrets import hidden
@@ -17,6 +17,8 @@ from sleipnir.worker.monitor.pages.rail import MORE, RAIL, RAIL_PAGES
 from sleipnir.worker.monitor.pages.told_pages import PAGE_FIELD, ToldPage
 from sleipnir.worker.monitor.site import Site
 
+# Characters of a text on a page that shows several things; a tab lays out more only slowly.
+MOST_SHOWN: Final = 32_768
 _OF_PROGRAMS = ("/api/", "/v1/", "/mcp/")
 
 
@@ -114,6 +116,7 @@ class ResponseWriter(ArgumentReader):
             "asset": self.site.asset,
             "root": self.site.prefix,
             "query": self.with_query,
+            "beginning_of": self._beginning_of,
             "path": self.request.path,
             "visitor": self.visitor,
             "may": may,
@@ -127,6 +130,11 @@ class ResponseWriter(ArgumentReader):
             **values,
         }
         return bytes(self.site.templates.load(template).generate(**names))
+
+    def _beginning_of(self, text: str) -> str:
+        """Return as much of a text as a page shows: the rest only if its address asks for it."""
+        is_whole = self.request.query_arguments.get("whole") == [b"1"]
+        return text if is_whole else text[:MOST_SHOWN]
 
     def with_query(self, **changes: str | None) -> str:
         """Return this page's address with other filters; None removes one."""
