@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Self
 
 from sleipnir.records import dataclass
 
 PREFIX = "eval:"
-_NAME = re.compile(
-    r"eval:(?P<agent>[^/]+)/(?P<evaluation>.+?):(?P<version>[0-9a-f]{12})-(?P<rows>[0-9a-f]{8})"
-    r"(?::(?P<check>.+):(?P<judge>[0-9a-f]{12}))?",
-    re.DOTALL,
-)
+_VERSION = re.compile(r":(?P<version>[0-9a-f]{12})-(?P<rows>[0-9a-f]{8})(?=:|\Z)")
+_JUDGE = re.compile(r":(?P<check>.+):(?P<judge>[0-9a-f]{12})", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +33,15 @@ class EvaluationBatch:
     @classmethod
     def named(cls, name: str) -> Self | None:
         """Return what a batch of this name is; None if it is of no evaluation."""
-        found = _NAME.fullmatch(name)
-        return None if found is None else cls(**found.groupdict())
+        agent, _, rest = name.removeprefix(PREFIX).partition("/")
+        found = _VERSION.search(rest, 1)
+        if not name.startswith(PREFIX) or not agent or found is None:
+            return None
+        rows = cls(agent, rest[: found.start()], found["version"], found["rows"])
+        if found.end() == len(rest):
+            return rows
+        judged = _JUDGE.fullmatch(rest, found.end())
+        return None if judged is None else replace(rows, **judged.groupdict())
 
 
 def prefix_of(agent: str, evaluation: str) -> str:
