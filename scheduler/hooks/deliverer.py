@@ -242,7 +242,6 @@ class Deliverer:
             next_ms=next_ms,
             url=event.url,
         )
-        self._store.deliveries.note(hook.name, attempt)
         if next_ms is None and not reply.is_delivered:
             self._store.hooks.count(hook.name, "given_up")
         since_ms = self._store.hooks.note_outcome(
@@ -250,6 +249,8 @@ class Deliverer:
         )
         if event.url is None:  # what a run's own URL does is no fault of the hook
             self._judge(hook, reply, since_ms)
+        # Last: who sees an attempt sees what came of it.
+        self._store.deliveries.note(hook.name, attempt)
 
     def _judge(self, hook: Hook, reply: HookReply, failing_since_ms: int | None) -> None:
         """Disable a hook whose receiver is gone, or has failed for too long."""
