@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # -P: don't import from a user's directory that happens to be called `sleipnir`.
 _PYTHON = (sys.executable, "-P", "-m")
+# One of these says where Redis is.
+_REDIS = ("SLEIPNIR_REDIS_URL", "SLEIPNIR_REDIS_URL_FILE")
 
 
 def worker_children(
@@ -78,9 +80,14 @@ def environment_of(settings: Settings) -> dict[str, str]:
     Not as arguments: URLs may contain passwords, and command lines are public.
     """
     assert settings.redis_url is not None
+    others = {name: value for name, value in os.environ.items() if name not in _REDIS}
     return {
-        **os.environ,
-        "SLEIPNIR_REDIS_URL": settings.redis_url,
+        **others,
+        **(
+            {"SLEIPNIR_REDIS_URL_FILE": settings.redis_url_file}
+            if settings.redis_url_file
+            else {"SLEIPNIR_REDIS_URL": settings.redis_url}
+        ),
         "SLEIPNIR_AGENTS_DIR": ":".join(settings.agents_dir),
         "SLEIPNIR_QUEUES": ",".join(settings.queues),
         "SLEIPNIR_LOG_FORMAT": settings.log_format,

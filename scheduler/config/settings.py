@@ -33,6 +33,7 @@ with lazy_imports():
 
     from sleipnir.graphs import field_types
     from sleipnir.scheduler.config import checking
+    from sleipnir.scheduler.config.secret_files import redis_url_file
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -55,6 +56,11 @@ class Settings:
 
     redis_url: str | None = forms.text(
         None, description="Redis that holds all runs, or its sentinels; unset: the embedded engine"
+    )
+    redis_url_file: str | None = forms.text(
+        None,
+        description="file with that URL, in place of redis_url; user and password are read again "
+        "for each new connection",
     )
     broker_url: str | None = forms.text(
         None, description="Celery broker for wake-ups; unset: the same Redis"
@@ -420,7 +426,25 @@ def load_settings(flags: Mapping[str, Any] | None = None) -> LoadedSettings:
         values.update(found)
         origins.update(dict.fromkeys(found, source))
     checked = {name: checked_setting(name, value, origins[name]) for name, value in values.items()}
+    if checked.get("redis_url_file"):
+        _read_redis_url(checked, origins)
     return LoadedSettings(Settings(**checked), origins)
+
+
+def _read_redis_url(values: dict[str, Any], origins: dict[str, str]) -> None:
+    """Set `redis_url` to that of `redis_url_file`, or unset the file if a flag outdoes it.
+
+    Raises:
+        SettingInvalid: both come from the same source, or the file cannot be used.
+    """
+    url, file = origins["redis_url"], origins["redis_url_file"]
+    if values.get("redis_url") and url == file:
+        raise SettingInvalid(f"redis_url and redis_url_file are both set ({url}): unset one")
+    if url == "flag" or (url == "environment" and file != "flag"):
+        values["redis_url_file"] = None
+        return
+    values["redis_url"] = redis_url_file.UrlOfFile.read(values["redis_url_file"])
+    origins["redis_url"] = "redis_url_file"
 
 
 def checked_setting(name: str, value: Any, origin: str) -> Any:

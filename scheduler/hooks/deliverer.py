@@ -19,7 +19,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.config.hook_key import HookKey
+from sleipnir.scheduler.config.secret_files.hook_key import HookKey
 from sleipnir.scheduler.errors import HookChanged, SettingInvalid
 from sleipnir.scheduler.hooks.sending import HookReply, post
 from sleipnir.scheduler.runs.hooks.attempts import PATIENCE_S, pause_s

@@ -24,6 +24,7 @@ from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import EngineUnfit, EngineUnreachable
 from sleipnir.scheduler.process.data_format import DATA_FORMAT
 from sleipnir.scheduler.process.packing import ENCODING_ERRORS
+from sleipnir.scheduler.store.clients.credentials import credentials_of
 from sleipnir.scheduler.store.clients.tls import SCHEME as TLS
 from sleipnir.scheduler.store.clients.tls import UNCHECKED, certificate_hint, is_unchecked
 from sleipnir.scheduler.store.clients.transient import (
@@ -138,7 +139,8 @@ def transport_options(url: str) -> dict[str, Any]:
     """Return kombu's transport options for a URL; they may hold passwords, so never show them."""
     if is_cluster(url):
         return {"cluster_url": url}
-    return sentinel_url(url).kombu_options if url.startswith(SENTINEL) else {}
+    options = sentinel_url(url).kombu_options if url.startswith(SENTINEL) else {}
+    return options | credentials_of(url)
 
 
 def sentinel_url(url: str) -> SentinelUrl:
@@ -173,7 +175,7 @@ def client_options(url: str) -> dict[str, Any]:
     }
     if not is_private(url):
         options["socket_keepalive"] = True
-    return options
+    return options | credentials_of(url)
 
 
 def connect(url: str, *, retry_outage: bool = False) -> redis.Redis:

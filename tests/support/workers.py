@@ -82,13 +82,16 @@ class Workers(Agents):
 
     def start_supervised(self, processes: int, **settings: Any) -> Worker:
         """Start worker processes that are restarted when they die."""
-        options = ("--processes", str(processes), "--redis", self._url, "-v")
+        options = ("--processes", str(processes), *self._redis(settings), "-v")
         return self._launch(("sleipnir", "worker", *options), " ready.", settings)
 
     def start_scheduler(self, **settings: Any) -> Worker:
         """Start a scheduler without a worker, and wait until it is running."""
-        command = ("sleipnir", "scheduler", "--redis", self._url)
+        command = ("sleipnir", "scheduler", *self._redis(settings))
         return self._launch(command, "scheduler: running", settings)
+
+    def _redis(self, settings: dict[str, Any]) -> tuple[str, ...]:
+        return () if "redis_url_file" in settings else ("--redis", self._url)
 
     def _launch(self, command: tuple[str, ...], ready: str, settings: dict[str, Any]) -> Worker:
         number = len(self._started)

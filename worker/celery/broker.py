@@ -315,6 +315,11 @@ class SentinelTransport(Transport, redis.SentinelTransport):  # type: ignore[mis
 class EagerConnection(Connection):  # type: ignore[misc]  # kombu publishes no types
     """A connection that retries soon, however long the broker has been away."""
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        # Celery passes on options of the transport only.
+        self.credential_provider = self.transport_options.get("credential_provider")
+
     def ensure_connection(self, *arguments: Any, **options: Any) -> Any:
         """Connect as kombu does, with a limit on its pauses."""
         return super().ensure_connection(*arguments, **{"interval_max": _RECONNECT_S, **options})
@@ -328,11 +333,12 @@ class EagerConnection(Connection):  # type: ignore[misc]  # kombu publishes no t
         options = {
             name: value
             for name, value in found["transport_options"].items()
-            if name not in ("cluster_url", "sentinel_kwargs")
+            if name not in ("cluster_url", "credential_provider", "sentinel_kwargs")
         }
         alternates = [masked(url) for url in found["alternates"]]
         return {
             **found,
+            "credential_provider": None,
             "hostname": masked(found["hostname"] or ""),
             "transport_options": options,
             "alternates": alternates,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.client.hooks.wanted import WantedHook, wanted_of
-from sleipnir.scheduler.config.hook_key import HookKey
+from sleipnir.scheduler.config.secret_files.hook_key import HookKey
 from sleipnir.scheduler.errors import (
     ActionRefused,
     HookChanged,

@@ -102,11 +102,7 @@ def _of_pod(pod: Mapping[str, Any], drain_s: int, *, is_served: bool) -> Iterato
     mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
     if not {"/tmp", "/var/lib/sleipnir"} <= mounts:
         yield "it cannot write where it must"
-    environment = {variable["name"]: variable for variable in container["env"]}
-    if environment["SLEIPNIR_PIN"]["value"] != "never":
-        yield "its runs wait for a pod that is gone"
-    if environment["SLEIPNIR_DRAIN_S"]["value"] != str(drain_s):
-        yield "its drain_s is not drainSeconds"
+    yield from _of_environment(container["env"], mounts, drain_s)
     if not is_served:
         return
     for probe, path in (("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
@@ -114,6 +110,19 @@ def _of_pod(pod: Mapping[str, Any], drain_s: int, *, is_served: bool) -> Iterato
             yield f"its {probe} does not ask for {path}"
     if "memory" not in container.get("resources", {}).get("limits", {}):
         yield "its memory has no limit"
+
+
+def _of_environment(
+    variables: list[dict[str, Any]], mounts: set[str], drain_s: int
+) -> Iterator[str]:
+    environment = {variable["name"]: variable for variable in variables}
+    in_file = environment.get("SLEIPNIR_REDIS_URL_FILE", {}).get("value")
+    if in_file is not None and str(Path(in_file).parent) not in mounts:
+        yield "it has no file with the URL of Redis"
+    if environment["SLEIPNIR_PIN"]["value"] != "never":
+        yield "its runs wait for a pod that is gone"
+    if environment["SLEIPNIR_DRAIN_S"]["value"] != str(drain_s):
+        yield "its drain_s is not drainSeconds"
 
 
 def _lacks(given: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]:

@@ -25,15 +25,27 @@ def complaints(deploy: Path) -> Iterator[str]:
     users = (deploy / "systemd" / "sysusers.d" / "sleipnir.conf").read_text()
     (user,) = re.findall(r"^u (\S+)", users, re.MULTILINE)
     for unit in units:
-        lines = dict(re.findall(r"^(\w+)=(.*)$", unit.read_text(), re.MULTILINE))
-        for complaint in (*_of_lines(unit.stem, lines, user), *_of_systemd(unit)):
+        text = unit.read_text()
+        lines = dict(re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE))
+        variables = dict(re.findall(r"^Environment=(\w+)=(.*)$", text, re.MULTILINE))
+        for complaint in (
+            *_of_lines(unit.stem, lines, user),
+            *_of_variables(unit.stem, lines, variables),
+            *_of_systemd(unit),
+        ):
             yield f"{unit.name}: {complaint}"
 
 
-def _of_lines(name: str, lines: dict[str, str], user: str) -> Iterator[str]:
+def _of_variables(name: str, lines: dict[str, str], variables: dict[str, str]) -> Iterator[str]:
     # Its user may have no home directory.
-    if lines.get("Environment") != f"SLEIPNIR_DATA_DIR=/var/lib/{lines.get('StateDirectory')}":
+    if variables.get("SLEIPNIR_DATA_DIR") != f"/var/lib/{lines.get('StateDirectory')}":
         yield "its data directory is not its StateDirectory"
+    credential, _, _ = lines.get("LoadCredential", "").partition(":")
+    if name != _EMBEDDED and variables.get("SLEIPNIR_REDIS_URL_FILE") != f"%d/{credential}":
+        yield "it does not read the URL of Redis from its credential"
+
+
+def _of_lines(name: str, lines: dict[str, str], user: str) -> Iterator[str]:
     if float(lines.get("TimeoutStopSec", 0)) < Settings().drain_s + 20:
         yield "it has too little time to stop"
     if lines.get("RestartPreventExitStatus") != "2":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sleipnir.scheduler.config.hook_key import HookKey
+from sleipnir.scheduler.config.secret_files.hook_key import HookKey
 from sleipnir.scheduler.errors import (
     ActionRefused,
     HookNotFound,

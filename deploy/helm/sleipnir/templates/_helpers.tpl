@@ -64,12 +64,20 @@ readinessProbe:
   timeoutSeconds: 5
 {{- end }}
 
+{{- define "sleipnir.redisSecret" -}}
+{{ required "redis.existingSecret: name a Secret with the URL of your Redis" .Values.redis.existingSecret }}
+{{- end }}
+
 {{- define "sleipnir.env" -}}
+{{- if .Values.redis.urlFile }}
+- {name: SLEIPNIR_REDIS_URL_FILE, value: /etc/sleipnir-redis/{{ .Values.redis.key }}}
+{{- else }}
 - name: SLEIPNIR_REDIS_URL
   valueFrom:
     secretKeyRef:
-      name: {{ required "redis.existingSecret: name a Secret with the URL of your Redis" .Values.redis.existingSecret }}
+      name: {{ include "sleipnir.redisSecret" . }}
       key: {{ .Values.redis.key }}
+{{- end }}
 - {name: SLEIPNIR_HEALTH_ADDRESS, value: "0.0.0.0:8081"}
 # A pod's name does not outlive it: runs that wait for it would wait for ever.
 - {name: SLEIPNIR_PIN, value: never}
@@ -83,13 +91,20 @@ readinessProbe:
 {{- end }}
 {{- end }}
 
-{{/* Both are emptied with the pod: everything that lasts is in Redis. */}}
+{{/* The first two are emptied with the pod: everything that lasts is in Redis. */}}
 {{- define "sleipnir.volumes" -}}
 - {name: data, emptyDir: {}}
 - {name: tmp, emptyDir: {}}
+{{- if .Values.redis.urlFile }}
+- name: redis-url
+  secret: {secretName: {{ include "sleipnir.redisSecret" . }}, defaultMode: 0440}
+{{- end }}
 {{- end }}
 
 {{- define "sleipnir.mounts" -}}
 - {name: data, mountPath: /var/lib/sleipnir}
 - {name: tmp, mountPath: /tmp}
+{{- if .Values.redis.urlFile }}
+- {name: redis-url, mountPath: /etc/sleipnir-redis, readOnly: true}
+{{- end }}
 {{- end }}

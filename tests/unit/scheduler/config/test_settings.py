@@ -13,6 +13,7 @@ import pytest
 
 from sleipnir.scheduler.config.checking import checked
 from sleipnir.scheduler.config.directories import config_dir, data_dir
+from sleipnir.scheduler.config.secret_files.redis_url_file import Login, UrlOfFile
 from sleipnir.scheduler.config.settings import FIELDS, Settings, load_settings
 from sleipnir.scheduler.config.user import user_name
 from sleipnir.scheduler.errors import SettingInvalid
@@ -62,6 +63,69 @@ def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("SLEIPNIR_REDIS_URL", "")
 
     assert load_settings().values.redis_url is None
+
+
+def redis_url_in(file: Path, text: str, mode: int = 0o600) -> str:
+    """Write a file for `redis_url_file`, and return its name."""
+    file.write_text(text)
+    file.chmod(mode)
+    return str(file)
+
+
+def test_the_url_of_redis_may_be_in_a_file(config: Path) -> None:
+    file = redis_url_in(config.with_name("url"), "rediss://me:s%40cret@db:1/2?ssl_ca_certs=/ca\n")
+    config.write_text(f"redis_url_file: {file}\n")
+
+    loaded = load_settings()
+
+    assert loaded.values.redis_url == "rediss://db:1/2?ssl_ca_certs=/ca"
+    assert isinstance(loaded.values.redis_url, UrlOfFile)
+    assert loaded.values.redis_url.login() == Login("me", "s@cret")
+    assert loaded.origins["redis_url"] == "redis_url_file"
+
+
+@pytest.mark.parametrize("flag", [None, "redis://flag"])
+def test_a_file_with_the_url_wins_by_where_it_is_set(
+    config: Path, monkeypatch: pytest.MonkeyPatch, flag: str | None
+) -> None:
+    file = redis_url_in(config.with_name("url"), "redis://file")
+    config.write_text("redis_url: redis://config\n")
+    monkeypatch.setenv("SLEIPNIR_REDIS_URL_FILE", file)
+
+    values = load_settings({"redis_url": flag}).values
+
+    expected = ("redis://file", file) if flag is None else ("redis://flag", None)
+    assert (values.redis_url, values.redis_url_file) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "reason"),
+    [
+        ("redis://:secret@db", 0o640, "open to other users: run `chmod 600"),
+        ("secret", 0o600, "has no URL: write one line into it"),
+        ("redis://:secret@db\n" * 300, 0o600, "more than 4096 characters"),
+        ("redis://:sécret@db", 0o600, "cannot read"),
+    ],
+)
+def test_a_file_without_a_usable_url_says_why(
+    config: Path, text: str, mode: int, reason: str
+) -> None:
+    file = redis_url_in(config.with_name("url"), text, mode)
+
+    with pytest.raises(SettingInvalid, match=reason) as refused:
+        load_settings({"redis_url_file": file})
+
+    assert "secret" not in str(refused.value)
+
+
+def test_a_url_beside_a_file_with_one_is_refused(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLEIPNIR_REDIS_URL", "redis://one")
+    monkeypatch.setenv("SLEIPNIR_REDIS_URL_FILE", redis_url_in(config.with_name("url"), "redis://"))
+
+    with pytest.raises(SettingInvalid, match="both set \\(environment\\): unset one"):
+        load_settings()
 
 
 def test_lists_come_from_the_environment_as_paths_do(

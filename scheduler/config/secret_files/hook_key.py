@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from pathlib import Path
 
-from sleipnir.graphs.files import reason
 from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.config.secret_files.private_file import read_private
 from sleipnir.scheduler.errors import SettingInvalid
 
 with lazy_imports():
     from cryptography import fernet
 
 _SHORTEST = 32  # characters
-_LONGEST = 4096
-_FOR_OTHERS = 0o077
 
 
 class HookKey:
@@ -63,23 +60,10 @@ class HookKey:
 
 
 def _read(file: Path) -> str:
-    try:
-        with file.open(encoding="ascii") as opened:
-            if os.fstat(opened.fileno()).st_mode & _FOR_OTHERS and not _is_read_only(file):
-                raise SettingInvalid(
-                    f"hook_key_file: {file} is open to other users: run `chmod 600 {file}`"
-                )
-            key = opened.read(_LONGEST).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingInvalid(f"hook_key_file: cannot read {file}: {reason(error)}") from error
+    key = read_private("hook_key_file", file)
     if len(key) < _SHORTEST:
         raise SettingInvalid(
             f"hook_key_file: {file} has {len(key)} characters, and a key needs {_SHORTEST}: make "
             f"one with `openssl rand -hex 32 > {file}`"
         )
     return key
-
-
-def _is_read_only(file: Path) -> bool:
-    """Return whether it is on a mount that cannot be written, as files of containers are."""
-    return bool(os.statvfs(file).f_flag & os.ST_RDONLY)

@@ -1,0 +1,1 @@
+"""Files with secrets: keys, and the URL of Redis with its password."""
