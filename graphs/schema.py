@@ -524,6 +524,8 @@ class ApprovalNode(WritingNode):
     """Option to node."""
     on_other: str
     """The node to go to for any other answer."""
+    answer_link: bool = True
+    """Whether somebody without an account may answer, by a link."""
 
     def exits(self) -> Iterator[Exit]:
         for option, target in self.routes.items():

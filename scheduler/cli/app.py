@@ -96,6 +96,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "List open questions.",
     ),
     "answer": ("sleipnir.scheduler.cli.verbs.answer:answer", "Answer a run's question."),
+    "answer-link": (
+        "sleipnir.scheduler.cli.verbs.answer_link:answer_link",
+        "Make a link to answer a question with.",
+    ),
     "cancel": ("sleipnir.scheduler.cli.verbs.cancel:cancel", "Cancel runs and their child runs."),
     "retry": (
         "sleipnir.scheduler.cli.verbs.retry:retry",
@@ -171,7 +175,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
 GROUPS: Mapping[str, Sequence[str]] = {
     "Run an agent": ("run", "chat", "submit", "batch", "schedule"),
     "Inspect runs": ("ps", "find", "batches", "sessions", "show", "watch", "logs", "state"),
-    "Answer and cancel": ("inbox", "answer", "cancel"),
+    "Answer and cancel": ("inbox", "answer", "answer-link", "cancel"),
     "Retry and compare": ("retry", "fork", "move", "diff"),
     "Develop agents": (
         *("dev", "validate", "plan", "test", "eval", "draw", "agents"),

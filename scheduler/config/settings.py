@@ -256,7 +256,10 @@ class Settings:
         "`agents`, and `mcp: true`, `openai: true` or both; JSON in the environment",
     )
     monitor_public_url: str | None = forms.text(
-        None, description="URL of the monitor as people reach it, for links in webhooks"
+        None, description="URL of the monitor as people reach it, for links to it"
+    )
+    answer_links: bool = forms.switch(
+        True, description="people without an account may answer by links that are made for them"
     )
 
     # Clients give a call up after a minute.

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from sleipnir.scheduler.errors import RunNotFound, ScheduleNotFound
-from sleipnir.scheduler.runs.model import Run
+from sleipnir.scheduler.client.answer_links import make_answer_link
+from sleipnir.scheduler.config.secret_files.hook_key import HookKey
+from sleipnir.scheduler.errors import (
+    ActionRefused,
+    RunNotFound,
+    ScheduleNotFound,
+    SettingInvalid,
+)
+from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.hooks.records import HookEvent
 from sleipnir.scheduler.views.documents import question_document
@@ -30,11 +38,14 @@ class Bodies:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._masks = Masks(client)
+        self._key = HookKey(client.store.settings.hook_key_file)
         self._public_url = (client.store.settings.monitor_public_url or "").rstrip("/")
 
-    def of(self, event: HookEvent) -> bytes:
-        """Return the body of a delivery, of at most `MOST_BYTES`."""
+    def of(self, event: HookEvent, hook: str) -> bytes:
+        """Return the body of a delivery to a hook, of at most `MOST_BYTES`."""
         data = self._data(event.subject)
+        if event.event == "question.asked":
+            data["answer_url"] = self._answer_url(event, hook)
         about = {"type": event.event, "timestamp": to_rfc3339(event.at_ms)}
         body = _encoded({**about, "data": data})
         for most in _SHORTER:
@@ -64,12 +75,38 @@ class Bodies:
 
     def _question(self, run: Run, place: str) -> dict[str, Any]:
         """Return a question, or only its id if it is no longer open."""
+        question = self._open_question(run.run_id, place)
+        if question is not None:
+            return dict(question_document(question))
         visit, _, call = place.partition(" ")
-        for question in self._client.open_questions(run.run_id):
-            if question.visit == visit and (not call or question.call == call):
-                return dict(question_document(question))
         step = visit.partition("/")[0]
         return {"question_id": f"{run.run_id}/{f'{step}/{call}' if call else visit}"}
+
+    def _open_question(self, run_id: str, place: str) -> Question | None:
+        visit, _, call = place.partition(" ")
+        for question in self._client.open_questions(run_id):
+            is_there = question.run_id == run_id and question.visit == visit
+            if is_there and (not call or question.call == call):
+                return question
+        return None
+
+    def _answer_url(self, event: HookEvent, hook: str) -> str | None:
+        """Return a link to answer with; None if there may be none, or nothing to answer any more.
+
+        It is the same at every attempt: a receiver that has seen the first one ignores the others.
+        """
+        try:
+            question = self._open_question(
+                str(event.subject["run"]), str(event.subject["question"])
+            )
+            if question is None:
+                return None
+            recipient = f"hook {hook}" if event.url is None else "webhook of the run"
+            secret = self._key.derived(f"answer link {event.event_id} {recipient}")
+            token = urlsafe_b64encode(secret).decode().rstrip("=")
+            return make_answer_link(self._client, question, recipient, token).url
+        except (ActionRefused, RunNotFound, SettingInvalid):
+            return None
 
     def _of_schedule(self, name: str, subject: Mapping[str, Any]) -> dict[str, Any]:
         try:

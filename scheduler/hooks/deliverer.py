@@ -60,11 +60,11 @@ class Deliverer:
     """Delivers what it is offered.
 
     Args:
-        body_of: makes the body of an event.
+        body_of: makes the body of an event for a hook, given by name.
     """
 
     def __init__(
-        self, store: RunStore, body_of: Callable[[HookEvent], bytes], threads: int = THREADS
+        self, store: RunStore, body_of: Callable[[HookEvent, str], bytes], threads: int = THREADS
     ) -> None:
         self._store = store
         self._body_of = body_of
@@ -188,7 +188,7 @@ class Deliverer:
     def _send(self, place: DeliveryPlace, hook: Hook, event: HookEvent, url: str) -> None:
         began_s, sent_ms = monotonic(), self._store.clock.now_ms()
         try:
-            body = self._body_of(event)
+            body = self._body_of(event, hook.name)
             headers = self._headers(hook, event, sent_ms, body)
         except SettingInvalid as error:
             reply = HookReply(None, f"not sent: {error}")

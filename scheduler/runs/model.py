@@ -469,6 +469,7 @@ class Question:
     order: int = 0  # among questions asked at the same instant
     guarded_call: GuardedCall | None = None  # what the person is to consent to
     user: str = ""  # who has submitted the root, if known
+    may_be_linked: bool = True  # whether somebody without an account may answer, by a link
 
     @property
     def is_of_node(self) -> bool:

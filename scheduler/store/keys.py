@@ -172,6 +172,8 @@ Shared:
     sleipnir:views:<user>      hash    the lists of runs that a person has named → their queries
     sleipnir:opened:<user>     zset    questions that a person has opened → when last; the newest
                                        10,000; expires 90 days after the last one
+    sleipnir:answer-link:<digest> string  JSON text of a link, by the SHA-256 of its token
+    sleipnir:answer-links:<question> hash  recipient → digest of its link; both expire within a week
     sleipnir:hooks             hash    hook → its definition, JSON text
     sleipnir:hooks:figures     hash    `<hook> <figure>`: `delivered` and `given_up` events,
                                        `failed` attempts; `failing_since`, ms, until one succeeds
@@ -341,6 +343,14 @@ def views_key(user: str) -> str:
 
 def opened_key(user: str) -> str:
     return f"sleipnir:opened:{user}"
+
+
+def answer_link_key(digest: str) -> str:
+    return f"sleipnir:answer-link:{digest}"
+
+
+def answer_links_key(question_id: str) -> str:
+    return f"sleipnir:answer-links:{question_id}"
 
 
 def batch_key(batch: str) -> str:

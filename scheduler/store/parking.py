@@ -329,6 +329,8 @@ def _text_of(question: Question) -> str:
         fields["allowed_s"] = question.allowed_s
     if question.user:
         fields["user"] = question.user
+    if not question.may_be_linked:
+        fields["may_be_linked"] = False
     if question.guarded_call is not None:
         fields["guarded_call"] = question.guarded_call.to_json()
     return encode(fields)

@@ -13,11 +13,24 @@ from sleipnir.scheduler.views.documents import question_document
 from sleipnir.scheduler.views.pages import page_fields, searched_fields
 
 if TYPE_CHECKING:
+    from sleipnir.scheduler.client.answer_links import NewAnswerLink
     from sleipnir.scheduler.views.types import questions as types
 
 _URGENT = 0.1  # of the time of a run
 # The oldest questions that are grouped.
 _MOST_GROUPED = 1_000
+
+
+def answer_link_document(
+    question: Question, link: NewAnswerLink, recipient: str
+) -> types.AnswerLinkDocument:
+    """Return a link that was just made."""
+    return {
+        "question_id": question.question_id,
+        "answer_url": link.url,
+        "recipient": recipient,
+        "expires_at": to_rfc3339(link.expires_at),
+    }
 
 
 def inbox_page(

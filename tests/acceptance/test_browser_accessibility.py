@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from sleipnir.scheduler.client.answer_links import make_answer_link
 from sleipnir.scheduler.runs.hooks.model import ENDS, Hook
 from sleipnir.scheduler.store.hooks.records import Attempt
 from sleipnir.scheduler.store.machines import Machines, WorkerState
@@ -196,6 +198,7 @@ def everything(engine: Engine, models: ModelServer) -> list[str]:
         "/inbox/answered",
         f"/inbox/{waiting}/3/review",
         f"/inbox/{asking}/1/name",
+        *answer_pages(engine, asking),
     ]
     engine_pages = [
         "/styles",
@@ -227,6 +230,16 @@ def everything(engine: Engine, models: ModelServer) -> list[str]:
         *engine_pages,
         *others,
     ]
+
+
+def answer_pages(engine: Engine, asking: str) -> list[str]:
+    """Return what somebody without an account sees, before a question is answered and after."""
+    engine.configure(monitor_public_url="https://runs.example")
+    answered = engine.finish(ASKING).run_id
+    questions = [engine.client.open_question(run_id) for run_id in (asking, answered)]
+    links = [make_answer_link(engine.client, each, "ann@example.com") for each in questions]
+    engine.client.answer(answered, "Ann of the house", by="ann@example.com", via="link")
+    return [urlsplit(link.url).path for link in links]
 
 
 def is_among(route: SiteRoute, paths: Sequence[str]) -> bool:

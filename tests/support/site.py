@@ -33,7 +33,18 @@ KEY = "k" * 43
 
 def is_page(route: SiteRoute) -> bool:
     """Whether people go to it: no part of the API, no file, and not where a form leads."""
-    others = ("/api/", "/assets/", "/healthz", "/readyz", "/?", "/sign-", "/bulk/", "/v1/", "/mcp")
+    others = (
+        "/api/",
+        "/assets/",
+        "/healthz",
+        "/readyz",
+        "/?",
+        "/sign-",
+        "/bulk/",
+        "/v1/",
+        "/mcp",
+        "/a/",
+    )
     is_file = route.path.endswith("/results")
     return "GET" in route.needs and not is_file and not route.path.startswith(others)
 

@@ -21,7 +21,8 @@ def run_approval(visit: Visit[ApprovalNode]) -> Outcome:
     # Render first, so that an answer submitted in advance does not hide an error in the question.
     text = require_rendered(node.question, "question", visit)
     if visit.resumed_with is None:
-        return Asked("approval", text, tuple(dict.fromkeys(node.options)))
+        options = tuple(dict.fromkeys(node.options))
+        return Asked("approval", text, options, may_be_linked=node.answer_link)
     choice = nearest_option(node.options, visit.resumed_with["answer"])
     writes: dict[str, Any] = {}
     update_state(visit, writes, {"choice": choice})

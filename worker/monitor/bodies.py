@@ -102,6 +102,12 @@ class AnswerBody(CheckedModel):
     text: str = Field(description="the answer")
 
 
+class AnswerLinkBody(CheckedModel):
+    """POST /api/v1/questions/RUN/VISIT/link"""
+
+    recipient: str = Field(description="who gets the link, named as who has answered")
+
+
 class LimitsBody(CheckedModel):
     """POST /api/v1/limits"""
 

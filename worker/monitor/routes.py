@@ -51,6 +51,7 @@ from sleipnir.worker.monitor.handlers.hooks.api import (
 from sleipnir.worker.monitor.handlers.hooks.page import HookPage, HooksPage
 from sleipnir.worker.monitor.handlers.limits import LimitsApi, LimitsHandler
 from sleipnir.worker.monitor.handlers.questions.answered import AnsweredHandler
+from sleipnir.worker.monitor.handlers.questions.by_link import AnswerLinkApi, AnswerLinkPage
 from sleipnir.worker.monitor.handlers.questions.inbox import (
     AnswerApi,
     GroupsApi,
@@ -89,6 +90,7 @@ _PARTS = {
     "file": r"([^/]+)",
     "agent": r"([^/]+)",
     "name": r"([^/]+)",
+    "token": r"([A-Za-z0-9_-]{43})",
     "prefix": r"([^/]+)",
     "tab": r"([a-z]+)",
     "part": r"([a-z.]+)",
@@ -145,6 +147,7 @@ ROUTES = (
     SiteRoute("/inbox", InboxHandler, {"GET": Role.READ, "POST": Role.ANSWER}),
     SiteRoute("/inbox/answered", AnsweredHandler),
     SiteRoute("/inbox/{run_id}/{visit}", QuestionPage, {"GET": Role.READ, "POST": Role.ANSWER}),
+    SiteRoute("/a/{token}", AnswerLinkPage, {"GET": None, "POST": None}),
     SiteRoute("/bulk", BulkPage, {"POST": Role.OPERATE}),
     SiteRoute("/bulk/{bulk_id}", BulkProgressHandler),
     SiteRoute("/compare", CompareHandler),
@@ -186,6 +189,7 @@ ROUTES = (
     SiteRoute("/api/v1/questions/groups", GroupsApi),
     SiteRoute("/api/v1/answers", AnsweredHandler),
     SiteRoute("/api/v1/questions/{run_id}/{visit}/answer", AnswerApi, {"POST": Role.ANSWER}),
+    SiteRoute("/api/v1/questions/{run_id}/{visit}/link", AnswerLinkApi, {"POST": Role.ANSWER}),
     SiteRoute("/api/v1/bulk", BulkApi, {"POST": Role.OPERATE}),
     SiteRoute("/api/v1/bulk/again", AgainApi),
     SiteRoute("/api/v1/bulk/{bulk_id}", BulkProgressHandler),

@@ -95,6 +95,7 @@ class Asked:
     call: str = QUESTION
     allowed_s: float | None = None
     guarded_call: GuardedCall | None = None  # what the person is to consent to
+    may_be_linked: bool = True  # as of `Question`
 
 
 @dataclass(frozen=True, slots=True)

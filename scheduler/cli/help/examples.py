@@ -150,6 +150,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Answer at the terminal", "answer 82f1"),
         ("Answer one node's question", "answer 82f1 yes --node approve"),
     ),
+    "answer-link": (
+        ("A link for somebody without an account", "answer-link 82f1 --for ann@example.com"),
+        ("To one node's question", "answer-link 82f1 --for ann@example.com --node approve"),
+    ),
     "cancel": (
         ("Cancel a run and its child runs", "cancel 82f1"),
         (

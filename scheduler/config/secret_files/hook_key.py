@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
 from pathlib import Path
 
 from sleipnir.lazy import lazy_imports
@@ -48,15 +49,25 @@ class HookKey:
                 "with; use that one everywhere, or rotate the secrets"
             ) from error
 
+    def derived(self, purpose: str) -> bytes:
+        """Return 256 bits that are always the same for a purpose, and that nobody else can tell.
+
+        Raises:
+            SettingInvalid: there is no key, or it cannot be used.
+        """
+        return hmac.digest(self._bytes(), purpose.encode(), "sha256")
+
     def _cipher(self) -> fernet.Fernet:
+        return fernet.Fernet(base64.urlsafe_b64encode(self._bytes()))
+
+    def _bytes(self) -> bytes:
         if self._file is None:
             raise SettingInvalid(
                 "hook_key_file is not set, and secrets of webhooks are only stored encrypted: make "
                 "a key with `openssl rand -hex 32 > hook.key && chmod 600 hook.key`, and name it "
                 "in the setting, for commands, monitors and schedulers alike"
             )
-        digest = hashlib.sha256(_read(Path(self._file).expanduser()).encode()).digest()
-        return fernet.Fernet(base64.urlsafe_b64encode(digest))
+        return hashlib.sha256(_read(Path(self._file).expanduser()).encode()).digest()
 
 
 def _read(file: Path) -> str:

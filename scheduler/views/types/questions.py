@@ -123,6 +123,13 @@ class AnsweredDocument(TypedDict):
     via: str | None
 
 
+class AnswerLinkDocument(TypedDict):
+    question_id: str
+    answer_url: Annotated[str, about("whoever has it can answer once; it is shown this once")]
+    recipient: str
+    expires_at: str
+
+
 class GivenAnswerDocument(TypedDict):
     at: str
     run_id: str

@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import pytest
 
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.events import QuestionAnswered
 from sleipnir.scheduler.runs.hooks.attempts import ATTEMPTS, pause_s
 from sleipnir.scheduler.runs.hooks.model import MOST_OPEN
 from sleipnir.scheduler.service.scheduler import Scheduler
@@ -24,6 +26,7 @@ from tests.support.hooks import (
     open_deliveries,
     verified,
 )
+from tests.support.site import ServedSite
 from tests.support.web_server import Page, WebServer
 
 OK = Page("thanks")
@@ -106,6 +109,46 @@ def test_events_of_a_run_come_as_they_are_wanted(
         "run.waiting",
     ]
     assert asked["question.asked"]["data"]["question"]["text"] == "Which colour?"
+
+
+def test_a_question_comes_with_a_link_to_answer_it(
+    engine: Engine, receiver: WebServer, scheduler: Scheduler
+) -> None:
+    hooked(engine, receiver, "question.asked")
+    receiver.pages["/in"] = Page("out of order", status=503)
+
+    run = engine.finish(ASKING)
+    attempts(engine, scheduler, "ops", 1)
+    receiver.pages["/in"] = OK
+    engine.clock.move(6)
+    attempts(engine, scheduler, "ops", 2)
+
+    first, second = (json.loads(visit.body)["data"]["answer_url"] for visit in receiver.visits)
+    assert first == second  # who has seen the first attempt ignores the second
+    assert first.startswith("https://runs.example/a/")
+    with ServedSite(engine.client) as site:
+        path = urlsplit(first).path
+        assert site.ask(path, "POST", headers={}, form={"answer": "blue"}).status == 303
+    (told,) = engine.events(run.run_id, QuestionAnswered)
+    assert (told.by, told.via) == ("hook ops", "link")
+
+
+def test_a_question_that_nobody_may_answer_by_a_link_comes_without_one(
+    engine: Engine, receiver: WebServer, scheduler: Scheduler
+) -> None:
+    hooked(engine, receiver, "question.asked")
+    approval = (
+        "start: a\nnodes: {a: {type: approval, question: Go?, options: [go], routes: {go: e}, "
+        "on_other: e, answer_link: false}, e: {type: end}}"
+    )
+
+    engine.finish(approval)
+    deliver_all(engine, scheduler)
+
+    (visit,) = receiver.visits
+    data = json.loads(visit.body)["data"]
+    assert data["question"]["text"] == "Go?"
+    assert data["answer_url"] is None
 
 
 def test_filters_leave_out_what_others_do(

@@ -144,8 +144,8 @@ def test_each_role_is_offered_what_it_may_do(engine: Engine, users: MonitorUsers
             if not route.path.startswith(("/api/", "/v1/", "/mcp"))
         }
         can_do = {(route.path, each.method) for each, route in needs.items() if route}
-        cookies = {("/sign-in", "POST"), ("/sign-out", "POST")}
-        assert acts - can_do <= {("/fleet/task-events/{switch}", "POST"), *cookies}, role
+        of_anybody = {(path, "POST") for path in ("/sign-in", "/sign-out", "/a/{token}")}
+        assert acts - can_do <= {("/fleet/task-events/{switch}", "POST"), *of_anybody}, role
 
     linked = {route.path for each in offered["operate"] for route in routes_of(each)}
     pages = {route.path for route in ROUTES if is_page(route)}

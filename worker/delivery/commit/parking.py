@@ -87,6 +87,7 @@ def _question(delivery: Delivery, asked: Asked, order: int) -> Question:
         order=order,
         guarded_call=asked.guarded_call,
         user=begun.context.user,
+        may_be_linked=asked.may_be_linked,
     )
 
 

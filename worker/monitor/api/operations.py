@@ -263,6 +263,14 @@ OPERATIONS = (
         takes=bodies.AnswerBody,
     ),
     Operation(
+        "POST",
+        "/api/v1/questions/{run_id}/{visit}/link",
+        "Make a link with which somebody answers a question without an account.",
+        questions.AnswerLinkDocument,
+        takes=bodies.AnswerLinkBody,
+        statuses=(201,),
+    ),
+    Operation(
         "GET",
         "/api/v1/answers",
         "Accepted answers, newest first.",

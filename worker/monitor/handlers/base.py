@@ -79,12 +79,6 @@ class MonitorHandler(ResponseWriter):
         self.set_header("Referrer-Policy", "same-origin")
         self.set_header("Cache-Control", "no-store")
 
-    @property
-    def user(self) -> str:
-        """Whoever has sent a request that was let in."""
-        assert self.visitor is not None
-        return self.visitor.name
-
     def check_xsrf_cookie(self) -> None:
         """Do nothing: `prepare` checks the origin of acts, with or without a password."""
 
@@ -211,12 +205,11 @@ class MonitorHandler(ResponseWriter):
         question: Question | None = None,
     ) -> Callable[[str, str], None]:
         """Return a function that records an act of this visitor, given its target and outcome."""
-        assert self.visitor is not None
         self.is_noted = True
         act = Act(
             who=self.user,
-            role=self.visitor.role.name.lower(),
-            via="api" if self.gives_json else "page",
+            role=self.actor.role.name.lower(),
+            via=self.via,
             act=name,
             target="",
             outcome="",

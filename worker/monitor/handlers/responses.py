@@ -106,9 +106,30 @@ class ResponseWriter(ArgumentReader):
     def _told_to(self) -> str:
         return "" if self.visitor is None else f"{self.visitor.via} {self.visitor.name}"
 
+    @property
+    def user(self) -> str:
+        """Whoever has sent a request that was let in."""
+        return self.actor.name
+
+    @property
+    def actor(self) -> User:
+        """In whose name the request acts: its visitor's."""
+        assert self.visitor is not None
+        return self.visitor
+
+    @property
+    def via(self) -> str:
+        """How the request acts, as the audit log and runs say it."""
+        return "api" if self.gives_json else "page"
+
+    @property
+    def powers(self) -> Powers:
+        """What the visitor may do on the page."""
+        return Powers.of(Role.NONE) if self.visitor is None else self.visitor.may
+
     def page(self, template: str, **values: Any) -> bytes:
         """Render a page, or part of one, with the names that templates use."""
-        may = Powers.of(Role.NONE) if self.visitor is None else self.visitor.may
+        may = self.powers
         parts = PageParts(self.site.prefix, may, TOKEN_FIELD, self.visitor, self.site.asset)
         names = {
             **formats.NAMES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from sleipnir.graphs.errors import BundleError
@@ -17,8 +17,13 @@ from sleipnir.scheduler.views import inbox
 from sleipnir.scheduler.views.documents import Document
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import bad_request
+from sleipnir.worker.monitor.handlers.starting.filled_form import sent_text
+from sleipnir.worker.monitor.pages.form_fields import ANSWER, answer_field
 from sleipnir.worker.monitor.pages.markdown import formatted
 from sleipnir.worker.monitor.problems import Problem, Refused
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.views.types.questions import AnsweredDocument
 
 
 class AnswerHandler(ActingHandler):
@@ -27,8 +32,7 @@ class AnswerHandler(ActingHandler):
     async def answer(self, run_id: str, visit: str, fields: Mapping[str, Any]) -> Question:
         """Answer a question; if it is no longer open, no other one is answered instead."""
         question = await self.open_question(run_id, visit)
-        text, by = self._text_of(question, fields), self.user
-        via = "api" if self.gives_json else "page"
+        text, by, via = self._text_of(question, fields), self.user, self.via
 
         def give() -> None:
             self.site.client.answer_question(question, text, by=by, via=via)
@@ -66,6 +70,43 @@ class AnswerHandler(ActingHandler):
         except AnswerInvalid:
             return _given_text(question, fields)
 
+    def sent_fields(self) -> dict[str, Any]:
+        """Return the fields of an answer that a form has sent."""
+        answer = self.get_body_argument(ANSWER, None, strip=False)
+        return {
+            "answer": sent_text(self.request, ANSWER) if self.request.files else answer,
+            "choices": self.get_body_arguments("choice", strip=False),
+            "own": self.get_body_argument("own", "", strip=False),
+        }
+
+    async def require_fit(self, question: Question, given: str) -> None:
+        """Check an answer by the form of its node, as the page has asked for it.
+
+        Raises:
+            Refused: it does not fit.
+        """
+        run = await self.site.call(self.site.client.queries.run, question.run_id)
+        graph = await self.graph_of(run)
+        asked = inbox.answer_form(question, graph)
+        field = answer_field(asked, given)
+        if field is None or (not given and question.default):
+            return
+        _, filled = field.entered(given)
+        if filled.problem is not None:
+            raise Refused(Problem(422, "invalid", f"{field.label}: {filled.problem}"))
+
+    async def other_answer(self, question: Question, fields: Mapping[str, Any]) -> Document | None:
+        """Return an answer that is none of the options and has to be confirmed."""
+        if self.get_body_argument("other", "") or not question.options:
+            return None
+        if question.kind not in ("approval", "ask"):
+            return None
+        answer = self.accepted(question, fields)
+        if answer in question.options:
+            return None
+        run = await self.site.call(self.site.client.queries.run, question.run_id)
+        return {"answer": answer, "to": inbox.route_of(question, await self.graph_of(run), answer)}
+
     async def graph_of(self, run: Run) -> Graph | None:
         """Return the graph that a run follows, if it has one and that is still stored."""
         if run.context.converses:
@@ -88,14 +129,18 @@ class AnswerHandler(ActingHandler):
 
     async def _answered(self, run_id: str, visit: str) -> Refused:
         """Return the refusal for a question no longer open, with who answered it if known."""
-        client = self.site.client
-        run = await self.site.call(client.queries.run, run_id)
-        told = await self.site.call(inbox.answered_document, client, run, visit.partition("/")[2])
+        told = await self.who_answered(run_id, visit)
         if told is None:
             return Refused(Problem(409, "answered", "this question is not open any more"))
         who = f" by {told['by']}" if told["by"] else ""
         message = f"this question was answered{who} at {told['at']}"
         return Refused(Problem(409, "answered", message, details=told))
+
+    async def who_answered(self, run_id: str, visit: str) -> AnsweredDocument | None:
+        """Return when and by whom a question that is not open any more was answered, if known."""
+        client = self.site.client
+        run = await self.site.call(client.queries.run, run_id)
+        return await self.site.call(inbox.answered_document, client, run, visit.partition("/")[2])
 
     async def pane(self, question: Question) -> dict[str, Any]:
         """Return what the template of a question shows."""

@@ -19,8 +19,6 @@ from sleipnir.worker.monitor.bodies import AnswerBody
 from sleipnir.worker.monitor.conditions import instant_of
 from sleipnir.worker.monitor.handlers.base import bad_request
 from sleipnir.worker.monitor.handlers.questions.answering import AnswerHandler
-from sleipnir.worker.monitor.handlers.starting.filled_form import sent_text
-from sleipnir.worker.monitor.pages.form_fields import ANSWER, answer_field
 from sleipnir.worker.monitor.problems import Problem, Refused, problem_of
 
 _LIMIT = 50
@@ -278,20 +276,15 @@ class QuestionPage(InboxPages):
         await self.give_inbox(question, is_one=True, title=title, **values)
 
     async def post(self, run_id: str, visit: str) -> None:
-        answer = self.get_body_argument(ANSWER, None, strip=False)
-        fields = {
-            "answer": sent_text(self.request, ANSWER) if self.request.files else answer,
-            "choices": self.get_body_arguments("choice", strip=False),
-            "own": self.get_body_argument("own", "", strip=False),
-        }
+        fields = self.sent_fields()
         given = fields["answer"] or fields["own"] or ""
         question = await self.open_question(run_id, visit)
         try:
-            other = await self._other(question, fields)
+            other = await self.other_answer(question, fields)
             if other is not None:
                 await self._give(question, other=other, given=given)
                 return
-            await self._require_fit(question, given)
+            await self.require_fit(question, given)
             await self.answer(run_id, visit, fields)
         except (Refused, AnswerInvalid) as error:
             problem = problem_of(error)
@@ -302,34 +295,6 @@ class QuestionPage(InboxPages):
             return
         is_of_run = self.text_argument("then") == "run"
         self.redirect(f"/runs/{run_id}" if is_of_run else await self._next(question), status=303)
-
-    async def _require_fit(self, question: Question, given: str) -> None:
-        """Check an answer by the form of its node, as the page has asked for it.
-
-        Raises:
-            Refused: it does not fit.
-        """
-        run = await self.site.call(self.site.client.queries.run, question.run_id)
-        graph = await self.graph_of(run)
-        asked = inbox.answer_form(question, graph)
-        field = answer_field(asked, given)
-        if field is None or (not given and question.default):
-            return
-        _, filled = field.entered(given)
-        if filled.problem is not None:
-            raise Refused(Problem(422, "invalid", f"{field.label}: {filled.problem}"))
-
-    async def _other(self, question: Question, fields: Mapping[str, Any]) -> Document | None:
-        """Return an answer that is none of the options and has to be confirmed."""
-        if self.get_body_argument("other", "") or not question.options:
-            return None
-        if question.kind not in ("approval", "ask"):
-            return None
-        answer = self.accepted(question, fields)
-        if answer in question.options:
-            return None
-        run = await self.site.call(self.site.client.queries.run, question.run_id)
-        return {"answer": answer, "to": inbox.route_of(question, await self.graph_of(run), answer)}
 
     async def _next(self, question: Question) -> str:
         narrowed = await self._narrowed()

@@ -1,0 +1,1 @@
+"""What reaches the engine from outside: answers by links."""
