@@ -61,6 +61,7 @@ def test_the_time_of_calls_is_told_by_model_on_all_ways(
     clock.ms = RedisClock(engine.redis).now_ms()
     call(engine, "openai:m", *[900] * 18, 40_000, 40_000)
     call(engine, "openai:fast", 3, 0)
+    call(engine, "openai:nearby", 1, 1, 700, 1)
     monkeypatch.setenv("SLEIPNIR_REDIS_URL", redis_server.url)
 
     found = latency(site)
@@ -75,6 +76,7 @@ def test_the_time_of_calls_is_told_by_model_on_all_ways(
     assert 0.512 <= found["openai:m"]["p50"] <= 1.024
     assert 32.768 <= found["openai:m"]["p95"] <= 65.536
     assert 0.002 <= found["openai:fast"]["p95"] <= 0.004
+    assert found["openai:nearby"]["p50"] <= 0.002 <= 0.512 <= found["openai:nearby"]["p95"]
     assert {row["model"]: row["took_s"] for row in json.loads(told.output)["rows"]} == found
     assert {row["name"]: row["took_s"] for row in costs["rows"]} == found
     assert {row["model"]: float(row["took_s_p95"]) for row in sheet} == {

@@ -34,8 +34,9 @@ local NUMBERS = string.rep('%.0f ', 9) .. '%.0f'
 
 -- Return the counts of calls by the bits of their ms, as a text, with one more.
 local function counts_with(counts, bits)
+  -- Without the blank, the first would be `()`, which captures a position.
   local shorter, count, longer =
-    string.match(counts, '^(' .. string.rep('%d+ ', bits - 1) .. ')(%d+)(.*)$')
+    string.match(counts, '^( *' .. string.rep('%d+ ', bits - 1) .. ')(%d+)(.*)$')
   if count then return shorter .. string.format('%.0f', count + 1) .. longer end
   local _, known = string.gsub(counts, '%d+', '')
   return counts .. (known > 0 and ' ' or '') .. string.rep('0 ', bits - 1 - known) .. '1'
