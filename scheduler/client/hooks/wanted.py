@@ -11,9 +11,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from sleipnir.graphs.document.finding import cut, printable
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.hooks.model import ENDS, Hook, events_named
+from sleipnir.scheduler.runs.labels import require_labels, require_name
 
 _LONGEST_URL = 2_000  # characters
-_MOST_LABELS = 16
 
 
 def require_hook_url(url: str, *, allow_private: bool) -> None:
@@ -35,6 +35,10 @@ def require_hook_url(url: str, *, allow_private: bool) -> None:
         raise SubmissionRefused(f"{about}: {error}") from error
     if parts.scheme not in ("https", "http") or not host or printable(url) != url:
         raise SubmissionRefused(f"{about}: expected https://HOST/PATH")
+    if not url.isascii():
+        raise SubmissionRefused(
+            f"{about}: only ASCII is sent: write other characters as %XX, those of a host as xn--…"
+        )
     if parts.username is not None or parts.password is not None:
         raise SubmissionRefused(
             f"{about}: it has a user or password, which everybody could read: receivers know a "
@@ -61,9 +65,7 @@ class WantedHook(BaseModel):
     )
     agent: str | None = Field(None, description="only events of this agent's runs")
     batch: str | None = Field(None, description="only events of this batch and its runs")
-    label: dict[str, str] = Field(
-        {}, max_length=_MOST_LABELS, description="only events of runs with all these labels"
-    )
+    label: dict[str, str] = Field({}, description="only events of runs with all these labels")
     enabled: bool = Field(True, description="whether anything is sent")
 
     @classmethod
@@ -82,6 +84,11 @@ class WantedHook(BaseModel):
             raise SubmissionRefused(f"{place}: {problem}") from error
         require_hook_url(wanted.url, allow_private=allow_private)
         events_named(wanted.events)
+        # Transitions read all filters, so that these must not be longer than what they look at.
+        require_labels(wanted.label)
+        for what, name in (("agent", wanted.agent), ("batch", wanted.batch)):
+            if name:
+                require_name(what, name)
         return wanted
 
 
