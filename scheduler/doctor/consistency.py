@@ -36,6 +36,7 @@ from sleipnir.scheduler.store.keys import (
     QUEUE,
     SAMPLES,
     turns_key,
+    views_key,
 )
 
 _AT_ONCE = 50  # runs read in one round trip
@@ -56,6 +57,8 @@ _PERMANENT = (
     *(AUDIT, BUNDLES, FORMAT, HOOKS, HOOK_FIGURES, INDEX_OF, LAYOUT, SAMPLES),
     turns_key(QUEUE),
 )
+# What a person has given a name is kept until that person removes it.
+_VIEWS = views_key("")
 
 _Named = dict[str, set[str]]  # by run
 
@@ -213,6 +216,7 @@ class ConsistencyCheck:
             Violation(key, "expiry", "this key never expires")
             for key in self._keyspace.permanent_keys()
             if (name := untagged(key)) not in _PERMANENT
+            and not name.startswith(_VIEWS)
             and name.removeprefix("sleipnir:bundle:") not in listed
         ]
 

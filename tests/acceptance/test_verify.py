@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from sleipnir.scheduler.store.keys import run_key
+from sleipnir.scheduler.store.people.saved_views import SavedViews
 from tests.support.command_line import Sleipnir
 from tests.support.engine import Engine
+from tests.support.hooks import hook_key
 from tests.support.redis_server import RedisServer
 
 GRAPH = "start: z\nnodes: {z: {type: end, output: ok}}"
@@ -40,6 +42,18 @@ def test_runs_of_a_batch_that_wait_for_their_turn_are_consistent(
     for _ in range(3):
         engine.submit(GRAPH, batch="b")
     assert engine.redis.zcard("sleipnir:turns") > 0
+
+    assert sleipnir(*arguments).stdout == ""
+
+
+def test_what_people_keep_until_they_remove_it_is_consistent(
+    engine: Engine, verify: tuple[Sleipnir, tuple[str, ...]], tmp_path: Path
+) -> None:
+    sleipnir, arguments = verify
+    engine.configure(hook_key_file=hook_key(tmp_path))
+    SavedViews(engine.redis).save("ada", "Mine", "agent=a")
+    engine.client.hooks.create("ops", {"url": "https://ops.example/"})
+    engine.client.hooks.test("ops")
 
     assert sleipnir(*arguments).stdout == ""
 
