@@ -537,6 +537,7 @@ class Run:
     # By node and model: what it has spent, over all tries and with its child runs.
     spent: Mapping[tuple[str, str], Spent] = field(default_factory=dict)
     queues: Mapping[str, str] = field(default_factory=dict)  # of nodes, as `queues_of` returns them
+    webhook: str | None = None  # as of `NewRun`
 
     @property
     def machine(self) -> str | None:

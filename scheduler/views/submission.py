@@ -232,6 +232,7 @@ def _require_same(client: Client, run: Run, wanted: WantedRun) -> None:
         and before.labels == wanted.labels
         and before.workdir == (wanted.workdir or None)
         and before.queue == (wanted.queue or None)
+        and run.webhook == (wanted.webhook or None)
     )
     if not is_same:
         raise SubmissionRefused(

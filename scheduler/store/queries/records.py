@@ -324,6 +324,7 @@ def _run(run_id: str, fields: Mapping[str, str]) -> Run:
         capped=tuple(fields["capped"].split(" ")) if "capped" in fields else (),
         spent=spent_fields(fields),
         queues=json.loads(fields.get("queues", "{}")),
+        webhook=fields.get("webhook"),
     )
 
 

@@ -164,6 +164,7 @@ def test_programs_submit_once_for_a_key(engine: Engine, site: ServedSite) -> Non
         {"vars": {"token": SECRET, "tone": "cold"}},
         {"labels": {}},
         {"workdir": "/tmp"},
+        {"webhook": "https://ops.example/in"},
     ],
 )
 def test_a_key_stands_for_one_submission(
