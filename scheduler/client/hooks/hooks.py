@@ -203,6 +203,7 @@ class HookClient:
         """
         if not self._store.remove(self.get(name).name):
             raise HookNotFound(name)
+        self._deliveries.drop(name)
 
     def figures(self) -> Mapping[str, HookFigures]:
         """Return what has become of deliveries so far, by hook."""

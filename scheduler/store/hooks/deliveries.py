@@ -83,6 +83,22 @@ class HookDeliveries:
             pipe.zrem(timers_key(place.partition), place.timer)
             pipe.execute()
 
+    def drop(self, hook: str) -> None:
+        """Remove all open deliveries of a hook, so that a later one of its name gets none."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for partition in ALL_PARTITIONS:
+                pipe.hkeys(deliveries_key(partition))
+            answers = pipe.execute()
+        with self._redis.pipeline(transaction=False) as pipe:
+            for number, stored in enumerate(answers):
+                for field in stored:
+                    name, _, event_id = field.rpartition(" ")
+                    if name == hook:
+                        place = DeliveryPlace(f"{number:02x}", hook, event_id)
+                        pipe.hdel(deliveries_key(place.partition), place.field)
+                        pipe.zrem(timers_key(place.partition), place.timer)
+            pipe.execute()
+
     def note(self, hook: str, attempt: Attempt) -> None:
         """Add to the log of a hook, which keeps the last attempts."""
         key = attempts_key(hook)

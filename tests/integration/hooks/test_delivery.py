@@ -308,6 +308,25 @@ def test_an_event_is_sent_again_on_demand(
     assert first.headers["webhook-id"] == second.headers["webhook-id"]
 
 
+def test_what_a_hook_was_not_told_a_later_one_of_its_name_is_not(
+    engine: Engine, receiver: WebServer, scheduler: Scheduler
+) -> None:
+    hooked(engine, receiver, "run.succeeded")
+    engine.client.hooks.create("other", {"url": receiver.url("/in")})
+    engine.finish(GRAPH)
+    engine.client.hooks.delete("ops")
+    kept = engine.client.hooks.open_deliveries()
+
+    secret = hooked(engine, receiver, "run.failed")
+    event_id = engine.client.hooks.test("ops")
+    deliver_all(engine, scheduler)
+
+    assert kept == {"other": 1}
+    (told,) = [each for each in receiver.visits if each.headers["webhook-id"] == event_id]
+    assert verified(told, secret)["type"] == "hook.test"
+    assert len(receiver.visits) == 2
+
+
 def test_a_test_says_what_came_of_it(
     engine: Engine, receiver: WebServer, scheduler: Scheduler
 ) -> None:
