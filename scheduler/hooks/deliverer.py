@@ -190,11 +190,16 @@ class Deliverer:
         try:
             body = self._body_of(event, hook.name)
             headers = self._headers(hook, event, sent_ms, body)
-        except SettingInvalid as error:
-            reply = HookReply(None, f"not sent: {error}")
-        else:
             allow_private = self._store.settings.allow_private_addresses
             reply = post(url, body, headers, allow_private=allow_private)
+        except SettingInvalid as error:
+            reply = HookReply(None, f"not sent: {error}")
+        except RedisError:
+            raise
+        except Exception as error:  # an attempt, or it would be tried again each minute for ever
+            logger.exception("cannot deliver to hook '%s'", hook.name)
+            why = f"{type(error).__name__}, of which the scheduler's log has more"
+            reply = HookReply(None, f"not sent: {why}")
         took_ms = round(1000 * (monotonic() - began_s))
         self._settle(place, hook, event, reply, sent_ms, took_ms)
 

@@ -11,11 +11,13 @@ from urllib.parse import urlsplit
 import pytest
 
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.hooks.deliverer import Deliverer
 from sleipnir.scheduler.runs.events import QuestionAnswered
 from sleipnir.scheduler.runs.hooks.attempts import ATTEMPTS, pause_s
 from sleipnir.scheduler.runs.hooks.model import MOST_OPEN
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.service.sweeps.hooks import HookUpkeep
+from sleipnir.scheduler.store.hooks.records import HookEvent
 from tests.support.engine import Engine
 from tests.support.hooks import (
     attempts,
@@ -246,6 +248,28 @@ def test_what_fails_is_sent_again_with_the_same_id(
     assert first.headers["webhook-id"] == second.headers["webhook-id"]
     assert verified(second, secret)["type"] == "run.succeeded"
     assert open_deliveries(engine) == 0
+
+
+def test_what_cannot_be_sent_at_all_is_a_failed_attempt(
+    engine: Engine, receiver: WebServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    hooked(engine, receiver, "run.succeeded")
+
+    def broken(event: HookEvent, hook: str) -> bytes:
+        raise ArithmeticError(event.event_id, hook)
+
+    deliverer = Deliverer(engine.store, broken)
+    deliverer.start()
+    scheduler = Scheduler(engine.store, monotonic=engine.clock.passed_s, deliverer=deliverer)
+    engine.finish(GRAPH)
+    (attempt,) = attempts(engine, scheduler, "ops", 1)
+    deliverer.stop()
+
+    assert (attempt.number, attempt.status) == (1, None)
+    assert attempt.problem.startswith("not sent: ArithmeticError")
+    assert attempt.next_ms is not None
+    assert receiver.visits == []
+    assert "cannot deliver to hook 'ops'" in caplog.text
 
 
 def test_pauses_grow_and_end(engine: Engine) -> None:
