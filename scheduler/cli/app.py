@@ -105,6 +105,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "sleipnir.scheduler.cli.verbs.retry:retry",
         "Continue unsuccessful runs where they stopped.",
     ),
+    "drain": (
+        "sleipnir.scheduler.cli.verbs.drain:drain",
+        "Have workers finish their nodes, and end.",
+    ),
     "move": ("sleipnir.scheduler.cli.verbs.move:move", "Take runs to another machine."),
     "fork": (
         "sleipnir.scheduler.cli.verbs.fork:fork",
@@ -182,7 +186,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
         *("kb", "tools", "init", "import", "schema"),
     ),
     "Operate": (
-        *("up", "worker", "scheduler", "limits", "spend", "stats"),
+        *("up", "worker", "drain", "scheduler", "limits", "spend", "stats"),
         *("monitor", "mcp", "hook", "health", "prune", "doctor", "bench"),
     ),
     "Get help": ("help", "completion"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.cli.exit_codes import ExitCode
-from sleipnir.scheduler.embedded.supervisor import ChildProcess
+from sleipnir.scheduler.embedded.supervisor import DRAINED, ChildProcess
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.config.settings import Settings
@@ -41,6 +41,7 @@ def worker_children(
             [*command, "--scheduler"] if with_scheduler and number == 1 else command,
             env=environment,
             ends_all_with=int(ExitCode.UNREACHABLE),
+            is_over_with=DRAINED,
         )
         for number in range(1, processes + 1)
     ]

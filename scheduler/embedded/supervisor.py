@@ -28,6 +28,9 @@ from sleipnir.scheduler.process.log_lines import log_line
 # After so many of them in a row, all with `ends_all_with`, the supervisor ends as well.
 _MOST_SHORT_LIVES = 3
 
+# The exit code of a worker that has ended because it was asked to over Redis.
+DRAINED = 10
+
 _BETWEEN_LOOKS_S = 0.5
 
 # How long a child that outlives the others gets to save its data.
@@ -59,6 +62,8 @@ class ChildProcess:
     gives_up_with: int | None = None
     # The exit code that, at several starts in a row, ends the supervisor with it.
     ends_all_with: int | None = None
+    # The exit code that means that it is not wanted any more; the supervisor ends with the last.
+    is_over_with: int | None = None
 
 
 @dataclass(slots=True)
@@ -289,6 +294,8 @@ class Supervisor:
                 member.wanted = False
                 say(f"{member.child.name} cannot run, see its message; continuing without it")
                 return False
+            if self._is_over(member, code):
+                return False
             if self._is_hopeless(member, code, now - member.began_at):
                 return False
             member.last_life_s = now - member.began_at
@@ -302,6 +309,16 @@ class Supervisor:
             except OSError as error:
                 say(f"{member.child.name} cannot be started: {error}")
                 member.starts_at = now + RESTART.longest_s
+        return True
+
+    def _is_over(self, member: _Member, code: int) -> bool:
+        """Stop everything if the last child is not wanted any more; return whether this one is."""
+        if code != member.child.is_over_with:
+            return False
+        member.wanted = False
+        say(f"{member.child.name} has ended, as it was asked to; it is not started again")
+        if not any(other.wanted for other in self._members.values()):
+            self.stop()
         return True
 
     def _is_hopeless(self, member: _Member, code: int, lived_s: float) -> bool:

@@ -28,6 +28,7 @@ EXPIRES_S = 20
 # How long a worker is remembered that fell silent without having ended.
 _KEPT_S = 86_400
 _MOST_LOST = 50
+_ASKED = "asked"  # to drain, of a worker's record; its heartbeats leave it alone
 _NOTED = "noted"  # how often it was noted, for the audit log, that the worker was lost
 # A worker tells of no more of the visits that it is executing.
 MOST_VISITS = 64
@@ -75,8 +76,10 @@ class Machines:
     def __init__(self, client: redis.Redis) -> None:
         self._redis = client
 
-    def announce(self, worker: WorkerState, *, with_queue: bool) -> None:
+    def announce(self, worker: WorkerState, *, with_queue: bool) -> bool:
         """Announce for `EXPIRES_S` that a worker, and with it its machine, is alive.
+
+        Returns whether it was asked to drain.
 
         Args:
             with_queue: whether it takes runs pinned to its machine.
@@ -98,6 +101,18 @@ class Machines:
             for queue in worker.served():
                 if with_queue or "@" not in queue:
                     pipe.set(serving_key(queue), "1", ex=EXPIRES_S)
+            pipe.hexists(key, _ASKED)
+            return bool(pipe.execute()[-1])
+
+    def ask_to_drain(self, names: Iterable[str], *, undo: bool) -> None:
+        """Ask workers to drain with their next heartbeats, or to take visits again."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for key in map(worker_key, names):
+                if undo:
+                    pipe.hdel(key, _ASKED)
+                else:
+                    pipe.hset(key, _ASKED, "1")
+                    pipe.expire(key, _KEPT_S)
             pipe.execute()
 
     def leave(self, ended: WorkerState) -> None:
@@ -169,7 +184,7 @@ class Machines:
                 incarnation=fields.get("incarnation", ""),
                 version=fields.get("version") or None,
                 age_s=float(fields.get("age_s", 0)),
-                draining=fields.get("draining") == str(True),
+                draining=fields.get("draining") == str(True) or _ASKED in fields,
                 queues=tuple(fields.get("queues", DEFAULT_QUEUE).split(",")),
                 visits=tuple(fields.get("visits", "").splitlines()),
                 silent_s=max(0.0, _KEPT_S - left_ms / 1000),

@@ -149,6 +149,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
     # Of this process; they ask for no more messages once it is to stop.
     opened: ClassVar[WeakSet[Channel]] = WeakSet()
     are_stopped = False
+    are_paused = False  # for now
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -174,7 +175,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
     def _brpop_start(self, timeout: int | None = None) -> None:
         """Ask for a message, as kombu does or in the order of turns."""
         with receiving:
-            if not self.are_stopped:
+            if not (self.are_stopped or self.are_paused):
                 self._ask(timeout)
 
     def _ask(self, timeout: int | None) -> None:
@@ -270,6 +271,15 @@ def stop_receiving() -> None:
         for channel in list(Channel.opened):
             if channel.is_asking:
                 channel.put_back()
+
+
+def pause_receiving(is_paused: bool) -> None:
+    """Have this process ask for no more messages for now, or ask again.
+
+    It deals with a message that is on its way, which takes a second at most to arrive.
+    """
+    with receiving:
+        Channel.are_paused = is_paused
 
 
 def in_hand() -> int:

@@ -390,7 +390,7 @@ class GroupsChannel(Channel):
     def ask(self, hub: Any) -> None:
         """Look for messages."""
         with receiving:
-            if self.are_stopped:
+            if self.are_stopped or self.are_paused:
                 return
             if self.takers is None:
                 self.takers = Takers(self._cluster, hub, self._deliver_of_group, self._free)
@@ -398,7 +398,7 @@ class GroupsChannel(Channel):
 
     def _free(self) -> int:
         # `can_consume` notes that a thread must wake the loop when it is free.
-        if self.are_stopped or not self.qos.can_consume():
+        if self.are_stopped or self.are_paused or not self.qos.can_consume():
             return 0
         most = self.qos.prefetch_count
         return most - self.qos.taken if most else len(TAGS)

@@ -54,7 +54,7 @@ def visit_strategy(task: Any, app: Any, consumer: Any, **options: Any) -> Callab
 
     def queues_of(channel: Any) -> str:
         """Return the queues of a worker that goes on taking messages."""
-        if consumer.blueprint.state != RUN or is_watched():
+        if consumer.blueprint.state != RUN or channel.are_paused or is_watched():
             return ""
         return " ".join(channel.in_turn(next(turns)))
 

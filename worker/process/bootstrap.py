@@ -42,6 +42,7 @@ from sleipnir.worker.delivery.run_visit import run_visit
 from sleipnir.worker.delivery.services import Services
 from sleipnir.worker.executors import EXECUTORS, import_executors
 from sleipnir.worker.process.carriage import Carriage
+from sleipnir.worker.process.draining import Draining
 from sleipnir.worker.process.eviction import evict_unused
 from sleipnir.worker.process.heartbeat import announce
 from sleipnir.worker.process.reporting import Reporting
@@ -187,7 +188,8 @@ def serve(settings: Settings, *, with_scheduler: bool, reports_to: int | None = 
     reporting = Reporting(services)
     if reports_to is not None:
         reporting.start(reports_to)
-    known, app = _make_app(services, reporting.pulse)
+    draining = Draining(settings, services.leases)
+    known, app = _make_app(services, reporting.pulse, draining)
     Carriage(services).start()
     # A worker that hangs is ended, so that its visits are redelivered as if it had died.
     Watched(2 * settings.lease_s, marks())
@@ -196,7 +198,10 @@ def serve(settings: Settings, *, with_scheduler: bool, reports_to: int | None = 
     @worker_shutting_down.connect(weak=False)  # type: ignore[untyped-decorator]  # no stubs
     def drain(**_: Any) -> None:
         threading.Thread(
-            target=_drain, args=(services, scheduler, temporary, known), name="drain", daemon=True
+            target=_drain,
+            args=(services, scheduler, temporary, known, draining),
+            name="drain",
+            daemon=True,
         ).start()
 
     _start(app, known.name)
@@ -208,7 +213,7 @@ def _start_scheduler(store: RunStore) -> Scheduler:
     return started
 
 
-def _make_app(services: Services, pulse: Pulse) -> tuple[WorkerState, Celery]:
+def _make_app(services: Services, pulse: Pulse, draining: Draining) -> tuple[WorkerState, Celery]:
     """Return this worker as it is announced, and its app, which runs visits."""
     settings = services.settings
     assert settings.redis_url is not None
@@ -220,7 +225,7 @@ def _make_app(services: Services, pulse: Pulse) -> tuple[WorkerState, Celery]:
         if pinned:
             queues.append(machine_queue(settings.machine_name, each))
     machines = Machines(services.store.client)
-    known = announce(machines, settings, services.leases, pulse, with_queue=pinned)
+    known = announce(machines, settings, services.leases, pulse, draining, with_queue=pinned)
     app = make_app(settings.broker_url or settings.redis_url, settings.concurrency, queues)
     register_visits(app, partial(run_visit, services))
     return known, app
@@ -268,16 +273,20 @@ def _own_temporary_files() -> OwnDirectory:
 
 
 def _drain(
-    services: Services, scheduler: Scheduler | None, temporary: OwnDirectory, known: WorkerState
+    services: Services,
+    scheduler: Scheduler | None,
+    temporary: OwnDirectory,
+    known: WorkerState,
+    draining: Draining,
 ) -> None:
     """Give running visits time to finish, requeue the others, and exit.
 
     `os._exit` avoids Celery's slow shutdown; nothing is lost, as everything that matters is in
     Redis.
     """
-    services.leases.closed = True
+    draining.begin_to_end()
     stop_receiving()
-    if not services.leases.wait_until_idle(services.settings.drain_s):
+    if not services.leases.wait_until_idle(draining.left_s()):
         for lease, cancellation in services.leases.held():
             try:
                 services.store.visits.requeue(lease)
@@ -301,4 +310,4 @@ def _drain(
     if services.spans is not None:
         services.spans.close()
     logging.shutdown()
-    os._exit(0)
+    os._exit(draining.exit_code)

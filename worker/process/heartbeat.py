@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import monotonic
@@ -13,6 +14,7 @@ from sleipnir.scheduler.process.health.pulse import Pulse
 from sleipnir.scheduler.process.periodic import repeat
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.machines import Machines, WorkerState
+from sleipnir.worker.process.draining import Draining
 from sleipnir.worker.visit.lease import Leases
 
 logger = logging.getLogger("sleipnir.worker")
@@ -25,7 +27,13 @@ _MEMORY = Path("/proc/self/statm")
 
 
 def announce(
-    machines: Machines, settings: Settings, leases: Leases, pulse: Pulse, *, with_queue: bool
+    machines: Machines,
+    settings: Settings,
+    leases: Leases,
+    pulse: Pulse,
+    draining: Draining,
+    *,
+    with_queue: bool,
 ) -> WorkerState:
     """Announce this worker periodically, from a thread of its own, while the process lives.
 
@@ -33,40 +41,23 @@ def announce(
     it is announced.
 
     Args:
+        draining: hears what Redis answers.
         with_queue: whether this worker takes such runs.
     """
-    started, installed = monotonic(), _version()
-
-    def state() -> WorkerState:
-        taken_at, taken = leases.latest()
-        held = [lease for lease, _ in leases.held()]
-        return WorkerState(
-            machine=settings.machine_name,
-            pid=os.getpid(),
-            slots=settings.concurrency,
-            busy=len(held),
-            taken=taken,
-            idle_s=round(monotonic() - (taken_at or started), 1),
-            memory_bytes=_memory_bytes(),
-            incarnation=leases.worker_id,
-            version=installed,
-            age_s=round(monotonic() - started, 1),
-            draining=leases.closed,
-            queues=tuple(dict.fromkeys(settings.queues)),
-            visits=tuple(f"{lease.run_id} {lease.visit}" for lease in held),
-        )
-
+    state = partial(_state, settings, leases, monotonic(), _version())
     announced, announced_at = state(), 0.0
 
     def beat() -> None:
         nonlocal announced, announced_at
+        draining.tend()
         now = state()
         changed = (now.busy > 0, now.draining) != (announced.busy > 0, announced.draining)
         if not changed and monotonic() - announced_at < _EVERY_S:
             return
         try:
             with pulse.calling():
-                machines.announce(now, with_queue=with_queue)
+                asked = machines.announce(now, with_queue=with_queue)
+            draining.follow(asked)
         except RedisError as error:
             logger.debug("cannot publish the worker's heartbeat: %s", error)
         announced, announced_at = now, monotonic()
@@ -74,6 +65,28 @@ def announce(
     beat()
     repeat(beat, _LOOKS_EVERY_S, "machine-heartbeat")
     return announced
+
+
+def _state(
+    settings: Settings, leases: Leases, started: float, installed: str | None
+) -> WorkerState:
+    taken_at, taken = leases.latest()
+    held = [lease for lease, _ in leases.held()]
+    return WorkerState(
+        machine=settings.machine_name,
+        pid=os.getpid(),
+        slots=settings.concurrency,
+        busy=len(held),
+        taken=taken,
+        idle_s=round(monotonic() - (taken_at or started), 1),
+        memory_bytes=_memory_bytes(),
+        incarnation=leases.worker_id,
+        version=installed,
+        age_s=round(monotonic() - started, 1),
+        draining=leases.closed,
+        queues=tuple(dict.fromkeys(settings.queues)),
+        visits=tuple(f"{lease.run_id} {lease.visit}" for lease in held),
+    )
 
 
 def _version() -> str | None:

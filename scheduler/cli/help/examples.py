@@ -165,6 +165,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Continue a run where it stopped", "retry 82f1"),
         ("Continue the failed runs of a batch", "retry --batch reviews --status failed --yes"),
     ),
+    "drain": (
+        ("Take a machine out of service", "drain gpu-1 --wait"),
+        ("Have it take nodes again, if it has not ended", "drain gpu-1 --undo"),
+    ),
     "move": (
         ("Let any machine take a run", "move 82f1 --machine any"),
         ("Give a run to another machine", "move 82f1 --machine desk"),

@@ -48,8 +48,10 @@ def _of_variables(name: str, lines: dict[str, str], variables: dict[str, str]) -
 def _of_lines(name: str, lines: dict[str, str], user: str) -> Iterator[str]:
     if float(lines.get("TimeoutStopSec", 0)) < Settings().drain_s + 20:
         yield "it has too little time to stop"
-    if lines.get("RestartPreventExitStatus") != "2":
-        yield "it is restarted though it is configured wrongly"
+    # A drained worker ends with 0.
+    prevented = "0 2" if name == "sleipnir-worker" else "2"
+    if lines.get("RestartPreventExitStatus") != prevented:
+        yield "it is restarted though it is configured wrongly, or was drained"
     if lines.get("User") != user:
         yield f"sysusers.d makes the user {user}, not {lines.get('User')}"
     program, _, verb = lines.get("ExecStart", "").partition(" ")
