@@ -90,7 +90,7 @@ def queues(default: tuple[str, ...], *, description: str) -> Any:
 
 
 def mapping(default: Any, *, description: str) -> Any:
-    """A mapping, or a record of settings; JSON in the environment."""
+    """A mapping, or a record or list of records of settings; JSON in the environment."""
     return _field(default, Form(_from_json), description)
 
 

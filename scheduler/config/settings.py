@@ -22,6 +22,7 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.config import forms
 from sleipnir.scheduler.config.directories import config_dir
 from sleipnir.scheduler.config.models import ModelSettings
+from sleipnir.scheduler.config.notify import NotifySettings
 from sleipnir.scheduler.config.secrets import Secrets
 from sleipnir.scheduler.config.serving import ServeSettings
 from sleipnir.scheduler.config.user import user_name
@@ -260,6 +261,12 @@ class Settings:
     )
     answer_links: bool = forms.switch(
         True, description="people without an account may answer by links that are made for them"
+    )
+
+    notify: tuple[NotifySettings, ...] = forms.mapping(
+        (),
+        description="whom to tell of events by mail, chat and the like: `url` as of Apprise, "
+        "`events` and `filter` of each; JSON in the environment",
     )
 
     # Clients give a call up after a minute.

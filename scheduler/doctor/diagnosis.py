@@ -24,7 +24,7 @@ from sleipnir.scheduler.doctor.models import model_checks
 from sleipnir.scheduler.doctor.permissions import permission_check
 from sleipnir.scheduler.embedded.attach import attach
 from sleipnir.scheduler.embedded.redis_server import find_server
-from sleipnir.scheduler.errors import EngineUnreachable
+from sleipnir.scheduler.errors import EngineUnreachable, SettingInvalid
 from sleipnir.scheduler.process.cgroups import memory_limit_bytes
 from sleipnir.scheduler.store.clients.tls import tls_options
 from sleipnir.scheduler.store.cluster.groups import is_grouped, nodes_of
@@ -42,9 +42,11 @@ from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.machines import Machines, QueueNames, WorkerState
 from sleipnir.scheduler.store.queries import RunQueries
 
-# Only needed if the broker is another server.
+# Only needed if the broker is another server, or people are notified.
 with lazy_imports():
     import kombu
+
+    from sleipnir.scheduler.client.hooks import notifications
 
 _PINGS = 20
 _THREAD_BYTES = 8 * 2**20
@@ -81,11 +83,22 @@ def diagnose(settings: Settings, search: AgentSearch) -> Iterator[Check]:
         yield Check("environment", "warning", line)
     yield from model_checks(settings)
     yield from mcp_checks(settings)
+    yield from _notifications(settings)
     yield from _program_limits(settings)
     yield from thread_memory(settings.concurrency, memory_limit_bytes())
     for name, command, needed_for in _INTERPRETERS:
         yield _interpreter(name, command, needed_for)
     yield from agent_checks(settings, search)
+
+
+def _notifications(settings: Settings) -> Iterator[Check]:
+    if settings.notify:
+        try:
+            notifications.require_notifications(settings)
+        except SettingInvalid as error:
+            yield Check("notify", "error", str(error))
+        else:
+            yield Check("notify", "ok", ", ".join(notifications.notification_urls(settings)))
 
 
 def thread_memory(concurrency: int, limit_bytes: int | None) -> Iterator[Check]:

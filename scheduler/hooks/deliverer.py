@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.secret_files.hook_key import HookKey
 from sleipnir.scheduler.errors import HookChanged, SettingInvalid
+from sleipnir.scheduler.hooks.notifier import Notifier
 from sleipnir.scheduler.hooks.sending import HookReply, post
 from sleipnir.scheduler.runs.hooks.attempts import PATIENCE_S, pause_s
 from sleipnir.scheduler.runs.hooks.model import Hook
@@ -69,6 +70,7 @@ class Deliverer:
         self._store = store
         self._body_of = body_of
         self._key = HookKey(store.settings.hook_key_file)
+        self._notifier = Notifier(store.settings)
         self._changed = threading.Condition()
         self._waiting: list[DeliveryPlace] = []
         self._at_hand: set[DeliveryPlace] = set()
@@ -179,7 +181,9 @@ class Deliverer:
                 event.others,
             )
         url = event.url or hook.url
-        with self._to_host(urlsplit(url).netloc.lower()) as may_begin:
+        # Where Apprise sends is its own business.
+        host = hook.name if hook.is_notification else urlsplit(url).netloc.lower()
+        with self._to_host(host) as may_begin:
             if may_begin:
                 self._send(place, hook, event, url)
             else:
@@ -189,9 +193,12 @@ class Deliverer:
         began_s, sent_ms = monotonic(), self._store.clock.now_ms()
         try:
             body = self._body_of(event, hook.name)
-            headers = self._headers(hook, event, sent_ms, body)
-            allow_private = self._store.settings.allow_private_addresses
-            reply = post(url, body, headers, allow_private=allow_private)
+            if hook.is_notification:
+                reply = self._notifier.send(hook.name, body)
+            else:
+                headers = self._headers(hook, event, sent_ms, body)
+                allow_private = self._store.settings.allow_private_addresses
+                reply = post(url, body, headers, allow_private=allow_private)
         except SettingInvalid as error:
             reply = HookReply(None, f"not sent: {error}")
         except RedisError:

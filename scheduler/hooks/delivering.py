@@ -11,11 +11,22 @@ from sleipnir.scheduler.store.run_store import RunStore
 # Most engines have no hooks.
 with lazy_imports():
     from sleipnir.scheduler import client as clients
+    from sleipnir.scheduler.client.hooks import notifications
     from sleipnir.scheduler.config import agents
     from sleipnir.scheduler.hooks import bodies, deliverer
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.hooks.deliverer import Deliverer
+
+
+def event_delivery(store: RunStore) -> EventDelivery:
+    """Return what delivers events, hooks of the setting `notify` among them.
+
+    Raises:
+        SettingInvalid: `notify` is not valid, or what sends notifications is not installed.
+    """
+    notifications.store_notifications(store)
+    return EventDelivery(store)
 
 
 class EventDelivery:

@@ -67,3 +67,30 @@ def test_a_receiver_that_is_not_there_is_said(fleet: Fleet) -> None:
 
     assert tried.returncode == 1
     assert "not delivered: no reply" in tried.stderr
+
+
+def test_people_are_notified_of_runs(tmp_path: Path, receiver: WebServer) -> None:
+    url = f"json://127.0.0.1:{receiver.port}/in"
+    with Fleet(tmp_path) as fleet:
+        fleet.sleipnir.environment["SLEIPNIR_NOTIFY"] = json.dumps([{"url": url}])
+        fleet.sleipnir.write("tested", GRAPH)
+        fleet.start_scheduler()
+        fleet.start_worker()
+        fleet.sleipnir("run", "-q", "tested")
+        wait_until(lambda: bool(receiver.visits), "the notification has arrived")
+
+    (visit,) = receiver.visits
+    assert json.loads(visit.body)["title"] == "tested has succeeded"
+
+
+@pytest.mark.parametrize("verb", [("scheduler",), ("up", "--no-monitor"), ("doctor",)])
+def test_what_cannot_be_notified_is_refused_at_the_start(
+    tmp_path: Path, verb: tuple[str, ...]
+) -> None:
+    with Fleet(tmp_path) as fleet:
+        fleet.sleipnir.environment["SLEIPNIR_NOTIFY"] = '[{"url": "slack://s3cretpart"}]'
+        done = fleet.sleipnir(*verb)
+
+    assert done.returncode != 0
+    assert "notify.0.url: Apprise cannot use 'slack://…'" in done.stdout + done.stderr
+    assert "s3cretpart" not in done.stdout + done.stderr

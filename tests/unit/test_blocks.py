@@ -60,6 +60,7 @@ TRIED = {
     ("serving.md", "yaml"): "unit/test_blocks.py",
     ("webhooks.md", "bash"): "acceptance/test_how_tos.py",
     ("webhooks.md", "python"): "integration/hooks/test_documented_receiver.py",
+    ("webhooks.md", "yaml"): "unit/test_blocks.py",
     ("what-it-costs.md", "bash"): "acceptance/test_how_tos.py",
     ("testing-agents.md", "sh"): "acceptance/test_agent_tests.py",
     ("testing-agents.md", "yaml"): "acceptance/test_agent_tests.py",
@@ -77,7 +78,16 @@ ANYWHERE = {"", "text", "nginx"}
 MADE_UP = {"NoteNode", "marks_document"}
 
 # Pages with settings of config.yaml.
-CONFIGURED = ("cli.md", "economy.md", "limits.md", "mcp.md", "models.md", "serving.md", "tools.md")
+CONFIGURED = (
+    "cli.md",
+    "economy.md",
+    "limits.md",
+    "mcp.md",
+    "models.md",
+    "serving.md",
+    "tools.md",
+    "webhooks.md",
+)
 SETTINGS = [
     pytest.param(text, id=f"{page}: {text.split(maxsplit=1)[0]}")
     for page in (
@@ -88,6 +98,7 @@ SETTINGS = [
         "models.md",
         "serving.md",
         "tools.md",
+        "webhooks.md",
     )
     for text in blocks(page, "yaml")
     if set(yaml.safe_load(text)) <= set(FIELDS) - {"mcp_servers"}

@@ -263,3 +263,16 @@ print(*(name for name in sys.modules if "telemetry" in name and sys.modules[name
     assert {name.partition("telemetry")[2] for name in names} == {
         *("", ".environment", ".run_spans", ".visit_spans"),
     }
+
+
+def test_nothing_of_apprise_is_imported_without_notifications() -> None:
+    code = """
+import sys
+from sleipnir.scheduler.client.hooks.notifications import require_notifications
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.hooks.notifier import Notifier
+require_notifications(Settings())
+Notifier(Settings())
+assert "apprise" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -208,7 +208,7 @@ def serve(settings: Settings, *, with_scheduler: bool, reports_to: int | None = 
 
 
 def _start_scheduler(store: RunStore) -> Scheduler:
-    started = scheduling.Scheduler(store, deliverer=delivering.EventDelivery(store))
+    started = scheduling.Scheduler(store, deliverer=delivering.event_delivery(store))
     started.start()
     return started
 

@@ -37,7 +37,7 @@ def scheduler(options: Options, served: dict[str, str | None]) -> None:
     store = run_store.RunStore(
         connection.connect(settings.redis_url, retry_outage=True), settings, dispatcher
     )
-    running = service.Scheduler(store, deliverer=delivering.EventDelivery(store))
+    running = service.Scheduler(store, deliverer=delivering.event_delivery(store))
     health = service_health.SchedulerHealth(running, settings.lease_s)
     open_health(health.open, settings.health_address)
 

@@ -20,6 +20,7 @@ from sleipnir.scheduler.embedded.process import DRAIN_MARGIN_S
 from sleipnir.scheduler.embedded.supervisor import ChildProcess, Supervisor
 
 with lazy_imports():
+    from sleipnir.scheduler.client.hooks import notifications
     from sleipnir.scheduler.config import monitor_key
     from sleipnir.scheduler.store import connection
 
@@ -66,6 +67,8 @@ def up(
     Ctrl-C drains and stops all of them; a second one does not wait.
     """
     settings = settings_of(options, concurrency=concurrency)
+    if settings.notify:
+        notifications.require_notifications(settings)
     count = processes or settings.workers or 1
     if not monitor and (url_prefix or opens):
         raise click.UsageError("--url-prefix and --open need the monitor; leave out --no-monitor")

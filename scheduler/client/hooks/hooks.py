@@ -20,6 +20,7 @@ from sleipnir.scheduler.errors import (
 from sleipnir.scheduler.process.periodic import pause
 from sleipnir.scheduler.runs.hooks.model import (
     MOST_HOOKS,
+    NOTIFICATION_PREFIX,
     TEST_EVENT,
     Hook,
     SealedSecret,
@@ -83,10 +84,11 @@ class HookClient:
             wanted: what it is made of, by the names of the fields of `WantedHook`.
 
         Raises:
-            SubmissionRefused: it is not valid, or there is one of that name.
+            SubmissionRefused: it is not valid, there is one of that name, or that is of `notify`.
             SettingInvalid: `hook_key_file` is not set, or cannot be used.
         """
         require_hook_name(name)
+        _require_own(name)
         form = self._form(wanted.model_dump() if isinstance(wanted, WantedHook) else wanted)
         hooks = self.list()
         if len(hooks) >= MOST_HOOKS and all(hook.name != name for hook in hooks):
@@ -109,9 +111,10 @@ class HookClient:
         """Change a hook. One that failed for long, or was disabled, is told again if `enabled`.
 
         Raises:
-            SubmissionRefused: the result is not valid.
+            SubmissionRefused: the result is not valid, or the hook is of `notify`.
             HookNotFound: there is none of that name.
         """
+        _require_own(name)
         for _ in range(_ATTEMPTS):
             before = self.get(name)
             hook = _defined(before, self._form({**wanted_of(before), **changes}))
@@ -125,9 +128,11 @@ class HookClient:
         """Give a hook another secret; the one before it signs as well for a while.
 
         Raises:
+            SubmissionRefused: it is of `notify`, and has none.
             HookNotFound: there is none of that name.
             SettingInvalid: `hook_key_file` is not set, or cannot be used.
         """
+        _require_own(name)
         secret = new_secret()
         for _ in range(_ATTEMPTS):
             before, now_ms = self.get(name), self._client.store.clock.now_ms()
@@ -199,8 +204,10 @@ class HookClient:
         """Remove a hook; what it was not told yet it will not be.
 
         Raises:
+            SubmissionRefused: it is of `notify`.
             HookNotFound: there is none of that name.
         """
+        _require_own(name)
         if not self._store.remove(self.get(name).name):
             raise HookNotFound(name)
         self._deliveries.drop(name)
@@ -222,6 +229,14 @@ class HookClient:
         except HookChanged:
             return False
         return True
+
+
+def _require_own(name: str) -> None:
+    if name.startswith(NOTIFICATION_PREFIX):
+        raise SubmissionRefused(
+            f"hooks '{NOTIFICATION_PREFIX}…' are made by `notify` in config.yaml: change it there, "
+            "and start the scheduler again"
+        )
 
 
 def _defined(hook: Hook, form: WantedHook) -> Hook:

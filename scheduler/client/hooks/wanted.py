@@ -10,8 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from sleipnir.graphs.document.finding import cut, printable
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.runs.hooks.model import ENDS, Hook, events_named
-from sleipnir.scheduler.runs.labels import require_labels, require_name
+from sleipnir.scheduler.runs.hooks.model import ENDS, Hook, events_named, require_filters
 
 _LONGEST_URL = 2_000  # characters
 
@@ -84,11 +83,7 @@ class WantedHook(BaseModel):
             raise SubmissionRefused(f"{place}: {problem}") from error
         require_hook_url(wanted.url, allow_private=allow_private)
         events_named(wanted.events)
-        # Transitions read all filters, so that these must not be longer than what they look at.
-        require_labels(wanted.label)
-        for what, name in (("agent", wanted.agent), ("batch", wanted.batch)):
-            if name:
-                require_name(what, name)
+        require_filters(wanted.agent, wanted.batch, wanted.label)
         return wanted
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from sleipnir.graphs.document.finding import cut, printable
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.labels import require_labels, require_name
 
 MOST_HOOKS: Final = 100
 # Of one hook; the oldest are given up.
@@ -26,6 +27,8 @@ EVENTS: Final = (
     "question.answered",
     "schedule.missed",
 )
+# Names of hooks that `notify` in config.yaml makes begin so, and no others.
+NOTIFICATION_PREFIX: Final = "notify."
 # What a person sends to see whether a hook works.
 TEST_EVENT: Final = "hook.test"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -54,6 +57,11 @@ class Hook:
     disabled: str | None = None  # why nothing is sent; None: it is
     made_ms: int = 0
 
+    @property
+    def is_notification(self) -> bool:
+        """Whether `notify` in config.yaml makes it: it is sent by Apprise, to a URL kept there."""
+        return self.name.startswith(NOTIFICATION_PREFIX)
+
 
 def require_hook_name(name: str) -> None:
     """Check the name of a hook.
@@ -66,6 +74,18 @@ def require_hook_name(name: str) -> None:
             f"'{cut(printable(name), 80)}' is not a valid name of a hook: 1 to 64 letters, "
             "digits, '_', '.' or '-', and the first a letter or digit"
         )
+
+
+def require_filters(agent: str | None, batch: str | None, labels: Mapping[str, str]) -> None:
+    """Check what a hook filters by: transitions read it, so its size is bounded.
+
+    Raises:
+        SubmissionRefused: a name or label is none that a run could have.
+    """
+    require_labels(labels)
+    for what, name in (("agent", agent), ("batch", batch)):
+        if name:
+            require_name(what, name)
 
 
 def events_named(names: Sequence[str]) -> tuple[str, ...]:

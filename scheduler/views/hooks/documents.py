@@ -59,6 +59,7 @@ def _document(hook: Hook, figures: HookFigures, open_: int) -> types.HookDocumen
     return {
         "name": hook.name,
         "url": hook.url,
+        "notification": hook.is_notification,
         "events": list(hook.events),
         "agent": hook.agent,
         "batch": hook.batch,

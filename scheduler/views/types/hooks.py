@@ -12,6 +12,7 @@ from sleipnir.scheduler.runs.documents import about
 class HookDocument(TypedDict):
     name: str
     url: str
+    notification: Annotated[bool, about("`notify` in config.yaml makes it, and has the whole URL")]
     events: list[str]
     agent: Annotated[str | None, about("only events of its runs")]
     batch: Annotated[str | None, about("only events of it and its runs")]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sleipnir.scheduler.runs.hooks.model import ENDS, Hook
 from tests.support.engine import Engine
 from tests.support.hooks import hook_key
 from tests.support.site import KEY, ServedSite
@@ -22,7 +23,7 @@ def with_key(engine: Engine, tmp_path: Path) -> Iterator[None]:
     engine.configure(hook_key_file=hook_key(tmp_path))
     yield
     for hook in engine.client.hooks.list():
-        engine.client.hooks.delete(hook.name)
+        engine.store.hooks.remove(hook.name)
     engine.redis.flushall()
 
 
@@ -80,3 +81,18 @@ def test_pages_show_and_change_it(engine: Engine, site: ServedSite) -> None:
     assert "whsec_" in act("rotate").text
     assert "whsec_" not in site.ask("/hooks/ops").text
     assert act("delete").headers["Location"] == "/hooks"
+
+
+def test_a_notification_is_tried_there_and_changed_in_its_file(
+    engine: Engine, site: ServedSite
+) -> None:
+    engine.store.hooks.put(Hook("notify.slack.1f", "slack://…", ENDS), None)
+
+    page = site.ask("/hooks/notify.slack.1f").text
+    refused = site.ask(f"{API}/notify.slack.1f", "DELETE")
+    shown = site.ask(f"{API}/notify.slack.1f")
+
+    assert "/hooks/notify.slack.1f/test" in page
+    assert "/hooks/notify.slack.1f/delete" not in page
+    assert (refused.status, "config.yaml" in refused.json["error"]["message"]) == (422, True)
+    assert shown.json["notification"] is True
