@@ -21,6 +21,7 @@ SleipnirError
 │   └── RunRemoved       a run that is over was removed
 ├── ScheduleNotFound     no schedule has that name
 ├── HookNotFound         no hook has that name
+├── TriggerNotFound      no trigger has that name
 ├── AmbiguousRun         several runs share that prefix, or may do so
 ├── BadCursor            the cursor is not from a page of that list
 ├── ViewInvalid          a list of runs cannot be saved like that
@@ -207,6 +208,13 @@ class HookNotFound(SleipnirError):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no hook '{name}'; `sleipnir hook list` lists them")
+
+
+class TriggerNotFound(SleipnirError):
+    """No trigger has that name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no trigger '{name}'; `sleipnir trigger list` lists them")
 
 
 class AmbiguousRun(SleipnirError):

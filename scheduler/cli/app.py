@@ -165,6 +165,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "Remove finished runs before their retention ends.",
     ),
     "doctor": ("sleipnir.scheduler.cli.verbs.doctor:doctor", "Check this installation."),
+    "trigger": ("sleipnir.scheduler.cli.verbs.trigger:trigger", "Let other systems start runs."),
     "health": (
         "sleipnir.scheduler.cli.verbs.health:health",
         "Ask a worker, scheduler or monitor whether it is well.",
@@ -187,7 +188,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     ),
     "Operate": (
         *("up", "worker", "drain", "scheduler", "limits", "spend", "stats"),
-        *("monitor", "mcp", "hook", "health", "prune", "doctor", "bench"),
+        *("monitor", "mcp", "hook", "trigger", "health", "prune", "doctor", "bench"),
     ),
     "Get help": ("help", "completion"),
 }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from sleipnir.lazy import lazy_imports
 
 with lazy_imports():
+    from sleipnir.scheduler.client import triggers as triggering
     from sleipnir.scheduler.client.hooks import hooks as hooking
     from sleipnir.scheduler.client.schedules import schedules as scheduling
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.client.client import Client
     from sleipnir.scheduler.client.hooks.hooks import HookClient
     from sleipnir.scheduler.client.schedules.schedules import ScheduleClient
+    from sleipnir.scheduler.client.triggers import TriggerClient
 
 
 class NamedParts:
@@ -29,3 +31,8 @@ class NamedParts:
     def hooks(self) -> HookClient:
         """Hooks, which are told of events."""
         return hooking.HookClient(cast("Client", self))
+
+    @cached_property
+    def triggers(self) -> TriggerClient:
+        """Triggers, by which other systems start runs."""
+        return triggering.TriggerClient(cast("Client", self))

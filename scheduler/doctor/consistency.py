@@ -35,6 +35,7 @@ from sleipnir.scheduler.store.keys import (
     LAYOUT,
     QUEUE,
     SAMPLES,
+    TRIGGERS,
     turns_key,
     views_key,
 )
@@ -54,7 +55,7 @@ _OF_A_PARTITION = (
 _INDEXES = ("runs", "childruns", "open", "waiting", "failed", "cancelled", "timed_out")
 _INDEXES_BY_NAME = ("ids", "agent", "batch", "label")
 _PERMANENT = (
-    *(AUDIT, BUNDLES, FORMAT, HOOKS, HOOK_FIGURES, INDEX_OF, LAYOUT, SAMPLES),
+    *(AUDIT, BUNDLES, FORMAT, HOOKS, HOOK_FIGURES, INDEX_OF, LAYOUT, SAMPLES, TRIGGERS),
     turns_key(QUEUE),
 )
 # What a person has given a name is kept until that person removes it.

@@ -174,6 +174,7 @@ Shared:
                                        10,000; expires 90 days after the last one
     sleipnir:answer-link:<digest> string  JSON text of a link, by the SHA-256 of its token
     sleipnir:answer-links:<question> hash  recipient → digest of its link; both expire within a week
+    sleipnir:triggers          hash    trigger → its definition, JSON text
     sleipnir:hooks             hash    hook → its definition, JSON text
     sleipnir:hooks:figures     hash    `<hook> <figure>`: `delivered` and `given_up` events,
                                        `failed` attempts; `failing_since`, ms, until one succeeds
@@ -208,6 +209,7 @@ LAYOUT = "sleipnir:layout"
 BUNDLES = "sleipnir:bundles"
 INDEX_OF = "sleipnir:index-of"
 AUDIT = "sleipnir:audit"
+TRIGGERS = "sleipnir:triggers"
 HOOKS = "sleipnir:hooks"
 HOOK_FIGURES = f"{HOOKS}:figures"
 SAMPLES = "sleipnir:samples"

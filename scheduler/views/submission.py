@@ -183,6 +183,15 @@ def known_run(client: Client, wanted: WantedRun, by: str) -> Run | None:
     return found
 
 
+def run_of_key(client: Client, by: str, key: str | None) -> Run | None:
+    """Return the run that was accepted for a key, whatever it was submitted with.
+
+    Args:
+        by: the owner of the key, as of `submit_run`.
+    """
+    return None if key is None else _stored(client, _id_of(by, key, None))
+
+
 def require_name(agent: str) -> None:
     """Check that an agent is given by its name.
 

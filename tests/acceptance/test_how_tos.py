@@ -94,6 +94,15 @@ def test_hooks_are_made_as_the_page_says(sleipnir: Sleipnir) -> None:
     assert "labels    team=payments" in done.stdout
 
 
+def test_triggers_are_made_as_the_page_says(sleipnir: Sleipnir) -> None:
+    done = sleipnir.type_in(typed_in("triggers.md"), sleipnir.project)
+
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^\S{43}$", done.stdout, re.MULTILINE)
+    assert "path      POST /hooks/issues on the monitor" in done.stdout
+    assert sleipnir("trigger", "list").stdout == ""
+
+
 def test_an_agent_is_used_by_another_as_written(tmp_path: Path, model_server: ModelServer) -> None:
     sleipnir = Sleipnir(
         tmp_path, OPENAI_BASE_URL=model_server.base_url, OPENAI_API_KEY="sk-only-for-this-test"

@@ -30,6 +30,7 @@ PERMANENT = (
     "sleipnir:audit",
     "sleipnir:samples",
     "sleipnir:hooks",
+    "sleipnir:triggers",
     "sleipnir:hooks:figures",
     "sleipnir:format",
     "sleipnir:layout",

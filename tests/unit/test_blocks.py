@@ -58,6 +58,7 @@ TRIED = {
     ("serving.md", "json"): "acceptance/test_mcp_serve.py",
     ("serving.md", "python"): "integration/serving/test_chat.py",
     ("serving.md", "yaml"): "unit/test_blocks.py",
+    ("triggers.md", "bash"): "acceptance/test_how_tos.py",
     ("webhooks.md", "bash"): "acceptance/test_how_tos.py",
     ("webhooks.md", "python"): "integration/hooks/test_documented_receiver.py",
     ("webhooks.md", "yaml"): "unit/test_blocks.py",

@@ -29,6 +29,7 @@ from sleipnir.scheduler.errors import (
     SleipnirError,
     SubmissionRefused,
     TransitionRefused,
+    TriggerNotFound,
     ViewInvalid,
 )
 from sleipnir.scheduler.process.drawing.processes import DrawingTooLarge
@@ -81,6 +82,7 @@ _OF_ERRORS: tuple[tuple[type[SleipnirError], int, str], ...] = (
     (NoSuchMap, 404, "not_found"),
     (ScheduleNotFound, 404, "not_found"),
     (HookNotFound, 404, "not_found"),
+    (TriggerNotFound, 404, "not_found"),
     (AmbiguousRun, 400, "ambiguous"),
     (BadCursor, 400, "bad_cursor"),
     (ViewInvalid, 400, "bad_request"),

@@ -49,6 +49,7 @@ from sleipnir.worker.monitor.handlers.hooks.api import (
     HooksApi,
 )
 from sleipnir.worker.monitor.handlers.hooks.page import HookPage, HooksPage
+from sleipnir.worker.monitor.handlers.hooks.trigger import TriggerHandler
 from sleipnir.worker.monitor.handlers.limits import LimitsApi, LimitsHandler
 from sleipnir.worker.monitor.handlers.questions.answered import AnsweredHandler
 from sleipnir.worker.monitor.handlers.questions.by_link import AnswerLinkApi, AnswerLinkPage
@@ -136,7 +137,7 @@ ROUTES = (
     SiteRoute("/schedules/{name}", SchedulePage),
     SiteRoute("/schedules/{name}/{deed}", SchedulePage, {"POST": Role.OPERATE}),
     SiteRoute("/hooks", HooksPage, {"GET": Role.OPERATE}),
-    SiteRoute("/hooks/{name}", HookPage, {"GET": Role.OPERATE}),
+    SiteRoute("/hooks/{name}", TriggerHandler, {"GET": Role.OPERATE, "POST": None}),
     SiteRoute("/hooks/{name}/{hook_deed}", HookPage, {"POST": Role.OPERATE}),
     SiteRoute("/evaluations", EvaluationsHandler),
     SiteRoute("/evaluations/{agent}/{name}", EvaluationHandler),

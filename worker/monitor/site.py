@@ -27,6 +27,7 @@ from sleipnir.worker.monitor.admission.rates import (
     ACTS,
     FAILED_SIGN_INS,
     READS,
+    TRIGGERS,
     VisitorRates,
     source_of,
 )
@@ -90,6 +91,7 @@ class Site:
         self.templates = PrefixedTemplates(_HERE / "templates", prefix)
         self.reads = VisitorRates(READS)
         self.acts = VisitorRates(ACTS)
+        self.fired = VisitorRates(TRIGGERS)
         self.failed_sign_ins = VisitorRates(FAILED_SIGN_INS)
         self.topics = Topics(self, redis_url)
         self.task_events: TaskEvents | None = None  # Flower's, if it is served with our pages

@@ -284,6 +284,32 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Search quality", "bench rag --quality"),
         ("With a larger knowledge base", "bench rag --chunks 100000 --json"),
     ),
+    "trigger": (
+        ("Issues of a repository", "trigger create issues triage --verify github"),
+        ("What there is", "trigger list"),
+    ),
+    "trigger create": (
+        (
+            "Issues of a repository",
+            "trigger create issues triage --verify github --prompt '{{body.issue.title}}'",
+        ),
+        (
+            "A program that repeats its requests",
+            "trigger create orders check --set order='{{body.id}}' --key '{{body.id}}'",
+        ),
+    ),
+    "trigger list": (
+        ("What there is", "trigger list"),
+        ("For a program", "trigger list --json"),
+    ),
+    "trigger show": (
+        ("What it starts, and who may", "trigger show issues"),
+        ("For a program", "trigger show issues --json"),
+    ),
+    "trigger delete": (
+        ("Remove it", "trigger delete issues"),
+        ("For a program", "trigger delete issues --json"),
+    ),
     "hook": (
         ("Hooks, and how their deliveries go", "hook list"),
         ("Failures to another system", "hook create ops https://ops.example/in --event run.failed"),

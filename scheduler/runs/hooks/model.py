@@ -63,15 +63,15 @@ class Hook:
         return self.name.startswith(NOTIFICATION_PREFIX)
 
 
-def require_hook_name(name: str) -> None:
-    """Check the name of a hook.
+def require_hook_name(name: str, of: str = "a hook") -> None:
+    """Check the name of a hook, or of something else with such a name.
 
     Raises:
         SubmissionRefused: it is not valid.
     """
     if not _NAME.fullmatch(name):
         raise SubmissionRefused(
-            f"'{cut(printable(name), 80)}' is not a valid name of a hook: 1 to 64 letters, "
+            f"'{cut(printable(name), 80)}' is not a valid name of {of}: 1 to 64 letters, "
             "digits, '_', '.' or '-', and the first a letter or digit"
         )
 

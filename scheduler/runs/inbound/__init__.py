@@ -1,1 +1,1 @@
-"""What reaches the engine from outside: answers by links."""
+"""What reaches the engine from outside: answers by links, and requests that start runs."""

@@ -9,6 +9,18 @@ from typing_extensions import TypedDict
 from sleipnir.scheduler.runs.documents import about
 
 
+class TriggerDocument(TypedDict):
+    name: str
+    agent: str
+    path: Annotated[str, about("where requests are sent, on the monitor")]
+    verify: Annotated[str, about("`standard`, `github`, `bearer` or `none`")]
+    prompt: Annotated[str, about("a template, as are `set` and `key`")]
+    set: dict[str, str]
+    key: str | None
+    headers: Annotated[list[str], about("that templates see")]
+    created_at: str
+
+
 class HookDocument(TypedDict):
     name: str
     url: str

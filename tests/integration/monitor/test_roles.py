@@ -144,7 +144,9 @@ def test_each_role_is_offered_what_it_may_do(engine: Engine, users: MonitorUsers
             if not route.path.startswith(("/api/", "/v1/", "/mcp"))
         }
         can_do = {(route.path, each.method) for each, route in needs.items() if route}
-        of_anybody = {(path, "POST") for path in ("/sign-in", "/sign-out", "/a/{token}")}
+        of_anybody = {
+            (path, "POST") for path in ("/sign-in", "/sign-out", "/a/{token}", "/hooks/{name}")
+        }
         assert acts - can_do <= {("/fleet/task-events/{switch}", "POST"), *of_anybody}, role
 
     linked = {route.path for each in offered["operate"] for route in routes_of(each)}

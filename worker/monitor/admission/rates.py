@@ -23,6 +23,7 @@ class AllowedRate:
 
 READS = AllowedRate(50, 1.0)
 ACTS = AllowedRate(10, 1.0)
+TRIGGERS = AllowedRate(20, 1.0)  # of one trigger
 FAILED_SIGN_INS = AllowedRate(5, 60.0)
 
 

@@ -1,0 +1,127 @@
+"""POST /hooks/NAME: another system starts a run."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import parse_qsl
+
+from sleipnir.scheduler.errors import SleipnirError, SubmissionRefused
+from sleipnir.scheduler.runs.inbound.triggers import Trigger, seen_headers, triggered
+from sleipnir.scheduler.runs.inbound.verifying import delivery_of
+from sleipnir.scheduler.store.audit.log import DONE
+from sleipnir.scheduler.views import submission
+from sleipnir.scheduler.views.submission import AcceptedRun, WantedRun
+from sleipnir.worker.monitor.access import Role, User
+from sleipnir.worker.monitor.admission.rates import source_of
+from sleipnir.worker.monitor.handlers.hooks.page import HookPage
+from sleipnir.worker.monitor.problems import Problem, Refused, problem_of
+
+_MOST_FIELDS = 1_000  # of a form or a query
+
+
+class TriggerHandler(HookPage):
+    """/hooks/NAME: to look at, the page of a hook; to post to, the trigger of that name.
+
+    Whoever posts has no account: the trigger says what proves that it may.
+    """
+
+    _sender = ""
+
+    @property
+    def wants(self) -> str:
+        return "json" if self.request.method == "POST" else super().wants
+
+    @property
+    def actor(self) -> User:
+        return User(self._sender, Role.OPERATE, "key") if self._sender else super().actor
+
+    @property
+    def via(self) -> str:
+        return "trigger" if self._sender else super().via
+
+    def prepare(self) -> None:
+        if self.request.method != "POST":
+            super().prepare()
+            return
+        self.site.figures.loop_lag.watch()
+        source = source_of(self.request.remote_ip)
+        if wait_s := self.site.reads.take(f"trigger {source}"):
+            self.refuse_for(wait_s)
+
+    async def post(self, name: str, deed: str = "") -> None:
+        client, headers = self.site.client, self.request.headers
+        trigger = await self.site.call(client.triggers.get, name)
+        body = self.request.body
+        if not await self.site.call(client.triggers.is_genuine, trigger, headers, body):
+            message = f"the request does not prove that it may fire trigger '{name}'"
+            raise Refused(
+                Problem(401, "unauthorized", message, f"it is verified: {trigger.verify}")
+            )
+        self._sender = f"trigger {name}"
+        if wait_s := self.site.fired.take(name):
+            self.refuse_for(wait_s)
+        try:
+            accepted = await self.site.call(self._start, trigger)
+        except SleipnirError as error:
+            await self.note("submit", trigger.agent, "", problem_of(error).message)
+            raise
+        if accepted.is_new:
+            await self.note("submit", accepted.run_id, trigger.agent, DONE)
+        self.set_status(202 if accepted.is_new else 200)
+        self.give_json({"run_id": accepted.run_id})
+
+    def _start(self, trigger: Trigger) -> AcceptedRun:
+        """Start the run that the request asks for, unless it was started already."""
+        request, client = self.request, self.site.client
+        layer = {
+            "body": _body_of(request.headers.get("Content-Type", ""), request.body),
+            "headers": seen_headers(trigger, request.headers.get_all()),
+            "query": _fields_of(request.query),
+        }
+        own_key = delivery_of(trigger.verify, request.headers)
+        limit = client.store.settings.value_limit_bytes
+        wanted = triggered(trigger, layer, own_key, limit)
+        # A trigger that is made anew under its name starts runs of its own.
+        by = f"trigger {trigger.name} {trigger.made_ms}"
+        if known := submission.run_of_key(client, by, wanted.key):
+            return AcceptedRun(known.run_id, is_new=False)
+        run = WantedRun(
+            trigger.agent,
+            wanted.prompt,
+            wanted.state,
+            labels={"trigger": trigger.name},
+            key=wanted.key,
+        )
+        try:
+            return submission.submit_run(client, run, by)
+        except SubmissionRefused:
+            # The same delivery may have come twice at once, with another text.
+            if known := submission.run_of_key(client, by, wanted.key):
+                return AcceptedRun(known.run_id, is_new=False)
+            raise
+
+
+def _body_of(content_type: str, body: bytes) -> Any:
+    """Return what a request sends: the fields of a form, or else JSON; nothing is an empty object.
+
+    Raises:
+        SubmissionRefused: it is neither.
+    """
+    try:
+        if content_type.partition(";")[0].strip().lower() == "application/x-www-form-urlencoded":
+            return _fields_of(body.decode())
+        found = json.loads(body) if body else {}
+        # refuse lone surrogates, which cannot be encoded
+        json.dumps(found, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise SubmissionRefused("the body is neither JSON nor the fields of a form") from error
+    return found
+
+
+def _fields_of(text: str) -> dict[str, str]:
+    """Return named values; of a name that is given again, the last one."""
+    try:
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+    except ValueError as error:
+        raise SubmissionRefused(f"more than {_MOST_FIELDS:,} fields were sent") from error
