@@ -83,6 +83,18 @@ def test_people_are_notified_of_runs(tmp_path: Path, receiver: WebServer) -> Non
     assert json.loads(visit.body)["title"] == "tested has succeeded"
 
 
+def test_doctor_shows_whom_it_notifies_without_secrets(tmp_path: Path) -> None:
+    entry = {"url": "json://user:s3cretpart@127.0.0.1/in", "filter": {"label": {"team": "a"}}}
+    with Fleet(tmp_path) as fleet:
+        fleet.sleipnir.environment["SLEIPNIR_NOTIFY"] = json.dumps([entry])
+        done = fleet.sleipnir("doctor")
+
+    lines = [line.split()[:2] for line in done.stdout.splitlines()]
+    assert ["notify.0.url", "**********"] in lines
+    assert ["notify.0.filter.label.team", "a"] in lines
+    assert "s3cretpart" not in done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("verb", [("scheduler",), ("up", "--no-monitor"), ("doctor",)])
 def test_what_cannot_be_notified_is_refused_at_the_start(
     tmp_path: Path, verb: tuple[str, ...]
@@ -93,4 +105,5 @@ def test_what_cannot_be_notified_is_refused_at_the_start(
 
     assert done.returncode != 0
     assert "notify.0.url: Apprise cannot use 'slack://…'" in done.stdout + done.stderr
+    assert "this is a bug" not in done.stderr
     assert "s3cretpart" not in done.stdout + done.stderr

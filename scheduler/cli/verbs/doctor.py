@@ -130,7 +130,9 @@ def _values(loaded: LoadedSettings) -> Iterator[tuple[str, Any]]:
 
 
 def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield a setting, or all parts of one that is a mapping."""
+    """Yield a setting, or all parts of one that is a mapping, or a list of them."""
+    if isinstance(value, list) and any(isinstance(each, dict) for each in value):
+        value = dict(enumerate(value))
     if isinstance(value, dict) and value:
         for key, inner in value.items():
             yield from _parts(f"{name}.{key}", inner)
