@@ -296,6 +296,10 @@ CODES: Mapping[str, Mapping[str, Code]] = {
             "`inputs` that cannot be given: to a normal agent, or in place of the prompt",
             "put them into `prompt`",
         ),
+        "E224": Code(
+            "a queue that is not among those of `validate --queues`",
+            "correct the name, or serve it (`sleipnir worker --queues`) and add it to the option",
+        ),
         "E601": Code(
             "`dynamic_instructions` without a function for them",
             "a function `_instructions` in the tools file",

@@ -35,6 +35,7 @@ __all__ = ["Resources", "validate"]
 RULES: tuple[Callable[[Context], Iterator[Finding]], ...] = (
     routes.targets_exist,
     routes.next_lists_hold_targets,
+    routes.queues_are_served,
     reachability.no_static_cycles,
     reachability.some_end_exists,
     conditions.routes_can_be_taken,

@@ -23,6 +23,8 @@ class Resources:
 
     search: AgentSearch
     default_model: str | None = None
+    # The queues that workers serve; None: not checked.
+    queues: Collection[str] | None = None
     # The engine's aliases for models, and its own providers that speak OpenAI's protocol.
     model_aliases: Collection[str] = ()
     model_providers: Collection[str] = ()

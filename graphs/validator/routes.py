@@ -1,4 +1,4 @@
-"""Rules about single routes: E101, E106, W014."""
+"""Rules about single routes, and the queues that nodes wait in: E101, E106, E224, W014."""
 
 from __future__ import annotations
 
@@ -17,6 +17,20 @@ def targets_exist(context: Context) -> Iterator[Finding]:
     for edge in dangling:
         message = f"node '{edge.source}': {edge.label} names '{edge.target}', which does not exist"
         yield context.finding("E101", message, *edge.path, hint=hints.get(edge.target))
+
+
+def queues_are_served(context: Context) -> Iterator[Finding]:
+    """E224: a queue that no worker serves would be waited for without an end."""
+    served = context.resources.queues
+    if served is None:
+        return
+    named: list[tuple[KeyPath, str | None]] = [(("queue",), context.graph.queue)]
+    named += [(("nodes", key, "queue"), node.queue) for key, node in context.graph.nodes.items()]
+    unserved = [(path, queue) for path, queue in named if queue and queue not in served]
+    hints = near_names((queue for _, queue in unserved), served)
+    for path, queue in unserved:
+        message = f"queue '{queue}' is not served; these are: {', '.join(sorted(served))}"
+        yield context.finding("E224", message, *path, hint=hints.get(queue))
 
 
 def next_lists_hold_targets(context: Context) -> Iterator[Finding]:

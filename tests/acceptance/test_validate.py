@@ -46,6 +46,24 @@ def test_an_agent_without_findings_is_valid(sleipnir: Sleipnir) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "no errors, no warnings\n")
 
 
+def test_queues_that_no_worker_serves_are_errors_if_asked(sleipnir: Sleipnir) -> None:
+    sleipnir.write(
+        "queued",
+        "queue: default\nstart: z\nnodes:\n  z: {type: end, queue: gpus}\n",
+    )
+
+    unasked = sleipnir("validate", "queued")
+    asked = sleipnir("validate", "queued", "--queues", "gpu,default")
+    wrong = sleipnir("validate", "queued", "--queues", "GPU")
+
+    assert unasked.returncode == 0, unasked.stdout
+    assert asked.returncode == 3
+    assert "E224 [z] queue 'gpus' is not served; these are: default, gpu" in asked.stdout
+    assert "did you mean 'gpu'?" in asked.stdout
+    assert asked.stderr == "1 error, no warnings\n"
+    assert wrong.returncode == 2
+
+
 def test_errors_name_code_node_and_place_and_exit_with_3(sleipnir: Sleipnir) -> None:
     done = sleipnir("validate", "fine", "broken")
 

@@ -188,6 +188,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "validate": (
         ("Every error and warning with its location", "validate ./my-agent"),
         ("Fail at warnings too, as in CI", "validate ./my-agent --strict"),
+        ("Fail at queues that no worker serves", "validate ./my-agent --queues gpu,default"),
     ),
     "draw": (
         ("Draw a graph", "draw ./my-agent -o graph.svg"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,10 +40,20 @@ if TYPE_CHECKING:
     "agents", metavar="AGENT...", nargs=-1, required=True, shell_complete=complete_agents
 )
 @click.option("--strict", is_flag=True, help="Treat warnings as errors.")
+@click.option(
+    "-Q",
+    "--queues",
+    metavar="NAME,NAME",
+    help="Queues that workers serve; any other is an error. Default: not checked.",
+)
 @sarif_option
 @common_options(json=True)
 def validate(
-    options: Options, agents: tuple[str, ...], strict: bool, sarif: Path | None
+    options: Options,
+    agents: tuple[str, ...],
+    strict: bool,
+    queues: str | None,
+    sarif: Path | None,
 ) -> ExitCode:
     """Check each AGENT and print every error and warning with its location.
 
@@ -50,8 +61,10 @@ def validate(
     a key, and nodes that may use guarded tools without confirmation, as graph agents do unless
     `run --ask` or `auto_confirm` requires it.
     """
-    settings = settings_of(options)
+    settings = settings_of(options, queues=queues)
     resources = preparation.resources_of(settings, search_of(options))
+    if queues is not None:
+        resources = replace(resources, queues=settings.queues)
     checked = [_check(agent, resources, settings) for agent in agents]
     findings = [finding for each in checked for finding in each.findings]
     unasked = [node for each in checked for node in each.unasked]
