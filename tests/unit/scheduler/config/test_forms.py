@@ -44,5 +44,5 @@ def test_a_form_reads_what_its_type_takes(name: str) -> None:
 
     assert any(
         accepts(written)
-        for written in ("5", "1", "123456", "true", "auto", "all", "text", "info", "a", "{}")
+        for written in ("5", "1", "123456", "true", "auto", "all", "text", "info", "a", "{}", "[]")
     )
