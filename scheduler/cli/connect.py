@@ -21,6 +21,7 @@ with lazy_imports():
     from concurrent import futures
 
     from sleipnir.scheduler.client import client as client_api
+    from sleipnir.scheduler.client.hooks import notifications
     from sleipnir.scheduler.config import settings as configuration
     from sleipnir.scheduler.config import unknown_variables
     from sleipnir.scheduler.embedded import acceptances as acceptance_log
@@ -83,6 +84,7 @@ def open_client(
             whereas a configured Redis has its own.
 
     Raises:
+        SettingInvalid: a setting is invalid, or people cannot be notified as `notify` says.
         EngineUnreachable: there is no engine, and none can be started.
     """
     with contextlib.ExitStack() as stack:
@@ -90,6 +92,8 @@ def open_client(
         if settings.redis_url is not None:
             yield _connect(options, settings)
             return
+        if workers and settings.notify:
+            notifications.require_notifications(settings)
         engine = embedded.attach(data_dir(), settings, workers=workers, processes=processes)
         with futures.ThreadPoolExecutor(1) as starter:
             # It starts while we import the client.

@@ -39,6 +39,7 @@ with lazy_imports():
     from sleipnir.graphs.drawing import outline as outlines
     from sleipnir.graphs.validator import scripts
     from sleipnir.scheduler.client import endings, spending
+    from sleipnir.scheduler.client.hooks import notifications
     from sleipnir.scheduler.client.limits import budget_check
     from sleipnir.scheduler.config import settings as configuration
     from sleipnir.scheduler.embedded import attach as embedded
@@ -93,6 +94,8 @@ class Client(Preparing, Following, Steering, Sessions, Reruns, NamedParts):
         acceptances = None
         with ExitStack() as stack:
             if settings.redis_url is None:
+                if workers and settings.notify:
+                    notifications.require_notifications(settings)
                 engine = embedded.attach(data_dir(), settings, workers=workers)
                 url = stack.enter_context(engine).redis_url
                 settings = replace(settings, redis_url=url)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.command_line import Sleipnir
 from tests.support.hooks import hook_key, verified
 from tests.support.services import Fleet
 from tests.support.wait import wait_until
@@ -107,3 +108,14 @@ def test_what_cannot_be_notified_is_refused_at_the_start(
     assert "notify.0.url: Apprise cannot use 'slack://…'" in done.stdout + done.stderr
     assert "this is a bug" not in done.stderr
     assert "s3cretpart" not in done.stdout + done.stderr
+
+
+def test_the_embedded_engine_refuses_what_cannot_be_notified(tmp_path: Path) -> None:
+    sleipnir = Sleipnir(tmp_path)
+    sleipnir.environment["SLEIPNIR_NOTIFY"] = '[{"url": "slack://s3cretpart"}]'
+    sleipnir.write("tested", GRAPH)
+
+    done = sleipnir("run", "-q", "tested")
+
+    assert done.returncode == 2
+    assert "notify.0.url: Apprise cannot use 'slack://…'" in done.stderr
