@@ -19,6 +19,10 @@ _SCHEMAS = Path(__file__).parents[1] / "schemas"
 _TOOL = "kubernetes-validate==1.37.0"
 # The two latest minor versions that the tool has schemas of.
 _KUBERNETES = ("1.36", "1.37")
+_FILES = {
+    "SLEIPNIR_REDIS_URL_FILE": "the URL of Redis",
+    "SLEIPNIR_HOOK_KEY_FILE": "the key of webhooks",
+}
 _OF_POD = {
     "runAsNonRoot": True,
     "runAsUser": 10001,
@@ -75,6 +79,8 @@ def _of_document(document: Mapping[str, Any], drain_s: int) -> Iterator[str]:
         pod = spec["template"]["spec"] if kind == "Deployment" else spec
         yield from _of_pod(pod, drain_s, is_served=kind == "Deployment")
     is_worker = kind == "Deployment" and "-worker-" in document["metadata"]["name"]
+    if is_worker and "sleipnir-hooks" in json.dumps(spec):
+        yield "agents could read the key of webhooks"
     if is_worker and spec["strategy"]["rollingUpdate"] != {"maxUnavailable": 0, "maxSurge": 1}:
         yield "it ends workers before others have started"
     schema = _SCHEMAS / f"{kind}.json"
@@ -116,9 +122,10 @@ def _of_environment(
     variables: list[dict[str, Any]], mounts: set[str], drain_s: int
 ) -> Iterator[str]:
     environment = {variable["name"]: variable for variable in variables}
-    in_file = environment.get("SLEIPNIR_REDIS_URL_FILE", {}).get("value")
-    if in_file is not None and str(Path(in_file).parent) not in mounts:
-        yield "it has no file with the URL of Redis"
+    for variable, what in _FILES.items():
+        in_file = environment.get(variable, {}).get("value")
+        if in_file is not None and str(Path(in_file).parent) not in mounts:
+            yield f"it has no file with {what}"
     if environment["SLEIPNIR_PIN"]["value"] != "never":
         yield "its runs wait for a pod that is gone"
     if environment["SLEIPNIR_DRAIN_S"]["value"] != str(drain_s):

@@ -21,6 +21,7 @@ _OF_REDIS = (
     "--requirepass ",
     "--stream-node-max-bytes 1024",
 )
+_HOOKED = ("scheduler", "monitor")  # agents could read the key of others
 _OTHER_VARIABLES = {"SLEIPNIR_DATA_DIR", "SLEIPNIR_MONITOR_AUTH"}
 
 
@@ -70,6 +71,9 @@ def _of_service(name: str, service: Mapping[str, Any]) -> Iterator[str]:
         yield "its runs wait for a container that is gone"
     if "data:/var/lib/sleipnir" not in service.get("volumes", []):
         yield "its data directory cannot be written"
+    has_key = "./keys:/keys:ro" in service["volumes"]
+    if has_key != ("SLEIPNIR_HOOK_KEY_FILE" in environment) or has_key != (name in _HOOKED):
+        yield "it has the key of webhooks, and should not, or the other way round"
     known = {PREFIX + field.upper() for field in FIELDS} | _OTHER_VARIABLES
     for variable in environment.keys() - known:
         if variable.startswith(PREFIX):

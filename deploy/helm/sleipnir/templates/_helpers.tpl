@@ -91,6 +91,30 @@ readinessProbe:
 {{- end }}
 {{- end }}
 
+{{/* The key of webhooks, for the processes that make or send them. */}}
+{{- define "sleipnir.hookEnv" -}}
+{{- with .Values.hooks.keySecret }}
+{{- if .name -}}
+- {name: SLEIPNIR_HOOK_KEY_FILE, value: /etc/sleipnir-hooks/{{ .key }}}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "sleipnir.hookVolumes" -}}
+{{- with .Values.hooks.keySecret }}
+{{- if .name -}}
+- name: hook-key
+  secret: {secretName: {{ .name }}, defaultMode: 0440}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "sleipnir.hookMounts" -}}
+{{- if .Values.hooks.keySecret.name -}}
+- {name: hook-key, mountPath: /etc/sleipnir-hooks, readOnly: true}
+{{- end }}
+{{- end }}
+
 {{/* The first two are emptied with the pod: everything that lasts is in Redis. */}}
 {{- define "sleipnir.volumes" -}}
 - {name: data, emptyDir: {}}
