@@ -91,6 +91,27 @@ def test_a_child_that_cannot_start_ends_all(tmp_path: Path) -> None:
     assert supervisor.exit_code == 7
 
 
+def test_children_that_are_over_leave_the_others_and_the_last_ends_all(tmp_path: Path) -> None:
+    supervisor = Supervisor(grace_s=10)
+    lives = tmp_path / "lives"
+    # The second ends only once the supervisor has seen the first one go.
+    programs = {
+        "first": "echo first >> $0; exit 10",
+        "second": "while [ -e /proc/$(cat $0.pid) ]; do sleep 0.05; done;"
+        "echo second >> $0; exit 10",
+    }
+    for name, program in programs.items():
+        argv = ["/bin/sh", "-c", program, str(lives)]
+        started = supervisor.start(ChildProcess(name, argv, is_over_with=10))
+        if name == "first":
+            lives.with_name("lives.pid").write_text(str(started.pid))
+
+    supervisor.run()
+
+    assert lives.read_text().split() == ["first", "second"]
+    assert supervisor.exit_code == 0
+
+
 def test_a_child_that_is_there_already_stays_as_it_is() -> None:
     supervisor = Supervisor(grace_s=10)
     first = supervisor.start(shell("one", "sleep 600"))
