@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sleipnir.graphs.document.finding import printable
+from sleipnir.graphs.document.finding import cut, printable
 from sleipnir.graphs.document.references import is_path
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.normal_agent import is_normal
@@ -245,8 +245,8 @@ def _require_same(client: Client, run: Run, wanted: WantedRun) -> None:
     )
     if not is_same:
         raise SubmissionRefused(
-            f"the key '{printable(wanted.key or '')}' was used for run {run.run_id}, which is "
-            "another submission: use a new key"
+            f"the key '{cut(printable(wanted.key or ''), 80)}' was used for run {run.run_id}, "
+            "which is another submission: use a new key"
         )
 
 

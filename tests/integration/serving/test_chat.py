@@ -105,6 +105,10 @@ def test_a_request_that_is_sent_again_starts_no_other_run(engine: Engine, chat: 
     assert len(engine.newest_runs()) == 2
     with pytest.raises(openai.BadRequestError, match="another submission"):
         send("b", "k")
+    send("a", "k" * 10_000)
+    with pytest.raises(openai.BadRequestError, match="another submission") as refused:
+        send("b", "k" * 10_000)
+    assert len(str(refused.value)) < 1_000
 
 
 def test_a_program_uses_an_agent_as_written(
