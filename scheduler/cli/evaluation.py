@@ -57,6 +57,7 @@ from sleipnir.scheduler.testing.evaluation.scoring import (
     judgements,
     score_version,
 )
+from sleipnir.scheduler.testing.evaluation.stored import full_version
 
 _GIT = "git:"
 
@@ -191,8 +192,8 @@ class EvalCommand:
         return replace(runner, submit=BaselineForks(run_ids).submit)
 
     def _stored(self, name: str, version: str) -> VersionRuns:
-        """Return a version whose runs are stored, without running anything."""
-        found = self._runs(name, version)
+        """Return a version, given by its first digits, whose runs are stored; run nothing."""
+        found = self._runs(name, full_version(self._client, self._batch(version)))
         if not found.runs:
             raise SubmissionRefused(
                 f"{self._directory.name}@{version}: no runs of evaluation "

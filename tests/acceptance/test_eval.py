@@ -113,6 +113,11 @@ def test_a_worse_version_is_lost_and_the_gate_says_so(
     sleipnir(*call)
 
     assert [each["name"] for each in found["versions"]] == ["baseline", "current", "worse"]
+    version = found["versions"][2]["version"]
+    by_digits = sleipnir.json("eval", "classify", "--baseline", f"classify@{version[:5]}")
+    assert by_digits["versions"][0]["version"] == version
+    ambiguous = sleipnir("eval", "classify", "--baseline", "classify@")
+    assert (ambiguous.returncode, "several versions begin so" in ambiguous.stderr) == (2, True)
     compared = {(each["name"], each["check"]): each for each in found["compared"]}
     lost = compared["worse", "label"]
     assert (lost["difference"], lost["won"], lost["lost"], lost["n"]) == (-0.25, 0, 10, ROWS)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from sleipnir.errors import SleipnirError
+from sleipnir.graphs.document.finding import listing
 from sleipnir.graphs.document.references import is_path
 from sleipnir.graphs.errors import AgentNotFound
 from sleipnir.records import dataclass
@@ -89,6 +90,27 @@ def read_stored(client: Client, agent: str, name: str) -> StoredEvaluation:
         [(batch, row) for batch, row in batches if batch.check is None],
         [batch for batch, _ in batches if batch.check is not None],
     )
+
+
+def full_version(client: Client, wanted: EvaluationBatch) -> str:
+    """Return the one stored version on these rows that begins with the digits of the wanted one.
+
+    Where none does, they are returned as they are.
+
+    Raises:
+        SubmissionRefused: several do.
+    """
+    stored = read_stored(client, wanted.agent, wanted.evaluation).versions
+    found = sorted(
+        batch.version
+        for batch, _ in stored
+        if batch.rows == wanted.rows and batch.version.startswith(wanted.version)
+    )
+    if len(found) > 1:
+        raise SubmissionRefused(
+            f"{wanted.agent}@{wanted.version}: several versions begin so: {listing(found)}"
+        )
+    return found[0] if found else wanted.version
 
 
 def read_written(client: Client, agent: str, name: str) -> WrittenEvaluation | None:
