@@ -15,6 +15,7 @@ import redis
 from sleipnir.scheduler.config.masking import known_secrets
 from sleipnir.scheduler.store.connection import connect
 from sleipnir.worker.llm.client import Endpoint, prepare
+from sleipnir.worker.llm.provider.refused_fields import RefusedFields
 from sleipnir.worker.llm.provider.transport import shared_transport
 from tests.support.cluster import TRIED_CLUSTER, Cluster
 from tests.support.engine import Clock, Engine
@@ -98,6 +99,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
     """Run a model server that tests script, and that the environment names."""
     # It reads the environment's proxies once: do so before a test sets one for its tools.
     shared_transport()
+    # What a server of another test refused at the same address.
+    monkeypatch.setattr(f"{_GATEWAY}._refused", RefusedFields())
     with ModelServer() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-only-for-this-test")
