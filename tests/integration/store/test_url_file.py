@@ -15,6 +15,7 @@ from sleipnir.scheduler.errors import EngineUnreachable
 from sleipnir.scheduler.store.clients.aio import connect_async
 from sleipnir.scheduler.store.connection import connect, kombu_url, transport_options
 from sleipnir.worker.celery.app import make_app
+from tests.support.on_asyncio import run_in_thread
 from tests.support.redis_server import RedisServer
 from tests.support.workers import Workers
 
@@ -59,7 +60,7 @@ def test_clients_on_threads_and_on_asyncio_use_the_new_password(rotated: Rotated
     with connect(url) as client:
         rotated.rotate("second")
         assert client.execute_command("ACL", "WHOAMI") == "runs"
-    asyncio.run(ask_twice())
+    run_in_thread(ask_twice())
 
 
 def test_a_new_connection_with_the_old_password_is_refused(rotated: Rotated) -> None:
