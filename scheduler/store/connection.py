@@ -203,7 +203,12 @@ def connect(url: str, *, retry_outage: bool = False) -> redis.Redis:
             f"Redis authentication failed at {masked(url)}: set the password in the URL, as in "
             "redis://USER:PASSWORD@HOST:6379, with special characters written as %XX"
         ) from error
-    except (RedisError, OSError, ValueError, TypeError) as error:  # TypeError: an unknown option
+    except (ValueError, TypeError) as error:  # TypeError: an unknown option
+        raise EngineUnreachable(
+            f"cannot reach Redis at {masked(url)}: {error}; correct the URL, SLEIPNIR_REDIS_URL or "
+            "--redis, or unset it to use the embedded engine"
+        ) from error
+    except (RedisError, OSError) as error:
         if isinstance(error, ResponseError) and (unfit := _other_mode(error)):
             raise EngineUnfit(unfit) from error
         if isinstance(error, (ResponseError, BusyLoadingError)) and is_transient(error):

@@ -379,6 +379,8 @@ def test_an_address_that_leads_nowhere_is_named_without_its_password(
 
     assert (done.returncode, done.stdout) == (7, "")
     assert_says(done.stderr, "error: cannot reach Redis at ", "SLEIPNIR_REDIS_URL")
+    is_malformed = " connecting to " not in done.stderr  # then starting a server is no remedy
+    assert ("correct the URL" in done.stderr) == is_malformed
     assert "hid" not in done.stderr
 
 
