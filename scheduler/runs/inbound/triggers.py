@@ -143,7 +143,12 @@ def triggered(
         key = own_key
         if trigger.key is not None:
             key = render_strict(trigger.key, layer, limit=limit)
-    except (MissingReference, TextTooLong) as error:
+    except MissingReference as error:
+        missing = ", ".join(f"'{cut(printable(name), 80)}'" for name in error.references)
+        raise SubmissionRefused(
+            f"trigger '{trigger.name}': the request has no {missing}"
+        ) from error
+    except TextTooLong as error:
         raise SubmissionRefused(f"trigger '{trigger.name}': {error}") from error
     if key is not None and not 0 < len(key) <= MOST_KEY:
         raise SubmissionRefused(

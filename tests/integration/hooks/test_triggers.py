@@ -152,15 +152,40 @@ def test_nobody_starts_runs_without_the_secret(
 
 def test_what_templates_name_must_be_there(engine: Engine, site: ServedSite) -> None:
     secret = make(engine, verify="bearer")
-    bodies = {"{}": 422, "no json": 422, "[" * 100_000: 422, '{"title": "\\ud800"}': 422, "": 422}
+    refused = (
+        *("{}", "no json", "", "[" * 100_000, f'{{"title": {"[" * 300}{"]" * 300}}}'),
+        *('{"title": "\\ud800"}', '{"title": NaN}', '{"title": 1e999}'),
+        f'{{"title": {"9" * 5_000}}}',
+    )
+    bodies = dict.fromkeys(refused, 422)
 
     found = {body: post(site, body, bearer(secret)) for body in bodies}
 
     assert {body: each.status for body, each in found.items()} == bodies
-    assert "body.title" in found["{}"].json["error"]["message"]
+    assert "the request has no 'body.title'" in found["{}"].json["error"]["message"]
     assert post(site, "{}", {}, "/hooks/other").status == 404
     assert post(site, " " * (1024 * 1024 + 1), bearer(secret)).status == 413
     assert engine.newest_runs() == []
+
+
+def test_what_is_wrong_with_this_machine_is_not_told_to_senders(
+    engine: Engine, site: ServedSite, tmp_path: Path
+) -> None:
+    secret = make(engine, verify="bearer")
+    make(engine, name="gone", agent="gone", prompt="", verify="none")
+    engine.write("broken", "start: [")
+    make(engine, name="broken", agent="broken", prompt="", verify="none")
+
+    no_agent = [post(site, "{}", {}, f"/hooks/{name}") for name in ("gone", "broken")]
+    (tmp_path / "hook.key").rename(tmp_path / "other.key")
+    no_key = post(site, '{"title": "x"}', bearer(secret))
+
+    assert [each.status for each in (*no_agent, no_key)] == [422, 422, 503]
+    for answer in (*no_agent, no_key):
+        assert str(tmp_path) not in answer.text
+    acts = [entry.act for entry in AuditLog(engine.store.client).newest(10).entries]
+    assert "no agent named 'gone'" in acts[1].outcome
+    assert "graph.yaml" in acts[0].outcome
 
 
 def test_forms_and_queries_are_read_as_well(engine: Engine, site: ServedSite) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any
 from urllib.parse import parse_qsl
 
-from sleipnir.scheduler.errors import SleipnirError, SubmissionRefused
+from sleipnir.graphs.document.finding import cut, printable
+from sleipnir.graphs.errors import AgentNotFound, InvalidAgent
+from sleipnir.graphs.state import decode
+from sleipnir.scheduler.errors import SettingInvalid, SleipnirError, SubmissionRefused
 from sleipnir.scheduler.runs.inbound.triggers import Trigger, seen_headers, triggered
 from sleipnir.scheduler.runs.inbound.verifying import delivery_of
 from sleipnir.scheduler.store.audit.log import DONE
@@ -17,7 +21,10 @@ from sleipnir.worker.monitor.admission.rates import source_of
 from sleipnir.worker.monitor.handlers.hooks.page import HookPage
 from sleipnir.worker.monitor.problems import Problem, Refused, problem_of
 
+log = logging.getLogger(__name__)
+
 _MOST_FIELDS = 1_000  # of a form or a query
+_MOST_OF_PROBLEM = 200  # characters
 
 
 class TriggerHandler(HookPage):
@@ -53,7 +60,13 @@ class TriggerHandler(HookPage):
         client, headers = self.site.client, self.request.headers
         trigger = await self.site.call(client.triggers.get, name)
         body = self.request.body
-        if not await self.site.call(client.triggers.is_genuine, trigger, headers, body):
+        try:
+            is_genuine = await self.site.call(client.triggers.is_genuine, trigger, headers, body)
+        except SettingInvalid as error:  # no business of whoever posts
+            log.error("cannot check who fires trigger '%s': %s", name, error)
+            message = "this monitor cannot check who sends requests; its log says why"
+            raise Refused(Problem(503, "setup", message)) from error
+        if not is_genuine:
             message = f"the request does not prove that it may fire trigger '{name}'"
             raise Refused(
                 Problem(401, "unauthorized", message, f"it is verified: {trigger.verify}")
@@ -65,6 +78,11 @@ class TriggerHandler(HookPage):
             accepted = await self.site.call(self._start, trigger)
         except SleipnirError as error:
             await self.note("submit", trigger.agent, "", problem_of(error).message)
+            if isinstance(error, AgentNotFound | InvalidAgent):
+                # What is wrong with it names files of this machine.
+                raise SubmissionRefused(
+                    f"agent '{trigger.agent}' cannot be run here; the audit log says why"
+                ) from error
             raise
         if accepted.is_new:
             await self.note("submit", accepted.run_id, trigger.agent, DONE)
@@ -111,11 +129,14 @@ def _body_of(content_type: str, body: bytes) -> Any:
     try:
         if content_type.partition(";")[0].strip().lower() == "application/x-www-form-urlencoded":
             return _fields_of(body.decode())
-        found = json.loads(body) if body else {}
+        found = decode(body.decode("utf-8-sig")) if body else {}
         # refuse lone surrogates, which cannot be encoded
         json.dumps(found, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as error:
-        raise SubmissionRefused("the body is neither JSON nor the fields of a form") from error
+    except ValueError as error:
+        why = cut(printable(str(error)), _MOST_OF_PROBLEM)
+        raise SubmissionRefused(
+            f"the body is neither JSON nor the fields of a form: {why}"
+        ) from error
     return found
 
 
