@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -104,6 +104,22 @@ def complete_batches(
         for row in (page.entries if page else ())
         if row.name.startswith(incomplete)
     ]
+
+
+def name_argument(names_of: Callable[[RunQueries], Iterable[str]]) -> Callable[..., Any]:
+    """Return the argument NAME of a hook, a schedule and the like.
+
+    Args:
+        names_of: queries the names to complete.
+    """
+
+    def complete(
+        ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        names = ask_engine(ctx, names_of) or ()
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+    return click.argument("name", shell_complete=complete)
 
 
 def complete_logged_nodes(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.views.types.run import RunResultDocument, WaitingRunDocument
 
+T = TypeVar("T")
 
 # How many tolerated failures to print; `show` has more.
 _TOLD_FAILURES = 5
@@ -79,6 +80,31 @@ def print_result(
 def print_json(value: object) -> None:
     """Print a JSON document on one line."""
     click.echo(json.dumps(value, ensure_ascii=False))
+
+
+def print_list(
+    options: Options,
+    documents: Sequence[T],
+    lines_of: Callable[[Sequence[T]], Iterable[str]],
+    nothing: str,
+) -> None:
+    """Print documents, each on one line, or as a table for people; say `nothing` without any."""
+    if options.json:
+        for document in documents:
+            print_json(document)
+    elif documents:
+        for line in lines_of(documents):
+            click.echo(line)
+    else:
+        options.say(nothing)
+
+
+def print_deleted(options: Options, kind: str, name: str) -> None:
+    """Print that something with a name, such as a schedule, is deleted."""
+    if options.json:
+        print_json({"name": name, "deleted": True})
+    else:
+        options.say(f"deleted {kind} '{name}'")
 
 
 def _print_failure(run: Run, failure: Failure) -> None:

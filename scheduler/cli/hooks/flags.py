@@ -6,22 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
-from sleipnir.scheduler.cli.arguments import ask_engine, complete_agents, complete_batches, pairs
+from sleipnir.scheduler.cli.arguments import complete_agents, complete_batches, name_argument, pairs
 
 Command = Callable[..., Any]
 
-
-def _complete_hooks(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Complete names of hooks."""
-    names = ask_engine(ctx, lambda found: found.hook_names()) or ()
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
-
-
-hook_argument = click.argument("name", shell_complete=_complete_hooks)
+hook_argument = name_argument(lambda found: found.hook_names())
 
 _OPTIONS = (
     click.option(

@@ -20,9 +20,10 @@ with lazy_imports():
     from sleipnir.scheduler.views.text import formatting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.views.types.records import ViewDocument
 
 # Conditions of a list, but for child runs, each with the flag of its name.
 _WITH_FLAG = ("status", "agent", "batch", "label", "since", "until")
@@ -136,21 +137,19 @@ def _pairs(flags: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _print(client: Client, options: Options, user: str) -> None:
     found = runs.saved_views_document(client, user)
-    if options.json:
-        for document in found:
-            run_result.print_json(document)
-    elif found:
-        rows = [
-            (
-                formatting.first_line(each["name"]),
-                formatting.first_line(" ".join(map("=".join, parse_qsl(each["query"])))) or "-",
-            )
-            for each in found
-        ]
-        for line in formatting.columns(("VIEW", "CONDITIONS"), rows):
-            click.echo(line)
-    else:
-        options.say("no views yet; name a list with: sleipnir ps --status failed --save-view NAME")
+    nothing = "no views yet; name a list with: sleipnir ps --status failed --save-view NAME"
+    run_result.print_list(options, found, _lines_of, nothing)
+
+
+def _lines_of(found: Sequence[ViewDocument]) -> Sequence[str]:
+    rows = [
+        (
+            formatting.first_line(each["name"]),
+            formatting.first_line(" ".join(map("=".join, parse_qsl(each["query"])))) or "-",
+        )
+        for each in found
+    ]
+    return formatting.columns(("VIEW", "CONDITIONS"), rows)
 
 
 def _unknown(name: str) -> click.UsageError:

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.arguments import ask_engine, json_or_text, pairs, variables_option
+from sleipnir.scheduler.cli.arguments import json_or_text, name_argument, pairs, variables_option
 
 with lazy_imports():
     from sleipnir.scheduler.runs import time_bounds
@@ -18,16 +17,7 @@ OVERLAPS = ("skip", "buffer-one", "buffer-all", "cancel-other", "allow-all")
 
 Command = Callable[..., Any]
 
-
-def _complete_schedules(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Complete names of schedules."""
-    names = ask_engine(ctx, lambda found: found.schedule_names()) or ()
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
-
-
-schedule_argument = click.argument("name", shell_complete=_complete_schedules)
+schedule_argument = name_argument(lambda found: found.schedule_names())
 
 _OPTIONS = (
     click.option(

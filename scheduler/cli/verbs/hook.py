@@ -59,14 +59,8 @@ def list_(options: Options) -> None:
     """List hooks, and how their deliveries go."""
     with open_client(options, workers=False) as client:
         found = documents.list_document(client)["hooks"]
-    if options.json:
-        for document in found:
-            run_result.print_json(document)
-    elif found:
-        for line in hook_table.lines_of(found):
-            click.echo(line)
-    else:
-        options.say("no hooks; make one with: sleipnir hook create NAME https://…")
+    nothing = "no hooks; make one with: sleipnir hook create NAME https://…"
+    run_result.print_list(options, found, hook_table.lines_of, nothing)
 
 
 @hook.command
@@ -147,14 +141,8 @@ def deliveries(options: Options, name: str) -> None:
     """List the last attempts to tell a hook, the newest first."""
     with open_client(options, workers=False) as client:
         found = documents.attempts_document(client, name)["deliveries"]
-    if options.json:
-        for document in found:
-            run_result.print_json(document)
-    elif found:
-        for line in hook_table.attempt_lines(found):
-            click.echo(line)
-    else:
-        options.say(f"nothing was sent yet; try it with: sleipnir hook test {name}")
+    nothing = f"nothing was sent yet; try it with: sleipnir hook test {name}"
+    run_result.print_list(options, found, hook_table.attempt_lines, nothing)
 
 
 @hook.command
@@ -182,10 +170,7 @@ def delete(options: Options, name: str) -> None:
     with open_client(options, workers=False) as client:
         client.hooks.delete(name)
         audit.note(client, "hook delete", [name])
-    if options.json:
-        run_result.print_json({"name": name, "deleted": True})
-    else:
-        options.say(f"deleted hook '{name}'")
+    run_result.print_deleted(options, "hook", name)
 
 
 def _print_secret(options: Options, made: NewSecret) -> None:

@@ -61,14 +61,8 @@ def list_(options: Options) -> None:
     """List schedules, those that fire next first."""
     with open_client(options, workers=False) as client:
         found = documents.list_document(client.schedules.list())["schedules"]
-    if options.json:
-        for document in found:
-            run_result.print_json(document)
-    elif found:
-        for line in schedule_table.lines_of(found):
-            click.echo(line)
-    else:
-        options.say("no schedules; make one with: sleipnir schedule create NAME AGENT --every 1h")
+    nothing = "no schedules; make one with: sleipnir schedule create NAME AGENT --every 1h"
+    run_result.print_list(options, found, schedule_table.lines_of, nothing)
 
 
 @schedule.command
@@ -182,10 +176,7 @@ def delete(options: Options, name: str) -> None:
     with open_client(options, workers=False) as client:
         client.schedules.delete(name)
         audit.note(client, "schedule delete", [name])
-    if options.json:
-        run_result.print_json({"name": name, "deleted": True})
-    else:
-        options.say(f"deleted schedule '{name}'")
+    run_result.print_deleted(options, "schedule", name)
 
 
 @schedule.command

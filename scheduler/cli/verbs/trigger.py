@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.arguments import complete_agents, pairs
+from sleipnir.scheduler.cli.arguments import complete_agents, name_argument, pairs
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.options import Options, common_options
 
@@ -16,6 +16,8 @@ with lazy_imports():
     from sleipnir.scheduler.views.hooks import triggers
 
 _VERIFY = ("standard", "github", "bearer", "none")
+
+_trigger_argument = name_argument(lambda found: found.trigger_names())
 
 
 @click.group
@@ -114,18 +116,12 @@ def list_(options: Options) -> None:
     """List triggers."""
     with open_client(options, workers=False) as client:
         found = [triggers.trigger_document(each) for each in client.triggers.list()]
-    if options.json:
-        for document in found:
-            run_result.print_json(document)
-    elif found:
-        for line in triggers.lines_of(found):
-            click.echo(line)
-    else:
-        options.say("no triggers; make one with: sleipnir trigger create NAME AGENT")
+    nothing = "no triggers; make one with: sleipnir trigger create NAME AGENT"
+    run_result.print_list(options, found, triggers.lines_of, nothing)
 
 
 @trigger.command
-@click.argument("name")
+@_trigger_argument
 @common_options(json=True)
 def show(options: Options, name: str) -> None:
     """Show a trigger: what it starts, and who may fire it."""
@@ -139,14 +135,11 @@ def show(options: Options, name: str) -> None:
 
 
 @trigger.command
-@click.argument("name")
+@_trigger_argument
 @common_options(json=True)
 def delete(options: Options, name: str) -> None:
     """Remove a trigger. Runs that it has started go on."""
     with open_client(options, workers=False) as client:
         client.triggers.delete(name)
         audit.note(client, "trigger delete", [name])
-    if options.json:
-        run_result.print_json({"name": name, "deleted": True})
-    else:
-        options.say(f"deleted trigger '{name}'")
+    run_result.print_deleted(options, "trigger", name)

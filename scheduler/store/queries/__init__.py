@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
-from sleipnir.scheduler.store.keys import HOOKS, schedules_key
+from sleipnir.scheduler.store.keys import HOOKS, TRIGGERS, schedules_key
 from sleipnir.scheduler.store.queries.batches import BatchQueries
 from sleipnir.scheduler.store.queries.engine import EngineQueries
 from sleipnir.scheduler.store.queries.histories import HistoryQueries
@@ -27,6 +27,10 @@ class RunQueries(
     def hook_names(self) -> list[str]:
         """Return the names of all hooks, sorted."""
         return sorted(self._redis.hkeys(HOOKS))
+
+    def trigger_names(self) -> list[str]:
+        """Return the names of all triggers, sorted."""
+        return sorted(self._redis.hkeys(TRIGGERS))
 
     def schedule_names(self) -> list[str]:
         """Return the names of all schedules, sorted."""

@@ -7,13 +7,17 @@ import shlex
 from collections.abc import Callable
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 from sleipnir.scheduler.cli.app import cli
 from sleipnir.scheduler.cli.arguments import complete_batches, complete_runs
+from sleipnir.scheduler.runs.hooks.model import ENDS, Hook
+from sleipnir.scheduler.runs.inbound.triggers import Trigger
 from sleipnir.scheduler.runs.model import RunContext
 from sleipnir.scheduler.store.clock import to_rfc3339
+from sleipnir.scheduler.store.hooks.triggers import Triggers
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.parking import wait_for
 from tests.support.engine import Engine
@@ -311,3 +315,21 @@ def test_runs_and_batches_are_completed(engine: Engine, redis_server: RedisServe
         ("11", "draft, queued"),
     ]
     assert [(item.value, item.help) for item in batches] == [("night", "0 of 3 runs are over")]
+
+
+def test_hooks_and_triggers_are_completed(engine: Engine, redis_server: RedisServer) -> None:
+    engine.store.hooks.put(Hook("nightly", "https://ops.example", ENDS), None)
+    Triggers(engine.redis).add(Trigger("nights", "draft"))
+
+    found = {kind: _completed(kind, "ni", redis_server.url) for kind in ("hook", "trigger")}
+    engine.redis.flushall()
+
+    assert found == {"hook": ["nightly"], "trigger": ["nights"]}
+
+
+def _completed(kind: str, typed: str, url: str) -> list[str]:
+    group = cli.get_command(cli.make_context("sleipnir", [kind]), kind)
+    assert isinstance(group, click.Group)
+    show = group.commands["show"]
+    context = show.make_context("show", [typed, "--redis", url])
+    return [item.value for item in show.params[0].shell_complete(context, typed)]
