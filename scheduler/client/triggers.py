@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.secret_files.hook_key import HookKey
 from sleipnir.scheduler.errors import SubmissionRefused, TriggerNotFound
-from sleipnir.scheduler.runs.hooks.model import require_hook_name
 from sleipnir.scheduler.runs.hooks.signing import new_secret
 from sleipnir.scheduler.runs.inbound.triggers import MOST_TRIGGERS, Trigger, require_trigger
 from sleipnir.scheduler.runs.inbound.verifying import is_genuine
+from sleipnir.scheduler.runs.labels import require_short_name
 from sleipnir.scheduler.store.hooks.triggers import Triggers
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class TriggerClient:
             SubmissionRefused: it is not valid, there is one of that name, or there are too many.
             SettingInvalid: `hook_key_file` is not set, or cannot be used.
         """
-        require_hook_name(wanted.name, "a trigger")
+        require_short_name("a trigger", wanted.name)
         require_trigger(wanted, allow_anonymous=allow_anonymous)
         if self._store.count() >= MOST_TRIGGERS:
             raise SubmissionRefused(

@@ -1,4 +1,4 @@
-"""What runs are found and counted by: labels, names of agents, batches and queues."""
+"""Labels and names: of agents, batches and queues, and of hooks, schedules and triggers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ MOST_LABELS: Final = 16
 LONGEST_VALUE: Final = 255  # characters
 LONGEST_NAME: Final = 512  # of an agent or a batch, likewise
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,63}")
+_SHORT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 def require_labels(labels: Mapping[str, str]) -> None:
@@ -50,6 +51,22 @@ def require_name(what: str, name: str) -> None:
         raise SubmissionRefused(
             f"'{cut(printable(name), 80)}' is not a valid name of the {what}: 1 to {LONGEST_NAME} "
             "characters, without line ends and other control characters"
+        )
+
+
+def require_short_name(what: str, name: str) -> None:
+    """Check the name of a hook, a schedule or a trigger.
+
+    Args:
+        what: it is the name of, such as "a hook".
+
+    Raises:
+        SubmissionRefused: it is not valid.
+    """
+    if not _SHORT_NAME.fullmatch(name):
+        raise SubmissionRefused(
+            f"'{cut(printable(name), 80)}' is not a valid name of {what}: 1 to 64 letters, "
+            "digits, '_', '.' or '-', and the first a letter or digit"
         )
 
 

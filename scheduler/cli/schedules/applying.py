@@ -16,7 +16,7 @@ from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options
 from sleipnir.scheduler.client.schedules.wanted import WantedSchedule, wanted_of
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.runs.schedules.model import require_schedule_name
+from sleipnir.scheduler.runs.labels import require_short_name
 
 with lazy_imports():
     from sleipnir.scheduler.cli import run_result
@@ -77,7 +77,7 @@ def _wanted(file: Path) -> dict[str, WantedSchedule]:
     found = {}
     for name, fields in root[_FIELD].items():
         try:
-            require_schedule_name(str(name))
+            require_short_name("a schedule", str(name))
             found[str(name)] = WantedSchedule.of(fields if isinstance(fields, dict) else {})
         except SubmissionRefused as error:
             raise SubmissionRefused(

@@ -25,10 +25,10 @@ from sleipnir.scheduler.runs.hooks.model import (
     Hook,
     SealedSecret,
     events_named,
-    require_hook_name,
 )
 from sleipnir.scheduler.runs.hooks.signing import new_secret
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS, partition_of
+from sleipnir.scheduler.runs.labels import require_short_name
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client.client import Client
@@ -71,7 +71,7 @@ class HookClient:
         Raises:
             HookNotFound: there is none of that name.
         """
-        require_hook_name(name)
+        require_short_name("a hook", name)
         hook = self._store.read(name)
         if hook is None:
             raise HookNotFound(name)
@@ -87,7 +87,7 @@ class HookClient:
             SubmissionRefused: it is not valid, there is one of that name, or that is of `notify`.
             SettingInvalid: `hook_key_file` is not set, or cannot be used.
         """
-        require_hook_name(name)
+        require_short_name("a hook", name)
         _require_own(name)
         form = self._form(wanted.model_dump() if isinstance(wanted, WantedHook) else wanted)
         hooks = self.list()

@@ -17,13 +17,13 @@ from sleipnir.scheduler.errors import (
     ScheduleNotFound,
     SubmissionRefused,
 )
+from sleipnir.scheduler.runs.labels import require_short_name
 from sleipnir.scheduler.runs.schedules.firing import paused, resumed
 from sleipnir.scheduler.runs.schedules.instants import next_after
 from sleipnir.scheduler.runs.schedules.model import (
     MOST_SCHEDULES,
     Overlap,
     Schedule,
-    require_schedule_name,
 )
 from sleipnir.scheduler.runs.schedules.template import (
     SCHEDULED_AT,
@@ -68,7 +68,7 @@ class ScheduleClient:
             SubmissionRefused: it is not valid, or there is one of that name.
             AgentNotFound, InvalidAgent, BundleError: the agent cannot be run.
         """
-        require_schedule_name(name)
+        require_short_name("a schedule", name)
         form = wanted if isinstance(wanted, WantedSchedule) else WantedSchedule.of(wanted)
         names = self._store.names()
         if name in names:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Final
@@ -31,7 +30,6 @@ EVENTS: Final = (
 NOTIFICATION_PREFIX: Final = "notify."
 # What a person sends to see whether a hook works.
 TEST_EVENT: Final = "hook.test"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +59,6 @@ class Hook:
     def is_notification(self) -> bool:
         """Whether `notify` in config.yaml makes it: it is sent by Apprise, to a URL kept there."""
         return self.name.startswith(NOTIFICATION_PREFIX)
-
-
-def require_hook_name(name: str, of: str = "a hook") -> None:
-    """Check the name of a hook, or of something else with such a name.
-
-    Raises:
-        SubmissionRefused: it is not valid.
-    """
-    if not _NAME.fullmatch(name):
-        raise SubmissionRefused(
-            f"'{cut(printable(name), 80)}' is not a valid name of {of}: 1 to 64 letters, "
-            "digits, '_', '.' or '-', and the first a letter or digit"
-        )
 
 
 def require_filters(agent: str | None, batch: str | None, labels: Mapping[str, str]) -> None:

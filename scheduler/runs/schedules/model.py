@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
 from typing import Any, Final
 
-from sleipnir.graphs.document.finding import cut, printable
 from sleipnir.records import dataclass
-from sleipnir.scheduler.errors import SubmissionRefused
 
 # Instants that wait for the open run to end.
 MOST_BUFFERED: Final = 100
 MOST_SCHEDULES: Final = 10_000
 LEAST_CATCHUP_S: Final = 10
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class Overlap(StrEnum):
@@ -27,19 +23,6 @@ class Overlap(StrEnum):
     BUFFER_ALL = "buffer-all"  # all of them do, one after the other
     CANCEL_OTHER = "cancel-other"  # the open run is cancelled first
     ALLOW_ALL = "allow-all"  # both run
-
-
-def require_schedule_name(name: str) -> None:
-    """Check the name of a schedule.
-
-    Raises:
-        SubmissionRefused: it is not valid.
-    """
-    if not _NAME.fullmatch(name):
-        raise SubmissionRefused(
-            f"'{cut(printable(name), 80)}' is not a valid name of a schedule: 1 to 64 letters, "
-            "digits, '_', '.' or '-', and the first a letter or digit"
-        )
 
 
 @dataclass(frozen=True, slots=True)
