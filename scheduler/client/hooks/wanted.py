@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from sleipnir.graphs.document.finding import cut, printable
+from sleipnir.scheduler.client.forms import Texts, filled_in
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.hooks.model import ENDS, Hook, events_named, require_filters
 
@@ -49,17 +50,13 @@ def require_hook_url(url: str, *, allow_private: bool) -> None:
         )
 
 
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
 class WantedHook(BaseModel):
     """What a hook is made of; names are those of the flags of `hook create`."""
 
     model_config = ConfigDict(extra="forbid")
 
     url: str = Field(description="where events are sent")
-    events: Annotated[list[str], BeforeValidator(_as_list)] = Field(
+    events: Texts = Field(
         list(ENDS), min_length=1, description="which, such as run.failed, run.* or question.asked"
     )
     agent: str | None = Field(None, description="only events of this agent's runs")
@@ -74,13 +71,7 @@ class WantedHook(BaseModel):
         Raises:
             SubmissionRefused: it is not a hook; names the field.
         """
-        try:
-            wanted = cls.model_validate(document)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(map(str, first["loc"])) or "the hook"
-            problem = first["msg"].removeprefix("Value error, ")
-            raise SubmissionRefused(f"{place}: {problem}") from error
+        wanted = filled_in(cls, document, "the hook")
         require_hook_url(wanted.url, allow_private=allow_private)
         events_named(wanted.events)
         require_filters(wanted.agent, wanted.batch, wanted.label)

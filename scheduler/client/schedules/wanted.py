@@ -13,9 +13,9 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationError,
 )
 
+from sleipnir.scheduler.client.forms import Texts, filled_in
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.schedules.instants import require_timing
 from sleipnir.scheduler.runs.schedules.model import LEAST_CATCHUP_S, Schedule, Timing
@@ -53,10 +53,6 @@ def _instant(value: str) -> str:
     return to_rfc3339(bound.ms)
 
 
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
 # Names of fields in requests for runs, and of the flag in files.
 OTHER_NAMES: Mapping[str, str] = {
     "state": "set",
@@ -82,9 +78,7 @@ class WantedSchedule(BaseModel):
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
     agent: str = Field(description="the agent's name")
-    cron: Annotated[list[str], BeforeValidator(_as_list)] = Field(
-        [], description="cron lines of five fields; either these or `every`"
-    )
+    cron: Texts = Field([], description="cron lines of five fields; either these or `every`")
     timezone: str = Field("UTC", description="of the cron lines, such as Europe/Berlin")
     every: Duration | None = Field(
         None, ge=1, description="a duration such as 15m, or seconds; either this or `cron`"
@@ -134,13 +128,7 @@ class WantedSchedule(BaseModel):
         Raises:
             SubmissionRefused: it is not a schedule; names the field.
         """
-        try:
-            wanted = cls.model_validate(document)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(map(str, first["loc"])) or "the schedule"
-            problem = first["msg"].removeprefix("Value error, ")
-            raise SubmissionRefused(f"{place}: {problem}") from error
+        wanted = filled_in(cls, document, "the schedule")
         require_timing(wanted.timing())
         if wanted.session is not None and wanted.overlap == "allow-all":
             raise SubmissionRefused(
