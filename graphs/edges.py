@@ -69,6 +69,28 @@ def reachable(start: Iterable[str], adjacency: Adjacency) -> set[str]:
     return seen
 
 
+def distances(start: Iterable[str], adjacency: Adjacency) -> dict[str, int]:
+    """Return how many edges each reachable node is away from `start`; the nearest come first."""
+    found = dict.fromkeys(start, 0)
+    waiting = deque(found)
+    while waiting:
+        node = waiting.popleft()
+        for target in adjacency[node]:
+            if target not in found:
+                found[target] = found[node] + 1
+                waiting.append(target)
+    return found
+
+
+def backwards(adjacency: Adjacency) -> dict[str, list[str]]:
+    """Return the same nodes with all edges turned round."""
+    sources: dict[str, list[str]] = {node: [] for node in adjacency}
+    for node, targets in adjacency.items():
+        for target in targets:
+            sources[target].append(node)
+    return sources
+
+
 def cycles(adjacency: Adjacency) -> Iterator[list[str]]:
     """Yield a shortest cycle, as `[a, b, a]`, for each strongly connected component with one."""
     return (cycle for _, cycle in loops(adjacency))
@@ -85,10 +107,7 @@ def loops(adjacency: Adjacency) -> Iterator[tuple[set[str], list[str]]]:
 
 def components(adjacency: Adjacency) -> Iterator[set[str]]:
     """Yield strongly connected components (Kosaraju); not recursive, as chains may be long."""
-    reverse: dict[str, list[str]] = {node: [] for node in adjacency}
-    for node, targets in adjacency.items():
-        for target in targets:
-            reverse[target].append(node)
+    reverse = backwards(adjacency)
     assigned: set[str] = set()
     for root in reversed(_finishing_order(adjacency)):
         if root not in assigned:
@@ -162,7 +181,7 @@ def _shortest_cycle(first: str, adjacency: Adjacency, component: set[str]) -> li
             if target in component and target not in came_from:
                 came_from[target] = node
                 waiting.append(target)
-    backwards = [first, came_from[first]]
-    while backwards[-1] != first:
-        backwards.append(came_from[backwards[-1]])
-    return backwards[::-1]
+    walk = [first, came_from[first]]
+    while walk[-1] != first:
+        walk.append(came_from[walk[-1]])
+    return walk[::-1]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 from sleipnir.graphs.chains import chain_of
 from sleipnir.graphs.drawing.text import in_one_line, shortened
-from sleipnir.graphs.edges import loops
+from sleipnir.graphs.edges import distances, loops
 from sleipnir.graphs.schema import Graph, MapNode, Node
 from sleipnir.records import dataclass
 
@@ -189,14 +188,7 @@ def _leading_back(graph: Graph, arrows: Sequence[Arrow]) -> set[Arrow]:
     adjacency: dict[str, list[str]] = {node_id: [] for node_id in graph.nodes}
     for arrow in routes:
         adjacency[arrow.source].append(arrow.target)
-    depths = {graph.start: 0} if graph.start in adjacency else {}
-    waiting = deque(depths)
-    while waiting:
-        node = waiting.popleft()
-        for target in adjacency[node]:
-            if target not in depths:
-                depths[target] = depths[node] + 1
-                waiting.append(target)
+    depths = distances([graph.start] if graph.start in adjacency else [], adjacency)
     loop_of = {node: number for number, (loop, _) in enumerate(loops(adjacency)) for node in loop}
     return {
         arrow

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeAlias
 
-from sleipnir.graphs.edges import dominators, reverse_postorder
+from sleipnir.graphs.edges import backwards, distances, dominators, reverse_postorder
 from sleipnir.graphs.plan.flow import Flow
 
 # What each node leads to: by each of its ways, several side by side.
@@ -27,14 +26,15 @@ def certain_nodes(flow: Flow, most_steps: int = _MOST_STEPS) -> set[str]:
     """
     ways = _ways_of(flow)
     adjacency = {node: [t for targets in some for t in targets] for node, some in ways.items()}
-    steps = _steps_to_end(adjacency, flow.ends)
+    steps_to_end = distances(flow.ends, backwards(adjacency))
     stretches = _stretches(flow, adjacency)
     certain = set(stretches)
     followings = [*stretches, None][1:]
     for nodes, following in zip(stretches.values(), followings, strict=True):
         own = {node: ways[node] for node in nodes}
         if any(len(targets) > 1 for some in own.values() for targets in some):
-            stretch = _Stretch(own, flow.ends, following, steps.get(following, 0))
+            steps = 0 if following is None else steps_to_end.get(following, 0)
+            stretch = _Stretch(own, flow.ends, following, steps)
             certain.update(stretch.certain(most_steps))
     return certain
 
@@ -72,25 +72,6 @@ def _stretches(flow: Flow, adjacency: Mapping[str, list[str]]) -> Mapping[str, l
         if not common >> index & 1:
             found[gates[(before[index] & common).bit_count() - 1]].append(node)
     return found
-
-
-def _steps_to_end(
-    adjacency: Mapping[str, Iterable[str]], ends: Collection[str]
-) -> Mapping[str | None, int]:
-    """Return how many steps a run takes at least from each node to an end."""
-    sources: dict[str, list[str]] = {node: [] for node in adjacency}
-    for node, targets in adjacency.items():
-        for target in targets:
-            sources[target].append(node)
-    steps: dict[str | None, int] = dict.fromkeys(ends, 0)
-    waiting = deque(ends)
-    while waiting:
-        node = waiting.popleft()
-        for source in sources[node]:
-            if source not in steps:
-                steps[source] = steps[node] + 1
-                waiting.append(source)
-    return steps
 
 
 class _Stretch:
