@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.service.sweeps.tick import Tick
@@ -10,6 +11,9 @@ from sleipnir.scheduler.store.run_store import RunStore
 
 with lazy_imports():
     from sleipnir.scheduler.runs.hooks import model
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.store.hooks.deliveries import DeliveryPlace
 
 logger = logging.getLogger("sleipnir.scheduler")
 
@@ -41,11 +45,11 @@ class HookUpkeep:
             self._give_up_oldest()
 
     def _give_up_oldest(self) -> None:
-        open_ = self._store.deliveries.read_open()
-        for hook, count in self._store.deliveries.count_by_hook().items():
-            too_many = [place for place, _ in open_ if place.hook == hook][
-                : max(0, count - model.MOST_OPEN)
-            ]
+        by_hook: dict[str, list[DeliveryPlace]] = {}
+        for place, _ in self._store.deliveries.read_open():
+            by_hook.setdefault(place.hook, []).append(place)
+        for hook, places in by_hook.items():
+            too_many = places[: -model.MOST_OPEN]
             for place in too_many:
                 self._store.deliveries.close(place)
             if too_many:

@@ -6,7 +6,7 @@ Whoever delivers takes a delivery for a while; if it dies, the delivery is due a
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS, partition_of
@@ -32,6 +32,12 @@ class DeliveryPlace:
     digits: str  # the partition's
     hook: str
     event_id: str
+
+    @classmethod
+    def of(cls, number: int, field: str) -> Self:
+        """Return the place of a field in the deliveries of a partition, given by its number."""
+        hook, _, event_id = field.rpartition(" ")
+        return cls(f"{number:02x}", hook, event_id)
 
     @property
     def partition(self) -> str:
@@ -86,17 +92,10 @@ class HookDeliveries:
     def drop(self, hook: str) -> None:
         """Remove all open deliveries of a hook, so that a later one of its name gets none."""
         with self._redis.pipeline(transaction=False) as pipe:
-            for partition in ALL_PARTITIONS:
-                pipe.hkeys(deliveries_key(partition))
-            answers = pipe.execute()
-        with self._redis.pipeline(transaction=False) as pipe:
-            for number, stored in enumerate(answers):
-                for field in stored:
-                    name, _, event_id = field.rpartition(" ")
-                    if name == hook:
-                        place = DeliveryPlace(f"{number:02x}", hook, event_id)
-                        pipe.hdel(deliveries_key(place.partition), place.field)
-                        pipe.zrem(timers_key(place.partition), place.timer)
+            for place in self._places():
+                if place.hook == hook:
+                    pipe.hdel(deliveries_key(place.partition), place.field)
+                    pipe.zrem(timers_key(place.partition), place.timer)
             pipe.execute()
 
     def note(self, hook: str, attempt: Attempt) -> None:
@@ -123,7 +122,7 @@ class HookDeliveries:
 
     def count_by_hook(self) -> Counter[str]:
         """Return the number of open deliveries of each hook that has any."""
-        return Counter(place.hook for place, _ in self.read_open())
+        return Counter(place.hook for place in self._places())
 
     def read_open(self) -> list[tuple[DeliveryPlace, HookEvent]]:
         """Return all open deliveries, the oldest first."""
@@ -131,14 +130,24 @@ class HookDeliveries:
             for partition in ALL_PARTITIONS:
                 pipe.hgetall(deliveries_key(partition))
             answers = pipe.execute()
-        found = []
-        for number, stored in enumerate(answers):
-            for field, text in stored.items():
-                hook, _, event_id = field.rpartition(" ")
-                found.append(
-                    (DeliveryPlace(f"{number:02x}", hook, event_id), told_of(event_id, text))
-                )
+        places = [
+            (DeliveryPlace.of(number, field), text)
+            for number, stored in enumerate(answers)
+            for field, text in stored.items()
+        ]
+        found = [(place, told_of(place.event_id, text)) for place, text in places]
         return sorted(found, key=lambda each: each[1].at_ms)
+
+    def _places(self) -> list[DeliveryPlace]:
+        """Return where all open deliveries are."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for partition in ALL_PARTITIONS:
+                pipe.hkeys(deliveries_key(partition))
+            return [
+                DeliveryPlace.of(number, field)
+                for number, stored in enumerate(pipe.execute())
+                for field in stored
+            ]
 
     def _after(self, seconds: float) -> int:
         return self._clock.now_ms() + int(1000 * seconds)
