@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias
 
 from sleipnir.graphs.document.finding import cut, printable
 from sleipnir.graphs.document.references import is_path
@@ -20,7 +20,6 @@ MOST_HEADERS: Final = 20
 MOST_KEY: Final = 200  # characters
 
 Verify: TypeAlias = Literal["standard", "github", "bearer", "none"]
-VERIFY: Final[tuple[Verify, ...]] = get_args(Verify)
 
 # Headers that templates see without being named.
 USUAL_HEADERS: Final = (

@@ -1,1 +1,1 @@
-"""What Redis keeps for each person: named lists of runs, and which questions were opened."""
+"""What Redis keeps for each person: named lists of runs, questions opened, links to answer by."""

@@ -34,7 +34,6 @@ from sleipnir.worker.monitor.serving.mcp.tasks import (
 from sleipnir.worker.monitor.serving.mcp.tools import RUN_RESULT, RUN_RESULT_TOOL, tools_of
 
 CallContext = ServerRequestContext[Any]
-CallerOf = Callable[[CallContext], ToolCaller]
 
 
 class AgentServer:
