@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import redis
 from redis.exceptions import RedisError
 
-from sleipnir.scheduler.embedded.redis_server import find_server
-from sleipnir.scheduler.embedded.supervisor import die_with_parent
 from sleipnir.scheduler.store.cluster.nodes import SLOTS
+from tests.support.redis_processes import RedisProcesses
 from tests.support.sentinels import free_ports
 from tests.support.wait import wait_until
 
@@ -22,16 +18,15 @@ TRIED_CLUSTER = "TRIED_CLUSTER"
 _BUS = 10_000  # a node's second port is so far above its first
 
 
-class Cluster:
+class Cluster(RedisProcesses):
     """Nodes of a cluster, which can be killed and started again; the first ones are primaries."""
 
     def __init__(self, directory: Path, *, primaries: int = 3, replicas: bool = True) -> None:
-        self._directory = directory
+        super().__init__(directory)
         self._primaries = primaries
         self.ports = _ports(primaries * (2 if replicas else 1))
         self.url = "redis+cluster://" + ",".join(f"127.0.0.1:{port}" for port in self.ports[:2])
         self.broker_url = self.url
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Cluster:
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -51,42 +46,16 @@ class Cluster:
         wait_until(lambda: all(map(self._is_ready, self.ports)), "the cluster is ready", 60)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for process in self._processes.values():
-            process.kill()
-            process.wait(30)
-
     def start(self, port: int) -> None:
         """Start a node with its existing data, and wait until it answers."""
-        directory = self._directory / str(port)
-        directory.mkdir(exist_ok=True)
-        own = ("--bind", "127.0.0.1", "--port", str(port), "--dir", str(directory), "--save", "")
-        own += ("--appendonly", "yes", "--repl-diskless-sync-delay", "0")
-        own += ("--unixsocket", str(self.socket_file(port)))
+        own = ("--unixsocket", str(self.socket_file(port)))
         own += ("--cluster-enabled", "yes", "--cluster-node-timeout", "1500")
-        with (self._directory / f"{port}.log").open("ab") as log:
-            self._processes[port] = subprocess.Popen(
-                [find_server().path, *own],
-                stdout=log,
-                stderr=log,
-                process_group=0,
-                preexec_fn=die_with_parent(signal.SIGKILL),
-            )
+        self._launch_server(port, *own)
         wait_until(lambda: self._try(port, "PING") is not None, f"the node at {port} answers", 60)
 
     def socket_file(self, port: int) -> Path:
         """The socket file of a node, for doors of another kind before it."""
         return self._directory / f"{port}.sock"
-
-    def kill(self, port: int) -> None:
-        """Kill a node as a crash would."""
-        self._processes[port].kill()
-        self._processes[port].wait(30)
 
     def fail_over(self, port: int) -> None:
         """Kill a primary whose replica has received everything, and wait for all slots."""

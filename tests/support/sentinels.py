@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import signal
 import socket
-import subprocess
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import redis
 from redis.exceptions import RedisError
 
-from sleipnir.scheduler.embedded.redis_server import find_server
-from sleipnir.scheduler.embedded.supervisor import die_with_parent
+from tests.support.redis_processes import RedisProcesses
 from tests.support.wait import wait_until
 
 SERVICE = "my-service"
@@ -22,17 +18,16 @@ PASSWORD = "s3cret/@:"
 _SECRET = "%73%33cret%2F%40%3A"  # quoted for a URL
 
 
-class Watched:
+class Watched(RedisProcesses):
     """Two Redis servers monitored by sentinels: if the primary dies, the replica takes over."""
 
     def __init__(self, directory: Path, sentinels: int) -> None:
-        self._directory = directory
+        super().__init__(directory)
         ports = free_ports(2 + sentinels + 1)
         self.ports, self._sentinels, (nobody,) = ports[:2], ports[2:-1], ports[-1:]
         # The first sentinel in the list is not running.
         hosts = ",".join(f"127.0.0.1:{port}" for port in (nobody, *self._sentinels))
         self.url = f"sentinel://:{_SECRET}@{hosts}/{SERVICE}/1"
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Watched:
         first, second = self.ports
@@ -45,16 +40,6 @@ class Watched:
         wait_until(lambda: self._sees(1, others), "the sentinels know the replica", 60)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for process in self._processes.values():
-            process.kill()
-            process.wait(30)
-
     def primary(self) -> int:
         """The port of the primary, as the sentinels know it."""
         return int(self._ask(self._sentinels[0])["port"])
@@ -62,7 +47,7 @@ class Watched:
     def kill_primary(self) -> None:
         """Kill the primary as a crash would, and wait until the other server has taken over."""
         old = self.primary()
-        self._processes[old].kill()
+        self.kill(old)
         self._await_another(old)
 
     def demote_primary(self) -> None:
@@ -78,11 +63,8 @@ class Watched:
         wait_until(lambda: self._role(self.primary()) == "master", "and knows it", 60)
 
     def _start_server(self, port: int, *options: str) -> None:
-        directory = self._directory / str(port)
-        directory.mkdir(exist_ok=True)
-        own = ("--bind", "127.0.0.1", "--port", str(port), "--dir", str(directory), "--save", "")
-        own += ("--requirepass", PASSWORD, "--masterauth", PASSWORD, "--appendonly", "yes")
-        self._start(port, *own, "--repl-diskless-sync-delay", "0", *options)
+        own = ("--requirepass", PASSWORD, "--masterauth", PASSWORD)
+        self._launch_server(port, *own, *options)
         wait_until(lambda: self._role(port), f"the server at {port} answers", 60)
 
     def _start_sentinel(self, port: int, primary: int) -> None:
@@ -95,17 +77,7 @@ class Watched:
             f"sentinel down-after-milliseconds {SERVICE} 500\n"
             f"sentinel failover-timeout {SERVICE} 5000\n"
         )
-        self._start(port, str(directory / "sentinel.conf"), "--sentinel")
-
-    def _start(self, port: int, *arguments: str) -> None:
-        with (self._directory / f"{port}.log").open("ab") as log:
-            self._processes[port] = subprocess.Popen(
-                [find_server().path, *arguments],
-                stdout=log,
-                stderr=log,
-                process_group=0,
-                preexec_fn=die_with_parent(signal.SIGKILL),
-            )
+        self._launch(port, str(directory / "sentinel.conf"), "--sentinel")
 
     def _ask(self, sentinel: int) -> dict[str, Any]:
         with redis.Redis(port=sentinel, decode_responses=True) as client:
