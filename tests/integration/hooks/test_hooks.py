@@ -16,8 +16,11 @@ from sleipnir.scheduler.errors import (
 )
 from sleipnir.scheduler.runs.hooks.model import EVENTS, MOST_HOOKS
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
+from sleipnir.scheduler.runs.model import Failure
+from sleipnir.scheduler.store.keys import run_key
 from tests.support.engine import Engine
-from tests.support.hooks import hook_key
+from tests.support.hooks import hook_key, open_deliveries
+from tests.support.runs import RUN, submit
 
 URL = "https://ops.example/in"
 
@@ -76,6 +79,17 @@ def test_a_key_that_others_could_have_is_refused(
 
     with pytest.raises(SettingInvalid, match=problem):
         HookKey(str(file)).seal("whsec_x")
+
+
+def test_a_run_whose_labels_cannot_be_read_ends_all_the_same(engine: Engine) -> None:
+    engine.client.hooks.create("ops", {"url": "https://ops.example/in"})
+    submit(engine, RUN)
+    engine.redis.hset(run_key("run", RUN), "labels", "{")
+
+    is_closed = engine.store.runs.close(RUN, "cancelled", Failure("R014", "cancelled", None))
+
+    assert is_closed
+    assert open_deliveries(engine) == 1
 
 
 def test_every_partition_knows_whom_to_tell(engine: Engine) -> None:

@@ -62,7 +62,7 @@ local function facts_of(run_id)
   if facts.root then
     return facts_of(facts.root), true
   end
-  facts.labels = cjson.decode(facts.labels or '{}')
+  facts.labels = labels_in(facts.labels)
   return facts, false
 end
 

@@ -70,12 +70,6 @@ local function sum_up(r, by, note)
   end
 end
 
--- The labels in the text of a record's field.
-local function labels_in(text)
-  local readable, labels = pcall(cjson.decode, text or '{}')
-  return readable and labels or {}
-end
-
 -- The indexes that contain a root run whatever its status.
 local function lasting_indexes(r)
   local names = {'runs', 'agent:' .. (r.agent or '')}

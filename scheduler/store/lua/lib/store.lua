@@ -22,6 +22,12 @@ local function is_open(run_id)
   return status and not FINAL[status]
 end
 
+-- The labels in the text of a record's field.
+local function labels_in(text)
+  local readable, labels = pcall(cjson.decode, text or '{}')
+  return readable and labels or {}
+end
+
 local tell_hooks  -- of lib/hooks.lua
 
 -- Tell who has lists of runs or of questions open, if anybody does: `run <run>` has come to a status,

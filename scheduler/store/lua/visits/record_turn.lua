@@ -3,7 +3,7 @@
 -- KEYS partition
 -- ARGV run_id visit token position turn event usage
 -- position: the number of entries that the caller knows of
--- USES store hours listed usage
+-- USES store hours usage
 -- ERR  run_closed stale_visit
 local status = redis.call('HGET', key('run', run_id), 'status')
 local refusal, v = check_holder(run_id, visit, token, status)
