@@ -1,4 +1,4 @@
-"""Parses time bounds: `15m`, `4h`, `7d`, or RFC 3339 instants; and days."""
+"""Parses time bounds: `15m`, `4h`, `7d`, or RFC 3339 instants; durations; and days."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from sleipnir.records import dataclass
 
-_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _AGE = re.compile(r"(\d{1,9})([smhd])", re.ASCII)
 _EPOCH = datetime.fromtimestamp(0, tz=UTC)
 _INSTANT = re.compile(
@@ -30,8 +30,27 @@ class TimeBound:
         """Return it as it can be parsed again; an age stays an age."""
         if not self.is_age:
             return (_EPOCH + timedelta(milliseconds=self.ms)).isoformat()
-        unit = max((ms, name) for name, ms in _UNITS_MS.items() if self.ms % ms == 0)
-        return f"{self.ms // unit[0]}{unit[1]}"
+        return duration_text(self.ms // 1000)
+
+
+def duration_of(text: str) -> int:
+    """Return the seconds of `30s`, `15m`, `2h` or `1d`.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    found = _AGE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text[:40]!a} is not a duration such as 30s, 15m, 2h or 1d")
+    return int(found[1]) * _UNITS_S[found[2]]
+
+
+def duration_text(seconds: int) -> str:
+    """Return the shortest text of a duration, which `duration_of` reads."""
+    for unit in ("d", "h", "m"):
+        if seconds and seconds % _UNITS_S[unit] == 0:
+            return f"{seconds // _UNITS_S[unit]}{unit}"
+    return f"{seconds}s"
 
 
 def parse_time_bound(text: str) -> TimeBound:
@@ -40,8 +59,8 @@ def parse_time_bound(text: str) -> TimeBound:
     Raises:
         ValueError: it is invalid; says what is valid.
     """
-    if age := _AGE.fullmatch(text):
-        return TimeBound(int(age[1]) * _UNITS_MS[age[2]], is_age=True)
+    if _AGE.fullmatch(text):
+        return TimeBound(1000 * duration_of(text), is_age=True)
     instant = _INSTANT.fullmatch(text)
     try:
         if instant is None:
@@ -66,8 +85,8 @@ def parse_day(text: str, now_ms: int) -> date:
         ValueError: it is invalid; says what is valid.
     """
     try:
-        if age := _AGE.fullmatch(text):
-            at_ms = now_ms - int(age[1]) * _UNITS_MS[age[2]]
+        if _AGE.fullmatch(text):
+            at_ms = now_ms - 1000 * duration_of(text)
             return (_EPOCH + timedelta(milliseconds=max(0, at_ms))).date()
         return date.fromisoformat(text)
     except ValueError:

@@ -15,7 +15,7 @@ from sleipnir.scheduler.cli.options import Options, common_options
 with lazy_imports():
     from sleipnir.scheduler.cli import run_result
     from sleipnir.scheduler.cli.many import audit
-    from sleipnir.scheduler.client.schedules import wanted
+    from sleipnir.scheduler.runs import time_bounds
     from sleipnir.scheduler.views.hooks import documents
     from sleipnir.scheduler.views.text.tables import hooks as hook_table
 
@@ -111,7 +111,7 @@ def edit(options: Options, name: str, **flags: Any) -> None:
 def rotate(options: Options, name: str, keep: str) -> None:
     """Give a hook another secret, and print it."""
     try:
-        keep_s = wanted.parse_duration(keep)
+        keep_s = time_bounds.duration_of(keep)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--keep") from error
     with open_client(options, workers=False) as client:

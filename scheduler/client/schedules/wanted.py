@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -19,31 +18,16 @@ from sleipnir.scheduler.client.forms import Texts, filled_in
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.schedules.instants import require_timing
 from sleipnir.scheduler.runs.schedules.model import LEAST_CATCHUP_S, Schedule, Timing
-from sleipnir.scheduler.runs.time_bounds import parse_time_bound
+from sleipnir.scheduler.runs.time_bounds import duration_of, parse_time_bound
 from sleipnir.scheduler.store.clock import to_rfc3339
 
-_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_DURATION = re.compile(r"(\d{1,9})([smhd])", re.ASCII)
 _YEAR_S = 366 * 86400
 _MOST_TEXT = 100_000  # characters of a prompt; longer ones are data, which belong into a file
 
 
-def parse_duration(value: Any) -> Any:
-    """Return the seconds of `30s`, `15m`, `2h` or `1d`; numbers are seconds already."""
-    if isinstance(value, str):
-        found = _DURATION.fullmatch(value)
-        if found is None:
-            raise ValueError(f"{value[:40]!a} is not a duration such as 30s, 15m, 2h or 1d")
-        return int(found[1]) * _UNITS_S[found[2]]
-    return value
-
-
-def duration_text(seconds: int) -> str:
-    """Return the shortest text of a duration, which `parse_duration` reads."""
-    for unit in ("d", "h", "m"):
-        if seconds and seconds % _UNITS_S[unit] == 0:
-            return f"{seconds // _UNITS_S[unit]}{unit}"
-    return f"{seconds}s"
+def _seconds(value: Any) -> Any:
+    """Return the seconds of a duration; numbers are seconds already."""
+    return duration_of(value) if isinstance(value, str) else value
 
 
 def _instant(value: str) -> str:
@@ -68,7 +52,7 @@ def _names(field: str) -> AliasChoices:
 
 
 OverlapName = Literal["skip", "buffer-one", "buffer-all", "cancel-other", "allow-all"]
-Duration = Annotated[int, BeforeValidator(parse_duration), Field(ge=0, le=_YEAR_S)]
+Duration = Annotated[int, BeforeValidator(_seconds), Field(ge=0, le=_YEAR_S)]
 Instant = Annotated[str, AfterValidator(_instant)]
 
 

@@ -7,9 +7,9 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from sleipnir.scheduler.client.rerun.agents import reference_of
-from sleipnir.scheduler.client.schedules.wanted import duration_text
 from sleipnir.scheduler.runs.schedules.instants import after
 from sleipnir.scheduler.runs.schedules.model import Schedule
+from sleipnir.scheduler.runs.time_bounds import duration_text
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views.versions import current_digest
 

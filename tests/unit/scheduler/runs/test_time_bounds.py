@@ -79,7 +79,7 @@ def test_anything_else_is_refused_with_what_would_do(text: str) -> None:
         parse_time_bound(text)
 
 
-@pytest.mark.parametrize("text", ["90s", "15m", "4h", "7d", "0d", "2026-03-02T08:30:00.250Z"])
+@pytest.mark.parametrize("text", ["90s", "15m", "4h", "7d", "0s", "2026-03-02T08:30:00.250Z"])
 def test_a_bound_is_written_as_it_can_be_parsed(text: str) -> None:
     bound = parse_time_bound(text)
 
