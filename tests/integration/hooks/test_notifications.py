@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +30,8 @@ GRAPH = "start: done\nnodes: {done: {type: end, output: fine}}"
 ASKING = """
 start: ask
 nodes:
-  ask: {type: approval, question: "Merge?\\nTell @everyone <!here>", options: ["yes", "no"],
+  ask: {type: approval, options: ["yes", "no"],
+        question: "Merge?\\nTell @everyone <!here> [ok](https://a.example)",
         routes: {"yes": done, "no": done}, on_other: done}
   done: {type: end, output: fine}
 """
@@ -92,7 +96,10 @@ def test_a_question_is_told_as_plain_text_with_a_link_to_answer(
         deliver_all(engine, scheduler)
 
     lines = told(receiver)[0]["message"].splitlines()
-    assert lines[1:3] == ["Question: Merge? Tell @\u200beveryone <\u200b!here>", "Options: yes, no"]
+    assert lines[1:3] == [
+        "Question: Merge? Tell @\u200beveryone <\u200b!here> [ok]\u200b(https://a.example)",
+        "Options: yes, no",
+    ]
     assert lines[-1].startswith(f"Answer at {public}/a/")
 
 
@@ -184,6 +191,52 @@ def test_a_scheduler_that_does_not_know_a_notification_leaves_it_to_others(
 
     assert "not in `notify`" in attempt.problem
     assert attempt.next_ms is not None
+
+
+ENDING = """
+import sys
+from pydantic import SecretStr
+from sleipnir.scheduler.client.hooks.notifications import notification_urls
+from sleipnir.scheduler.config.notify import NotifySettings
+from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.hooks.notifier import Notifier
+
+settings = Settings(notify=(NotifySettings(url=SecretStr(sys.argv[1])),))
+(name,) = notification_urls(settings)
+body = b'{"type": "hook.test", "data": {"hook": "x"}}'
+notifier = Notifier(settings, total_s=0.2)
+print(*(notifier.send(name, body).problem for _ in range(3)), sep="\\n")
+"""
+
+
+def test_a_receiver_that_never_ends_holds_up_nothing(receiver: WebServer) -> None:
+    receiver.pages["/in"] = Page(drips=True)
+    url = entry(receiver).url.get_secret_value()
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDING, url], capture_output=True, text=True, timeout=60
+    )
+
+    assert ended.stdout.splitlines() == [
+        "no reply within 0 s",
+        "no reply within 0 s",
+        "not sent: earlier attempts have not ended yet",
+    ]
+    assert ended.returncode == 0
+
+
+def test_logs_have_no_secrets_however_much_is_logged(
+    engine: Engine, receiver: WebServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    name = notifying(engine, entry(receiver, path="/s3cretpart"))
+
+    with delivering(engine) as scheduler:
+        engine.finish(GRAPH)
+        attempts(engine, scheduler, name, 1)
+
+    assert [visit.target for visit in receiver.visits] == ["/s3cretpart"]
+    assert "passw0rd" not in caplog.text
+    assert "s3cretpart" not in caplog.text
 
 
 def test_a_notification_can_be_tried_but_not_changed(engine: Engine, receiver: WebServer) -> None:
