@@ -30,8 +30,8 @@ _LEVELS: Final = {
 _MOST_OF_NAME: Final = 80  # characters
 _MOST_OF_TEXT: Final = 500
 _MOST_OPTIONS: Final = 10
-# After these, services look for people and channels to alert, and for what a link hides; an invisible
-# blank keeps it a text.
+# After these, services look for people and channels to alert, and for where a link leads; an
+# invisible blank keeps it a text.
 _CALLING: Final = {ord(sign): f"{sign}\u200b" for sign in "@<]"}
 
 
