@@ -237,10 +237,12 @@ class Deliverer:
         number, next_ms = event.attempts + 1, None
         pause = None if reply.is_delivered else pause_s(number, reply.retry_after_s)
         if pause is None or reply.status == _GONE:
-            self._store.deliveries.close(place)
+            was_open = self._store.deliveries.close(place)
         else:
             next_ms = self._store.clock.now_ms() + int(1000 * pause)
-            self._store.deliveries.retry(place, replace(event, attempts=number), pause)
+            was_open = self._store.deliveries.retry(place, replace(event, attempts=number), pause)
+        if not was_open:  # nothing is to be known of a hook that was deleted meanwhile
+            return
         attempt = Attempt(
             event_id=event.event_id,
             event=event.event,

@@ -56,6 +56,7 @@ class HookDeliveries:
     """Open deliveries of all partitions, and a log of attempts of each hook."""
 
     def __init__(self, store: Transitions) -> None:
+        self._store = store
         self._clock = store.clock
         # redis-py types every answer as a union of its sync and async forms.
         self._redis: Any = store.client
@@ -75,19 +76,28 @@ class HookDeliveries:
         """Try a delivery later."""
         self._redis.zadd(timers_key(place.partition), {place.timer: self._after(by_s)}, xx=True)
 
-    def retry(self, place: DeliveryPlace, told: HookEvent, by_s: float) -> None:
-        """Write what has become of a delivery, and try it again later."""
-        with self._redis.pipeline(transaction=True) as pipe:
-            pipe.hset(deliveries_key(place.partition), place.field, told_text(told))
-            pipe.zadd(timers_key(place.partition), {place.timer: self._after(by_s)})
-            pipe.execute()
+    def retry(self, place: DeliveryPlace, told: HookEvent, by_s: float) -> bool:
+        """Write what has become of a delivery, and try it again later.
 
-    def close(self, place: DeliveryPlace) -> None:
-        """Remove a delivery that has arrived, or is given up."""
+        Returns:
+            False if it was removed meanwhile, which it then stays.
+        """
+        answer = self._store.transition("retry_delivery")(
+            place.partition,
+            place.field,
+            told_text(told),
+            place.timer,
+            self._after(by_s),
+            clock=self._clock.argument(),
+        )
+        return bool(answer.is_open)
+
+    def close(self, place: DeliveryPlace) -> bool:
+        """Remove a delivery that has arrived, or is given up; return whether it was open."""
         with self._redis.pipeline(transaction=True) as pipe:
             pipe.hdel(deliveries_key(place.partition), place.field)
             pipe.zrem(timers_key(place.partition), place.timer)
-            pipe.execute()
+            return bool(pipe.execute()[0])
 
     def drop(self, hook: str) -> None:
         """Remove all open deliveries of a hook, so that a later one of its name gets none."""

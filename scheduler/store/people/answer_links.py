@@ -44,4 +44,9 @@ class AnswerLinks:
     def find(self, digest: str) -> AnswerLink | None:
         """Return the link whose token has this digest; None if there is none, or no longer."""
         text = self._redis.get(answer_link_key(digest))
-        return None if text is None else AnswerLink(**json.loads(text))
+        if text is None:
+            return None
+        link = AnswerLink(**json.loads(text))
+        # Two that were made at once are both stored; the later one is the recipient's.
+        newest = self._redis.hget(answer_links_key(link.question_id), link.recipient)
+        return link if newest == digest else None

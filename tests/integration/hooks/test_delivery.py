@@ -351,6 +351,33 @@ def test_what_a_hook_was_not_told_a_later_one_of_its_name_is_not(
     assert len(receiver.visits) == 2
 
 
+def test_of_a_hook_that_is_deleted_while_it_is_told_nothing_remains(
+    engine: Engine, receiver: WebServer
+) -> None:
+    hooked(engine, receiver, "run.succeeded")
+    engine.client.hooks.create("other", {"url": receiver.url("/in"), "events": ["run.succeeded"]})
+    told = []
+
+    def body_of(_event: HookEvent, hook: str) -> bytes:
+        told.append(hook)
+        if hook == "ops":
+            engine.client.hooks.delete("ops")
+            raise ArithmeticError
+        return b"{}"
+
+    deliverer = Deliverer(engine.store, body_of, threads=1)
+    deliverer.start()
+    scheduler = Scheduler(engine.store, monotonic=engine.clock.passed_s, deliverer=deliverer)
+    engine.finish(GRAPH)
+    attempts(engine, scheduler, "other", 1)
+    deliverer.stop()
+
+    assert told == ["ops", "other"]
+    assert open_deliveries(engine) == 0
+    assert engine.client.hooks.figures().keys() == {"other"}
+    assert engine.store.deliveries.attempts("ops") == []
+
+
 def test_a_test_says_what_came_of_it(
     engine: Engine, receiver: WebServer, scheduler: Scheduler
 ) -> None:

@@ -214,6 +214,16 @@ def test_a_new_link_for_the_same_person_replaces_the_earlier_one(
     ]
 
 
+def test_of_links_that_are_made_at_once_one_is_good(engine: Engine, site: ServedSite) -> None:
+    run = engine.finish(GRAPH)
+
+    with ThreadPoolExecutor(8) as threads:
+        paths = list(threads.map(lambda _: link_to(engine, run.run_id), range(24)))
+
+    statuses = [site.ask(path, headers=BROWSER).status for path in paths]
+    assert statuses.count(200) == 1
+
+
 def test_a_question_has_so_many_links(engine: Engine) -> None:
     run = engine.finish(GRAPH)
     for number in range(MOST_LINKS):

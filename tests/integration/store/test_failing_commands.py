@@ -34,6 +34,8 @@ from sleipnir.scheduler.store.cached_replies import CachedReplies
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.economy.groups import Group, Groups
 from sleipnir.scheduler.store.economy.requests import NewRequest
+from sleipnir.scheduler.store.hooks.deliveries import DeliveryPlace
+from sleipnir.scheduler.store.hooks.records import HookEvent
 from sleipnir.scheduler.store.keys import QUEUE, build_claim_key, run_key
 from sleipnir.scheduler.store.limit_queries import PARTITION as LIMITS
 from sleipnir.scheduler.store.parking import wait_for
@@ -509,6 +511,14 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "record_event": (
         hooked,
         lambda e: e.store.hooks.record("{p01}", "run.failed", "evt_1", {"run": RUN}),
+    ),
+    "retry_delivery": (
+        lambda e: (hooked(e), e.store.hooks.record("{p01}", "run.failed", "evt_1", {"run": RUN})),
+        lambda e: e.store.deliveries.retry(
+            DeliveryPlace("01", "default", "evt_1"),
+            HookEvent("run.failed", "evt_1", 0, {"run": RUN}, attempts=1),
+            5,
+        ),
     ),
     "begin_visit that a hook is told of": (
         lambda e: (e.store.runs.submit(a_run(timeout_s=60)), hooked(e)),
