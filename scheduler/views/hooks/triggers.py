@@ -9,7 +9,6 @@ from urllib.parse import quote
 from sleipnir.scheduler.runs.inbound.triggers import USUAL_HEADERS, Trigger
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views.text import formatting
-from sleipnir.scheduler.views.text.terminal_output import printable
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.views.types.hooks import TriggerDocument
@@ -50,7 +49,4 @@ def page_of(trigger: TriggerDocument) -> Iterator[str]:
         "headers": ", ".join(trigger["headers"]),
         "created": trigger["created_at"],
     }
-    yield f"trigger {trigger['name']}"
-    for name, text in facts.items():
-        if text:
-            yield f"  {name:<8}  {printable(text)}"
+    yield from formatting.facts_lines(f"trigger {trigger['name']}", facts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from sleipnir.scheduler.limits.money import dollars
 from sleipnir.scheduler.runs.failures import NodeFailure, with_failures
@@ -27,6 +27,15 @@ _GAP = "  "
 # Narrower cells would be useless.
 _LEAST_WIDTH = 8
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
+
+
+def facts_lines(head: str, facts: Mapping[str, str | None]) -> Iterator[str]:
+    """Yield the lines about one thing: its facts that there are, one below the other."""
+    yield head
+    widest = max(map(len, facts))
+    for name, text in facts.items():
+        if text:
+            yield f"  {name:<{widest}}  {printable(text)}"
 
 
 def columns(head: Sequence[str], rows: Sequence[Sequence[str]], *, fit: bool = True) -> list[str]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from sleipnir.scheduler.runs.hooks.model import EVENTS
 from sleipnir.scheduler.views.text import formatting
-from sleipnir.scheduler.views.text.terminal_output import printable
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.views.types import hooks as types
@@ -45,10 +44,7 @@ def page_of(hook: types.HookDocument) -> Iterator[str]:
         "so far": f"{hook['delivered']:,} delivered, {hook['failed']:,} attempts failed, "
         f"{hook['given_up']:,} given up, {hook['open']:,} open",
     }
-    yield f"hook {hook['name']}"
-    for name, text in facts.items():
-        if text:
-            yield f"  {name:<8}  {printable(text)}"
+    yield from formatting.facts_lines(f"hook {hook['name']}", facts)
 
 
 def attempt_lines(attempts: Sequence[types.AttemptDocument]) -> Iterator[str]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.views.schedules.documents import when_text
 from sleipnir.scheduler.views.text import formatting
-from sleipnir.scheduler.views.text.terminal_output import printable
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.views.types import schedules as types
@@ -64,10 +63,7 @@ def page_of(shown: types.ShownScheduleDocument) -> Iterator[str]:
         "instants": f"{shown['fired']:,} fired, {shown['skipped']:,} skipped, "
         f"{shown['missed']:,} missed",
     }
-    yield f"schedule {shown['name']}"
-    for name, text in facts.items():
-        if text:
-            yield f"  {name:<9}  {printable(text)}"
+    yield from formatting.facts_lines(f"schedule {shown['name']}", facts)
 
 
 def _next(schedule: types.ScheduleDocument) -> str:
