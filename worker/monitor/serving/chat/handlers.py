@@ -108,18 +108,17 @@ class ChatHandler(OpenAiHandler, AnswerHandler, SubmittingHandler):
 
     async def _begin(self, body: ChatBody) -> RunFollower:
         """Start a run, or answer the one of the session that asks; return what follows it."""
-        assert self.visitor is not None
         name = self.request.headers.get("x-sleipnir-session") or body.wanted.session
         wanted = WantedRun(
             agent=body.model,
             prompt=body.prompt,
             key=self.request.headers.get("Idempotency-Key") or None,
             session=name or TEMPORARY,
-            user=self.visitor.name,
+            user=self.user,
             earlier=() if name else body.earlier,
             streamed=bool(body.stream),
         )
-        known = await self.site.call(known_run, self.site.client, wanted, self.visitor.name)
+        known = await self.site.call(known_run, self.site.client, wanted, self.user)
         if known is not None:
             return self.site.serving.follower(known.run_id)
         if name:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from time import monotonic
 from typing import Any
 
@@ -133,10 +133,10 @@ class WaitingCall:
         return await self._take(follower, question, given.model_dump())
 
     async def _take(
-        self, follower: RunFollower, question: Question, given: Mapping[str, Any]
+        self, follower: RunFollower, question: Question, given: dict[str, Any]
     ) -> CallToolResult | InputRequiredResult | None:
         """Answer as the client's user did; return what the call returns if it stays open."""
-        answer = answer_in(given.get("content")) if given.get("action") == "accept" else None
+        answer = answer_in(given)
         if answer is None:
             text = await asyncio.to_thread(self._runs.engine.text_of, question)
             return asked(follower.run_id, question, text)

@@ -46,10 +46,9 @@ class McpHandler(MonitorHandler):
             self._has_disconnected.set()
 
     def _scope(self) -> MutableMapping[str, Any]:
-        assert self.visitor is not None
         headers = self.request.headers
         caller = ToolCaller(
-            self.visitor.name,
+            self.user,
             self.request.remote_ip or "",
             session=headers.get(SESSION_HEADER),
             key=headers.get("Idempotency-Key") or None,

@@ -75,8 +75,11 @@ def _schema(question: Question) -> dict[str, Any]:
     return {"type": "object", "properties": {_ANSWER: choices}, "required": [_ANSWER]}
 
 
-def answer_in(content: Any) -> str | None:
-    """Return the answer that a client's user has given; None if there is none."""
+def answer_in(response: Any) -> str | None:
+    """Return what a client's user has answered a question with; None if it was not answered."""
+    if not isinstance(response, dict) or response.get("action") != "accept":
+        return None
+    content = response.get("content")
     given = content.get(_ANSWER) if isinstance(content, dict) else None
     if given is None or isinstance(given, str):
         return given

@@ -102,9 +102,7 @@ class TaskMethods:
     def _update(self, params: TaskUpdateParams, caller: ToolCaller) -> None:
         run = self._found(params.task_id)
         for question in self._runs.questions(run.run_id):
-            given = params.input_responses.get(question.question_id)
-            accepted = isinstance(given, dict) and given.get("action") == "accept"
-            text = answer_in(given.get("content")) if accepted and given else None
+            text = answer_in(params.input_responses.get(question.question_id))
             if text is None:
                 continue
             try:
