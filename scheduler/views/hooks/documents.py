@@ -66,7 +66,7 @@ def _document(hook: Hook, figures: HookFigures, open_: int) -> types.HookDocumen
         "labels": dict(hook.labels),
         "enabled": hook.disabled is None,
         "disabled": hook.disabled,
-        "made_at": to_rfc3339(hook.made_ms),
+        "created_at": to_rfc3339(hook.made_ms),
         "secrets": len(hook.secrets),
         "delivered": figures.delivered,
         "failed": figures.failed,

@@ -31,7 +31,7 @@ class HookDocument(TypedDict):
     labels: Annotated[dict[str, str], about("only events of runs with all of them")]
     enabled: bool
     disabled: Annotated[str | None, about("why nothing is sent")]
-    made_at: str
+    created_at: str
     secrets: Annotated[int, about("how many sign: two while one is rotated")]
     delivered: Annotated[int, about("events so far")]
     failed: Annotated[int, about("attempts so far")]

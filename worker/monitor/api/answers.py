@@ -61,11 +61,6 @@ class RefusalDocument(TypedDict):
     error: ProblemDocument
 
 
-class DeletedHookDocument(TypedDict):
-    name: str
-    deleted: bool
-
-
-class DeletedScheduleDocument(TypedDict):
+class DeletedDocument(TypedDict):
     name: str
     deleted: bool

@@ -442,7 +442,7 @@ OPERATIONS = (
     ),
     Operation("GET", _HOOK, "A hook.", hooks.HookDocument),
     Operation("PATCH", _HOOK, "Change some fields.", hooks.HookDocument, takes=WantedHook),
-    Operation("DELETE", _HOOK, "Remove a hook, and its open events.", answers.DeletedHookDocument),
+    Operation("DELETE", _HOOK, "Remove a hook, and its open events.", answers.DeletedDocument),
     Operation(
         "GET", f"{_HOOK}/deliveries", "Its last attempts, newest first.", hooks.AttemptListDocument
     ),
@@ -491,9 +491,7 @@ OPERATIONS = (
         schedules.ScheduleDocument,
         takes=WantedSchedule,
     ),
-    Operation(
-        "DELETE", _SCHEDULE, "Remove a schedule; its runs stay.", answers.DeletedScheduleDocument
-    ),
+    Operation("DELETE", _SCHEDULE, "Remove a schedule; its runs stay.", answers.DeletedDocument),
     Operation(
         "POST",
         f"{_SCHEDULE}/pause",

@@ -44,7 +44,7 @@ class HookDeliveriesApi(HooksHandler):
 
 
 class HookActsApi(HooksHandler):
-    """POST /api/v1/hooks/NAME/rotate, /test, /redeliver"""
+    """POST /api/v1/hooks/NAME/enable, /disable, /rotate, /test, /redeliver"""
 
     async def post(self, name: str, deed: str) -> None:
         given = self.json_body() if self.request.body else {}
