@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import click
 
+from sleipnir.graphs.errors import AgentNotFound
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import complete_agents, name_argument, pairs
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.options import Options, common_options
+from sleipnir.scheduler.views.text.terminal_output import printable
 
 with lazy_imports():
     from sleipnir.scheduler.cli import run_result
     from sleipnir.scheduler.cli.many import audit
+    from sleipnir.scheduler.config import agents
     from sleipnir.scheduler.runs.inbound import triggers as model
     from sleipnir.scheduler.views.hooks import triggers
 
@@ -98,6 +101,10 @@ def create(
     with open_client(options, workers=False) as client:
         made = client.triggers.create(wanted, allow_anonymous=allow_anonymous)
         audit.note(client, "trigger create", [name], detail=agent)
+        try:
+            agents.agent_search(client.store.settings).find(agent)
+        except AgentNotFound as error:  # the monitor may be on another machine
+            options.say(f"warning: {printable(str(error))}; the monitor's machine has to have it")
     document = triggers.trigger_document(made.trigger)
     if options.json:
         run_result.print_json({**document, "secret": made.secret})
