@@ -99,7 +99,7 @@ def test_triggers_are_made_as_the_page_says(sleipnir: Sleipnir) -> None:
 
     assert done.returncode == 0, done.stderr
     assert re.search(r"^\S{43}$", done.stdout, re.MULTILINE)
-    assert "path      POST /hooks/issues on the monitor" in done.stdout
+    assert "POST /hooks/issues on the monitor" in done.stdout
     assert sleipnir("trigger", "list").stdout == ""
 
 
