@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.store.run_store import RunStore
     from sleipnir.scheduler.views.types import economy as types
 
-
 # Runs of a batch that are looked at.
 _MOST_RUNS = 200
 
@@ -81,7 +80,9 @@ def _group(group: Group, now_ms: int, rules: Rules) -> types.GroupDocument:
 def waits_for_batches(client: Client, runs: Sequence[Run | RunRow]) -> dict[str, str]:
     """Return by run id which batch of a provider an open run waits for."""
     found = batch_waits(client.store, runs)
-    groups = {group.group_id: group for group in Groups(client.store).all()} if found else {}
+    if not found:
+        return {}
+    groups = {group.group_id: group for group in Groups(client.store).all()}
     rules = LimitCommands(client.store).rules()
     return {
         run_id: _in_words(wait, groups.get(wait.group), rules) for run_id, wait in found.items()

@@ -3,9 +3,8 @@
 --
 -- A call's usage is a text: `prompt_tokens completion_tokens cost cached_tokens written_tokens ms
 -- node model`, cost `-` if unknown, `<cost>+<cost>` if part of it was for calls in providers' batches.
--- The last three may be missing; then it is counted under no node
--- and no model. Of the prompt's tokens, the provider had cached some, and has written some to its
--- cache.
+-- The last three may be missing; then it is counted under no node and no model. Of the prompt's
+-- tokens, the provider had cached some, and has written some to its cache.
 -- A sum is a text too: `calls ms prompt_tokens completion_tokens cached_tokens written_tokens cost
 -- unpriced economy failed`, the last two not in earlier sums; cost in units of 1e-10 dollars, as whole
 -- numbers add up exactly; unpriced: calls of unknown cost; economy: the part of the cost for calls
