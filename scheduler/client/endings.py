@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.client.spending import SpendFilter, day_text, days_of
+from sleipnir.scheduler.client.spending import SHARES, SpendFilter, day_text, days_of
 from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.store.figures.by_time import HOUR_MS, HOURS_OF_A_DAY, FiguresByTime
 from sleipnir.scheduler.store.figures.ends import UNPRICED, percentile_in
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 By: TypeAlias = Literal["hour", "day", "agent", "batch"]
 BY: tuple[By, ...] = get_args(By)
-_SHARES = {"p50": 0.5, "p95": 0.95}
 _NANO = 1e9
 
 
@@ -63,8 +62,8 @@ class RunCounts:
             "failed": self.runs[Status.FAILED],
             "cancelled": self.runs[Status.CANCELLED],
             "timed_out": self.runs[Status.TIMED_OUT],
-            "took_s": {name: self.took_s(share) for name, share in _SHARES.items()},
-            "cost_usd": {name: self.cost_usd(share) for name, share in _SHARES.items()},
+            "took_s": {name: self.took_s(share) for name, share in SHARES.items()},
+            "cost_usd": {name: self.cost_usd(share) for name, share in SHARES.items()},
         }
 
 

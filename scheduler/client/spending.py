@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 By: TypeAlias = Literal["hour", "day", "agent", "batch", "node", "model"]
 BY: tuple[By, ...] = get_args(By)
 _TIMES: tuple[By, ...] = ("day", "hour")
-_SHARES = {"p50": 0.5, "p95": 0.95}
+SHARES = {"p50": 0.5, "p95": 0.95}
 # Nodes and models on a page.
 _DEAREST = 10
 
@@ -168,7 +168,7 @@ def figures_of(spent: Spent) -> SpendFiguresDocument:
         "economy_usd": spent.economy_usd,
         "unknown_price_calls": spent.unpriced,
         "failed_calls": spent.failed,
-        "took_s": {name: _took_s(spent, share) for name, share in _SHARES.items()},
+        "took_s": {name: _took_s(spent, share) for name, share in SHARES.items()},
     }
 
 

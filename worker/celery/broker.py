@@ -6,7 +6,7 @@ import json
 import logging
 import socket
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import groupby
 from queue import Empty
@@ -65,6 +65,19 @@ _RECONNECT_S = 2.0
 FINAL_READ_S = 1.0
 # Held while a message is asked for, and while it is read.
 receiving = threading.RLock()
+
+
+def next_by_turn(
+    lists: Sequence[str], turns: Sequence[str], *, has_mark: bool
+) -> tuple[str | bytes | int, ...]:
+    """Return the command that takes the next message in the order of turns.
+
+    Args:
+        lists, turns: its keys, as above.
+        has_mark: whether the caller has taken one.
+    """
+    keys = (*lists, *turns)
+    return ("EVAL", NEXT_BY_TURN, len(keys), *keys, len(lists), TURN, int(has_mark))
 
 
 class QueueOrder:
@@ -192,9 +205,7 @@ class Channel(redis.Channel):  # type: ignore[misc]  # kombu publishes no types
         self._in_poll = self.client.connection
         self._brpop_sent_at = monotonic()
         self.client.connection.send_command(
-            "EVAL",
-            *(NEXT_BY_TURN, len(lists) + len(turns), *lists, *turns),
-            *(len(lists), TURN, int(self._has_mark)),
+            *next_by_turn(lists, turns, has_mark=self._has_mark),
         )
         self._has_mark = False
 

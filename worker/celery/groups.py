@@ -36,11 +36,11 @@ from sleipnir.scheduler.store.connection import RETRY_BRIEFLY, client_options
 from sleipnir.scheduler.store.keys import LANES, lane_key, turns_key
 from sleipnir.worker.celery.broker import (
     FINAL_READ_S,
-    NEXT_BY_TURN,
     TURN,
     Channel,
     Readers,
     Transport,
+    next_by_turn,
     receiving,
 )
 
@@ -296,10 +296,7 @@ class Takers:
         group.is_taking = True
         group.line.send(
             partial(self._taken, group),
-            (
-                *("EVAL", NEXT_BY_TURN, len(lists) + len(starts), *lists, *starts),
-                *(len(lists), TURN, int(has_mark)),
-            ),
+            next_by_turn(lists, starts, has_mark=has_mark),
         )
 
     def _taken(self, group: _Group, answers: Any) -> None:
