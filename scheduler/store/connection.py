@@ -19,6 +19,7 @@ from redis.exceptions import (
     ResponseError,
 )
 from redis.retry import Retry
+from redis.sentinel import MasterNotFoundError
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import EngineUnfit, EngineUnreachable
@@ -35,8 +36,7 @@ from sleipnir.scheduler.store.clients.transient import (
 from sleipnir.scheduler.store.cluster import groups
 from sleipnir.scheduler.store.cluster.url import ClusterUrl, is_cluster
 from sleipnir.scheduler.store.keys import BUNDLES, FORMAT, LAYOUT, PROBE
-from sleipnir.scheduler.store.sentinels import SCHEME as SENTINEL
-from sleipnir.scheduler.store.sentinels import SentinelUrl
+from sleipnir.scheduler.store.sentinels import SentinelUrl, is_sentinel
 
 # Most engines have a single server.
 with lazy_imports():
@@ -122,7 +122,7 @@ def kombu_url(url: str) -> str:
     Raises:
         EngineUnreachable: the URL is not valid.
     """
-    if url.startswith(SENTINEL):
+    if is_sentinel(url):
         return sentinel_url(url).kombu_url
     if is_cluster(url):  # for display: the transport takes the whole URL from its options
         return f"cluster://{ClusterUrl.parse(url).first}"
@@ -139,7 +139,7 @@ def transport_options(url: str) -> dict[str, Any]:
     """Return kombu's transport options for a URL; they may hold passwords, so never show them."""
     if is_cluster(url):
         return {"cluster_url": url}
-    options = sentinel_url(url).kombu_options if url.startswith(SENTINEL) else {}
+    options = sentinel_url(url).kombu_options if is_sentinel(url) else {}
     return options | credentials_of(url)
 
 
@@ -193,7 +193,7 @@ def connect(url: str, *, retry_outage: bool = False) -> redis.Redis:
     try:
         if is_cluster(url):
             client = cluster.ClusterClient.connect(url, **options)
-        elif url.startswith(SENTINEL):
+        elif is_sentinel(url):
             client = sentinel_url(url).client(**options)
         else:
             client = redis.Redis.from_url(url, **options)
@@ -215,8 +215,12 @@ def connect(url: str, *, retry_outage: bool = False) -> redis.Redis:
             raise EngineUnreachable(
                 f"Redis at {masked(url)} cannot serve requests now: {error}; try again later"
             ) from error
+        if isinstance(error, MasterNotFoundError):
+            reason = sentinel_url(url).describe_failure()
+        else:
+            reason = str(error)
         raise EngineUnreachable(
-            f"cannot reach Redis at {masked(url)}: {error}{certificate_hint(url, error)}; start "
+            f"cannot reach Redis at {masked(url)}: {reason}{certificate_hint(url, reason)}; start "
             "it, or set SLEIPNIR_REDIS_URL (or --redis) to the right address, or unset it to use "
             "the embedded engine"
         ) from error

@@ -1,9 +1,11 @@
 """Sentinel URLs, which say where to ask for the current primary.
 
     sentinel://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]…]/SERVICE[/DB][?sentinel_password=…]
+    sentinels://…                          sentinels and Redis over TLS
 
 User and password are for Redis; `sentinel_username` and `sentinel_password` are for the
-sentinels. Special characters are percent-encoded.
+sentinels. The options of TLS, which are for both, are those of `rediss://`. Special characters are
+percent-encoded.
 """
 
 from __future__ import annotations
@@ -14,17 +16,26 @@ from urllib.parse import parse_qsl, quote, unquote
 
 import redis
 from redis.backoff import NoBackoff
+from redis.connection import SSLConnection
 from redis.retry import Retry
 from redis.sentinel import Sentinel, SentinelManagedConnection
 
 from sleipnir.records import dataclass
+from sleipnir.scheduler.store.clients.tls import PREFIX as OF_TLS
+from sleipnir.scheduler.store.clients.tls import SENTINELS as WITH_TLS
+from sleipnir.scheduler.store.clients.tls import tls_options
 
-SCHEME = "sentinel://"
+_PLAIN = "sentinel://"
 _PORT = 26379
 # A sentinel that does not answer in time is skipped; there are others, and retries.
 _MAX_WAIT_S = 2.0
 _FORM = "sentinel://[:PASSWORD@]HOST:PORT[,HOST:PORT…]/SERVICE[/DB]"
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::(\d{1,5}))?")
+
+
+def is_sentinel(url: str) -> bool:
+    """Return whether a URL names sentinels."""
+    return url.startswith((_PLAIN, WITH_TLS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +48,7 @@ class SentinelUrl:
     username: str | None
     password: str | None
     of_sentinels: dict[str, str]  # their `username` and `password`, as far as given
+    tls: dict[str, Any] | None  # its options; None: without TLS
 
     @classmethod
     def parse(cls, url: str) -> SentinelUrl:
@@ -45,7 +57,8 @@ class SentinelUrl:
         Raises:
             ValueError: it is not valid; the message contains no password.
         """
-        place, _, query = url.removeprefix(SCHEME).partition("?")
+        place, _, query = url.partition("://")[2].partition("?")
+        tls = tls_options(url)
         # Up to the last @, as in `masked`: a password may contain any character.
         login, _, place = place.rpartition("@")
         hosts, _, path = place.partition("/")
@@ -61,7 +74,8 @@ class SentinelUrl:
             int(db or 0),
             unquote(username) or None,
             unquote(password) or None,
-            _of_sentinels(query),
+            _of_sentinels(query, has_tls=tls is not None),
+            tls,
         )
 
     @property
@@ -72,6 +86,7 @@ class SentinelUrl:
             "socket_connect_timeout": _MAX_WAIT_S,
             "retry": Retry(NoBackoff(), 0),
             **self.of_sentinels,
+            **({} if self.tls is None else {"ssl": True, **self.tls}),
         }
 
     def client(self, **options: Any) -> redis.Redis:
@@ -83,10 +98,24 @@ class SentinelUrl:
             db=self.db,
             username=self.username,
             password=self.password,
-            connection_class=_Connection,
+            connection_class=_Connection if self.tls is None else _TlsConnection,
+            **(self.tls or {}),
             **options,
         )
         return client
+
+    def describe_failure(self) -> str:
+        """Return why no sentinel names a primary, which redis-py does not tell: they are asked."""
+        answers = (f"{host}:{port} {self._answer_of(host, port)}" for host, port in self.addresses)
+        return f"no sentinel names a primary of '{self.service}': {'; '.join(answers)}"
+
+    def _answer_of(self, host: str, port: int) -> str:
+        try:
+            with redis.Redis(host=host, port=port, **self.sentinel_options) as sentinel:
+                found: Any = sentinel.sentinel_masters()
+        except redis.RedisError as error:
+            return f"does not answer ({error})"
+        return "says that it is down" if self.service in found else "does not know it"
 
     @property
     def kombu_url(self) -> str:
@@ -95,7 +124,7 @@ class SentinelUrl:
         if self.password is not None:
             login = f"{quote(self.username or '', safe='')}:{quote(self.password, safe='')}@"
         hosts = ((f"[{host}]" if ":" in host else host, port) for host, port in self.addresses)
-        return ";".join(f"{SCHEME}{login}{host}:{port}/{self.db}" for host, port in hosts)
+        return ";".join(f"{_PLAIN}{login}{host}:{port}/{self.db}" for host, port in hosts)
 
     @property
     def kombu_options(self) -> dict[str, Any]:
@@ -119,6 +148,10 @@ class _Connection(SentinelManagedConnection):
             super().connect_check_health(check_health, retry_socket_connect)
 
 
+class _TlsConnection(_Connection, SSLConnection):
+    """The same over TLS."""
+
+
 def _address(text: str) -> tuple[str, int]:
     found = _ADDRESS.fullmatch(text)
     if found is None:
@@ -126,11 +159,16 @@ def _address(text: str) -> tuple[str, int]:
     return found[1].strip("[]"), int(found[2] or _PORT)
 
 
-def _of_sentinels(query: str) -> dict[str, str]:
-    given = dict(parse_qsl(query, keep_blank_values=True))
+def _of_sentinels(query: str, *, has_tls: bool) -> dict[str, str]:
+    given = {
+        name: value
+        for name, value in parse_qsl(query, keep_blank_values=True)
+        if not (has_tls and name.startswith(OF_TLS))
+    }
     names = {f"sentinel_{name}": name for name in ("username", "password")}
     if unknown := given.keys() - names.keys():
         raise ValueError(
-            f"a Sentinel URL has no option '{min(unknown)}', only {' and '.join(names)}"
+            f"a Sentinel URL has no option '{min(unknown)}', only {' and '.join(names)}, and "
+            f"with {WITH_TLS} those of TLS"
         )
     return {names[name]: value for name, value in given.items()}

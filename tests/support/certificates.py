@@ -58,6 +58,15 @@ class PrivateCA:
         )
         return made, key
 
+    def client_options(self) -> dict[str, str]:
+        """Return the options of a URL for clients: this CA, and a certificate."""
+        certificate, key = self.issue("client", "DNS:worker")
+        return {
+            "ssl_ca_certs": str(self.certificate),
+            "ssl_certfile": str(certificate),
+            "ssl_keyfile": str(key),
+        }
+
     @staticmethod
     def _openssl(*arguments: str) -> None:
         subprocess.run(["openssl", *arguments], check=True, capture_output=True)

@@ -10,7 +10,9 @@ from typing import Any
 import redis
 from redis.exceptions import RedisError
 
+from tests.support.certificates import PrivateCA
 from tests.support.redis_processes import RedisProcesses
+from tests.support.tls_door import WATCHER, StaffDoor, TlsDoor
 from tests.support.wait import wait_until
 
 SERVICE = "my-service"
@@ -32,7 +34,7 @@ class Watched(RedisProcesses):
     def __enter__(self) -> Watched:
         first, second = self.ports
         self._start_server(first)
-        self._start_server(second, "--replicaof", "127.0.0.1", str(first))
+        self._start_server(second, "--replicaof", "127.0.0.1", str(self._address_of(first)))
         wait_until(lambda: self._is_linked(second), "the replica has what the primary has", 60)
         for port in self._sentinels:
             self._start_sentinel(port, first)
@@ -42,7 +44,8 @@ class Watched(RedisProcesses):
 
     def primary(self) -> int:
         """The port of the primary, as the sentinels know it."""
-        return int(self._ask(self._sentinels[0])["port"])
+        address = int(self._ask(self._sentinels[0])["port"])
+        return next(port for port in self.ports if self._address_of(port) == address)
 
     def kill_primary(self) -> None:
         """Kill the primary as a crash would, and wait until the other server has taken over."""
@@ -62,9 +65,17 @@ class Watched(RedisProcesses):
         wait_until(lambda: self.primary() != old, "the replica takes over", 60)
         wait_until(lambda: self._role(self.primary()) == "master", "and knows it", 60)
 
+    def _address_of(self, server: int) -> int:
+        """Return the port at which others reach a server, given its own."""
+        return server
+
     def _start_server(self, port: int, *options: str) -> None:
         own = ("--requirepass", PASSWORD, "--masterauth", PASSWORD)
-        self._launch_server(port, *own, *options)
+        own += ("--masteruser", WATCHER, "--unixsocket", str(self._socket_file(port)))
+        own += ("--replica-announce-ip", "127.0.0.1")
+        own += ("--replica-announce-port", str(self._address_of(port)))
+        user = f"--user {WATCHER} on >{PASSWORD} allkeys allchannels allcommands"
+        self._launch_server(port, *own, *user.split(), *options)
         wait_until(lambda: self._role(port), f"the server at {port} answers", 60)
 
     def _start_sentinel(self, port: int, primary: int) -> None:
@@ -72,12 +83,18 @@ class Watched(RedisProcesses):
         directory.mkdir()
         (directory / "sentinel.conf").write_text(
             f"port {port}\nbind 127.0.0.1\ndir {directory}\n"
-            f"sentinel monitor {SERVICE} 127.0.0.1 {primary} {len(self._sentinels) // 2 + 1}\n"
+            f"unixsocket {self._socket_file(port)}\n"
+            f"sentinel monitor {SERVICE} 127.0.0.1 {self._address_of(primary)} "
+            f"{len(self._sentinels) // 2 + 1}\n"
+            f"sentinel auth-user {SERVICE} {WATCHER}\n"
             f"sentinel auth-pass {SERVICE} {PASSWORD}\n"
             f"sentinel down-after-milliseconds {SERVICE} 500\n"
             f"sentinel failover-timeout {SERVICE} 5000\n"
         )
         self._launch(port, str(directory / "sentinel.conf"), "--sentinel")
+
+    def _socket_file(self, port: int) -> Path:
+        return self._directory / f"{port}.socket"
 
     def _ask(self, sentinel: int) -> dict[str, Any]:
         with redis.Redis(port=sentinel, decode_responses=True) as client:
@@ -107,6 +124,32 @@ class Watched(RedisProcesses):
                 return dict(found)
         except RedisError:
             return {}
+
+
+class WatchedOverTls(Watched):
+    """The same with TLS in front of servers and sentinels; clients need a certificate of the CA."""
+
+    def __init__(self, directory: Path, ca: PrivateCA) -> None:
+        super().__init__(directory, 1)
+        servers = {port: StaffDoor(ca, self._socket_file(port)) for port in self.ports}
+        sentinels = [TlsDoor(ca, self._socket_file(port)) for port in self._sentinels]
+        self._of_servers, self._of_sentinels = servers, sentinels
+        self._doors = ExitStack()
+
+    def __enter__(self) -> WatchedOverTls:
+        for door in (*self._of_servers.values(), *self._of_sentinels):
+            self._doors.enter_context(door)
+        hosts = ",".join(f"127.0.0.1:{door.port}" for door in self._of_sentinels)
+        self.url = f"sentinels://:{_SECRET}@{hosts}/{SERVICE}/1"
+        super().__enter__()
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        with self._doors:
+            super().__exit__(*raised)
+
+    def _address_of(self, server: int) -> int:
+        return self._of_servers[server].port
 
 
 def free_ports(count: int) -> tuple[int, ...]:

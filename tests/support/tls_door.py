@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
 import threading
 from pathlib import Path
 from types import TracebackType
 
 from tests.support.certificates import PrivateCA, server_context
+
+# The user as which sentinels and replicas log in to servers behind a `StaffDoor`.
+WATCHER = "watcher"
+_HANDSHAKE = b"\x16"
+_PING = b"PING"  # how replicas greet a primary
 
 
 class TlsDoor:
@@ -62,6 +68,47 @@ class TlsDoor:
             for end in (to_redis, writer):
                 end.transport.abort()
             await asyncio.sleep(0)
+
+
+class StaffDoor(TlsDoor):
+    """Also lets in without TLS those who log in as `WATCHER`: these servers know no TLS themselves."""
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(lambda *_: None)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.setblocking(False)
+            self.port = listener.getsockname()[1]
+            async with asyncio.TaskGroup() as arrivals:
+                accepting = arrivals.create_task(self._accept(listener, arrivals))
+                self._ready.set()
+                await self._stopping.wait()
+                accepting.cancel()
+
+    async def _accept(self, listener: socket.socket, arrivals: asyncio.TaskGroup) -> None:
+        assert self._loop is not None
+        while True:
+            arrived, _ = await self._loop.sock_accept(listener)
+            arrivals.create_task(self._receive(arrived))
+
+    async def _receive(self, arrived: socket.socket) -> None:
+        assert self._loop is not None
+        spoken = asyncio.Event()
+        self._loop.add_reader(arrived, spoken.set)
+        await spoken.wait()
+        self._loop.remove_reader(arrived)
+        first = arrived.recv(256, socket.MSG_PEEK)
+        has_tls = first.startswith(_HANDSHAKE)
+        if not has_tls and not any(word in first for word in (_PING, WATCHER.encode())):
+            arrived.close()
+            return
+        reader = asyncio.StreamReader()
+        with contextlib.suppress(OSError):
+            await self._loop.connect_accepted_socket(
+                lambda: asyncio.StreamReaderProtocol(reader, self._forward),
+                arrived,
+                ssl=self._context if has_tls else None,
+            )
 
 
 async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:

@@ -18,7 +18,7 @@ from sleipnir.scheduler.store.cluster.url import is_cluster
 from sleipnir.scheduler.store.connection import SOCKET_TIMEOUT_S, client_options, sentinel_url
 from sleipnir.scheduler.store.queries.reads import Reads, carry_out_async
 from sleipnir.scheduler.store.scripts import Contract
-from sleipnir.scheduler.store.sentinels import SCHEME as SENTINEL
+from sleipnir.scheduler.store.sentinels import is_sentinel
 from sleipnir.scheduler.store.transitions import Transitions
 
 # Most engines have a single server.
@@ -139,12 +139,18 @@ def connect_async(url: str) -> tuple[Redis, Sequence[Any]]:
     options = client_options(url) | {"retry": retry, "socket_connect_timeout": SOCKET_TIMEOUT_S}
     if is_cluster(url):
         return cluster.AsyncClusterClient(url, **options), ()
-    if not url.startswith(SENTINEL):
+    if not is_sentinel(url):
         return Redis.from_url(url, **options), ()
     place, make_sentinel = sentinel_url(url), cast("Any", Sentinel)  # untyped in redis-py
     asking = place.sentinel_options | {"retry": Retry(NoBackoff(), 0)}
     sentinels = make_sentinel(list(place.addresses), sentinel_kwargs=asking)
     client: Redis = sentinels.master_for(
-        place.service, db=place.db, username=place.username, password=place.password, **options
+        place.service,
+        db=place.db,
+        username=place.username,
+        password=place.password,
+        ssl=place.tls is not None,
+        **(place.tls or {}),
+        **options,
     )
     return client, sentinels.sentinels

@@ -1,8 +1,9 @@
-"""What `rediss://` URLs say about certificates, for redis-py and for kombu.
+"""What URLs with TLS say about certificates, for redis-py and for kombu.
 
     rediss://[[USER]:PASSWORD@]HOST[:PORT][/DB][?ssl_ca_certs=FILE&ssl_certfile=FILE&ssl_keyfile=FILE]
 
-kombu would connect without TLS if there were no option, so it is always given one.
+The options are the same for `rediss+cluster://` and `sentinels://`. kombu would connect without TLS
+if there were no option, so it is always given one.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from urllib.parse import parse_qsl
 from redis.connection import parse_url
 
 SCHEME = "rediss://"
-_SCHEMES = (SCHEME, "rediss+cluster://")
-_PREFIX = "ssl_"
+SENTINELS = "sentinels://"
+_SCHEMES = (SCHEME, SENTINELS, "rediss+cluster://")
+PREFIX = "ssl_"
 _FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 UNCHECKED = (
     "the certificate of this Redis is not checked (ssl_cert_reqs=none): whoever can redirect the "
@@ -30,10 +32,11 @@ def tls_options(url: str) -> dict[str, Any] | None:
     Raises:
         ValueError: the URL is not valid.
     """
-    if not url.startswith(SCHEME):
+    if not url.startswith((SCHEME, SENTINELS)):
         return None
-    parse: Any = parse_url  # untyped in redis-py
-    given = {name: value for name, value in parse(url).items() if name.startswith(_PREFIX)}
+    parse: Any = parse_url  # untyped in redis-py, and ignorant of other schemes
+    options = parse(f"{SCHEME}?{url.partition('?')[2]}")
+    given = {name: value for name, value in options.items() if name.startswith(PREFIX)}
     return {"ssl_cert_reqs": "required", **given}
 
 
@@ -42,7 +45,7 @@ def is_unchecked(connection_options: dict[str, Any]) -> bool:
     return str(connection_options.get("ssl_cert_reqs", "")).lower() == "none"
 
 
-def certificate_hint(url: str, error: Exception) -> str:
+def certificate_hint(url: str, error: str) -> str:
     """Return what to add to an error: which file of the URL cannot be read, as it names none.
 
     Or that the server may want a certificate of its clients: with TLS 1.3 it just closes the
@@ -57,6 +60,6 @@ def certificate_hint(url: str, error: Exception) -> str:
         except (OSError, ValueError) as unreadable:
             reason = getattr(unreadable, "strerror", None) or unreadable
             return f" ({name}: cannot read {given[name]}: {reason})"
-    if "ssl_certfile" not in given and "closed" in str(error):
+    if "ssl_certfile" not in given and "closed" in error:
         return " (does it want a client certificate? give one with ssl_certfile and ssl_keyfile)"
     return ""

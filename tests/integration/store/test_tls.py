@@ -23,6 +23,7 @@ from tests.support.command_line import Sleipnir
 from tests.support.on_asyncio import run_in_thread
 from tests.support.pages import ROOT
 from tests.support.redis_server import RedisServer
+from tests.support.sentinels import WatchedOverTls
 from tests.support.tls_door import TlsDoor
 from tests.support.wait import wait_until
 from tests.support.workers import Workers
@@ -88,13 +89,11 @@ def test_every_process_takes_the_url_of_the_manual(
 def test_every_node_of_a_cluster_is_reached_over_tls(
     ca: PrivateCA, tmp_path: Path, own_directories: None
 ) -> None:
-    certificate, key = ca.issue("client", "DNS:worker")
-    files = {"ssl_ca_certs": ca.certificate, "ssl_certfile": certificate, "ssl_keyfile": key}
     with Cluster(tmp_path / "c", primaries=2, replicas=False) as cluster, ExitStack() as doors:
         for port in cluster.ports:
             door = doors.enter_context(TlsDoor(ca, cluster.socket_file(port)))
             cluster.ask(port, "CONFIG", "SET", "cluster-announce-port", door.port)
-        url = f"rediss+cluster://127.0.0.1:{door.port}?{urlencode(files)}"
+        url = f"rediss+cluster://127.0.0.1:{door.port}?{urlencode(ca.client_options())}"
         wait_until(lambda: is_behind_doors(cluster), "all nodes know the doors", 60)
         with connect(url) as client, Workers(url, client, tmp_path) as workers:
             workers.start("--scheduler")
@@ -104,6 +103,48 @@ def test_every_node_of_a_cluster_is_reached_over_tls(
             assert run_in_thread(read_status(url, run_id)) == "succeeded"
         with pytest.raises(EngineUnreachable, match="self-signed certificate"):
             connect(url.replace("ssl_ca_certs", "ssl_ca_path"))
+
+
+def test_sentinels_and_servers_are_reached_over_tls(
+    ca: PrivateCA, tmp_path: Path, own_directories: None
+) -> None:
+    with WatchedOverTls(tmp_path, ca) as watched:
+        url = f"{watched.url}?{urlencode(ca.client_options())}"
+        sleipnir = Sleipnir(tmp_path / "cli", SLEIPNIR_REDIS_URL=url)
+        with connect(url, retry_outage=True) as client, Workers(url, client, tmp_path) as workers:
+            workers.start("--scheduler")
+            before = workers.submit(GRAPH, SCRIPT)
+            assert workers.client.wait(before).output == "well"
+            assert client.connection_pool.connection_kwargs["db"] == 1
+
+            watched.kill_primary()
+            after = workers.submit(GRAPH, SCRIPT)
+
+            assert workers.client.wait(after).output == "well"
+            assert run_in_thread(read_status(url, after)) == "succeeded"
+            assert sleipnir("doctor").returncode == 0
+            assert "Unable to get queues" not in read_broker_page(sleipnir)
+        with pytest.raises(EngineUnreachable, match="does not answer"):
+            connect(url.replace("sentinels://", "sentinel://").partition("?")[0])
+
+
+@pytest.mark.parametrize(
+    ("changed", "complaint"),
+    [
+        ({"ssl_ca_certs": None}, "self-signed certificate"),
+        ({"ssl_ca_certs": "/nothing.pem"}, "ssl_ca_certs: cannot read /no"),
+        ({"ssl_ca_cert": "/typo.pem"}, "'ssl_ca_cert'"),
+    ],
+)
+def test_sentinels_that_cannot_be_trusted_are_refused(
+    ca: PrivateCA, tmp_path: Path, changed: dict[str, str | None], complaint: str
+) -> None:
+    with WatchedOverTls(tmp_path, ca) as watched:
+        options = ca.client_options() | changed
+        given = {option: value for option, value in options.items() if value is not None}
+
+        with pytest.raises(EngineUnreachable, match=complaint):
+            connect(f"{watched.url}?{urlencode(given)}")
 
 
 def is_behind_doors(cluster: Cluster) -> bool:
