@@ -71,7 +71,7 @@ class TlsDoor:
 
 
 class StaffDoor(TlsDoor):
-    """Also lets in without TLS those who log in as `WATCHER`: these servers know no TLS themselves."""
+    """Also lets in those without TLS who log in as `WATCHER`: servers of tests know no TLS."""
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()

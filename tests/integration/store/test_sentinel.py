@@ -118,7 +118,7 @@ def test_runs_go_on_with_another_primary(
 
 
 def test_a_service_that_no_sentinel_knows_is_named(watched: Watched) -> None:
-    with pytest.raises(EngineUnreachable, match="a primary of 'another': .* does not know it"):
+    with pytest.raises(EngineUnreachable, match=r"a primary of 'another': .* does not know it"):
         connect(watched.url.replace(SERVICE, "another"))
 
 
