@@ -1,60 +1,60 @@
 """The errors of runs, the store and the engine; the tree that callers catch by.
 
 SleipnirError
-├── GraphError           something is wrong with an agent (graphs.errors)
-├── ArtifactStoreFailed  the store for indexes outside of Redis cannot be used
-├── SettingInvalid       a setting is invalid
-├── WrongValue           a value is not what its setting takes
-├── SecretsUnusable      the secrets file cannot be read, or is readable by other users
-├── SecretsMissing       secrets without a value
-├── EngineUnreachable    no engine can be reached
-│   ├── EngineUnfit      a Redis answers, but runs would not be safe in it
-│   └── NotKept          the embedded engine cannot write what it has in memory to disk
-├── RunLost              the embedded engine accepted this run, but its Redis no longer has it
-├── ForgedValue          a stored value is marked as packed, and was not packed by Sleipnir
-├── SubmissionRefused    the run was not accepted and nothing was stored
-│   ├── BudgetUsedUp     nothing is left of a budget whose `on_excess` is `stop`
-│   ├── BadInput         lines of a batch are invalid (scheduler.batch.intake)
-│   └── NestedTooDeep    a child run would be nested deeper than allowed (scheduler.runs.submit)
-├── StillRunning         the run had not ended in time
-├── RunNotFound          no run has that id
-│   └── RunRemoved       a run that is over was removed
-├── ScheduleNotFound     no schedule has that name
-├── HookNotFound         no hook has that name
-├── TriggerNotFound      no trigger has that name
-├── AmbiguousRun         several runs share that prefix, or may do so
-├── BadCursor            the cursor is not from a page of that list
-├── ViewInvalid          a list of runs cannot be saved like that
-├── SessionInUse         a session has one run at a time, and `run_id` has not ended
-├── AnswerRefused        the answer was not taken
-│   └── AnswerInvalid    the text is too large, or not what the question asks for
-├── ActionRefused        the run's status does not allow what was asked
-├── TransitionBroken     a transition failed on its arguments or on what it found in Redis
-├── TransitionRefused    the store refused a transition, as the caller's view is out of date
-│   ├── RunClosed        the run already reached a final status
-│   ├── NotOver          the run has not ended, or was continued since the caller looked
-│   ├── RunGone          the run's record or state has expired
-│   ├── IdTaken          another child of the run has an id with the same last digits
-│   ├── StaleVisit       the visit is not open any more, or another delivery owns it
-│   ├── StaleStep        another delivery has already advanced this step
-│   ├── NotWaiting       the visit does not wait for this, or no longer does
-│   ├── NotReachable     the run may not send messages to that one
-│   ├── NotOpen          the recipient of the message has ended
-│   ├── InboxFull        the run that is written to has many messages to read already
-│   ├── StepFailing      a sibling failed for good
-│   ├── ScheduleExists   there is a schedule of that name
-│   ├── ScheduleChanged  the schedule was changed or removed since the caller looked
-│   ├── HookExists       there is a hook of that name
-│   ├── HookChanged      the hook was changed or removed since the caller looked
-│   └── StateTooLarge    the state would exceed its limit
-├── KnowledgeFailed      a knowledge base is unusable (worker.knowledge.errors)
-├── BadExpression        a text is not an expression (graphs.expressions.errors)
-├── ExpressionFailed     an expression has no value for these names (graphs.expressions.errors)
-│   └── NotSet           a path leads nowhere
-├── DrawingTooLarge      a drawing was given up (scheduler.process.drawing.processes)
-├── NoSuchMap            the run has no items of a map with that name (scheduler.views.visits)
-├── NoCorpus             a package of the benchmark's corpus is missing (worker.bench.rag.corpus)
-└── DrawingNotReady      the drawing may be there later (worker.monitor.drawings)
+├── GraphError             something is wrong with an agent (graphs.errors)
+├── ArtifactStoreFailed    the store for indexes outside of Redis cannot be used
+├── SettingInvalid         a setting is invalid
+├── WrongValue             a value is not what its setting takes
+├── SecretsUnusable        the secrets file cannot be read, or is readable by other users
+├── SecretsMissing         secrets without a value
+├── EngineUnreachable      no engine can be reached
+│   ├── EngineUnfit        a Redis answers, but runs would not be safe in it
+│   └── NotKept            the embedded engine cannot write what it has in memory to disk
+├── RunLost                the embedded engine accepted this run, but its Redis no longer has it
+├── ForgedValue            a stored value is marked as packed, and was not packed by Sleipnir
+├── SubmissionRefused      the run was not accepted and nothing was stored
+│   ├── BudgetUsedUp       nothing is left of a budget whose `on_excess` is `stop`
+│   ├── BadInput           lines of a batch are invalid (scheduler.batch.intake)
+│   └── NestedTooDeep      a child run would be nested deeper than allowed (scheduler.runs.submit)
+├── StillRunning           the run had not ended in time
+├── RunNotFound            no run has that id
+│   └── RunRemoved         a run that is over was removed
+├── ScheduleNotFound       no schedule has that name
+├── HookNotFound           no hook has that name
+├── TriggerNotFound        no trigger has that name
+├── AmbiguousRun           several runs share that prefix, or may do so
+├── BadCursor              the cursor is not from a page of that list
+├── ViewInvalid            a list of runs cannot be saved like that
+├── SessionInUse           a session has one run at a time, and `run_id` has not ended
+├── AnswerRefused          the answer was not taken
+│   └── AnswerInvalid      the text is too large, or not what the question asks for
+├── ActionRefused          the run's status does not allow what was asked
+├── TransitionBroken       a transition failed on its arguments or on what it found in Redis
+├── TransitionRefused      the store refused a transition, as the caller's view is out of date
+│   ├── RunClosed          the run already reached a final status
+│   ├── NotOver            the run has not ended, or was continued since the caller looked
+│   ├── RunGone            the run's record or state has expired
+│   ├── IdTaken            another child of the run has an id with the same last digits
+│   ├── StaleVisit         the visit is not open any more, or another delivery owns it
+│   ├── StaleStep          another delivery has already advanced this step
+│   ├── NotWaiting         the visit does not wait for this, or no longer does
+│   ├── NotReachable       the run may not send messages to that one
+│   ├── NotOpen            the recipient of the message has ended
+│   ├── InboxFull          the run that is written to has many messages to read already
+│   ├── StepFailing        a sibling failed for good
+│   ├── ScheduleExists     there is a schedule of that name
+│   ├── ScheduleChanged    the schedule was changed or removed since the caller looked
+│   ├── NameTaken          there is a hook or trigger of that name
+│   ├── DefinitionChanged  the hook or trigger was changed or removed since the caller looked
+│   └── StateTooLarge      the state would exceed its limit
+├── KnowledgeFailed        a knowledge base is unusable (worker.knowledge.errors)
+├── BadExpression          a text is not an expression (graphs.expressions.errors)
+├── ExpressionFailed       an expression has no value for these names (graphs.expressions.errors)
+│   └── NotSet             a path leads nowhere
+├── DrawingTooLarge        a drawing was given up (scheduler.process.drawing.processes)
+├── NoSuchMap              the run has no items of a map with that name (scheduler.views.visits)
+├── NoCorpus               a package of the benchmark's corpus is missing (worker.bench.rag.corpus)
+└── DrawingNotReady        the drawing may be there later (worker.monitor.drawings)
 """
 
 from __future__ import annotations
@@ -336,12 +336,12 @@ class ScheduleChanged(TransitionRefused):
     """The schedule was changed or removed since the caller looked."""
 
 
-class HookExists(TransitionRefused):
-    """There is a hook of that name."""
+class NameTaken(TransitionRefused):
+    """There is a hook or trigger of that name."""
 
 
-class HookChanged(TransitionRefused):
-    """The hook was changed or removed since the caller looked."""
+class DefinitionChanged(TransitionRefused):
+    """The hook or trigger was changed or removed since the caller looked."""
 
 
 class StateTooLarge(TransitionRefused):

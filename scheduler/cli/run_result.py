@@ -99,6 +99,12 @@ def print_list(
         options.say(nothing)
 
 
+def print_secret(options: Options, secret: str) -> None:
+    """Print a secret alone, so that a program can read it."""
+    options.say("its secret, which is not shown again:")
+    click.echo(secret)
+
+
 def print_deleted(options: Options, kind: str, name: str) -> None:
     """Print that something with a name, such as a schedule, is deleted."""
     if options.json:

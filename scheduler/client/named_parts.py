@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, cast
 from sleipnir.lazy import lazy_imports
 
 with lazy_imports():
-    from sleipnir.scheduler.client import triggers as triggering
     from sleipnir.scheduler.client.hooks import hooks as hooking
+    from sleipnir.scheduler.client.inbound import triggers as triggering
     from sleipnir.scheduler.client.schedules import schedules as scheduling
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client.client import Client
     from sleipnir.scheduler.client.hooks.hooks import HookClient
+    from sleipnir.scheduler.client.inbound.triggers import TriggerClient
     from sleipnir.scheduler.client.schedules.schedules import ScheduleClient
-    from sleipnir.scheduler.client.triggers import TriggerClient
 
 
 class NamedParts:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from sleipnir.scheduler.client.answer_links import make_answer_link
+from sleipnir.scheduler.client.inbound.answer_links import make_answer_link
 from sleipnir.scheduler.config.secret_files.hook_key import HookKey
 from sleipnir.scheduler.errors import (
     ActionRefused,

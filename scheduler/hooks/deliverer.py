@@ -20,11 +20,11 @@ from urllib.parse import urlsplit
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.secret_files.hook_key import HookKey
-from sleipnir.scheduler.errors import HookChanged, SettingInvalid
+from sleipnir.scheduler.errors import DefinitionChanged, SettingInvalid
 from sleipnir.scheduler.hooks.notifier import Notifier
 from sleipnir.scheduler.hooks.sending import HookReply, post
 from sleipnir.scheduler.runs.hooks.attempts import PATIENCE_S, pause_s
-from sleipnir.scheduler.runs.hooks.model import Hook
+from sleipnir.scheduler.runs.hooks.model import Hook, good_secrets
 from sleipnir.scheduler.runs.hooks.signing import signature
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.errors import RedisError
@@ -211,11 +211,7 @@ class Deliverer:
         self._settle(place, hook, event, reply, sent_ms, took_ms)
 
     def _headers(self, hook: Hook, event: HookEvent, sent_ms: int, body: bytes) -> dict[str, str]:
-        keys = [
-            self._key.open(each.sealed)
-            for each in hook.secrets
-            if each.until_ms is None or each.until_ms > sent_ms
-        ]
+        keys = [self._key.open(each.sealed) for each in good_secrets(hook.secrets, sent_ms)]
         at_s = sent_ms // 1000
         return {
             "Content-Type": "application/json",
@@ -284,7 +280,7 @@ class Deliverer:
                 return
             try:
                 self._store.hooks.put(replace(hook, disabled=reason), hook)
-            except HookChanged:
+            except DefinitionChanged:
                 continue
             logger.error("hook '%s' is disabled: %s", name, reason)
             return

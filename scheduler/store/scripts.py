@@ -50,10 +50,10 @@ from redis.exceptions import NoScriptError
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import (
-    HookChanged,
-    HookExists,
+    DefinitionChanged,
     IdTaken,
     InboxFull,
+    NameTaken,
     NotOpen,
     NotOver,
     NotReachable,
@@ -88,8 +88,8 @@ _REFUSALS: Mapping[str, type[Exception]] = {
     "id_taken": IdTaken,
     "schedule_exists": ScheduleExists,
     "schedule_changed": ScheduleChanged,
-    "hook_exists": HookExists,
-    "hook_changed": HookChanged,
+    "name_taken": NameTaken,
+    "definition_changed": DefinitionChanged,
 }
 
 _DEFINED = re.compile(r"(local function|function|local) +([\w, ]+)")

@@ -13,7 +13,7 @@ from sleipnir.scheduler.views.documents import question_document
 from sleipnir.scheduler.views.pages import page_fields, searched_fields
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.client.answer_links import NewAnswerLink
+    from sleipnir.scheduler.client.inbound.answer_links import NewAnswerLink
     from sleipnir.scheduler.views.types import questions as types
 
 _URGENT = 0.1  # of the time of a run

@@ -46,6 +46,7 @@ class WantedRun:
     workdir: str | None = None
     queue: str | None = None
     webhook: str | None = None
+    batch: str | None = None
     key: str | None = None  # idempotency key: the same key gives the same run
     # The trace in which it is submitted, as the headers of the request say.
     traceparent: str = ""
@@ -139,6 +140,7 @@ def submit_run(client: Client, wanted: WantedRun, by: str) -> AcceptedRun:
         workdir=None if workdir is None else str(workdir),
         queue=wanted.queue or None,
         webhook=wanted.webhook or None,
+        batch=wanted.batch,
         machine=None if workdir is None else client.machine_with_files(),
         traceparent=wanted.traceparent,
         tracestate=wanted.tracestate,
@@ -242,6 +244,7 @@ def _require_same(client: Client, run: Run, wanted: WantedRun) -> None:
         and before.workdir == (wanted.workdir or None)
         and before.queue == (wanted.queue or None)
         and run.webhook == (wanted.webhook or None)
+        and run.batch == wanted.batch
     )
     if not is_same:
         raise SubmissionRefused(

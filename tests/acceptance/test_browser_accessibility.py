@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from sleipnir.scheduler.client.answer_links import make_answer_link
+from sleipnir.scheduler.client.inbound.answer_links import make_answer_link
 from sleipnir.scheduler.runs.hooks.model import ENDS, Hook
 from sleipnir.scheduler.store.hooks.records import Attempt
 from sleipnir.scheduler.store.machines import Machines, WorkerState

@@ -98,7 +98,8 @@ def test_triggers_are_made_as_the_page_says(sleipnir: Sleipnir) -> None:
     done = sleipnir.type_in(typed_in("triggers.md"), sleipnir.project)
 
     assert done.returncode == 0, done.stderr
-    assert re.search(r"^\S{43}$", done.stdout, re.MULTILINE)
+    assert len(re.findall(r"^\S{43}$", done.stdout, re.MULTILINE)) == 2
+    assert "secrets  two, while one is rotated" in done.stdout
     assert "POST /hooks/issues on the monitor" in done.stdout
     assert sleipnir("trigger", "list").stdout == ""
 

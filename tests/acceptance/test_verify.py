@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from sleipnir.scheduler.runs.inbound.triggers import Trigger
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.people.saved_views import SavedViews
 from tests.support.command_line import Sleipnir
@@ -55,7 +54,7 @@ def test_what_people_keep_until_they_remove_it_is_consistent(
     SavedViews(engine.redis).save("ada", "Mine", "agent=a")
     engine.client.hooks.create("ops", {"url": "https://ops.example/"})
     engine.client.hooks.test("ops")
-    engine.client.triggers.create(Trigger("issues", "triage"))
+    engine.client.triggers.create("issues", {"agent": "triage"})
 
     assert sleipnir(*arguments).stdout == ""
 

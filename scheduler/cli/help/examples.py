@@ -307,6 +307,14 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("What it starts, and who may", "trigger show issues"),
         ("For a program", "trigger show issues --json"),
     ),
+    "trigger edit": (
+        ("Make its runs those of a batch", "trigger edit issues --batch issues"),
+        ("Another agent", "trigger edit issues --agent triage-v2"),
+    ),
+    "trigger rotate": (
+        ("Both secrets are good for an hour", "trigger rotate issues --keep 1h"),
+        ("The one before is known to others: at once", "trigger rotate issues --keep 0s"),
+    ),
     "trigger delete": (
         ("Remove it", "trigger delete issues"),
         ("For a program", "trigger delete issues --json"),

@@ -1,4 +1,4 @@
-"""The flags of `hook create` and `hook edit`."""
+"""The flags of `hook create`, `edit` and `rotate`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import Any
 
 import click
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import complete_agents, complete_batches, name_argument, pairs
+
+with lazy_imports():
+    from sleipnir.scheduler.runs import time_bounds
 
 Command = Callable[..., Any]
 
@@ -50,6 +54,26 @@ def hook_options(function: Command) -> Command:
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
+
+
+def keep_option(help_text: str) -> Callable[[Command], Command]:
+    """Return the option `--keep`: for how many s an earlier secret is good beside a new one."""
+    return click.option(
+        "--keep",
+        "keep_s",
+        callback=_parse_duration,
+        default="1d",
+        metavar="DURATION",
+        show_default=True,
+        help=help_text,
+    )
+
+
+def _parse_duration(ctx: click.Context, param: click.Parameter, text: str) -> int:
+    try:
+        return time_bounds.duration_of(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from error
 
 
 def given_fields(flags: Mapping[str, Any]) -> dict[str, Any]:

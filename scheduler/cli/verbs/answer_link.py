@@ -12,7 +12,7 @@ from sleipnir.scheduler.cli.options import Options, common_options
 with lazy_imports():
     from sleipnir.scheduler.cli import run_result
     from sleipnir.scheduler.cli.many import audit
-    from sleipnir.scheduler.client import answer_links
+    from sleipnir.scheduler.client.inbound import answer_links
     from sleipnir.scheduler.views import questions
 
 

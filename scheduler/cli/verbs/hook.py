@@ -9,7 +9,12 @@ import click
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.exit_codes import ExitCode
-from sleipnir.scheduler.cli.hooks.flags import given_fields, hook_argument, hook_options
+from sleipnir.scheduler.cli.hooks.flags import (
+    given_fields,
+    hook_argument,
+    hook_options,
+    keep_option,
+)
 from sleipnir.scheduler.cli.options import Options, common_options
 
 with lazy_imports():
@@ -21,7 +26,6 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
-    from sleipnir.scheduler.client.hooks.hooks import NewSecret
 
 _TEST_S = 30.0
 
@@ -50,7 +54,7 @@ def create(options: Options, name: str, url: str, **flags: Any) -> None:
         run_result.print_json({**document, "secret": made.secret})
         return
     options.say(f"created hook '{name}' for {hook_table.events_text(document['events'])}")
-    _print_secret(options, made)
+    run_result.print_secret(options, made.secret)
 
 
 @hook.command("list")
@@ -100,27 +104,18 @@ def edit(options: Options, name: str, **flags: Any) -> None:
 
 @hook.command
 @hook_argument
-@click.option(
-    "--keep",
-    default="1d",
-    metavar="DURATION",
-    show_default=True,
-    help="How long the secret before it signs as well; 0s: not at all.",
-)
+@keep_option("How long the secret before it signs as well; 0s: not at all.")
 @common_options(json=True)
-def rotate(options: Options, name: str, keep: str) -> None:
+def rotate(options: Options, name: str, keep_s: int) -> None:
     """Give a hook another secret, and print it."""
-    try:
-        keep_s = time_bounds.duration_of(keep)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--keep") from error
     with open_client(options, workers=False) as client:
         made = client.hooks.rotate(name, keep_s)
-        audit.note(client, "hook rotate", [name], detail=f"the one before it signs for {keep}")
+        kept = time_bounds.duration_text(keep_s)
+        audit.note(client, "hook rotate", [name], detail=f"the one before it signs for {kept}")
     if options.json:
         run_result.print_json({"name": name, "secret": made.secret})
     else:
-        _print_secret(options, made)
+        run_result.print_secret(options, made.secret)
 
 
 @hook.command
@@ -171,12 +166,6 @@ def delete(options: Options, name: str) -> None:
         client.hooks.delete(name)
         audit.note(client, "hook delete", [name])
     run_result.print_deleted(options, "hook", name)
-
-
-def _print_secret(options: Options, made: NewSecret) -> None:
-    """Print the secret alone, so that a program can read it."""
-    options.say("its secret, which is not shown again:")
-    click.echo(made.secret)
 
 
 def _report(client: Client, options: Options, name: str, event_id: str) -> ExitCode:

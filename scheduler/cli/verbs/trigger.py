@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from sleipnir.graphs.errors import AgentNotFound
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.arguments import complete_agents, name_argument, pairs
+from sleipnir.scheduler.cli.arguments import complete_agents
 from sleipnir.scheduler.cli.connect import open_client
+from sleipnir.scheduler.cli.hooks.flags import keep_option
+from sleipnir.scheduler.cli.hooks.trigger_flags import (
+    given_fields,
+    trigger_argument,
+    trigger_options,
+)
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.views.text.terminal_output import printable
 
@@ -15,12 +23,12 @@ with lazy_imports():
     from sleipnir.scheduler.cli import run_result
     from sleipnir.scheduler.cli.many import audit
     from sleipnir.scheduler.config import agents
-    from sleipnir.scheduler.runs.inbound import triggers as model
+    from sleipnir.scheduler.runs import time_bounds
     from sleipnir.scheduler.views.hooks import triggers
+    from sleipnir.scheduler.views.text.tables import triggers as trigger_table
 
-_VERIFY = ("standard", "github", "bearer", "none")
-
-_trigger_argument = name_argument(lambda found: found.trigger_names())
+if TYPE_CHECKING:
+    from sleipnir.scheduler.client import Client
 
 
 @click.group
@@ -35,77 +43,15 @@ def trigger() -> None:
 @trigger.command
 @click.argument("name")
 @click.argument("agent", shell_complete=complete_agents)
-@click.option(
-    "--prompt",
-    default="",
-    metavar="TEMPLATE",
-    help="The prompt of runs: a text in which {{body.…}}, {{headers.…}} and {{query.…}} stand for "
-    "parts of the request.",
-)
-@click.option(
-    "--set",
-    "state",
-    callback=pairs,
-    multiple=True,
-    metavar="KEY=TEMPLATE",
-    help="A key of the state of runs. A template that is one {{…}} alone keeps the type of its "
-    "value. Repeatable.",
-)
-@click.option(
-    "--key",
-    metavar="TEMPLATE",
-    help="Requests with equal keys start one run. Default: webhook-id or X-GitHub-Delivery.",
-)
-@click.option(
-    "--verify",
-    type=click.Choice(_VERIFY),
-    default="standard",
-    show_default=True,
-    help="How a request proves who sends it: by the signature of Standard Webhooks or of GitHub, "
-    "by a token in the header Authorization, or not at all.",
-)
-@click.option(
-    "--header",
-    "headers",
-    multiple=True,
-    metavar="NAME",
-    help="A header that templates see besides the usual ones, as {{headers.x_name}}. Repeatable.",
-)
-@click.option(
-    "--allow-anonymous",
-    is_flag=True,
-    help="With --verify none: whoever reaches the monitor may start runs.",
-)
+@trigger_options(is_new=True)
 @common_options(json=True)
-def create(
-    options: Options,
-    name: str,
-    agent: str,
-    prompt: str,
-    state: list[tuple[str, str]],
-    key: str | None,
-    verify: model.Verify,
-    headers: tuple[str, ...],
-    allow_anonymous: bool,
-) -> None:
+def create(options: Options, name: str, agent: str, **flags: Any) -> None:
     """Make a trigger NAME that starts AGENT, and print its secret, which is shown this once."""
-    wanted = model.Trigger(
-        name=name,
-        agent=agent,
-        verify=verify,
-        prompt=prompt,
-        state=dict(state),
-        key=key,
-        headers=tuple(each.lower() for each in headers),
-    )
     with open_client(options, workers=False) as client:
-        made = client.triggers.create(wanted, allow_anonymous=allow_anonymous)
+        made = client.triggers.create(name, {"agent": agent, **given_fields(flags)})
         audit.note(client, "trigger create", [name], detail=agent)
-        try:
-            agents.agent_search(client.store.settings).find(agent)
-        except AgentNotFound as error:  # the monitor may be on another machine
-            options.say(f"warning: {printable(str(error))}; the monitor's machine has to have it")
-    document = triggers.trigger_document(made.trigger)
+        _warn_of(agent, client, options)
+        document = triggers.trigger_document(client, made.trigger)
     if options.json:
         run_result.print_json({**document, "secret": made.secret})
         return
@@ -113,8 +59,7 @@ def create(
         f"created trigger '{name}': POST {document['path']} on the monitor starts '{agent}'"
     )
     if made.secret is not None:
-        options.say("its secret, which is not shown again:")
-        click.echo(made.secret)
+        run_result.print_secret(options, made.secret)
 
 
 @trigger.command("list")
@@ -122,27 +67,71 @@ def create(
 def list_(options: Options) -> None:
     """List triggers."""
     with open_client(options, workers=False) as client:
-        found = [triggers.trigger_document(each) for each in client.triggers.list()]
+        found = triggers.list_document(client)["triggers"]
     nothing = "no triggers; make one with: sleipnir trigger create NAME AGENT"
-    run_result.print_list(options, found, triggers.lines_of, nothing)
+    run_result.print_list(options, found, trigger_table.lines_of, nothing)
 
 
 @trigger.command
-@_trigger_argument
+@trigger_argument
 @common_options(json=True)
 def show(options: Options, name: str) -> None:
     """Show a trigger: what it starts, and who may fire it."""
     with open_client(options, workers=False) as client:
-        document = triggers.trigger_document(client.triggers.get(name))
+        document = triggers.trigger_document(client, client.triggers.get(name))
     if options.json:
         run_result.print_json(document)
         return
-    for line in triggers.page_of(document):
+    for line in trigger_table.page_of(document):
         click.echo(line)
 
 
 @trigger.command
-@_trigger_argument
+@trigger_argument
+@click.option(
+    "--agent", metavar="AGENT", shell_complete=complete_agents, help="The agent that runs are of."
+)
+@trigger_options(is_new=False)
+@common_options(json=True)
+def edit(options: Options, name: str, **flags: Any) -> None:
+    """Change what is given of a trigger; all else stays, its secret too.
+
+    --set and --header replace all of theirs. An empty --key, --batch or --prompt takes it away. To
+    verify requests otherwise, delete the trigger and create another one.
+    """
+    changes = given_fields(flags)
+    if not changes:
+        raise click.UsageError("nothing to change: give what is to be different")
+    with open_client(options, workers=False) as client:
+        made = client.triggers.edit(name, changes)
+        audit.note(client, "trigger edit", [name], detail=", ".join(sorted(changes)))
+        if "agent" in changes:
+            _warn_of(made.agent, client, options)
+        document = triggers.trigger_document(client, made)
+    if options.json:
+        run_result.print_json(document)
+    else:
+        options.say(f"changed trigger '{name}'")
+
+
+@trigger.command
+@trigger_argument
+@keep_option("How long the secret before it is good as well; 0s: not at all.")
+@common_options(json=True)
+def rotate(options: Options, name: str, keep_s: int) -> None:
+    """Give a trigger another secret, and print it."""
+    with open_client(options, workers=False) as client:
+        made = client.triggers.rotate(name, keep_s)
+        kept = time_bounds.duration_text(keep_s)
+        audit.note(client, "trigger rotate", [name], detail=f"the one before it is good for {kept}")
+    if options.json:
+        run_result.print_json({"name": name, "secret": made.secret})
+    else:
+        run_result.print_secret(options, str(made.secret))
+
+
+@trigger.command
+@trigger_argument
 @common_options(json=True)
 def delete(options: Options, name: str) -> None:
     """Remove a trigger. Runs that it has started go on."""
@@ -150,3 +139,11 @@ def delete(options: Options, name: str) -> None:
         client.triggers.delete(name)
         audit.note(client, "trigger delete", [name])
     run_result.print_deleted(options, "trigger", name)
+
+
+def _warn_of(agent: str, client: Client, options: Options) -> None:
+    """Say that an agent is not found here: the monitor may be on another machine."""
+    try:
+        agents.agent_search(client.store.settings).find(agent)
+    except AgentNotFound as error:
+        options.say(f"warning: {printable(str(error))}; the monitor's machine has to have it")

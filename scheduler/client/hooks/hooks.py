@@ -12,19 +12,21 @@ from sleipnir.scheduler.client.hooks.wanted import WantedHook, wanted_of
 from sleipnir.scheduler.config.secret_files.hook_key import HookKey
 from sleipnir.scheduler.errors import (
     ActionRefused,
-    HookChanged,
-    HookExists,
+    DefinitionChanged,
     HookNotFound,
+    NameTaken,
     SubmissionRefused,
 )
 from sleipnir.scheduler.process.periodic import pause
 from sleipnir.scheduler.runs.hooks.model import (
     MOST_HOOKS,
     NOTIFICATION_PREFIX,
+    SECRET_KEPT_S,
     TEST_EVENT,
     Hook,
     SealedSecret,
     events_named,
+    rotated,
 )
 from sleipnir.scheduler.runs.hooks.signing import new_secret
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS, partition_of
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.store.hooks.hooks import HookFigures
     from sleipnir.scheduler.store.hooks.records import Attempt
 
-KEPT_S: Final = 86_400.0  # how long an earlier secret signs beside a new one
-_MOST_SECRETS: Final = 3
 # Another change may come between a read and a write, again and again only under load.
 _ATTEMPTS: Final = 20
 _LOOK_S: Final = 0.1
@@ -101,7 +101,7 @@ class HookClient:
         hook = _defined(Hook(name, form.url, (), secrets=(sealed,), made_ms=made_ms), form)
         try:
             self._store.put(hook, None)
-        except HookExists as error:
+        except NameTaken as error:
             raise SubmissionRefused(
                 f"there is a hook '{name}' already: change it with `sleipnir hook edit {name}`"
             ) from error
@@ -124,7 +124,7 @@ class HookClient:
                 return hook
         raise _too_busy(name)
 
-    def rotate(self, name: str, keep_s: float = KEPT_S) -> NewSecret:
+    def rotate(self, name: str, keep_s: float = SECRET_KEPT_S) -> NewSecret:
         """Give a hook another secret; the one before it signs as well for a while.
 
         Raises:
@@ -136,14 +136,8 @@ class HookClient:
         secret = new_secret()
         for _ in range(_ATTEMPTS):
             before, now_ms = self.get(name), self._client.store.clock.now_ms()
-            until_ms = now_ms + int(1000 * keep_s)
-            earlier = [
-                replace(each, until_ms=min(each.until_ms or until_ms, until_ms))
-                for each in before.secrets
-                if each.until_ms is None or each.until_ms > now_ms
-            ]
-            kept = (SealedSecret(self._key.seal(secret)), *(earlier if keep_s else ()))
-            hook = replace(before, secrets=kept[:_MOST_SECRETS])
+            sealed = self._key.seal(secret)
+            hook = replace(before, secrets=rotated(before.secrets, sealed, now_ms, keep_s))
             if self._replaced(before, hook):
                 return NewSecret(hook, secret)
         raise _too_busy(name)
@@ -226,7 +220,7 @@ class HookClient:
     def _replaced(self, before: Hook, hook: Hook) -> bool:
         try:
             self._store.put(hook, before)
-        except HookChanged:
+        except DefinitionChanged:
             return False
         return True
 

@@ -17,7 +17,12 @@ from sleipnir.graphs.state import encode
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.notify import NotifySettings
 from sleipnir.scheduler.config.settings import Settings
-from sleipnir.scheduler.errors import HookChanged, HookExists, SettingInvalid, SubmissionRefused
+from sleipnir.scheduler.errors import (
+    DefinitionChanged,
+    NameTaken,
+    SettingInvalid,
+    SubmissionRefused,
+)
 from sleipnir.scheduler.runs.hooks.model import (
     ENDS,
     NOTIFICATION_PREFIX,
@@ -88,7 +93,7 @@ def store_notifications(store: RunStore) -> None:
         if before is not None and replace(hook, made_ms=before.made_ms) == before:
             continue
         # Another scheduler that starts has stored it meanwhile.
-        with suppress(HookExists, HookChanged):
+        with suppress(NameTaken, DefinitionChanged):
             store.hooks.put(hook, before)
         if before is not None and before.disabled is not None:
             store.hooks.forgive(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Final
 
 from sleipnir.graphs.document.finding import cut, printable
@@ -28,6 +28,10 @@ EVENTS: Final = (
 )
 # Names of hooks that `notify` in config.yaml makes begin so, and no others.
 NOTIFICATION_PREFIX: Final = "notify."
+# Of one hook or trigger, while they are rotated.
+_MOST_SECRETS: Final = 3
+# How long an earlier secret is good beside a new one.
+SECRET_KEPT_S: Final = 86_400.0
 # What a person sends to see whether a hook works.
 TEST_EVENT: Final = "hook.test"
 
@@ -37,7 +41,7 @@ class SealedSecret:
     """A secret, encrypted with the key of the installation."""
 
     sealed: str
-    until_ms: int | None = None  # it still signs until then; None: it is the current one
+    until_ms: int | None = None  # it is good until then; None: it is the current one
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,27 @@ class Hook:
     def is_notification(self) -> bool:
         """Whether `notify` in config.yaml makes it: it is sent by Apprise, to a URL kept there."""
         return self.name.startswith(NOTIFICATION_PREFIX)
+
+
+def good_secrets(secrets: Sequence[SealedSecret], now_ms: int) -> tuple[SealedSecret, ...]:
+    """Return those that are good at an instant, the current one first."""
+    return tuple(each for each in secrets if each.until_ms is None or each.until_ms > now_ms)
+
+
+def rotated(
+    secrets: Sequence[SealedSecret], sealed: str, now_ms: int, keep_s: float
+) -> tuple[SealedSecret, ...]:
+    """Return secrets after another one has become the current one.
+
+    Args:
+        keep_s: for how long the one before it is good as well; 0: not at all.
+    """
+    until_ms = now_ms + int(1000 * keep_s)
+    earlier = [
+        replace(each, until_ms=min(each.until_ms or until_ms, until_ms))
+        for each in good_secrets(secrets, now_ms)
+    ]
+    return (SealedSecret(sealed), *(earlier if keep_s else ()))[:_MOST_SECRETS]
 
 
 def require_filters(agent: str | None, batch: str | None, labels: Mapping[str, str]) -> None:

@@ -12,6 +12,8 @@ from sleipnir.graphs.errors import MissingReference, TextTooLong
 from sleipnir.graphs.template import evaluate_strict, references, render_strict
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.hooks.model import SealedSecret
+from sleipnir.scheduler.runs.labels import require_name
 
 MOST_TRIGGERS: Final = 1_000
 MOST_TEXT: Final = 10_000  # characters of a template
@@ -48,7 +50,8 @@ class Trigger:
     state: Mapping[str, str] = field(default_factory=dict)
     key: str | None = None  # None: what the sender's format has
     headers: tuple[str, ...] = ()  # seen besides the usual ones
-    secret: str | None = None  # encrypted with the key of the installation
+    batch: str | None = None  # of the runs
+    secrets: tuple[SealedSecret, ...] = ()  # the current one first; empty: none is needed
     made_ms: int = 0
 
 
@@ -91,6 +94,8 @@ def require_trigger(trigger: Trigger, *, allow_anonymous: bool) -> None:
             raise SubmissionRefused(
                 f"the header '{cut(printable(header), 80)}' cannot be seen by templates"
             )
+    if trigger.batch is not None:
+        require_name("batch", trigger.batch)
     seen = {header_name(each) for each in (*USUAL_HEADERS, *trigger.headers)}
     for template in (trigger.prompt, trigger.key or "", *trigger.state.values()):
         _require_template(template, seen)

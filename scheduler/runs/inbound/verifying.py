@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sleipnir.scheduler.runs.hooks.signing import signature
@@ -14,16 +14,23 @@ _DIGITS: Final = 12
 
 
 def is_genuine(
-    verify: Verify, secret: str, headers: Mapping[str, str], body: bytes, now_s: float
+    verify: Verify, secrets: Sequence[str], headers: Mapping[str, str], body: bytes, now_s: float
 ) -> bool:
-    """Return whether a request proves that its sender knows the trigger's secret.
+    """Return whether a request proves that its sender knows a secret of the trigger.
 
     Args:
+        secrets: while they are rotated, there are several.
         headers: of the request, found whatever their case.
         now_s: s since 1970.
     """
-    if verify == "none":
-        return True
+    return verify == "none" or any(
+        _knows(verify, secret, headers, body, now_s) for secret in secrets
+    )
+
+
+def _knows(
+    verify: Verify, secret: str, headers: Mapping[str, str], body: bytes, now_s: float
+) -> bool:
     if verify == "github":
         digest = hmac.new(secret.encode(), body, "sha256").hexdigest()
         return _same(headers.get("X-Hub-Signature-256", ""), f"sha256={digest}")

@@ -39,11 +39,11 @@ class Hooks:
         """Make a hook, or replace what was read of it.
 
         Raises:
-            HookExists: there is one of that name.
-            HookChanged: it is another one meanwhile.
+            NameTaken: there is one of that name.
+            DefinitionChanged: it is another one meanwhile.
         """
         known = "" if before is None else hook_text(before)
-        self._store.transition("put_hook")(HOOKS, hook.name, known, hook_text(hook))
+        self._store.transition("put_definition")(HOOKS, hook.name, known, hook_text(hook))
         self.announce()
 
     def remove(self, name: str) -> bool:

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sleipnir.graphs.state import encode
+from sleipnir.scheduler.runs.hooks.model import SealedSecret
 from sleipnir.scheduler.runs.inbound.triggers import Trigger
 from sleipnir.scheduler.store.keys import TRIGGERS
-
-if TYPE_CHECKING:
-    import redis
+from sleipnir.scheduler.store.transitions import Transitions
 
 
 class Triggers:
     """All triggers, by name."""
 
-    def __init__(self, client: redis.Redis) -> None:
+    def __init__(self, store: Transitions) -> None:
+        self._store = store
         # redis-py types every answer as a union of its sync and async forms.
-        self._redis: Any = client
+        self._redis: Any = store.client
 
-    def add(self, trigger: Trigger) -> bool:
-        """Store a new trigger; return False if there is one of that name."""
-        values = asdict(trigger)
-        return bool(self._redis.hsetnx(TRIGGERS, values.pop("name"), encode(values)))
+    def put(self, trigger: Trigger, before: Trigger | None) -> None:
+        """Make a trigger, or replace what was read of it.
+
+        Raises:
+            NameTaken: there is one of that name.
+            DefinitionChanged: it is another one meanwhile.
+        """
+        known = "" if before is None else _text(before)
+        self._store.transition("put_definition")(TRIGGERS, trigger.name, known, _text(trigger))
 
     def read(self, name: str) -> Trigger | None:
         """Return a trigger; None if there is none of that name."""
@@ -46,6 +51,11 @@ class Triggers:
         return bool(self._redis.hdel(TRIGGERS, name))
 
 
+def _text(trigger: Trigger) -> str:
+    return encode({name: value for name, value in asdict(trigger).items() if name != "name"})
+
+
 def _trigger(name: str, text: str) -> Trigger:
     values = json.loads(text)
-    return Trigger(**{**values, "name": name, "headers": tuple(values["headers"])})
+    secrets = tuple(SealedSecret(**each) for each in values.pop("secrets"))
+    return Trigger(name, headers=tuple(values.pop("headers")), secrets=secrets, **values)

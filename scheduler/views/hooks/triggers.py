@@ -1,23 +1,31 @@
-"""Triggers as JSON documents, and as text."""
+"""Triggers as JSON documents."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from sleipnir.scheduler.runs.inbound.triggers import USUAL_HEADERS, Trigger
+from sleipnir.scheduler.runs.hooks.model import good_secrets
+from sleipnir.scheduler.runs.inbound.triggers import Trigger
 from sleipnir.scheduler.store.clock import to_rfc3339
-from sleipnir.scheduler.views.text import formatting
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.views.types.hooks import TriggerDocument
+    from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.views.types import hooks as types
 
-_HEAD = ("TRIGGER", "AGENT", "VERIFY", "PATH")
+
+def list_document(client: Client) -> types.TriggerListDocument:
+    """Return all triggers, by name."""
+    now_ms = client.store.clock.now_ms()
+    return {"triggers": [_document(each, now_ms) for each in client.triggers.list()]}
 
 
-def trigger_document(trigger: Trigger) -> TriggerDocument:
-    """Return a trigger, without its secret."""
+def trigger_document(client: Client, trigger: Trigger) -> types.TriggerDocument:
+    """Return a trigger, without its secrets."""
+    return _document(trigger, client.store.clock.now_ms())
+
+
+def _document(trigger: Trigger, now_ms: int) -> types.TriggerDocument:
     return {
         "name": trigger.name,
         "agent": trigger.agent,
@@ -26,27 +34,8 @@ def trigger_document(trigger: Trigger) -> TriggerDocument:
         "prompt": trigger.prompt,
         "set": dict(trigger.state),
         "key": trigger.key,
-        "headers": [*USUAL_HEADERS, *trigger.headers],
+        "header": list(trigger.headers),
+        "batch": trigger.batch,
         "created_at": to_rfc3339(trigger.made_ms),
+        "secrets": len(good_secrets(trigger.secrets, now_ms)),
     }
-
-
-def lines_of(triggers: Sequence[TriggerDocument]) -> Iterator[str]:
-    """Yield the lines of a table."""
-    rows = [(each["name"], each["agent"], each["verify"], each["path"]) for each in triggers]
-    yield from formatting.columns(_HEAD, rows)
-
-
-def page_of(trigger: TriggerDocument) -> Iterator[str]:
-    """Yield the lines about one trigger."""
-    facts = {
-        "agent": trigger["agent"],
-        "path": f"POST {trigger['path']} on the monitor",
-        "verify": trigger["verify"],
-        "prompt": trigger["prompt"],
-        "set": ", ".join(f"{name}={text}" for name, text in trigger["set"].items()),
-        "key": trigger["key"],
-        "headers": ", ".join(trigger["headers"]),
-        "created": trigger["created_at"],
-    }
-    yield from formatting.facts_lines(f"trigger {trigger['name']}", facts)

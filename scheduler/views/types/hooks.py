@@ -1,4 +1,4 @@
-"""Hooks, and what became of attempts to tell them."""
+"""Hooks, what became of attempts to tell them, and triggers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,14 @@ class TriggerDocument(TypedDict):
     prompt: Annotated[str, about("a template, as are `set` and `key`")]
     set: dict[str, str]
     key: str | None
-    headers: Annotated[list[str], about("that templates see")]
+    header: Annotated[list[str], about("that templates see besides the usual ones")]
+    batch: Annotated[str | None, about("that its runs belong to")]
     created_at: str
+    secrets: Annotated[int, about("how many are good: two while one is rotated; 0: anybody may")]
+
+
+class TriggerListDocument(TypedDict):
+    triggers: list[TriggerDocument]
 
 
 class HookDocument(TypedDict):

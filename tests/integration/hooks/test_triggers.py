@@ -14,8 +14,8 @@ from typing import Any, cast
 import pytest
 from standardwebhooks import Webhook
 
-from sleipnir.scheduler.errors import SettingInvalid, SubmissionRefused
-from sleipnir.scheduler.runs.inbound.triggers import MOST_TRIGGERS, Trigger
+from sleipnir.scheduler.errors import ActionRefused, SettingInvalid, SubmissionRefused
+from sleipnir.scheduler.runs.inbound.triggers import MOST_TRIGGERS
 from sleipnir.scheduler.store.audit.log import AuditLog
 from sleipnir.worker.monitor.access import Access
 from sleipnir.worker.monitor.admission.rates import AllowedRate, VisitorRates
@@ -51,8 +51,9 @@ def site(engine: Engine, triage: None) -> Iterator[ServedSite]:
 
 def make(engine: Engine, **more: Any) -> str:
     """Make the trigger `issues`, and return its secret."""
-    wanted = Trigger(**{"name": "issues", "agent": "triage", "prompt": "{{body.title}}"} | more)
-    return engine.client.triggers.create(wanted, allow_anonymous=True).secret or ""
+    name = more.pop("name", "issues")
+    wanted = {"agent": "triage", "prompt": "{{body.title}}", "allow_anonymous": True, **more}
+    return engine.client.triggers.create(name, wanted).secret or ""
 
 
 def post(site: ServedSite, body: str, headers: Mapping[str, str], path: str = PATH) -> Answer:
@@ -87,7 +88,7 @@ def test_github_starts_one_run_for_each_delivery(engine: Engine, site: ServedSit
         engine,
         verify="github",
         prompt="{{body.issue.title}}",
-        state={"issue": "{{body.issue}}", "kind": "{{headers.x_github_event}}"},
+        set={"issue": "{{body.issue}}", "kind": "{{headers.x_github_event}}"},
     )
     body = json.dumps({"issue": {"number": 7, "title": "It is {{slow}}"}})
 
@@ -193,7 +194,7 @@ def test_forms_and_queries_are_read_as_well(engine: Engine, site: ServedSite) ->
         engine,
         verify="none",
         prompt="{{body.title}} {{query.from}} {{headers.x_from}}",
-        headers=("x-from",),
+        header="X-From",
     )
     headers = {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8", "X-From": "b"}
 
@@ -228,6 +229,72 @@ def test_a_trigger_that_is_made_anew_starts_runs_of_its_own(
     assert (first.status, gone.status, second.status) == (202, 404, 202)
 
 
+def test_a_changed_trigger_keeps_its_secret_and_knows_earlier_deliveries(
+    engine: Engine, site: ServedSite
+) -> None:
+    secret, body = make(engine, verify="github", key="{{body.id}}"), '{"title": "x", "id": "7"}'
+    first = post(site, body, by_github(secret, body))
+
+    engine.client.triggers.edit("issues", {"prompt": "again: {{body.title}}"})
+    again = post(site, body, by_github(secret, body))
+    engine.client.triggers.edit("issues", {"key": None})
+    another = post(site, body, by_github(secret, body, "d-2"))
+    engine.drive()
+
+    assert [each.status for each in (first, again, another)] == [202, 200, 202]
+    assert engine.run(first.json["run_id"]).output == "  x"
+    assert engine.run(another.json["run_id"]).output == "  again: x"
+    with pytest.raises(SubmissionRefused, match="verified as github"):
+        engine.client.triggers.edit("issues", {"verify": "bearer"})
+
+
+@pytest.mark.parametrize("verify", ["standard", "github", "bearer"])
+def test_both_secrets_are_good_while_one_is_rotated(
+    verify: Any, engine: Engine, site: ServedSite
+) -> None:
+    earlier, body = make(engine, verify=verify), '{"title": "x"}'
+
+    def status(secret: str) -> int:
+        headers = {
+            "standard": lambda: by_standard(engine, secret, body),
+            "github": lambda: by_github(secret, body),
+            "bearer": lambda: bearer(secret),
+        }
+        return post(site, body, headers[verify]()).status
+
+    new = engine.client.triggers.rotate("issues", keep_s=60).secret or ""
+    meanwhile = status(earlier), status(new)
+    engine.clock.move(61)
+
+    assert 401 not in meanwhile
+    assert [status(earlier) == 401, status(new) == 401] == [True, False]
+    engine.client.triggers.rotate("issues", keep_s=0)
+    assert status(new) == 401
+
+
+def test_what_anybody_may_fire_has_no_secret_to_rotate(engine: Engine) -> None:
+    make(engine, verify="none")
+
+    with pytest.raises(ActionRefused, match="has no secret"):
+        engine.client.triggers.rotate("issues")
+
+
+def test_runs_count_as_of_a_batch_if_the_trigger_names_one(
+    engine: Engine, site: ServedSite
+) -> None:
+    secret, body = make(engine, verify="bearer", batch="inbox"), '{"title": "x"}'
+
+    of_batch = post(site, body, bearer(secret)).json["run_id"]
+    engine.client.triggers.edit("issues", {"batch": None})
+    of_none = post(site, body, bearer(secret)).json["run_id"]
+    engine.drive()
+
+    assert (engine.run(of_batch).batch, engine.run(of_none).batch) == ("inbox", None)
+    (row,) = engine.client.queries.batch_rows(["inbox"])
+    assert row is not None
+    assert (row.runs, row.ended) == (1, 1)
+
+
 @pytest.mark.parametrize(
     ("wanted", "problem"),
     [
@@ -235,7 +302,9 @@ def test_a_trigger_that_is_made_anew_starts_runs_of_its_own(
         ({"agent": "../x"}, "is a path"),
         ({"prompt": "{{state.x}}"}, "templates of a trigger see"),
         ({"prompt": "{{headers.x_secret}}"}, "name it with --header"),
-        ({"headers": ("authorization",)}, "cannot be seen by templates"),
+        ({"header": "authorization"}, "cannot be seen by templates"),
+        ({"batch": "a\nb"}, "not a valid name of the batch"),
+        ({"wen": 1}, "wen: Extra inputs"),
         ({"verify": "none"}, "whoever reaches the monitor"),
         ({"prompt": "x" * 10_001}, "at most 10,000 characters"),
     ],
@@ -243,8 +312,9 @@ def test_a_trigger_that_is_made_anew_starts_runs_of_its_own(
 def test_what_is_no_trigger_is_refused(
     wanted: dict[str, Any], problem: str, engine: Engine
 ) -> None:
+    name = wanted.pop("name", "issues")
     with pytest.raises(SubmissionRefused, match=problem):
-        engine.client.triggers.create(Trigger(**{"name": "issues", "agent": "triage"} | wanted))
+        engine.client.triggers.create(name, {"agent": "triage", **wanted})
     assert engine.client.triggers.list() == []
 
 

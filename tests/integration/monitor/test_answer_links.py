@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from sleipnir.scheduler.client.answer_links import make_answer_link
+from sleipnir.scheduler.client.inbound.answer_links import make_answer_link
 from sleipnir.scheduler.errors import ActionRefused, SettingInvalid, SubmissionRefused
 from sleipnir.scheduler.runs.events import QuestionAnswered
 from sleipnir.scheduler.runs.inbound.answer_links import MOST_LINKS

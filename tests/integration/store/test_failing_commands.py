@@ -507,7 +507,7 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
         ),
         lambda e: e.store.runs.close(RUN, "failed", FAILED),
     ),
-    "put_hook": (lambda e: None, lambda e: e.store.hooks.put(HOOK, None)),
+    "put_definition": (lambda e: None, lambda e: e.store.hooks.put(HOOK, None)),
     "record_event": (
         hooked,
         lambda e: e.store.hooks.record("{p01}", "run.failed", "evt_1", {"run": RUN}),

@@ -109,6 +109,7 @@ class TriggerHandler(HookPage):
             wanted.prompt,
             wanted.state,
             labels={"trigger": trigger.name},
+            batch=trigger.batch,
             key=wanted.key,
         )
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sleipnir.scheduler.client.answer_links import make_answer_link
+from sleipnir.scheduler.client.inbound.answer_links import make_answer_link
 from sleipnir.scheduler.errors import AnswerInvalid, RunNotFound
 from sleipnir.scheduler.runs.inbound.answer_links import AnswerLink, digest_of
 from sleipnir.scheduler.runs.model import Question

@@ -1,0 +1,1 @@
+"""What reaches the engine from outside, as people make, change and remove it."""
