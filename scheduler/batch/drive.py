@@ -24,6 +24,7 @@ from sleipnir.scheduler.batch.lines import request_of
 from sleipnir.scheduler.batch.options import BatchOptions, Progress
 from sleipnir.scheduler.batch.reported import Outcome, outcome_of
 from sleipnir.scheduler.batch.retries import Retries
+from sleipnir.scheduler.batch.submitted import SubmittedRuns
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.errors import BudgetUsedUp
@@ -32,8 +33,6 @@ from sleipnir.scheduler.store.queries.narration import CompletionFeed
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
 
 _WAIT_S = 0.5
-# Syncing submitted runs to disk takes about as long for one run as for many.
-_KEEP_EVERY_S = 1.0
 # The longest delay after a lost publication, and until a run that waits for a person is noticed.
 _POLL_EVERY_S = 2.0
 # Polling many waiting runs may take at most this share of the time.
@@ -71,8 +70,7 @@ class Batch:
             ledger, self.progress, client.queries, self._note_end, ordered=options.ordered
         )
         self._poll_at = 0.0
-        self._unkept: list[str] = []  # submitted runs that may not be on disk yet
-        self._keep_at = 0.0
+        self._submitted = SubmittedRuns(client, options.name)
         limiter = RateLimiter(
             client.store.client, client.store.clock, kept_s=client.store.settings.retention_s
         )
@@ -104,7 +102,7 @@ class Batch:
         self._budget.paces = False  # calls are still refused beyond it
         for _ in self._start_more():
             pass
-        self._keep()
+        self._submitted.end()
 
     # ---- the loop
 
@@ -118,12 +116,13 @@ class Batch:
                     yield from self._poll()
                     if self.progress.in_flight == 0 and not self._ready:
                         yield from self._retried_by_others()
+                        self._submitted.end()
                         return
                 yield from self._follow(completions)
 
     def _follow(self, completions: CompletionFeed) -> Iterator[FinishedLine]:
         self._on_progress(self.progress)
-        self._keep_if_due()
+        self._submitted.keep_if_due()
         ended = completions.wait(_WAIT_S)
         # A run whose result was reported may have been retried by somebody else.
         items = [item for run_id in dict.fromkeys(ended) if (item := self._ledger.of_run(run_id))]
@@ -137,13 +136,14 @@ class Batch:
         """Record the batch's agent and size for lists of batches."""
         if len(self._ledger):
             lines = self._options.lines or len(self._ledger)
+            self._submitted.begin()
             self._client.store.batches.announce(self._options.name, self._agent.name, lines)
             self._budget.begin()
 
     def _start_more(self) -> Iterator[FinishedLine]:
         """Submit while there is room; yield lines found finished meanwhile."""
         while self.progress.in_flight < self._options.max_in_flight:
-            self._keep_if_due()
+            self._submitted.keep_if_due()
             if self._ready:
                 if not self._may_start():
                     return
@@ -194,18 +194,8 @@ class Batch:
         self._budget.note_end(run)
 
     def _started(self, item: Item, run_id: str) -> None:
-        self._unkept.append(run_id)
+        self._submitted.add(run_id)
         self._lines.start(item, run_id)
-
-    def _keep_if_due(self) -> None:
-        if self._unkept and monotonic() > self._keep_at:
-            self._keep()
-
-    def _keep(self) -> None:
-        """Have the submitted runs synced to disk."""
-        self._client.keep(self._unkept)
-        self._unkept = []
-        self._keep_at = monotonic() + _KEEP_EVERY_S
 
     def _reconcile(self, page: Sequence[Item]) -> Iterator[FinishedLine]:
         """Find the existing runs of lines, and decide what to do with each line."""

@@ -19,6 +19,7 @@ from sleipnir.scheduler.errors import (
 from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.hooks.records import HookEvent
+from sleipnir.scheduler.views.batches import batch_page
 from sleipnir.scheduler.views.documents import question_document
 from sleipnir.scheduler.views.run import headline_document
 from sleipnir.scheduler.views.schedules.documents import schedule_document
@@ -59,6 +60,8 @@ class Bodies:
             return self._of_run(str(subject["run"]), subject.get("question"))
         if "schedule" in subject:
             return self._of_schedule(str(subject["schedule"]), subject)
+        if "batch" in subject:
+            return self._of_batch(str(subject["batch"]))
         return dict(subject)
 
     def _of_run(self, run_id: str, place: str | None) -> dict[str, Any]:
@@ -115,6 +118,10 @@ class Bodies:
             found = {"name": name}
         more = {key: value for key, value in subject.items() if key != "schedule"}
         return {**found, **more, "url": self._url(f"/schedules/{quote(name, safe='')}")}
+
+    def _of_batch(self, name: str) -> dict[str, Any]:
+        found = batch_page(self._client.queries, name) or {"batch": name}
+        return {**found, "url": self._url(f"/batches/{quote(name, safe='')}")}
 
     def _url(self, path: str) -> str | None:
         return f"{self._public_url}{path}" if self._public_url else None

@@ -17,6 +17,7 @@ _HEADLINES: Final = {
     "run.waiting": "{} waits for a person",
     "question.asked": "{} asks a question",
     "question.answered": "A question of {} was answered",
+    "batch.finished": "Batch {} has finished",
     "schedule.missed": "Schedule {} has missed instants",
     "hook.test": "A test of {}",
 }
@@ -47,7 +48,10 @@ class Message:
 def message_of(document: Mapping[str, Any]) -> Message:
     """Return what the body of a delivery is for people."""
     event, data = document["type"], document["data"]
-    name = data.get("agent") or data.get("name") or data.get("hook") or data.get("run_id")
+    of_batch = data.get("batch") if event == "batch.finished" else None
+    name = (
+        of_batch or data.get("agent") or data.get("name") or data.get("hook") or data.get("run_id")
+    )
     title = _HEADLINES[event].format(_plain(name, _MOST_OF_NAME))
     lines = [f"{title}.", *_lines(data)]
     return Message(title, "\n".join(lines), _LEVELS.get(event, "info"))
@@ -62,6 +66,9 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
         if options:
             named = [_plain(each, _MOST_OF_NAME) for each in options[:_MOST_OPTIONS]]
             yield f"Options: {', '.join(named)}{', …' if len(options) > _MOST_OPTIONS else ''}"
+    if data.get("lines") is not None:
+        badly = data["failed"] + data["cancelled"] + data["timed_out"]
+        yield f"Lines: {data['lines']:,}, of which {badly:,} have not succeeded"
     if missed := data.get("missed"):
         yield f"Missed: {missed}"
     if run_id := data.get("run_id"):

@@ -34,6 +34,12 @@ def prefix_of_session(session: str) -> str:
     return hashlib.sha256(session.encode(errors="surrogatepass")).hexdigest()[:2]
 
 
+def digits_of_batch(batch: str) -> str:
+    """Return two digits that choose a partition for what is kept of a batch as a whole."""
+    number = int(hashlib.sha256(batch.encode()).hexdigest()[:2], 16)
+    return f"{number % PARTITIONS:02x}"
+
+
 def new_child_id(parent: str) -> str:
     """Return a random id in the partition of `parent`."""
     return parent[:2] + secrets.token_hex(7)

@@ -57,8 +57,8 @@ A key removed by a script that is still running is renamed to `<key> removed` un
 Of a partition, without expiry; each entry is removed with what it names:
     {pNN}:timers   zset    due at, ms, of `visit <run> <visit>`, `deadline <run>`,
                            `wait <run> <visit> <call id>`, `expiry <run> <bundle digest>`,
-                           `schedule <name>`, `hook <digits> <hook> <event>`, where the digits are
-                           those of the partition
+                           `schedule <name>`, `hook <digits> <hook> <event>` and
+                           `batch <digits> <batch>`, where the digits are those of the partition
     {pNN}:inbox    zset    `<run> <question>` → asked at, ms
     {pNN}:builds   zset    `<claim> <run> <visit> <call id>` of waits for a build by another run
     {pNN}:bundles  hash    bundle digest → number of this partition's runs that use it
@@ -110,6 +110,8 @@ after twice the retention time:
     {pNN}:hooks    string  JSON text of the hooks that transitions tell of events; missing if none
                            does
     {pNN}:deliveries hash  `<hook> <event>` → JSON text of what was not delivered yet
+    {pNN}:batchtold:<batch> string  when the last run of a batch had ended, ms, as hooks were told;
+                           expires after twice the retention time
 Of these, which scheduler owns the partition:
     {pNN}:owner    string  the scheduler that sweeps the partition; expires in seconds
     {pNN}:swept    string  when it last swept, ms: no time was lost until then
@@ -141,7 +143,8 @@ Of groups of these, `{economy}:…`, all in one slot; all expire:
 Shared:
     sleipnir:bundle:<digest>   string  a packed agent directory; swept when unused
     sleipnir:bundles           zset    digest → last submission that used it, ms
-    sleipnir:batch:<batch>     hash    a batch's `agent`, its number of input `lines`, and the sums
+    sleipnir:batch:<batch>     hash    a batch's `agent`, its number of input `lines`, until when a
+                                       command submits more at least, `held_until`, ms, and the sums
                                        of its removed runs, `removed <field of batchtally>`; expires
                                        after twice the retention time. Also the name of the channel
                                        that announces the batch's runs as they end

@@ -20,6 +20,7 @@ from sleipnir.scheduler.store.conversation.messages import Messages
 from sleipnir.scheduler.store.conversation.teams import Teams
 from sleipnir.scheduler.store.dispatch import Dispatcher
 from sleipnir.scheduler.store.economy.requests import Requests
+from sleipnir.scheduler.store.hooks.batch_ends import BatchEnds
 from sleipnir.scheduler.store.hooks.deliveries import HookDeliveries
 from sleipnir.scheduler.store.hooks.hooks import Hooks
 from sleipnir.scheduler.store.parking import Parking
@@ -57,6 +58,7 @@ class RunStore(Transitions):
         self.partitions = Partitions(self)
         self.bundles = Bundles(self)
         self.batches = Batches(self)
+        self.batch_ends = BatchEnds(self)
         self.children = Children(self)
         self.requests = Requests(self)
         self.schedules = Schedules(self)

@@ -24,6 +24,7 @@ EVENTS: Final = (
     "run.waiting",
     "question.asked",
     "question.answered",
+    "batch.finished",
     "schedule.missed",
 )
 # Names of hooks that `notify` in config.yaml makes begin so, and no others.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from sleipnir.scheduler.service.sweeps.batches import finish_batch
 from sleipnir.scheduler.service.sweeps.deadlines import time_out_run
 from sleipnir.scheduler.service.sweeps.hooks import deliver_event
 from sleipnir.scheduler.service.sweeps.retention import forget_run
@@ -25,4 +26,5 @@ SWEEPS: Mapping[str, Callable[..., None]] = {
     "expiry": forget_run,
     "schedule": fire_schedule,
     "hook": deliver_event,
+    "batch": finish_batch,
 }

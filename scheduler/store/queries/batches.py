@@ -51,6 +51,12 @@ class BatchRow:
     def runs(self) -> int:
         return self.open + self.waiting + self.ended
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether all lines of its input have ended; never, if it has none."""
+        is_over = not self.open and not self.waiting
+        return is_over and self.lines is not None and self.ended + self.removed >= self.lines
+
 
 class BatchQueries(TotalQueries):
     """Queries of batches; each costs one read per partition, however many runs a batch has."""

@@ -64,7 +64,7 @@ class AttemptDocument(TypedDict):
     event: str
     subject: Annotated[
         dict[str, Any],
-        about("what it is about: `run` and perhaps `question`, or `schedule`"),
+        about("what it is about: `run` and perhaps `question`, `schedule` or `batch`"),
     ]
     at: Annotated[str, about("when the event happened")]
     sent_at: str

@@ -34,6 +34,7 @@ from sleipnir.scheduler.store.cached_replies import CachedReplies
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.economy.groups import Group, Groups
 from sleipnir.scheduler.store.economy.requests import NewRequest
+from sleipnir.scheduler.store.hooks.batch_ends import BatchTimer
 from sleipnir.scheduler.store.hooks.deliveries import DeliveryPlace
 from sleipnir.scheduler.store.hooks.records import HookEvent
 from sleipnir.scheduler.store.keys import QUEUE, build_claim_key, run_key
@@ -511,6 +512,15 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "record_event": (
         hooked,
         lambda e: e.store.hooks.record("{p01}", "run.failed", "evt_1", {"run": RUN}),
+    ),
+    "close_run of a batch whose end a hook is told of": (
+        lambda e: (e.store.runs.submit(a_run(batch="x y")), hooked(e)),
+        lambda e: e.store.runs.close(RUN, "failed", FAILED),
+    ),
+    "finish_batch": (hooked, lambda e: e.store.batch_ends.record("x y", "a", 5)),
+    "settle_batch": (
+        lambda e: e.redis.zadd("{p01}:timers", {BatchTimer("01", "x y").member: 5}),
+        lambda e: e.store.batch_ends.settle(BatchTimer("01", "x y"), 5),
     ),
     "retry_delivery": (
         lambda e: (hooked(e), e.store.hooks.record("{p01}", "run.failed", "evt_1", {"run": RUN})),

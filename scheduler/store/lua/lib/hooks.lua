@@ -2,12 +2,19 @@
 --
 -- A delivery is a field of the hash `deliveries`, `<hook> <event id>`, and a timer; deliverers of a
 -- scheduler remove both once it has arrived. Its value is JSON text: `type` and `at` of the event,
--- and what it is about: a `run`, with the visit and call of its `question`, or a `schedule`; and a
--- `url` of the run's own.
+-- and what it is about: a `run`, with the visit and call of its `question`, a `schedule` or a
+-- `batch`; and a `url` of the run's own.
 -- LAZY
 
 -- Of one event, the first by name; that one's delivery says how many `others` are not told.
 local MOST_TOLD = 8
+-- After an end of a run, other runs of its batch may end as well before a scheduler looks.
+local BATCH_ENDS_MS = 1000
+
+-- The timer of a batch of which a scheduler is to look whether all runs have ended.
+local function batch_timer(batch)
+  return string.format('batch %02x %s', string.match(partition, 'p(%d+)}?$'), batch)
+end
 
 local function record_delivery(hook, event, event_id, subject)
   local field, digits = hook .. ' ' .. event_id, string.match(partition, 'p(%d+)}?$')
@@ -66,6 +73,20 @@ local function facts_of(run_id)
   return facts, false
 end
 
+-- A batch may have finished when none of its runs is open any more but one, which ends.
+local function note_end_of_batch(hooks, facts)
+  local of_batch = {agent = facts.agent, batch = facts.batch, labels = {}}
+  for _, hook in ipairs(hooks) do
+    if wants(hook, 'batch.finished', of_batch) then
+      local tally = redis.call('HMGET', key('batchtally', facts.batch), 'open', 'waiting')
+      if (tally[1] or 0) + (tally[2] or 0) <= 1 then
+        write('ZADD', timers, now_ms + BATCH_ENDS_MS, batch_timer(facts.batch))
+      end
+      return
+    end
+  end
+end
+
 -- `hooks`: the text of the key `hooks`. `question`: its visit, and its call if there are several.
 function tell_hooks(hooks, event, run_id, question)
   local facts, is_child = facts_of(run_id)
@@ -76,5 +97,8 @@ function tell_hooks(hooks, event, run_id, question)
   if facts.webhook and has_default(hooks) then
     record_delivery('default', event, event_id_of(seed .. ' own'),
       {run = run_id, question = question, url = facts.webhook})
+  end
+  if facts.batch and FINAL[string.match(event, '^run%.(.+)$')] then
+    note_end_of_batch(hooks, facts)
   end
 end
