@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
@@ -18,6 +17,7 @@ from tests.support.command_line import Sleipnir
 from tests.support.processes import children_of
 from tests.support.redis_server import RedisServer
 from tests.support.sentinels import free_ports
+from tests.support.systemd import Systemd
 from tests.support.wait import wait_until
 from tests.support.workers import Worker, Workers
 
@@ -44,26 +44,6 @@ def get(port: int, path: str) -> tuple[int, str]:
 
 def is_well(port: int, path: str) -> bool:
     return get(port, path)[0] == 200
-
-
-class Systemd:
-    """Hears what a process tells systemd."""
-
-    def __init__(self, path: Path) -> None:
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.bind(str(path))
-        self._socket.setblocking(False)
-        self.heard: list[str] = []
-
-    def has_heard(self, state: str) -> bool:
-        try:
-            while True:
-                self.heard.append(self._socket.recv(4096).decode())
-        except BlockingIOError:
-            return state in self.heard
-
-    def close(self) -> None:
-        self._socket.close()
 
 
 @pytest.fixture

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 import ssl
 import threading
 from pathlib import Path
 from types import TracebackType
+from urllib.parse import quote
 
 from tests.support.certificates import PrivateCA, server_context
+from tests.support.pages import ROOT
 
 # The user as which sentinels and replicas log in to servers behind a `StaffDoor`.
 WATCHER = "watcher"
@@ -124,3 +127,19 @@ def certificate_with(key: Path, certificate: Path) -> Path:
     both = certificate.with_suffix(".both")
     both.write_text(key.read_text() + certificate.read_text())
     return both
+
+
+def url_of_manual(ca: PrivateCA, door: TlsDoor, password: str) -> str:
+    """Return the URL that the manual shows, for this door and with files of our own."""
+    (shown,) = re.findall(r"rediss://runs\S+", (ROOT / "docs/operating.md").read_text())
+    certificate, key = ca.issue("client", "DNS:worker")
+    user = f"runs:{quote(password, safe='')}"
+    for there, here in (
+        ("runs:PASSWORD@redis.internal:6379", f"{user}@127.0.0.1:{door.port}"),
+        ("/etc/sleipnir/ca.pem", ca.certificate),
+        ("/etc/sleipnir/client.pem", certificate),
+        ("/etc/sleipnir/client.key", key),
+    ):
+        assert there in shown
+        shown = shown.replace(there, str(here))
+    return shown.strip("'")

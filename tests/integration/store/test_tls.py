@@ -21,10 +21,9 @@ from tests.support.certificates import PrivateCA
 from tests.support.cluster import Cluster
 from tests.support.command_line import Sleipnir
 from tests.support.on_asyncio import run_in_thread
-from tests.support.pages import ROOT
 from tests.support.redis_server import RedisServer
 from tests.support.sentinels import WatchedOverTls
-from tests.support.tls_door import TlsDoor
+from tests.support.tls_door import TlsDoor, url_of_manual
 from tests.support.wait import wait_until
 from tests.support.workers import Workers
 
@@ -52,26 +51,11 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
         yield running
 
 
-def url_of(ca: PrivateCA, door: TlsDoor) -> str:
-    """Return the URL of the manual, with these files."""
-    (shown,) = re.findall(r"rediss://runs\S+", (ROOT / "docs/operating.md").read_text())
-    certificate, key = ca.issue("client", "DNS:worker")
-    for there, here in (
-        ("runs:PASSWORD@redis.internal:6379", f"runs:{QUOTED}@127.0.0.1:{door.port}"),
-        ("/etc/sleipnir/ca.pem", ca.certificate),
-        ("/etc/sleipnir/client.pem", certificate),
-        ("/etc/sleipnir/client.key", key),
-    ):
-        assert there in shown
-        shown = shown.replace(there, str(here))
-    return shown.strip("'")
-
-
 def test_every_process_takes_the_url_of_the_manual(
     ca: PrivateCA, server: RedisServer, tmp_path: Path, own_directories: None
 ) -> None:
     with TlsDoor(ca, server.socket_file) as door:
-        url = url_of(ca, door)
+        url = url_of_manual(ca, door, PASSWORD)
         sleipnir = Sleipnir(tmp_path / "cli", SLEIPNIR_REDIS_URL=url)
         with connect(url) as client, Workers(url, client, tmp_path) as workers:
             worker = workers.start("--scheduler")
@@ -186,7 +170,7 @@ def test_what_cannot_be_trusted_is_refused(
     ca: PrivateCA, server: RedisServer, name: str, changed: dict[str, str | None], complaint: str
 ) -> None:
     with TlsDoor(ca, server.socket_file, name=name) as door:
-        address, _, query = url_of(ca, door).partition("?")
+        address, _, query = url_of_manual(ca, door, PASSWORD).partition("?")
         options = dict(parse_qsl(query)) | changed
         given = {option: value for option, value in options.items() if value is not None}
 
@@ -198,7 +182,7 @@ def test_what_cannot_be_trusted_is_refused(
 
 def test_a_certificate_that_is_not_checked_is_warned_of(ca: PrivateCA, server: RedisServer) -> None:
     with TlsDoor(ca, server.socket_file, name="DNS:redis.internal") as door:
-        url = url_of(ca, door) + "&ssl_cert_reqs=none&ssl_check_hostname=false"
+        url = url_of_manual(ca, door, PASSWORD) + "&ssl_cert_reqs=none&ssl_check_hostname=false"
         with connect(url) as client:
             assert UNCHECKED in require_fit(client)
 
