@@ -5,19 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.runs.time_bounds import duration_of
 
 T = TypeVar("T", bound=BaseModel)
+
+_YEAR_S = 366 * 86400
 
 
 def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def _seconds(value: Any) -> Any:
+    return duration_of(value) if isinstance(value, str) else value
+
+
 # One text stands for a list of it.
 Texts = Annotated[list[str], BeforeValidator(_as_list)]
+# In s; numbers are seconds already.
+Duration = Annotated[int, BeforeValidator(_seconds), Field(ge=0, le=_YEAR_S)]
 
 
 def filled_in(form: type[T], document: Mapping[str, Any], whole: str) -> T:

@@ -31,6 +31,7 @@ from sleipnir.scheduler.store.keys import (
     FORMAT,
     HOOK_FIGURES,
     HOOKS,
+    INBOUND_FIGURES,
     INDEX_OF,
     LAYOUT,
     QUEUE,
@@ -56,7 +57,8 @@ _OF_A_PARTITION = (
 _INDEXES = ("runs", "childruns", "open", "waiting", "failed", "cancelled", "timed_out")
 _INDEXES_BY_NAME = ("ids", "agent", "batch", "label")
 _PERMANENT = (
-    *(AUDIT, BUNDLES, FORMAT, HOOKS, HOOK_FIGURES, INDEX_OF, LAYOUT, SAMPLES, TRIGGERS),
+    *(AUDIT, BUNDLES, FORMAT, HOOKS, HOOK_FIGURES, INBOUND_FIGURES),
+    *(INDEX_OF, LAYOUT, SAMPLES, TRIGGERS),
     turns_key(QUEUE),
 )
 # What a person has given a name is kept until that person removes it.

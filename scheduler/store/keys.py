@@ -178,6 +178,9 @@ Shared:
     sleipnir:answer-link:<digest> string  JSON text of a link, by the SHA-256 of its token
     sleipnir:answer-links:<question> hash  recipient → digest of its link; both expire within a week
     sleipnir:triggers          hash    trigger → its definition, JSON text
+    sleipnir:inbound:figures   hash    requests from outside, by what became of them: `trigger
+                                       <outcome>`, `<trigger> <made_ms> <outcome>` of each that
+                                       there is; `link <outcome>`
     sleipnir:hooks             hash    hook → its definition, JSON text
     sleipnir:hooks:figures     hash    `<hook> <figure>`: `delivered` and `given_up` events,
                                        `failed` attempts; `failing_since`, ms, until one succeeds
@@ -213,6 +216,7 @@ BUNDLES = "sleipnir:bundles"
 INDEX_OF = "sleipnir:index-of"
 AUDIT = "sleipnir:audit"
 TRIGGERS = "sleipnir:triggers"
+INBOUND_FIGURES = "sleipnir:inbound:figures"
 HOOKS = "sleipnir:hooks"
 HOOK_FIGURES = f"{HOOKS}:figures"
 SAMPLES = "sleipnir:samples"

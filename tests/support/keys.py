@@ -30,6 +30,7 @@ PERMANENT = (
     "sleipnir:audit",
     "sleipnir:samples",
     "sleipnir:hooks",
+    "sleipnir:inbound:figures",
     "sleipnir:triggers",
     "sleipnir:hooks:figures",
     "sleipnir:format",

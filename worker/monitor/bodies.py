@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
+from sleipnir.scheduler.client.forms import Duration, filled_in
 from sleipnir.scheduler.client.hooks.wanted import WantedHook
+from sleipnir.scheduler.client.inbound.wanted import WantedTrigger
 from sleipnir.scheduler.client.rerun.many import MOST_SELECTED
 from sleipnir.scheduler.client.schedules.wanted import OverlapName, WantedSchedule
+from sleipnir.scheduler.runs.hooks.model import SECRET_KEPT_S
 from sleipnir.scheduler.store.people.saved_views import MOST_NAME, MOST_QUERY
 from sleipnir.worker.monitor.checked import CheckedModel
 from sleipnir.worker.monitor.conditions import RunConditions
@@ -150,6 +153,27 @@ class RedeliverBody(CheckedModel):
     """POST /api/v1/hooks/NAME/redeliver"""
 
     event_id: str = Field(max_length=100, description="of one of its last deliveries")
+
+
+class TriggerBody(WantedTrigger):
+    """POST /api/v1/triggers"""
+
+    name: str = Field(description="1 to 64 letters, digits, `_`, `.` or `-`")
+
+
+class RotateBody(BaseModel):
+    """POST /api/v1/hooks/NAME/rotate and /api/v1/triggers/NAME/rotate"""
+
+    model_config = ConfigDict(extra="forbid")
+
+    keep: Duration = Field(
+        int(SECRET_KEPT_S), description="how long the secret before it is good as well"
+    )
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """Validate what was given; raises SubmissionRefused."""
+        return filled_in(cls, document, "the body")
 
 
 class PauseBody(CheckedModel):

@@ -29,6 +29,7 @@ from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.runs.consistency.rules import REPAIRS
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.hooks.hooks import HookFigures
+from sleipnir.scheduler.store.hooks.inbound_figures import InboundCounts, InboundFigures
 from sleipnir.scheduler.store.machines import Machines, QueueNames, WorkerState
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.queries.engine import EngineState, QueueState
@@ -86,6 +87,7 @@ class EngineMetrics(Collector):
         self._limits = LimitCommands(store)
         self._schedules = store.schedules
         self._hooks, self._deliveries = store.hooks, store.deliveries
+        self._inbound = InboundFigures(store.client)
         self._standing = StandingQueues()
         self._concurrency = settings.concurrency
         self._is_broker = settings.broker_url in (None, settings.redis_url)
@@ -115,6 +117,7 @@ class EngineMetrics(Collector):
             limits = report(self._limits.limiter.queries, self._limits.rules())
             schedules = self._schedules.counts(), self._schedules.oldest_due_ms()
             hooks = self._hooks.figures(), self._deliveries.count_open()
+            inbound = self._inbound.read()
         except RedisError:
             yield _gauge("sleipnir_redis_up", "Whether Redis answers", 0)
             return
@@ -137,6 +140,7 @@ class EngineMetrics(Collector):
         yield from _of_limits(limits)
         yield from _of_schedules(*schedules, self._queries.now_ms())
         yield from _of_hooks(*hooks, self._queries.now_ms())
+        yield from _of_inbound(inbound)
 
 
 def _gauge(name: str, about: str, value: float) -> Metric:
@@ -314,3 +318,16 @@ def _of_hooks(figures: Mapping[str, HookFigures], open_: int, now_ms: int) -> It
     long_ago_ms = now_ms - _FAILING_MS
     failing = [each for each in all_ if (each.failing_since_ms or now_ms) <= long_ago_ms]
     yield _gauge("sleipnir_webhooks_failing", about, len(failing))
+
+
+def _of_inbound(counts: InboundCounts) -> Iterator[Metric]:
+    about = "Requests to triggers, by what became of them"
+    requests = CounterMetricFamily("sleipnir_trigger_requests", about, labels=("outcome",))
+    for outcome, count in counts.of_all.items():
+        requests.add_metric((outcome,), count)
+    yield requests
+    about = "Answers by links, and requests with wrong ones"
+    links = CounterMetricFamily("sleipnir_answer_links", about, labels=("outcome",))
+    for outcome, count in counts.of_links.items():
+        links.add_metric((outcome,), count)
+    yield links

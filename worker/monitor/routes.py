@@ -49,7 +49,6 @@ from sleipnir.worker.monitor.handlers.hooks.api import (
     HooksApi,
 )
 from sleipnir.worker.monitor.handlers.hooks.page import HookPage, HooksPage
-from sleipnir.worker.monitor.handlers.hooks.trigger import TriggerHandler
 from sleipnir.worker.monitor.handlers.limits import LimitsApi, LimitsHandler
 from sleipnir.worker.monitor.handlers.questions.answered import AnsweredHandler
 from sleipnir.worker.monitor.handlers.questions.by_link import AnswerLinkApi, AnswerLinkPage
@@ -71,6 +70,12 @@ from sleipnir.worker.monitor.handlers.signing_in import SignInHandler, SignOutHa
 from sleipnir.worker.monitor.handlers.starting.batch import BatchesApi, BatchPage
 from sleipnir.worker.monitor.handlers.starting.plan import PlanApi
 from sleipnir.worker.monitor.handlers.stream import StreamHandler
+from sleipnir.worker.monitor.handlers.triggers.api import (
+    TriggerApi,
+    TriggerRotateApi,
+    TriggersApi,
+)
+from sleipnir.worker.monitor.handlers.triggers.firing import TriggerHandler
 from sleipnir.worker.monitor.handlers.views import ViewsApi, ViewsPage
 from sleipnir.worker.monitor.serving.chat.handlers import ChatHandler, ModelHandler, ModelsHandler
 from sleipnir.worker.monitor.serving.mcp.handler import McpHandler
@@ -176,6 +181,13 @@ ROUTES = (
     ),
     SiteRoute("/api/v1/hooks/{name}/deliveries", HookDeliveriesApi, {"GET": Role.OPERATE}),
     SiteRoute("/api/v1/hooks/{name}/{hook_act}", HookActsApi, {"POST": Role.OPERATE}),
+    SiteRoute("/api/v1/triggers", TriggersApi, {"GET": Role.OPERATE, "POST": Role.OPERATE}),
+    SiteRoute(
+        "/api/v1/triggers/{name}",
+        TriggerApi,
+        {"GET": Role.OPERATE, "PATCH": Role.OPERATE, "DELETE": Role.OPERATE},
+    ),
+    SiteRoute("/api/v1/triggers/{name}/rotate", TriggerRotateApi, {"POST": Role.OPERATE}),
     SiteRoute("/api/v1/schedules", SchedulesApi, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute(
         "/api/v1/schedules/{name}",

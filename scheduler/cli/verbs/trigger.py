@@ -121,13 +121,13 @@ def edit(options: Options, name: str, **flags: Any) -> None:
 def rotate(options: Options, name: str, keep_s: int) -> None:
     """Give a trigger another secret, and print it."""
     with open_client(options, workers=False) as client:
-        made = client.triggers.rotate(name, keep_s)
+        secret = client.triggers.rotate(name, keep_s)
         kept = time_bounds.duration_text(keep_s)
         audit.note(client, "trigger rotate", [name], detail=f"the one before it is good for {kept}")
     if options.json:
-        run_result.print_json({"name": name, "secret": made.secret})
+        run_result.print_json({"name": name, "secret": secret})
     else:
-        run_result.print_secret(options, str(made.secret))
+        run_result.print_secret(options, secret)
 
 
 @trigger.command

@@ -26,6 +26,8 @@ from sleipnir.scheduler.store.hooks.triggers import Triggers
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client.client import Client
+    from sleipnir.scheduler.runs.inbound.triggers import Outcome
+    from sleipnir.scheduler.store.hooks.inbound_figures import InboundCounts
 
 _TOKEN_BYTES: Final = 32
 # Another change may come between a read and a write, again and again only under load.
@@ -114,8 +116,8 @@ class TriggerClient:
                 return trigger
         raise _too_busy(name)
 
-    def rotate(self, name: str, keep_s: float = SECRET_KEPT_S) -> NewTrigger:
-        """Give a trigger another secret; the one before it is good as well for a while.
+    def rotate(self, name: str, keep_s: float = SECRET_KEPT_S) -> str:
+        """Give a trigger another secret, and return it; the one before is good for a while.
 
         Raises:
             ActionRefused: it has none, as anybody may fire it.
@@ -130,7 +132,7 @@ class TriggerClient:
             sealed = self._key.seal(secret)
             made = replace(before, secrets=rotated(before.secrets, sealed, now_ms, keep_s))
             if self._replaced(before, made):
-                return NewTrigger(made, secret)
+                return secret
         raise _too_busy(name)
 
     def delete(self, name: str) -> None:
@@ -139,8 +141,16 @@ class TriggerClient:
         Raises:
             TriggerNotFound: there is none of that name.
         """
-        if not self._store.remove(name):
+        if not self._store.remove(self.get(name)):
             raise TriggerNotFound(name)
+
+    def count(self, trigger: Trigger, outcome: Outcome) -> None:
+        """Count what has become of a request."""
+        self._store.figures.count_request(trigger, outcome)
+
+    def figures(self) -> InboundCounts:
+        """Return what has become of requests so far."""
+        return self._store.figures.read()
 
     def is_genuine(self, trigger: Trigger, headers: Mapping[str, str], body: bytes) -> bool:
         """Return whether a request proves that it may fire a trigger.

@@ -9,25 +9,18 @@ from pydantic import (
     AfterValidator,
     AliasChoices,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
 )
 
-from sleipnir.scheduler.client.forms import Texts, filled_in
+from sleipnir.scheduler.client.forms import Duration, Texts, filled_in
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.runs.schedules.instants import require_timing
 from sleipnir.scheduler.runs.schedules.model import LEAST_CATCHUP_S, Schedule, Timing
-from sleipnir.scheduler.runs.time_bounds import duration_of, parse_time_bound
+from sleipnir.scheduler.runs.time_bounds import parse_time_bound
 from sleipnir.scheduler.store.clock import to_rfc3339
 
-_YEAR_S = 366 * 86400
 _MOST_TEXT = 100_000  # characters of a prompt; longer ones are data, which belong into a file
-
-
-def _seconds(value: Any) -> Any:
-    """Return the seconds of a duration; numbers are seconds already."""
-    return duration_of(value) if isinstance(value, str) else value
 
 
 def _instant(value: str) -> str:
@@ -52,7 +45,6 @@ def _names(field: str) -> AliasChoices:
 
 
 OverlapName = Literal["skip", "buffer-one", "buffer-all", "cancel-other", "allow-all"]
-Duration = Annotated[int, BeforeValidator(_seconds), Field(ge=0, le=_YEAR_S)]
 Instant = Annotated[str, AfterValidator(_instant)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from hashlib import sha256
-from typing import Final
+from typing import Final, Literal, TypeAlias, get_args
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import ActionRefused, SettingInvalid, SubmissionRefused
@@ -12,6 +12,9 @@ from sleipnir.scheduler.runs.model import Question
 
 MOST_LINKS: Final = 100  # of one question
 MOST_RECIPIENT: Final = 128  # characters
+# What becomes of a request with a link: it answers, or opens nothing.
+LinkOutcome: TypeAlias = Literal["answered", "wrong"]
+LINK_OUTCOMES: Final[tuple[LinkOutcome, ...]] = get_args(LinkOutcome)
 _LONGEST_MS: Final = 7 * 86_400_000
 _SHORTEST_MS: Final = 1_000
 _TOKEN_BYTES: Final = 32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from sleipnir.graphs.document.finding import cut, printable
 from sleipnir.graphs.document.references import is_path
@@ -21,6 +21,9 @@ MOST_SET: Final = 50  # keys of the state
 MOST_HEADERS: Final = 20
 MOST_KEY: Final = 200  # characters
 
+# What becomes of a request.
+Outcome: TypeAlias = Literal["started", "repeated", "unauthorized", "refused", "limited", "failed"]
+OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
 Verify: TypeAlias = Literal["standard", "github", "bearer", "none"]
 
 # Headers that templates see without being named.
@@ -83,7 +86,7 @@ def require_trigger(trigger: Trigger, *, allow_anonymous: bool) -> None:
     if trigger.verify == "none" and not allow_anonymous:
         raise SubmissionRefused(
             "with --verify none, whoever reaches the monitor can start runs: say "
-            "--allow-anonymous too if that is intended"
+            "--allow-anonymous too if that is intended, or in the API `allow_anonymous`"
         )
     if len(trigger.state) > MOST_SET or len(trigger.headers) > MOST_HEADERS:
         raise SubmissionRefused(

@@ -9,6 +9,7 @@ from typing import Any
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.hooks.model import SealedSecret
 from sleipnir.scheduler.runs.inbound.triggers import Trigger
+from sleipnir.scheduler.store.hooks.inbound_figures import InboundFigures
 from sleipnir.scheduler.store.keys import TRIGGERS
 from sleipnir.scheduler.store.transitions import Transitions
 
@@ -20,6 +21,7 @@ class Triggers:
         self._store = store
         # redis-py types every answer as a union of its sync and async forms.
         self._redis: Any = store.client
+        self.figures = InboundFigures(store.client)
 
     def put(self, trigger: Trigger, before: Trigger | None) -> None:
         """Make a trigger, or replace what was read of it.
@@ -46,9 +48,11 @@ class Triggers:
         """Return how many there are."""
         return int(self._redis.hlen(TRIGGERS))
 
-    def remove(self, name: str) -> bool:
+    def remove(self, trigger: Trigger) -> bool:
         """Remove a trigger; return False if there was none of that name."""
-        return bool(self._redis.hdel(TRIGGERS, name))
+        removed = self._redis.hdel(TRIGGERS, trigger.name)
+        self.figures.forget(trigger)
+        return bool(removed)
 
 
 def _text(trigger: Trigger) -> str:

@@ -11,21 +11,22 @@ from sleipnir.scheduler.store.clock import to_rfc3339
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.store.hooks.inbound_figures import InboundCounts
     from sleipnir.scheduler.views.types import hooks as types
 
 
 def list_document(client: Client) -> types.TriggerListDocument:
     """Return all triggers, by name."""
-    now_ms = client.store.clock.now_ms()
-    return {"triggers": [_document(each, now_ms) for each in client.triggers.list()]}
+    now_ms, counts = client.store.clock.now_ms(), client.triggers.figures()
+    return {"triggers": [_document(each, counts, now_ms) for each in client.triggers.list()]}
 
 
 def trigger_document(client: Client, trigger: Trigger) -> types.TriggerDocument:
     """Return a trigger, without its secrets."""
-    return _document(trigger, client.store.clock.now_ms())
+    return _document(trigger, client.triggers.figures(), client.store.clock.now_ms())
 
 
-def _document(trigger: Trigger, now_ms: int) -> types.TriggerDocument:
+def _document(trigger: Trigger, counts: InboundCounts, now_ms: int) -> types.TriggerDocument:
     return {
         "name": trigger.name,
         "agent": trigger.agent,
@@ -38,4 +39,5 @@ def _document(trigger: Trigger, now_ms: int) -> types.TriggerDocument:
         "batch": trigger.batch,
         "created_at": to_rfc3339(trigger.made_ms),
         "secrets": len(good_secrets(trigger.secrets, now_ms)),
+        "requests": counts.of(trigger),
     }

@@ -21,10 +21,21 @@ class TriggerDocument(TypedDict):
     batch: Annotated[str | None, about("that its runs belong to")]
     created_at: str
     secrets: Annotated[int, about("how many are good: two while one is rotated; 0: anybody may")]
+    requests: Annotated[
+        dict[str, int],
+        about(
+            "what became of those so far: `started` a run, `repeated` one, `unauthorized`, "
+            "`refused`, `limited` (too many a second), `failed`"
+        ),
+    ]
 
 
 class TriggerListDocument(TypedDict):
     triggers: list[TriggerDocument]
+
+
+class CreatedTriggerDocument(TriggerDocument):
+    secret: Annotated[str | None, about("that requests prove themselves with; not shown again")]
 
 
 class HookDocument(TypedDict):
@@ -50,9 +61,9 @@ class HookListDocument(TypedDict):
     hooks: list[HookDocument]
 
 
-class HookSecretDocument(TypedDict):
+class SecretDocument(TypedDict):
     name: str
-    secret: Annotated[str, about("that receivers check signatures with; it is not shown again")]
+    secret: Annotated[str, about("that what is sent is signed with; it is not shown again")]
 
 
 class CreatedHookDocument(HookDocument):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from prometheus_client import CollectorRegistry
 from standardwebhooks import Webhook
 
 from sleipnir.scheduler.errors import ActionRefused, SettingInvalid, SubmissionRefused
@@ -19,9 +20,11 @@ from sleipnir.scheduler.runs.inbound.triggers import MOST_TRIGGERS
 from sleipnir.scheduler.store.audit.log import AuditLog
 from sleipnir.worker.monitor.access import Access
 from sleipnir.worker.monitor.admission.rates import AllowedRate, VisitorRates
+from sleipnir.worker.monitor.metrics import EngineMetrics
 from tests.support.engine import Engine
 from tests.support.hooks import hook_key
 from tests.support.site import Answer, ServedSite
+from tests.support.users import basic
 
 GRAPH = """
 initial_state: {issue: {}, kind: ""}
@@ -262,7 +265,7 @@ def test_both_secrets_are_good_while_one_is_rotated(
         }
         return post(site, body, headers[verify]()).status
 
-    new = engine.client.triggers.rotate("issues", keep_s=60).secret or ""
+    new = engine.client.triggers.rotate("issues", keep_s=60)
     meanwhile = status(earlier), status(new)
     engine.clock.move(61)
 
@@ -270,6 +273,32 @@ def test_both_secrets_are_good_while_one_is_rotated(
     assert [status(earlier) == 401, status(new) == 401] == [True, False]
     engine.client.triggers.rotate("issues", keep_s=0)
     assert status(new) == 401
+
+
+def test_what_becomes_of_requests_is_counted(engine: Engine, site: ServedSite) -> None:
+    secret, body = make(engine, verify="bearer", key="{{body.id}}"), '{"title": "x", "id": "7"}'
+    site.site.fired = VisitorRates(AllowedRate(3, 1e6))
+
+    for sent, headers in (
+        *((body, bearer(secret)), (body, bearer(secret)), ("{}", bearer(secret))),
+        *((body, bearer("x")), (body, {}), (body, bearer(secret))),
+    ):
+        post(site, sent, headers)
+
+    counted = site.ask("/api/v1/triggers/issues", headers=basic("ann", "secret")).json["requests"]
+    assert counted == {
+        **{"started": 1, "repeated": 1, "refused": 1},
+        **{"unauthorized": 2, "limited": 1, "failed": 0},
+    }
+    registry = CollectorRegistry()
+    registry.register(EngineMetrics(engine.store, engine.store.settings))
+    engine.client.triggers.delete("issues")
+    name = "sleipnir_trigger_requests_total"
+    assert registry.get_sample_value(name, {"outcome": "unauthorized"}) == 2
+    engine.clock.move(1)
+    make(engine)
+    (anew,) = engine.client.triggers.list()
+    assert set(engine.client.triggers.figures().of(anew).values()) == {0}
 
 
 def test_what_anybody_may_fire_has_no_secret_to_rotate(engine: Engine) -> None:

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.client.hooks.wanted import WantedHook
+from sleipnir.scheduler.client.inbound.wanted import WantedTrigger
 from sleipnir.scheduler.client.schedules.wanted import WantedSchedule
 from sleipnir.scheduler.runs import documents
 from sleipnir.scheduler.views.types import (
@@ -62,6 +63,8 @@ def _conditions() -> dict[str, str]:
 
 _HOOKS = "/api/v1/hooks"
 _HOOK = f"{_HOOKS}/{{name}}"
+_TRIGGERS = "/api/v1/triggers"
+_TRIGGER = f"{_TRIGGERS}/{{name}}"
 _SCHEDULES = "/api/v1/schedules"
 _SCHEDULE = f"{_SCHEDULES}/{{name}}"
 
@@ -449,8 +452,9 @@ OPERATIONS = (
     Operation(
         "POST",
         f"{_HOOK}/rotate",
-        "Give it another secret; the one before signs for a day.",
-        hooks.HookSecretDocument,
+        "Give it another secret; the one before signs for a while.",
+        hooks.SecretDocument,
+        takes=bodies.RotateBody,
     ),
     Operation(
         "POST",
@@ -469,6 +473,25 @@ OPERATIONS = (
     ),
     Operation("POST", f"{_HOOK}/enable", "Send events again.", hooks.HookDocument),
     Operation("POST", f"{_HOOK}/disable", "Send nothing more.", hooks.HookDocument),
+    Operation("GET", _TRIGGERS, "Triggers, by name.", hooks.TriggerListDocument),
+    Operation(
+        "POST",
+        _TRIGGERS,
+        "Make a trigger; the answer has its secret.",
+        hooks.CreatedTriggerDocument,
+        takes=bodies.TriggerBody,
+        statuses=(201,),
+    ),
+    Operation("GET", _TRIGGER, "A trigger.", hooks.TriggerDocument),
+    Operation("PATCH", _TRIGGER, "Change some fields.", hooks.TriggerDocument, takes=WantedTrigger),
+    Operation("DELETE", _TRIGGER, "Remove a trigger; its runs go on.", answers.DeletedDocument),
+    Operation(
+        "POST",
+        f"{_TRIGGER}/rotate",
+        "Give it another secret; the one before is good for a while.",
+        hooks.SecretDocument,
+        takes=bodies.RotateBody,
+    ),
     Operation(
         "GET",
         _SCHEDULES,

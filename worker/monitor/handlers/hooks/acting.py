@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sleipnir.scheduler.runs.time_bounds import duration_text
 from sleipnir.scheduler.views.hooks import documents
-from sleipnir.worker.monitor.bodies import RedeliverBody
+from sleipnir.worker.monitor.bodies import RedeliverBody, RotateBody
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 
 if TYPE_CHECKING:
@@ -50,7 +51,11 @@ class HooksHandler(ActingHandler):
         return 200, await self.changed(name, {"enabled": False})
 
     async def _rotate(self, name: str, given: dict[str, Any]) -> tuple[int, Any]:
-        made = await self.act("hook rotate", name, self.hooks.rotate, name)
+        keep_s = RotateBody.of(given).keep
+        made = await self.act(
+            *("hook rotate", name, self.hooks.rotate, name, keep_s),
+            detail=f"the one before it signs for {duration_text(keep_s)}",
+        )
         return 200, {"name": name, "secret": made.secret}
 
     async def _test(self, name: str, given: dict[str, Any]) -> tuple[int, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -11,7 +12,7 @@ from sleipnir.graphs.document.finding import cut, printable
 from sleipnir.graphs.errors import AgentNotFound, InvalidAgent
 from sleipnir.graphs.state import decode
 from sleipnir.scheduler.errors import SettingInvalid, SleipnirError, SubmissionRefused
-from sleipnir.scheduler.runs.inbound.triggers import Trigger, seen_headers, triggered
+from sleipnir.scheduler.runs.inbound.triggers import Outcome, Trigger, seen_headers, triggered
 from sleipnir.scheduler.runs.inbound.verifying import delivery_of
 from sleipnir.scheduler.store.audit.log import DONE
 from sleipnir.scheduler.views import submission
@@ -25,6 +26,8 @@ log = logging.getLogger(__name__)
 
 _MOST_FIELDS = 1_000  # of a form or a query
 _MOST_OF_PROBLEM = 200  # characters
+# What has become of a request by the status of the answer; any other: it was refused.
+_OUTCOMES: Mapping[int, Outcome] = {401: "unauthorized", 429: "limited", 503: "failed"}
 
 
 class TriggerHandler(HookPage):
@@ -57,11 +60,29 @@ class TriggerHandler(HookPage):
             self.refuse_for(wait_s)
 
     async def post(self, name: str, deed: str = "") -> None:
-        client, headers = self.site.client, self.request.headers
-        trigger = await self.site.call(client.triggers.get, name)
-        body = self.request.body
+        triggers = self.site.client.triggers
+        trigger = await self.site.call(triggers.get, name)
         try:
-            is_genuine = await self.site.call(client.triggers.is_genuine, trigger, headers, body)
+            await self._require_genuine(trigger)
+            accepted = await self._accepted(trigger)
+        except (SleipnirError, Refused) as error:
+            outcome = _OUTCOMES.get(problem_of(error).status, "refused")
+            await self.site.call(triggers.count, trigger, outcome)
+            raise
+        await self.site.call(triggers.count, trigger, "started" if accepted.is_new else "repeated")
+        self.set_status(202 if accepted.is_new else 200)
+        self.give_json({"run_id": accepted.run_id})
+
+    async def _require_genuine(self, trigger: Trigger) -> None:
+        """Check that the request may fire a trigger, now.
+
+        Raises:
+            Refused: it may not.
+        """
+        name, request = trigger.name, self.request
+        check = self.site.client.triggers.is_genuine
+        try:
+            is_genuine = await self.site.call(check, trigger, request.headers, request.body)
         except SettingInvalid as error:  # no business of whoever posts
             log.error("cannot check who fires trigger '%s': %s", name, error)
             message = "this monitor cannot check who sends requests; its log says why"
@@ -74,6 +95,13 @@ class TriggerHandler(HookPage):
         self._sender = f"trigger {name}"
         if wait_s := self.site.fired.take(name):
             self.refuse_for(wait_s)
+
+    async def _accepted(self, trigger: Trigger) -> AcceptedRun:
+        """Return the run that the request asks for; what came of it is in the audit log.
+
+        Raises:
+            SleipnirError: it asks for none that can be.
+        """
         try:
             accepted = await self.site.call(self._start, trigger)
         except SleipnirError as error:
@@ -86,8 +114,7 @@ class TriggerHandler(HookPage):
             raise
         if accepted.is_new:
             await self.note("submit", accepted.run_id, trigger.agent, DONE)
-        self.set_status(202 if accepted.is_new else 200)
-        self.give_json({"run_id": accepted.run_id})
+        return accepted
 
     def _start(self, trigger: Trigger) -> AcceptedRun:
         """Start the run that the request asks for, unless it was started already."""

@@ -1,0 +1,1 @@
+"""Triggers: pages, API, and the address that fires them."""
