@@ -12,6 +12,7 @@ SleipnirError
 │   └── NotKept            the embedded engine cannot write what it has in memory to disk
 ├── RunLost                the embedded engine accepted this run, but its Redis no longer has it
 ├── ForgedValue            a stored value is marked as packed, and was not packed by Sleipnir
+├── RunFileInvalid         a file is not a run that was archived or exported
 ├── SubmissionRefused      the run was not accepted and nothing was stored
 │   ├── BudgetUsedUp       nothing is left of a budget whose `on_excess` is `stop`
 │   ├── BadInput           lines of a batch are invalid (scheduler.batch.intake)
@@ -137,6 +138,10 @@ class ForgedValue(SleipnirError):
             f"Redis holds a value that Sleipnir has not stored ({reason}): somebody else writes to "
             "it, see `sleipnir doctor --verify`"
         )
+
+
+class RunFileInvalid(SleipnirError):
+    """A file is not a run that was archived or exported."""
 
 
 class SubmissionRefused(SleipnirError):

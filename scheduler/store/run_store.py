@@ -12,6 +12,7 @@ import redis
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.store.archive.whole_runs import WholeRuns
 from sleipnir.scheduler.store.batches import Batches
 from sleipnir.scheduler.store.bundles import Bundles
 from sleipnir.scheduler.store.conversation.children import Children
@@ -39,7 +40,10 @@ class RunStore(Transitions):
     """All transitions of runs, grouped by what they change."""
 
     # Failpoints can be set at the methods of these classes.
-    PARTS = (Runs, Visits, Parking, Children, Messages, Escalations, Partitions, Bundles, Requests)
+    PARTS = (
+        *(Runs, Visits, Parking, Children, Messages, Escalations, Partitions, Bundles, Requests),
+        WholeRuns,
+    )
 
     def __init__(
         self,
@@ -57,6 +61,7 @@ class RunStore(Transitions):
         self.escalations = Escalations(self)
         self.partitions = Partitions(self)
         self.bundles = Bundles(self)
+        self.whole_runs = WholeRuns(self)
         self.batches = Batches(self)
         self.batch_ends = BatchEnds(self)
         self.children = Children(self)

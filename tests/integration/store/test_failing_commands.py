@@ -29,6 +29,7 @@ from sleipnir.scheduler.runs.plan import Branch, Plan
 from sleipnir.scheduler.runs.schedules.model import Schedule, Timing
 from sleipnir.scheduler.runs.schedules.template import to_text
 from sleipnir.scheduler.runs.tries import AnotherTry, Beginning, OtherAgent
+from sleipnir.scheduler.runs.whole.parts import WholeRun
 from sleipnir.scheduler.store import scripts
 from sleipnir.scheduler.store.cached_replies import CachedReplies
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
@@ -372,6 +373,21 @@ BESIDE = "01bbbbbbbbbbbbbb"
 WIDE = go_to("n0", "n1", "n2", k='"' + "x" * 99 + '"', other="1")
 USAGE = Usage(3, 4, 0.5, 2)
 EVENT = QuestionAnswered("a")
+IMPORTED = WholeRun(
+    RUN,
+    {
+        **{"agent": "tested", "digest": DIGEST, "status": "failed", "created": "1", "ended": "2"},
+        **{"step": "1", "frontier": "a", "context": "{}", "n:a": "1", "batch": "b"},
+        **{"session": "tested/s", "cost": "1", "labels": '{"team":"a"}'},
+    },
+    {
+        "state": {"k": "1"},
+        "history": ['{"at":1,"step":0,"frontier":["a"],"nodes":{},"writes":{}}'],
+        "events": [("1-0", "{}"), ("2-0", "{}")],
+        "kept": {"1/a": "broken waiting - 1 1 0 1 0 1 0 0 0 all"},
+    },
+    {"1/a": {"waits": {"c": "question open 1 1 "}}},
+)
 ON_ITS_WAY = Way(["b", "c"], {}, {})
 ESCALATED = a_question("1/s", CHILD, call="user__ask", allowed_s=60)
 CANCELLED = Failure("cancelled", "enough", None)
@@ -770,6 +786,7 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
         lambda e: e.store.parking.open_map(held_again("2/a"), "b", 2, ["1", "2", "3"]),
     ),
     "purge_run of one that may be retried": (cancelled, lambda e: e.store.runs.purge(RUN, DIGEST)),
+    "import_run": (lambda e: None, lambda e: e.store.whole_runs.put(IMPORTED, 9.0)),
     "purge_run": (ended, lambda e: e.store.runs.purge(RUN, DIGEST)),
     "remove_bundle": (
         lambda e: e.store.bundles.put("e" * 64, b"unused"),

@@ -103,8 +103,9 @@ local function forget_activity(r)
   end
 end
 
--- Add a new run; `r` has the fields of its record.
-local function list_run(run_id, r)
+-- Add a run; `r` has the fields of its record. `status`: its index besides those that contain it
+-- whatever its status.
+local function list_as(run_id, r, status)
   local ids = ids_of(run_id)
   write_undone_by({'HDEL', ids, run_id}, 'HSET', ids, run_id, '')
   tell_others('run', run_id)
@@ -115,9 +116,25 @@ local function list_run(run_id, r)
   for _, name in ipairs(lasting_indexes(r)) do
     enter(name, run_id, r)
   end
-  enter('open', run_id, r)
+  if status then
+    enter(status, run_id, r)
+  end
   count_run(r, 1)
   note_activity(r)
+end
+
+-- Add a new run.
+local function list_run(run_id, r)
+  list_as(run_id, r, 'open')
+end
+
+-- Add a run that ended elsewhere.
+local function list_ended(run_id, r)
+  list_as(run_id, r, RARE[r.status] and r.status)
+  if not r.parent then
+    count_end(r, 1)
+    note_cost(run_id, r)
+  end
 end
 
 -- Move a run to another status; `ended` is when it ended, or false.

@@ -1,0 +1,1 @@
+"""Whole runs: read from Redis, and written into it."""
