@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from time import monotonic
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.batch.options import BatchOptions, Progress
 from sleipnir.scheduler.limits.records import Used
+from sleipnir.scheduler.limits.rules import batch_budget
 from sleipnir.scheduler.runs.failures import is_of_budget
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
+from sleipnir.scheduler.store.run_store import RunStore
+
+# Few budgets are ever used up.
+with lazy_imports():
+    from sleipnir.scheduler.store.hooks import used_up
 
 _READ_EVERY_S = 0.5
 # Until so many lines have finished, their mean cost is a guess, and few run at once.
@@ -21,7 +28,10 @@ _FEW_AT_ONCE = 8
 class BatchBudget:
     """Decides whether another line may be started; calls reserve what they may cost themselves."""
 
-    def __init__(self, limiter: RateLimiter, queries: RunQueries, options: BatchOptions) -> None:
+    def __init__(
+        self, store: RunStore, limiter: RateLimiter, queries: RunQueries, options: BatchOptions
+    ) -> None:
+        self._store = store
         self._limiter = limiter
         self._queries = queries
         self._batch = options.name
@@ -55,6 +65,13 @@ class BatchBudget:
         failure = run.failure
         if self._usd is not None and failure and is_of_budget(failure.code, failure.message):
             self._has_refused |= f"'batch:{self._batch}'" in failure.message
+
+    def tell_used_up(self) -> None:
+        """Record for hooks that lines are left for which it has no room."""
+        if self._usd is not None:
+            owner = f"batch:{self._batch}"
+            record = self._limiter.queries.budget_record(owner)
+            used_up.tell_used_up(self._store, owner, batch_budget(self._usd), record)
 
     def has_room(self, progress: Progress) -> bool:
         """Return whether it has room for another line, given what finished ones cost."""

@@ -75,7 +75,7 @@ class Batch:
             client.store.client, client.store.clock, kept_s=client.store.settings.retention_s
         )
         self._limits = limiter.queries
-        self._budget = BatchBudget(limiter, client.queries, options)
+        self._budget = BatchBudget(client.store, limiter, client.queries, options)
 
     # ---- for callers
 
@@ -164,6 +164,8 @@ class Batch:
             return True
         # Once nothing runs, nothing of the budget will be left over.
         self.progress.over_budget = self.progress.in_flight == 0
+        if self.progress.over_budget:
+            self._budget.tell_used_up()
         return self.progress.over_budget
 
     def _submit(self, item: Item, attempt: int) -> None:

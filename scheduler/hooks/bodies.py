@@ -62,6 +62,8 @@ class Bodies:
             return self._of_schedule(str(subject["schedule"]), subject)
         if "batch" in subject:
             return self._of_batch(str(subject["batch"]))
+        if "budget" in subject:
+            return {**subject, "url": self._url("/limits")}
         return dict(subject)
 
     def _of_run(self, run_id: str, place: str | None) -> dict[str, Any]:

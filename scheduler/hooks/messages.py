@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from sleipnir.graphs.document.finding import cut, printable
 from sleipnir.records import dataclass
+from sleipnir.scheduler.limits.money import dollars
 
 _HEADLINES: Final = {
     "run.started": "{} has started",
@@ -18,6 +19,7 @@ _HEADLINES: Final = {
     "question.asked": "{} asks a question",
     "question.answered": "A question of {} was answered",
     "batch.finished": "Batch {} has finished",
+    "budget.used_up": "Budget {} is used up",
     "schedule.missed": "Schedule {} has missed instants",
     "hook.test": "A test of {}",
 }
@@ -27,6 +29,16 @@ _LEVELS: Final = {
     "run.timed_out": "failure",
     "run.cancelled": "warning",
     "schedule.missed": "warning",
+    "budget.used_up": "warning",
+}
+# By the kind of event: which field of its data names what it is about.
+_NAMED_BY: Final = {
+    "run": "agent",
+    "question": "agent",
+    "batch": "batch",
+    "budget": "budget",
+    "schedule": "name",
+    "hook": "hook",
 }
 _MOST_OF_NAME: Final = 80  # characters
 _MOST_OF_TEXT: Final = 500
@@ -48,10 +60,7 @@ class Message:
 def message_of(document: Mapping[str, Any]) -> Message:
     """Return what the body of a delivery is for people."""
     event, data = document["type"], document["data"]
-    of_batch = data.get("batch") if event == "batch.finished" else None
-    name = (
-        of_batch or data.get("agent") or data.get("name") or data.get("hook") or data.get("run_id")
-    )
+    name = data.get(_NAMED_BY[event.partition(".")[0]]) or data.get("run_id")
     title = _HEADLINES[event].format(_plain(name, _MOST_OF_NAME))
     lines = [f"{title}.", *_lines(data)]
     return Message(title, "\n".join(lines), _LEVELS.get(event, "info"))
@@ -60,17 +69,8 @@ def message_of(document: Mapping[str, Any]) -> Message:
 def _lines(data: Mapping[str, Any]) -> Iterator[str]:
     if error := data.get("error"):
         yield f"Error {error['code']}: {_plain(error['message'], _MOST_OF_TEXT)}"
-    if text := (data.get("question") or {}).get("text"):
-        yield f"Question: {_plain(text, _MOST_OF_TEXT)}"
-        options = data["question"]["options"]
-        if options:
-            named = [_plain(each, _MOST_OF_NAME) for each in options[:_MOST_OPTIONS]]
-            yield f"Options: {', '.join(named)}{', …' if len(options) > _MOST_OPTIONS else ''}"
-    if data.get("lines") is not None:
-        badly = data["failed"] + data["cancelled"] + data["timed_out"]
-        yield f"Lines: {data['lines']:,}, of which {badly:,} have not succeeded"
-    if missed := data.get("missed"):
-        yield f"Missed: {missed}"
+    yield from _question_lines(data.get("question") or {})
+    yield from _figures(data)
     if run_id := data.get("run_id"):
         yield f"Run: {run_id}"
     if batch := data.get("batch"):
@@ -79,6 +79,27 @@ def _lines(data: Mapping[str, Any]) -> Iterator[str]:
         yield f"See {url}"
     if url := data.get("answer_url"):
         yield f"Answer at {url}"
+
+
+def _question_lines(question: Mapping[str, Any]) -> Iterator[str]:
+    if text := question.get("text"):
+        yield f"Question: {_plain(text, _MOST_OF_TEXT)}"
+        options = question["options"]
+        if options:
+            named = [_plain(each, _MOST_OF_NAME) for each in options[:_MOST_OPTIONS]]
+            yield f"Options: {', '.join(named)}{', …' if len(options) > _MOST_OPTIONS else ''}"
+
+
+def _figures(data: Mapping[str, Any]) -> Iterator[str]:
+    if data.get("lines") is not None:
+        badly = data["failed"] + data["cancelled"] + data["timed_out"]
+        yield f"Lines: {data['lines']:,}, of which {badly:,} have not succeeded"
+    if limit := data.get("limit_usd"):
+        yield f"Spent: {dollars(data['spent_usd'])} of {dollars(limit)}"
+    if limit := data.get("limit_tokens"):
+        yield f"Tokens: {data['spent_tokens']:,} of {limit:,}"
+    if missed := data.get("missed"):
+        yield f"Missed: {missed}"
 
 
 def _plain(value: object, most: int) -> str:

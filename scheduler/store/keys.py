@@ -126,7 +126,8 @@ Of the limits of model calls, `{limits}:…`, all in one slot; all expire but `s
     call:<call>        hash    a waiting call: when it is due, since when it waits, and for what
     state:<name>       hash    rates, lines and counts of a limit, or of something paused
     held:<limit>       zset    calls that hold a slot of a limit → expiry of the lease, ms
-    budget:<budget>    hash    what was spent of it, and what calls have reserved
+    budget:<budget>    hash    what was spent of it, what calls have reserved, and with which
+                               limits hooks were told that it is used up
     holds:<budget>     zset    such a reservation → expiry of its lease, ms
     budgets            zset    budgets → when last used, ms
     pauses             hash    model or connection → why it pauses, and until when

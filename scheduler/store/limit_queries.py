@@ -52,6 +52,14 @@ class LimitQueries:
         cost, tokens = self.budget_fields(budget, "cost", "tokens")
         return cost / NANO, tokens
 
+    def budget_record(self, budget: str) -> dict[str, Any]:
+        """Return what reserve_call.lua tells of a budget that refuses a call."""
+        cost, tokens, granted, limit = self.budget_fields(
+            budget, "cost", "tokens", "granted", "limit"
+        )
+        told = self._redis.hget(f"{PARTITION}:budget:{self.budget_id(budget)}", "told")
+        return {"cost": cost, "tokens": tokens, "granted": granted, "limit": limit, "told": told}
+
     def budget_fields(self, budget: str, *fields: str) -> list[int]:
         """Return fields of a budget's record; costs are in billionths of a dollar.
 

@@ -196,6 +196,14 @@ class RateLimiter:
         if self._redis.hexists(key, "limit"):
             self._redis.hset(key, "limit", UNLIMITED)
 
+    def note_told(self, budget: str, what: str) -> None:
+        """Note in a budget's record of which use-up hooks were told last."""
+        key = f"{PARTITION}:budget:{self.queries.budget_id(budget)}"
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.hset(key, "told", what)
+            pipe.pexpire(key, self._kept_ms)
+            pipe.execute()
+
     def wake(self, name: str, limit: int) -> list[str]:
         """Let the first calls that wait for this name try again now; return them in order."""
         return list(self._call("wake_calls", name, limit).calls)

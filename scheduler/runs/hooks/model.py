@@ -25,6 +25,7 @@ EVENTS: Final = (
     "question.asked",
     "question.answered",
     "batch.finished",
+    "budget.used_up",
     "schedule.missed",
 )
 # Names of hooks that `notify` in config.yaml makes begin so, and no others.

@@ -19,7 +19,8 @@ class HookEvent:
     event: str  # its type
     event_id: str  # the same at every attempt
     at_ms: int  # when it happened
-    # What it is about, by kind: `run` and perhaps `question`, `schedule` or `batch`.
+    # What it is about, by kind: `run` and perhaps `question`, `schedule`, `batch` or
+    # `budget`.
     subject: Mapping[str, Any]
     url: str | None = None  # of the run's own; None: the hook's
     attempts: int = 0  # that have failed

@@ -75,7 +75,7 @@ class AttemptDocument(TypedDict):
     event: str
     subject: Annotated[
         dict[str, Any],
-        about("what it is about: `run` and perhaps `question`, `schedule` or `batch`"),
+        about("what it is about: `run` and perhaps `question`, `schedule`, `batch` or `budget`"),
     ]
     at: Annotated[str, about("when the event happened")]
     sent_at: str

@@ -21,7 +21,8 @@ from sleipnir.scheduler.client.hooks.notifications import (
 )
 from sleipnir.scheduler.config.notify import NotifyFilter, NotifySettings
 from sleipnir.scheduler.errors import SettingInvalid, SubmissionRefused
-from sleipnir.scheduler.runs.hooks.model import ENDS
+from sleipnir.scheduler.hooks.messages import message_of
+from sleipnir.scheduler.runs.hooks.model import ENDS, EVENTS
 from tests.support.engine import Engine
 from tests.support.hooks import attempts, deliver_all, delivering, hook_key, open_deliveries
 from tests.support.web_server import Page, WebServer
@@ -323,3 +324,20 @@ def test_the_same_notification_twice_is_refused(engine: Engine, receiver: WebSer
 
     with pytest.raises(SettingInvalid, match="the same URL and filter"):
         require_notifications(engine.store.settings)
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_every_event_has_a_headline_that_names_what_it_is_about(event: str) -> None:
+    data = dict.fromkeys(("agent", "batch", "budget", "name"), "it")
+
+    assert "it" in message_of({"type": event, "data": data}).title.split()
+
+
+def test_figures_of_batches_and_budgets_are_told() -> None:
+    counts = {"lines": 1_000, "failed": 3, "cancelled": 1, "timed_out": 0}
+    batch = message_of({"type": "batch.finished", "data": {"batch": "b", **counts}})
+    spent = {"limit_usd": 2.0, "spent_usd": 1.9, "limit_tokens": 5_000, "spent_tokens": 4_800}
+    budget = message_of({"type": "budget.used_up", "data": {"budget": "day", **spent}})
+
+    assert "Lines: 1,000, of which 4 have not succeeded" in batch.text
+    assert "Spent: $1.9000 of $2.0000\nTokens: 4,800 of 5,000" in budget.text

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import partial
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakSet
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.config.models import ModelSettings
 from sleipnir.scheduler.limits.messages import budget_excess, pause_of, reason
@@ -52,6 +53,10 @@ from sleipnir.worker.llm.client import (
 from sleipnir.worker.llm.limits.estimate import ReplyLengths, prompt_tokens
 from sleipnir.worker.llm.provider.pricing import Pricing, worst_of_prompt
 from sleipnir.worker.llm.provider.provider_failures import provider_failure_of
+
+# Few budgets are ever used up.
+with lazy_imports():
+    from sleipnir.scheduler.store.hooks import used_up
 
 logger = logging.getLogger(__name__)
 
@@ -132,12 +137,17 @@ def held_grant(text: str) -> Grant:
     return Grant(held, tuple(budgets))
 
 
+def _budget_of(owner: str, reservation: Reservation) -> Budget:
+    return next(budget for name, budget in reservation.budgets if name == owner)
+
+
 class Gate:
     """The gate of one worker process; thread-safe.
 
     Args:
         wake: called with the run and visit of a waiting call when it is its turn.
         count_failed: called with the run, node and model of a call that has failed.
+        used_up: called with a budget's owner, the budget and its record when it refuses a call.
     """
 
     def __init__(
@@ -146,12 +156,14 @@ class Gate:
         settings: ModelSettings,
         wake: Callable[[str, str], object],
         count_failed: Callable[[str, str, str], object],
+        used_up: Callable[[str, Budget, Mapping[str, Any]], object],
     ) -> None:
         self._limiter = limiter
         self._settings = settings
         self._pricing = Pricing(settings)
         self._wake = wake
         self.count_failed = count_failed
+        self._used_up = used_up
         self._rules = Rules(settings, {})
         self._notices = Notices()
         # Weak references: a permit that was lost must not be renewed forever.
@@ -165,7 +177,13 @@ class Gate:
         """Return a gate for the calls of this store's runs."""
         settings = store.settings
         limiter = RateLimiter(store.client, store.clock, kept_s=settings.retention_s)
-        return cls(limiter, settings.models, store.parking.wake, partial(count_failed_call, store))
+        return cls(
+            limiter,
+            settings.models,
+            store.parking.wake,
+            partial(count_failed_call, store),
+            partial(used_up.tell_used_up, store),
+        )
 
     # ---- one call
 
@@ -231,11 +249,14 @@ class Gate:
         """Return the grant of a reservation; raises as `reserve`."""
         verdict = self._limiter.reserve(reservation)
         match verdict:
+            case Delay(name=name, why="budget", detail=spent) | Denied(name, "budget", spent):
+                self._used_up(name, _budget_of(name, reservation), json.loads(spent))
+        match verdict:
             case Delay():
                 why = reason(verdict, reservation, self._rules)
                 raise MustWait(verdict.delay_s, why, for_person=verdict.for_person)
             case Denied(name, "budget", spent):
-                budget = next(budget for owner, budget in reservation.budgets if owner == name)
+                budget = _budget_of(name, reservation)
                 raise BudgetRefused(budget_excess(name, budget, spent, reservation))
             case Denied(name, _, why):
                 raise NotCalled(f"{name} is paused: {why}")

@@ -2,8 +2,8 @@
 --
 -- A delivery is a field of the hash `deliveries`, `<hook> <event id>`, and a timer; deliverers of a
 -- scheduler remove both once it has arrived. Its value is JSON text: `type` and `at` of the event,
--- and what it is about: a `run`, with the visit and call of its `question`, a `schedule` or a
--- `batch`; and a `url` of the run's own.
+-- and what it is about: a `run`, with the visit and call of its `question`, a `schedule`, a
+-- `batch` or a `budget`; and a `url` of the run's own.
 -- LAZY
 
 -- Of one event, the first by name; that one's delivery says how many `others` are not told.

@@ -180,11 +180,13 @@ local function release_lost(name)
 end
 
 local function read_budget(name)
-  local cost, tokens, held_cost, held_tokens, granted, begun, limit = unpack(redis.call('HMGET',
-    id('budget', name), 'cost', 'tokens', 'held_cost', 'held_tokens', 'granted', 'begun', 'limit'))
+  local cost, tokens, held_cost, held_tokens, granted, begun, limit, told =
+    unpack(redis.call('HMGET', id('budget', name), 'cost', 'tokens', 'held_cost', 'held_tokens',
+      'granted', 'begun', 'limit', 'told'))
   return {
     cost = tonumber(cost or '') or 0, tokens = tonumber(tokens or '') or 0,
     held_cost = tonumber(held_cost or '') or 0, held_tokens = tonumber(held_tokens or '') or 0,
     granted = tonumber(granted or '') or 0, begun = begun, limit = tonumber(limit or '') or nil,
+    told = told,
   }
 end

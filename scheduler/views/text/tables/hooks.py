@@ -92,7 +92,7 @@ def events_text(events: Sequence[str]) -> str:
 
 def subject_text(attempt: types.AttemptDocument) -> str:
     """Return what an event is about, in short."""
-    for kind in ("run", "schedule", "batch"):
+    for kind in ("run", "schedule", "batch", "budget"):
         if kind in attempt["subject"]:
             return str(attempt["subject"][kind])
     return "-"
