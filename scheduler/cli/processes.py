@@ -92,5 +92,7 @@ def environment_of(settings: Settings) -> dict[str, str]:
         "SLEIPNIR_AGENTS_DIR": ":".join(settings.agents_dir),
         "SLEIPNIR_QUEUES": ",".join(settings.queues),
         "SLEIPNIR_LOG_FORMAT": settings.log_format,
+        "SLEIPNIR_MAX_VISITS": str(settings.max_visits),
+        "SLEIPNIR_MAX_MEMORY_MB": str(settings.max_memory_mb),
         **({"SLEIPNIR_HEALTH_ADDRESS": settings.health_address} if settings.health_address else {}),
     }

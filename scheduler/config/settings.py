@@ -116,6 +116,17 @@ class Settings:
     concurrency: int = forms.whole(
         32, ge=1, le=4096, description="nodes one worker process executes at once"
     )
+    max_visits: int = forms.whole(
+        0,
+        ge=0,
+        description="visits after which a process of `sleipnir worker` is replaced; 0: never",
+    )
+    max_memory_mb: int = forms.whole(
+        0,
+        ge=0,
+        description="memory in MiB beyond which a process of `sleipnir worker` is replaced; "
+        "0: never",
+    )
     drain_s: float = forms.decimal(
         20.0, gt=0, description="time a stopping worker gives its nodes before it requeues them"
     )

@@ -199,6 +199,24 @@ class Supervisor:
         if process is not None:
             process.terminate()
 
+    def retire(self, name: str) -> None:
+        """Tell a child to end, for good, while the others go on; it has its time."""
+        member = self._members[name]
+        member.wanted = False
+        member.ask_to_end()
+        self.call_in(self.grace_s, lambda: self._end_late([member]))
+
+    def keeps(self, name: str) -> bool:
+        """Return whether a child is restarted when it dies."""
+        return self._members[name].wanted and not self._stopping
+
+    def forget(self, name: str) -> bool:
+        """Forget a retired child if it has ended; return whether it has."""
+        if self._members[name].alive():
+            return False
+        del self._members[name]
+        return True
+
     def watch(self, source: socket.socket, on_readable: Callable[[], None]) -> None:
         """Call `on_readable` whenever `source` has something to read."""
         self._selector.register(source, selectors.EVENT_READ, on_readable)
@@ -246,13 +264,18 @@ class Supervisor:
 
     def _end(self, members: Sequence[_Member], grace_s: float, *, hurry: bool) -> None:
         for member in members:
-            member.wanted = False
-            member.ask_to_end()
+            if member.wanted:  # others have ended, or were told to
+                member.wanted = False
+                member.ask_to_end()
         deadline = monotonic() + grace_s
         while any(m.alive() for m in members) and monotonic() < deadline:
             if hurry and self._signals_seen > 1:
                 break
             self._turn(deadline)
+        self._end_late(members)
+
+    def _end_late(self, members: Sequence[_Member]) -> None:
+        """Kill those that have not ended in time, and what they have left."""
         for member in members:
             if member.alive():
                 say(f"{member.child.name} did not exit in time; killed")

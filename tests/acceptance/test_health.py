@@ -7,13 +7,13 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 
 from sleipnir.scheduler.store.connection import connect
 from tests.support.command_line import Sleipnir
+from tests.support.health_checks import get, is_well
 from tests.support.processes import children_of
 from tests.support.redis_server import RedisServer
 from tests.support.sentinels import free_ports
@@ -27,23 +27,6 @@ nodes:
   s: {type: script, script: s.sh, next: z}
   z: {type: end}
 """
-
-
-def get(port: int, path: str) -> tuple[int, str]:
-    """Return the status and text of a page; status 0 if nobody answers."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=20)
-    try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
-    except OSError:
-        return 0, ""
-    finally:
-        connection.close()
-
-
-def is_well(port: int, path: str) -> bool:
-    return get(port, path)[0] == 200
 
 
 @pytest.fixture

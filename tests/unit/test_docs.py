@@ -419,6 +419,8 @@ def test_what_promises_a_bound_names_its_test(page: str) -> None:
 BOUNDS_BY_NAME = {
     "max_agent_depth",
     "max_deliveries",
+    "max_memory_mb",
+    "max_visits",
     "call_threads",
     "concurrency",
     "program_memory_mb",

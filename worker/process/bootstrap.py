@@ -197,12 +197,14 @@ def serve(settings: Settings, *, with_scheduler: bool, reports_to: int | None = 
 
     @worker_shutting_down.connect(weak=False)  # type: ignore[untyped-decorator]  # no stubs
     def drain(**_: Any) -> None:
-        threading.Thread(
-            target=_drain,
-            args=(services, scheduler, temporary, known, draining),
-            name="drain",
-            daemon=True,
-        ).start()
+        threading.Thread(target=end, name="drain", daemon=True).start()
+
+    def end() -> None:
+        _drain(services, scheduler, temporary, known, draining)
+        reporting.tell()
+        logging.shutdown()
+        # Celery's own shutdown is slow; nothing is lost, as everything that matters is in Redis.
+        os._exit(draining.exit_code)
 
     _start(app, known.name)
 
@@ -279,11 +281,7 @@ def _drain(
     known: WorkerState,
     draining: Draining,
 ) -> None:
-    """Give running visits time to finish, requeue the others, and exit.
-
-    `os._exit` avoids Celery's slow shutdown; nothing is lost, as everything that matters is in
-    Redis.
-    """
+    """Give running visits time to finish, requeue the others, and leave nothing behind."""
     draining.begin_to_end()
     stop_receiving()
     if not services.leases.wait_until_idle(draining.left_s()):
@@ -309,5 +307,3 @@ def _drain(
         Machines(services.store.client).leave(known)
     if services.spans is not None:
         services.spans.close()
-    logging.shutdown()
-    os._exit(draining.exit_code)

@@ -6,7 +6,6 @@ import logging
 import os
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from time import monotonic
 
 from sleipnir.scheduler.config.settings import Settings
@@ -15,6 +14,7 @@ from sleipnir.scheduler.process.periodic import repeat
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.worker.process.draining import Draining
+from sleipnir.worker.process.wear import memory_bytes
 from sleipnir.worker.visit.lease import Leases
 
 logger = logging.getLogger("sleipnir.worker")
@@ -23,7 +23,6 @@ _EVERY_S = 5.0
 # Sooner, if it begins to work, has nothing to do any more, or drains: an autoscaler would otherwise
 # end a worker that has just taken the last message.
 _LOOKS_EVERY_S = 1.0
-_MEMORY = Path("/proc/self/statm")
 
 
 def announce(
@@ -79,7 +78,7 @@ def _state(
         busy=len(held),
         taken=taken,
         idle_s=round(monotonic() - (taken_at or started), 1),
-        memory_bytes=_memory_bytes(),
+        memory_bytes=memory_bytes(),
         incarnation=leases.worker_id,
         version=installed,
         age_s=round(monotonic() - started, 1),
@@ -95,11 +94,3 @@ def _version() -> str | None:
         return version("sleipnir")
     except PackageNotFoundError:
         return None
-
-
-def _memory_bytes() -> int:
-    """Return the memory of this process; 0 if the system does not tell."""
-    try:
-        return int(_MEMORY.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 0

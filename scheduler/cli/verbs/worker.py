@@ -12,6 +12,7 @@ from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.processes import worker_children
 from sleipnir.scheduler.cli.serving import open_health, serving_options
 from sleipnir.scheduler.embedded.process import DRAIN_MARGIN_S
+from sleipnir.scheduler.embedded.renewal import Renewal
 from sleipnir.scheduler.embedded.supervisor import Supervisor
 from sleipnir.scheduler.embedded.worker_health import WorkerHealth
 from sleipnir.scheduler.process import cgroups
@@ -48,6 +49,18 @@ class ProcessCount(click.IntRange):
     metavar="NAME,NAME",
     help="Queues whose nodes it executes, and no others. Default: `default`.",
 )
+@click.option(
+    "--max-visits",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Visits after which a process is replaced; the next one takes messages before it stops.",
+)
+@click.option(
+    "--max-memory-mb",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Memory in MiB beyond which a process is replaced in the same way.",
+)
 @click.option("--scheduler", "with_scheduler", is_flag=True, help="Run a scheduler as well.")
 @serving_options
 @common_options()
@@ -56,6 +69,8 @@ def worker(
     processes: int | None,
     concurrency: int | None,
     queues: str | None,
+    max_visits: int | None,
+    max_memory_mb: int | None,
     with_scheduler: bool,
     served: dict[str, str | None],
 ) -> int:
@@ -64,18 +79,27 @@ def worker(
     A process that dies is restarted; one that cannot start ends the command with 7. At least one
     scheduler must be running somewhere.
     """
-    settings = settings_of(options, concurrency=concurrency, queues=queues, **served)
+    settings = settings_of(
+        options,
+        concurrency=concurrency,
+        queues=queues,
+        max_visits=max_visits,
+        max_memory_mb=max_memory_mb,
+        **served,
+    )
     os.environ[FORMAT_VARIABLE] = settings.log_format
     require_redis(settings)
     supervisor = Supervisor(grace_s=settings.drain_s + DRAIN_MARGIN_S, adopts=True)
     health = WorkerHealth(supervisor, settings.lease_s)
     open_health(health.open, settings.health_address)
-    for child in worker_children(
+    children = worker_children(
         settings,
         processes or settings.workers or 1,
         with_scheduler=with_scheduler,
         verbosity=options.verbosity,
-    ):
+    )
+    for child in children:
         health.start(child)
+    Renewal(supervisor, health, children).start()
     supervisor.run(on_stopping=health.stopping)
     return supervisor.exit_code

@@ -25,12 +25,13 @@ class Beat:
     pid: int
     takes: bool  # messages
     redis_age_s: float  # since Redis answered
+    worn: str = ""  # why another process should take its place; empty: it should not
     counters: dict[str, float] = field(default_factory=dict)
     gauges: dict[str, float] = field(default_factory=dict)
 
 
-def report_to(descriptor: int, beat: Callable[[], Beat]) -> None:
-    """Send a beat each second for the life of this process."""
+def report_to(descriptor: int, beat: Callable[[], Beat]) -> Callable[[], None]:
+    """Send a beat each second for the life of this process; return what sends another one."""
     supervisor = socket.socket(fileno=descriptor)
     supervisor.setblocking(False)
 
@@ -40,6 +41,7 @@ def report_to(descriptor: int, beat: Callable[[], Beat]) -> None:
 
     send()
     repeat(send, EVERY_S, "health")
+    return send
 
 
 class Beats:
@@ -67,6 +69,12 @@ class Beats:
         counters = Counter(self._ended)
         counters.update(self.latest.counters if self.latest else {})
         return counters
+
+    def close(self) -> None:
+        """Read what the last process said at its end, and nothing any more."""
+        self.hear()
+        self.source.close()
+        self.for_child.close()
 
     def _note(self, beat: Beat) -> None:
         before, self.latest, self.heard_at = self.latest, beat, monotonic()
