@@ -6,7 +6,7 @@ import { notify } from "./notices.js";
 const LEAST_MS = 2_000; // between two looks at the page
 const SLOW_MS = 10_000; // between two of a chart, which tell of hours and days
 const SHARE = 80; // looks take at most this part of the time, however large the page is
-const TELL_MS = 500; // in which numbers of the rail and the title may change once
+const TELL_MS = 2_000; // in which numbers of the rail and the title may change once
 const SAY_MS = 10_000; // between two that are read out
 // Tells `fresh` whenever the page shows something new, and `nodes` how those of its run stand.
 export const mark = new EventTarget();
@@ -35,12 +35,9 @@ function keepOpen(part, found) {
 
 // What the reader has entered stays, so do the elements: with them focus and scrolling.
 const isEntered = (name, node) => !(["value", "checked", "selected"].includes(name) && node.matches("input, textarea, select, option"));
+const MERGING = { ignoreActiveValue: true, callbacks: { beforeAttributeUpdated: isEntered } };
 function merge(part, found) {
-  Idiomorph.morph(part, [...found.childNodes], {
-    morphStyle: "innerHTML",
-    ignoreActiveValue: true,
-    callbacks: { beforeAttributeUpdated: isEntered },
-  });
+  Idiomorph.morph(part, [...found.childNodes], { morphStyle: "innerHTML", ...MERGING });
 }
 
 let drawn = performance.now();
@@ -70,11 +67,20 @@ function takeRows(fresh) {
   return rows;
 }
 
+// Of a row of a table only the cells that differ.
+function mergeRow(row, found) {
+  if (!row.cells || row.cells.length !== found.cells.length) return merge(row, found);
+  const fresh = [...found.cells];
+  [...row.cells].forEach((cell, at) => {
+    if (!cell.isEqualNode(fresh[at])) Idiomorph.morph(cell, fresh[at], MERGING);
+  });
+}
+
 // Rows of others do not move under the pointer: those that are shown change in place.
 function replaceRows(rows) {
   for (const row of document.querySelectorAll("[data-row]")) {
     const found = rows.get(row.dataset.row);
-    if (found && !row.isEqualNode(found)) merge(row, found);
+    if (found && !row.isEqualNode(found)) mergeRow(row, found);
     rows.delete(row.dataset.row);
   }
   const news = document.querySelector("[data-news]");
@@ -131,12 +137,14 @@ function countQuestions(number) {
   if (!isFirst) say(text);
   if (!isFirst && number > questions) notify(text, "inbox", inbox.href);
   questions = number;
-  if (telling === null) telling = setTimeout(tellQuestions, isFirst ? 0 : TELL_MS);
+  telling ??= setTimeout(tellQuestions, Math.max(0, told + TELL_MS - performance.now()));
 }
 
 let telling = null;
+let told = -TELL_MS;
 function tellQuestions() {
   telling = null;
+  told = performance.now();
   showQuestions();
   entitle();
 }
