@@ -152,7 +152,7 @@ def to_page_svg(
     parts = [
         f'<svg class="graph" viewBox="{view}" data-whole="{view}" width="{px(width)}" '
         f'height="{px(height)}" role="group" aria-label={_quoted(title)} '
-        f'data-rows="{json.dumps(_rows(picture, numbers))}">',
+        f'data-rows="{json.dumps(_rows(picture, numbers), separators=(",", ":"))}">',
         *_definitions(picture),
         *map(_frame, picture.frames),
         *(_arrow(route, numbers, taken or {}) for route in picture.routes),
@@ -171,7 +171,11 @@ def to_page_svg(
 
 
 def _rows(picture: Picture, numbers: Mapping[str, int]) -> list[list[int]]:
-    """Return the boxes that follow each other in a line and without other arrows between them."""
+    """Return the boxes that follow each other in a line and without other arrows between them.
+
+    Of each row the number of its first box, then by how much each is more than the one before it:
+    most are one more, which takes next to nothing once it is compressed.
+    """
     leaving, entering = Counter[str](), Counter[str]()
     for route in picture.routes:
         leaving[route.source] += 1
@@ -191,7 +195,7 @@ def _rows(picture: Picture, numbers: Mapping[str, int]) -> list[list[int]]:
             row.append(follows[row[-1]])
         if len(row) >= _FEWEST_IN_A_ROW:
             rows.append([numbers[node] for node in row])
-    return sorted(rows)
+    return [[row[0], *(after - one for one, after in pairwise(row))] for row in sorted(rows)]
 
 
 def _in_line(one: Placed, other: Placed) -> bool:
@@ -251,14 +255,15 @@ def _node(number: int, placed: Placed, mark: NodeMark) -> str:
         for line, text in enumerate(placed.texts)
     )
     return (
+        # Links are named by their texts: what is told when the pointer rests is not of the link.
         f'<g transform="translate({px(placed.x)} {px(placed.y)})">'
+        f"<title>{escape(_title(placed.box))}</title>"
         f'<a id="n-{number}" class="node type-{placed.box.type} is-{mark.state}" '
-        f"data-node={_quoted(placed.box.id)}{_data(mark)} href={_quoted(mark.href)} "
-        f'aria-labelledby="t-{number}"><title>{escape(_title(placed.box))}</title>'
+        f"data-node={_quoted(placed.box.id)}{_data(mark)} href={_quoted(mark.href)}>"
         f'<rect class="shape" width="{width}" height="{height}" rx="8"/>'
         f'<use class="side" href="#side-{height}"/>'
         f'<use class="sign" href="#sign-{placed.box.type}" x="12" y="{px(placed.height / 2 - 8)}"/>'
-        f'{badge}<text id="t-{number}">{name} <tspan class="now" x="{px(_TEXT_AT)}" '
+        f'{badge}<text>{name} <tspan class="now" x="{px(_TEXT_AT)}" '
         f'y="{px(placed.height - 10)}">{escape(state)}</tspan>{times}</text>'
         f"</a>{_ring(placed, mark)}</g>"
     )

@@ -75,6 +75,8 @@ def _arrow(route: PlacedArrow) -> str:
 
 def bent_path(points: tuple[Point, ...]) -> str:
     """Return a path through the points with rounded bends."""
+    if len(points) == 2 and points[0].y == points[1].y:  # most of them: told briefly
+        return f"M{_at(points[0])}h{px(points[1].x - points[0].x)}"
     path = [f"M{_at(points[0])}"]
     for before, bend, after in zip(points, points[1:], points[2:], strict=False):
         entry, leave = _towards(bend, before), _towards(bend, after)

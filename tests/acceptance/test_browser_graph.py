@@ -143,7 +143,10 @@ def test_what_is_too_large_to_be_overlooked_is_folded(engine: Engine, person: Pe
     row = page.locator(".graph a.node")
     row.wait_for()
 
-    assert (row.count(), row.locator("title").text_content()) == (1, "n0 (452 nodes, to z)")
+    assert (
+        row.count(),
+        page.locator(".graph .node-title, .graph g > title").first.text_content(),
+    ) == (1, "n0 (452 nodes, to z)")
     assert row.locator(".now").text_content() == "◐ 400/452"
     row.click()
     page.wait_for_url("**node=n400")

@@ -112,7 +112,11 @@ function foldRows(svg) {
   for (const old of svg.querySelectorAll(".fold")) old.remove();
   for (const node of svg.querySelectorAll(".is-covered")) node.classList.remove("is-covered");
   svg.classList.toggle("is-folded", isSmall);
-  if (isSmall) for (const row of JSON.parse(svg.dataset.rows ?? "[]")) foldRow(svg, row.map((number) => svg.querySelector(`#n-${number}`)));
+  if (!isSmall) return;
+  for (const row of JSON.parse(svg.dataset.rows ?? "[]")) {
+    let number = 0; // each is told by how much more it is
+    foldRow(svg, row.map((more) => svg.querySelector(`#n-${(number += more)}`)));
+  }
 }
 
 function foldRow(svg, row) {
