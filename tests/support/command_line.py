@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 from sleipnir.scheduler.embedded.supervisor import die_with_parent
+from tests.support.forked_command import call_in_fork
 from tests.support.wait import wait_until
 
 TIME_LIMIT_S = 200  # for what hangs: a busy machine may take a minute for a benchmark
@@ -53,17 +54,12 @@ class Sleipnir:
     def __call__(
         self, *arguments: str, stdin: str = "", **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        """Call the command without a terminal, and wait until it exits."""
-        return subprocess.run(
-            [*COMMAND, *arguments],
-            cwd=self.project,
-            env={**self.environment, **environment},
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=TIME_LIMIT_S,
-            check=False,
-        )
+        """Call the command without a terminal, and wait until it exits.
+
+        Python is not started anew: see `forked_command`. Where that matters, use `start`.
+        """
+        environment = {**self.environment, **environment}
+        return call_in_fork(arguments, self.project, environment, stdin, TIME_LIMIT_S)
 
     def type_in(self, commands: str, directory: Path) -> subprocess.CompletedProcess[str]:
         """Have a shell execute a page's commands until one fails; output includes stderr."""

@@ -16,6 +16,7 @@ import pytest
 
 from sleipnir.graphs.tools.shipped import SHIPPED_LIBRARY
 from sleipnir.lazy import is_made, lazy_object, load
+from tests.support.forked_command import SHARED
 from tests.support.pages import ROOT
 
 _PACKAGES = ("graphs", "scheduler", "worker")
@@ -96,6 +97,11 @@ def test_what_is_imported_lazily_are_modules() -> None:
     names = (name for name in _imported_lazily() if name not in sys.modules)
     missing = [name for name in names if find_spec(name) is None]
     assert not missing
+
+
+def test_what_forked_commands_of_tests_share_are_modules() -> None:
+    # multiprocessing says nothing of one that is missing: all commands would become slow.
+    assert [name for name in SHARED if find_spec(name) is None] == []
 
 
 def test_help_of_all_verbs_imports_nothing_heavy() -> None:
