@@ -12,7 +12,9 @@ import pytest
 
 from sleipnir.scheduler.client.inbound.answer_links import make_answer_link
 from sleipnir.scheduler.runs.hooks.model import ENDS, Hook
+from sleipnir.scheduler.runs.inbound.triggers import Trigger
 from sleipnir.scheduler.store.hooks.records import Attempt
+from sleipnir.scheduler.store.hooks.triggers import Triggers
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.worker.monitor.routes import ROUTES, SiteRoute
 from tests.support.browser import Person, chromium
@@ -157,6 +159,8 @@ def no_schedules_left(engine: Engine) -> Iterator[None]:
         engine.client.schedules.delete(schedule.name)
     for hook in engine.client.hooks.list():
         engine.client.hooks.delete(hook.name)
+    for trigger in engine.client.triggers.list():
+        engine.client.triggers.delete(trigger.name)
 
 
 def everything(engine: Engine, models: ModelServer) -> list[str]:
@@ -176,6 +180,7 @@ def everything(engine: Engine, models: ModelServer) -> list[str]:
     nightly = {"agent": "tested", "every": "1d", "paused": True}
     engine.client.schedules.create("nightly", nightly)
     engine.store.hooks.put(Hook("ops", "https://ops.example/in", ENDS), None)
+    Triggers(engine.store).put(Trigger("orders", "digest", prompt="{{body.id}}"), None)
     refused = Attempt("evt_1", "run.failed", {"run": failed}, 1, 1, 1, 500, 7, LONG)
     engine.store.deliveries.note("ops", refused)
     for version in ("one", "two"):
@@ -211,6 +216,8 @@ def everything(engine: Engine, models: ModelServer) -> list[str]:
         "/costs",
         "/hooks",
         "/hooks/ops",
+        "/triggers",
+        "/triggers/orders",
         "/schedules",
         "/schedules/nightly",
         "/evaluations",

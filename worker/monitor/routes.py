@@ -76,6 +76,7 @@ from sleipnir.worker.monitor.handlers.triggers.api import (
     TriggersApi,
 )
 from sleipnir.worker.monitor.handlers.triggers.firing import TriggerHandler
+from sleipnir.worker.monitor.handlers.triggers.page import TriggerPage, TriggersPage
 from sleipnir.worker.monitor.handlers.views import ViewsApi, ViewsPage
 from sleipnir.worker.monitor.serving.chat.handlers import ChatHandler, ModelHandler, ModelsHandler
 from sleipnir.worker.monitor.serving.mcp.handler import McpHandler
@@ -92,6 +93,7 @@ _PARTS = {
     "deed": r"(pause|resume|trigger|backfill|delete)",
     "hook_deed": r"(enable|disable|rotate|test|redeliver|delete)",
     "hook_act": r"(enable|disable|rotate|test|redeliver)",
+    "trigger_deed": r"(edit|rotate|delete)",
     "version": r"([0-9a-f]+)",
     "file": r"([^/]+)",
     "agent": r"([^/]+)",
@@ -144,6 +146,9 @@ ROUTES = (
     SiteRoute("/hooks", HooksPage, {"GET": Role.OPERATE}),
     SiteRoute("/hooks/{name}", TriggerHandler, {"GET": Role.OPERATE, "POST": None}),
     SiteRoute("/hooks/{name}/{hook_deed}", HookPage, {"POST": Role.OPERATE}),
+    SiteRoute("/triggers", TriggersPage, {"GET": Role.OPERATE, "POST": Role.OPERATE}),
+    SiteRoute("/triggers/{name}", TriggerPage, {"GET": Role.OPERATE}),
+    SiteRoute("/triggers/{name}/{trigger_deed}", TriggerPage, {"POST": Role.OPERATE}),
     SiteRoute("/evaluations", EvaluationsHandler),
     SiteRoute("/evaluations/{agent}/{name}", EvaluationHandler),
     SiteRoute("/costs", CostsHandler),

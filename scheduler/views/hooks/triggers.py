@@ -18,19 +18,26 @@ if TYPE_CHECKING:
 def list_document(client: Client) -> types.TriggerListDocument:
     """Return all triggers, by name."""
     now_ms, counts = client.store.clock.now_ms(), client.triggers.figures()
-    return {"triggers": [_document(each, counts, now_ms) for each in client.triggers.list()]}
+    return {
+        "triggers": [_document(client, each, counts, now_ms) for each in client.triggers.list()]
+    }
 
 
 def trigger_document(client: Client, trigger: Trigger) -> types.TriggerDocument:
     """Return a trigger, without its secrets."""
-    return _document(trigger, client.triggers.figures(), client.store.clock.now_ms())
+    return _document(client, trigger, client.triggers.figures(), client.store.clock.now_ms())
 
 
-def _document(trigger: Trigger, counts: InboundCounts, now_ms: int) -> types.TriggerDocument:
+def _document(
+    client: Client, trigger: Trigger, counts: InboundCounts, now_ms: int
+) -> types.TriggerDocument:
+    site = client.store.settings.monitor_public_url
+    path = f"/hooks/{quote(trigger.name, safe='')}"
     return {
         "name": trigger.name,
         "agent": trigger.agent,
-        "path": f"/hooks/{quote(trigger.name, safe='')}",
+        "path": path,
+        "url": None if site is None else site.rstrip("/") + path,
         "verify": trigger.verify,
         "prompt": trigger.prompt,
         "set": dict(trigger.state),

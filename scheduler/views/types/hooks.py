@@ -13,6 +13,7 @@ class TriggerDocument(TypedDict):
     name: str
     agent: str
     path: Annotated[str, about("where requests are sent, on the monitor")]
+    url: Annotated[str | None, about("the same as others reach it: with `monitor_public_url`")]
     verify: Annotated[str, about("`standard`, `github`, `bearer` or `none`")]
     prompt: Annotated[str, about("a template, as are `set` and `key`")]
     set: dict[str, str]

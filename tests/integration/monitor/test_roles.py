@@ -12,7 +12,9 @@ import pytest
 
 from sleipnir.scheduler.config.monitor_users import ROLES, MonitorUsers, new_line
 from sleipnir.scheduler.runs.hooks.model import ENDS, Hook
+from sleipnir.scheduler.runs.inbound.triggers import Trigger
 from sleipnir.scheduler.store.hooks.records import Attempt
+from sleipnir.scheduler.store.hooks.triggers import Triggers
 from sleipnir.worker.monitor.access import Access, Role
 from sleipnir.worker.monitor.routes import ROUTES, SiteRoute
 from tests.support.engine import Engine
@@ -111,6 +113,8 @@ def test_each_role_is_offered_what_it_may_do(engine: Engine, users: MonitorUsers
         engine.store.hooks.put(hook, None)
     tried = Attempt("evt_1", "run.failed", {"run": "0" * 16}, 1, 1, 1, 500, 7, "the reply is 500")
     engine.store.deliveries.note("ops", tried)
+    for each in (Trigger("orders", "tested"), Trigger("open", "tested", "none")):
+        Triggers(engine.store).put(each, None)
     engine.client.schedules.create("hourly", {"agent": "tested", "every": "1h", "paused": True})
 
     write_sorter(engine, "one", table(2))
@@ -126,6 +130,8 @@ def test_each_role_is_offered_what_it_may_do(engine: Engine, users: MonitorUsers
         engine.client.schedules.delete(name)
     for name in ("ops", "off"):
         engine.client.hooks.delete(name)
+    for name in ("orders", "open"):
+        engine.client.triggers.delete(name)
     for role, offers in offered.items():
         enabled = [each for each in offers if each.is_enabled]
         needs = {each: next(routes_of(each), None) for each in enabled}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ import pytest
 
 from tests.support.engine import Engine
 from tests.support.hooks import hook_key
-from tests.support.site import ServedSite
+from tests.support.site import KEY, Answer, ServedSite
 
 API = "/api/v1/triggers"
+BY_KEY = {"Authorization": f"Bearer {KEY}"}
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +69,59 @@ def test_what_is_no_trigger_is_refused(
 
     assert (refused.status, problem in refused.json["error"]["message"]) == (422, True)
     assert site.ask(API).json == {"triggers": []}
+
+
+def test_pages_make_change_and_remove_it(engine: Engine, site: ServedSite) -> None:
+    token = site.ask("/triggers").text.partition('name="_token" value="')[2].partition('"')[0]
+    headers = BY_KEY | {"Origin": f"http://127.0.0.1:{site.port}"}
+
+    def act(path: str, **fields: str) -> Answer:
+        return site.ask(path, "POST", form={"_token": token, **fields}, headers=headers)
+
+    new = {"name": "issues", "agent": "triage", "verify": "bearer", "prompt": "{{body.<b>}}"}
+    refused = act("/triggers", **new, set="issue={{body}}")
+    made = act("/triggers", **new, set='{"issue": "{{body}}"}', header="X-From, X-To")
+    changed = act("/triggers/issues/edit", agent="triage", prompt="a\r\nb", batch="inbox")
+    page, rotated = site.ask("/triggers/issues").text, act("/triggers/issues/rotate", keep="0s")
+    (trigger,) = engine.client.triggers.list()
+
+    assert (refused.status, "JSON object of templates" in refused.text) == (422, True)
+    assert "{{body.&lt;b&gt;}}" in refused.text
+    assert (made.status, changed.status, rotated.status) == (201, 303, 200)
+    assert len(set(re.findall(r"<code>([\w-]{43})</code>", made.text + rotated.text))) == 2
+    assert not re.search(r"<code>[\w-]{43}</code>", page)
+    assert (trigger.prompt, trigger.state, trigger.headers) == ("a\nb", {}, ())
+    assert (trigger.batch, len(trigger.secrets)) == ("inbox", 1)
+    assert 'href="/batches/inbox"' in page
+    assert act("/triggers/issues/delete").headers["Location"] == "/triggers"
+    assert "No triggers" in site.ask("/triggers").text
+
+
+def test_what_is_refused_on_a_page_is_not_typed_again(engine: Engine, site: ServedSite) -> None:
+    send(site, API, name="issues", agent="triage")
+    token = site.ask("/triggers").text.partition('name="_token" value="')[2].partition('"')[0]
+    headers = BY_KEY | {"Origin": f"http://127.0.0.1:{site.port}"}
+
+    form = {"_token": token, "agent": "triage", "prompt": "{{state.x}}"}
+    refused = site.ask("/triggers/issues/edit", "POST", form=form, headers=headers)
+
+    assert (refused.status, "{{state.x}}</textarea>" in refused.text) == (422, True)
+    assert engine.client.triggers.get("issues").prompt == ""
+
+
+def test_pages_are_text_and_json_as_well(site: ServedSite) -> None:
+    send(site, API, name="issues", agent="triage")
+
+    listed = site.ask("/triggers", headers=BY_KEY | {"Accept": "text/plain"})
+    shown = site.ask("/triggers/issues", headers=BY_KEY | {"Accept": "text/plain"})
+
+    assert listed.text.splitlines()[1].split() == [
+        *("issues", "triage", "standard", "0", "0", "/hooks/issues")
+    ]
+    assert "POST /hooks/issues on the monitor" in shown.text
+    as_json = BY_KEY | {"Accept": "application/json"}
+    assert site.ask("/triggers", headers=as_json).json == site.ask(API).json
+    assert site.ask("/triggers/issues", headers=as_json).json == site.ask(f"{API}/issues").json
 
 
 def test_how_it_is_verified_stays(site: ServedSite) -> None:

@@ -44,6 +44,7 @@ MORE: Final = (
     RailPage("limits", "gauge", count="pauses", words="paused"),
     RailPage("fleet", "server", "Workers", count="lost", words="lost in 24 h"),
     RailPage("hooks", "bell", of_operators=True),
+    RailPage("triggers", "play", of_operators=True),
     RailPage("audit", "scroll-text", of_operators=True),
 )
 RAIL_PAGES: Final = {page.tab: page for page in (*RAIL, *MORE)}

@@ -34,7 +34,7 @@ def page_of(trigger: types.TriggerDocument) -> Iterator[str]:
     """Yield the lines about one trigger."""
     facts = {
         "agent": trigger["agent"],
-        "path": f"POST {trigger['path']} on the monitor",
+        "address": f"POST {trigger['url'] or trigger['path'] + ' on the monitor'}",
         "verify": trigger["verify"],
         "secrets": "two, while one is rotated" if trigger["secrets"] > 1 else None,
         "prompt": trigger["prompt"],
