@@ -36,6 +36,7 @@ class Reservation:
     reply: ReplyCost | None = None  # None: it has no reply that could be limited
     max_wait_s: float = 0.0
     next_model: bool = False  # another model follows, so do not wait long
+    has_waited: bool = False  # or may have: it may have a place in line
     lease_s: float | None = None  # how long it holds what it has; None: as long as it is renewed
 
 

@@ -126,15 +126,16 @@ Of the limits of model calls, `{limits}:…`, all in one slot; all expire but `s
     call:<call>        hash    a waiting call: when it is due, since when it waits, and for what
     state:<name>       hash    rates, lines and counts of a limit, or of something paused
     held:<limit>       zset    calls that hold a slot of a limit → expiry of the lease, ms
+    shares:<limit>     zset    `<allotment>|<slots>` that a process holds → expiry of its lease, ms
     budget:<budget>    hash    what was spent of it, what calls have reserved, and with which
                                limits hooks were told that it is used up
-    holds:<budget>     zset    such a reservation → expiry of its lease, ms
+    holds:<budget>     zset    such a reservation, or an allotment's → expiry of its lease, ms
     budgets            zset    budgets → when last used, ms
     pauses             hash    model or connection → why it pauses, and until when
     people             hash    run that waits for a person to lift a limit → the limit's name
     made:<request>     string  the call that is under way, which equal calls wait for; a lease
     sharing:<request>  zset    these calls → since when each waits, ms
-    released:<call>    string  the answer to a call's release, in case it is requested again
+    released:<id>      string  the answer to a release or a settlement, if it is requested again
 Of groups of these, `{economy}:…`, all in one slot; all expire:
     collections        zset    collections that may have requests → when one last joined, ms
     groups             hash    group → JSON text: how far it has come, the provider's ids

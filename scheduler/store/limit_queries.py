@@ -9,6 +9,7 @@ from typing import Any
 
 import redis
 
+from sleipnir.scheduler.limits.money import NANO
 from sleipnir.scheduler.runs.model import RunContext
 from sleipnir.scheduler.runs.spending import Spent, sum_of
 from sleipnir.scheduler.store.clock import RedisClock
@@ -23,7 +24,6 @@ PEOPLE = f"{PARTITION}:people"
 
 # A batch's limit in billionths of a dollar, if it has none any more.
 UNLIMITED = 2**53
-NANO = 1_000_000_000  # budgets are counted in billionths of a dollar
 _MINUTE_MS = 60_000
 
 
@@ -124,8 +124,12 @@ class LimitQueries:
         ]
 
     def calls_under_way(self, name: str, now_ms: int) -> int:
-        """Return the number of occupied slots of a limit."""
-        return int(self._redis.zcount(f"{PARTITION}:held:{name}", now_ms, "+inf"))
+        """Return the number of occupied slots of a limit, with those of allotments."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.zcount(f"{PARTITION}:held:{name}", now_ms, "+inf")
+            pipe.zrange(f"{PARTITION}:shares:{name}", now_ms, "+inf", byscore=True)
+            calls, shares = pipe.execute()
+        return int(calls) + sum(int(share.rpartition("|")[2]) for share in shares)
 
     def holders(self, name: str, now_ms: int, most: int) -> list[str]:
         """Return the calls that occupy slots of a limit, those whose leases end last first."""

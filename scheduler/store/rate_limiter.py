@@ -16,6 +16,8 @@ from typing import Any
 
 import redis
 
+from sleipnir.scheduler.limits.allotments import Allotted, Amount, Settlement
+from sleipnir.scheduler.limits.money import NANO, nano
 from sleipnir.scheduler.limits.records import (
     Delay,
     Denied,
@@ -30,7 +32,6 @@ from sleipnir.scheduler.limits.rules import Budget, Limit
 from sleipnir.scheduler.store.clock import RedisClock
 from sleipnir.scheduler.store.limit_queries import (
     AHEAD,
-    NANO,
     PARTITION,
     PAUSES,
     SETTINGS,
@@ -85,7 +86,7 @@ class RateLimiter:
         """Start a day's budget with what was spent that day without one."""
         spent = self.queries.spent_today()
         tokens = spent.prompt_tokens + spent.completion_tokens
-        self._call("begin_day_budget", name, _nano(spent.known_usd), tokens, self._kept_ms)
+        self._call("begin_day_budget", name, nano(spent.known_usd), tokens, self._kept_ms)
 
     def release(
         self,
@@ -105,7 +106,7 @@ class RateLimiter:
             "id": release_id or secrets.token_hex(8),
             "budgets": grant.budgets,
             "used_tokens": used.tokens,
-            "used_cost": _nano(used.usd),
+            "used_cost": nano(used.usd),
             "took_ms": int(used.took_s * 1000),
         }
         if failure is not None:
@@ -120,6 +121,26 @@ class RateLimiter:
         holdings = [text for each in grant for text in _holdings(each)]
         if holdings:
             self._call("renew_calls", self._lease_ms, *holdings)
+
+    def allot(self, settlement: Settlement) -> Allotted:
+        """Settle what calls of an allotment have used, and allot the next; safe to repeat."""
+        like, used = settlement.like, settlement.used
+        spec = {
+            **self._spec(like),
+            "id": settlement.settlement_id,
+            "held": _amount(settlement.held),
+            "held_budgets": settlement.budgets,
+            "kept": _amount(settlement.kept),
+            "begun": _amount(settlement.begun),
+            "ended": _amount(settlement.ended),
+            "asked": _amount(settlement.asked),
+            "used_tokens": used.tokens,
+            "used_cost": nano(used.usd),
+            "took_ms": int(used.took_s * 1000),
+        }
+        found = self._call("allot_calls", settlement.allotment, json.dumps(spec))
+        amount = Amount(found.calls, found.tokens, found.worst_tokens, found.cost)
+        return Allotted(amount, tuple(found.budgets), tuple(found.woken))
 
     def notices(self) -> Notices:
         """Return the live changes of settings, and what is paused."""
@@ -163,7 +184,7 @@ class RateLimiter:
         """
         name = f"run:{run_id}"
         cost, tokens = self.queries.budget_fields(name, "cost", "tokens")
-        fields = {"cost": max(cost, _nano(used.usd)), "tokens": max(tokens, used.tokens)}
+        fields = {"cost": max(cost, nano(used.usd)), "tokens": max(tokens, used.tokens)}
         with self._redis.pipeline(transaction=False) as pipe:
             pipe.hset(f"{PARTITION}:budget:{name}", mapping={**fields, "granted": 0})
             pipe.pexpire(f"{PARTITION}:budget:{name}", self._kept_ms)
@@ -179,9 +200,9 @@ class RateLimiter:
         """
         name = f"batch:{batch}"
         (cost,) = self.queries.budget_fields(name, "cost")
-        fields = {"limit": _nano(usd)}
-        if _nano(used.usd) > cost:
-            cost = fields["cost"] = _nano(used.usd)
+        fields = {"limit": nano(usd)}
+        if nano(used.usd) > cost:
+            cost = fields["cost"] = nano(used.usd)
         with self._redis.pipeline(transaction=False) as pipe:
             pipe.hset(f"{PARTITION}:budget:{name}", mapping=fields)
             pipe.pexpire(f"{PARTITION}:budget:{name}", self._kept_ms)
@@ -222,7 +243,7 @@ class RateLimiter:
             "budgets": [_budget(owner, budget) for owner, budget in reservation.budgets],
             "tokens": reservation.tokens,
             "worst_tokens": reservation.worst_tokens,
-            "cost": _nano(reservation.worst_usd),
+            "cost": nano(reservation.worst_usd),
             "reply": _reply(reservation.reply),
             "max_wait_ms": int(reservation.max_wait_s * 1000),
             "next_model": reservation.next_model,
@@ -268,13 +289,18 @@ def _holdings(grant: Grant) -> list[str]:
     """Return kind, name and member of everything that a call holds, flattened."""
     of = grant.reservation
     slots = [("held", limit.name, of.call) for limit in of.limits]
-    hold = f"{of.call}|{_nano(of.worst_usd)}|{of.worst_tokens}"
+    hold = f"{of.call}|{nano(of.worst_usd)}|{of.worst_tokens}"
     shares = [("holds", name, hold) for name in grant.budgets]
     return [text for holding in (*slots, *shares) for text in holding]
 
 
-def _nano(usd: float) -> int:
-    return math.ceil(round(usd * NANO, 3))  # 1e-9 is not exactly a billionth
+def _amount(amount: Amount) -> dict[str, int]:
+    return {
+        "calls": amount.calls,
+        "tokens": amount.tokens,
+        "worst_tokens": amount.worst_tokens,
+        "cost": amount.worst_nano,
+    }
 
 
 def _limit(limit: Limit) -> dict[str, Any]:
@@ -291,7 +317,7 @@ def _limit(limit: Limit) -> dict[str, Any]:
 def _budget(owner: str, budget: Budget) -> dict[str, Any]:
     values = {
         "id": owner,
-        "cost": None if budget.usd is None else _nano(budget.usd),
+        "cost": None if budget.usd is None else nano(budget.usd),
         "tokens": budget.tokens,
         "on_excess": budget.on_excess,
         "own": budget.is_own or None,

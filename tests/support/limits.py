@@ -5,8 +5,9 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field, replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -22,9 +23,11 @@ from sleipnir.scheduler.limits.records import (
 from sleipnir.scheduler.limits.rules import Budget, Limit
 from sleipnir.scheduler.process.backoff import PROVIDER
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
+from sleipnir.worker.llm.limits.allotments import Allotments, AllottedGrant
 from tests.support.engine import Clock
 
 MINUTE_MS = 60_000
+SETTLED_MS = 1_000  # how often processes settle
 UNAVAILABLE = ProviderFailure("unavailable", "p", "Connection refused", PROVIDER)
 
 
@@ -51,6 +54,15 @@ def waits(verdict: Grant | Delay | Denied) -> Delay:
     return verdict
 
 
+def allotments_of(
+    limiter: RateLimiter, clock: Clock, wake: Callable[[Iterable[str]], object] = list
+) -> Allotments:
+    """Return the allotments of a process on a clock moved by hand."""
+    allotments = Allotments(limiter, wake, clock.passed_s)
+    allotments.are_used = True
+    return allotments
+
+
 @dataclass
 class Simulation:
     """Simulates calls against the limiter, event by event, on a clock moved by hand.
@@ -59,6 +71,8 @@ class Simulation:
         late_ms: calls come back up to this much after their time.
         took_ms: how long each call takes.
         used: tokens of each call; by default those reserved.
+        processes: how many processes with allotments make the calls; with none, the limiter admits
+            each of them.
     """
 
     limiter: RateLimiter
@@ -67,51 +81,89 @@ class Simulation:
     late_ms: int = 0
     took_ms: int = 500
     used: Mapping[str, int] = field(default_factory=dict)
+    processes: int = 0
     started: list[tuple[int, Reservation]] = field(default_factory=list)
     returns: Counter[str] = field(default_factory=Counter)
+    refused: int = 0
+    allotted: int = 0
+    spent_usd: float = 0.0
     at_once: int = 0
     most_at_once: int = 0
 
+    def __post_init__(self) -> None:
+        self._numbers = itertools.count()
+        self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._coming: dict[str, tuple[int, Reservation]] = {}  # calls, and numbers of events
+        self._void: set[int] = set()  # events of calls that were woken before
+        self._gates = [
+            allotments_of(self.limiter, self.clock, self._wake) for _ in range(self.processes)
+        ]
+
     def run(self, arrivals: Iterable[tuple[int, Reservation]]) -> None:
         """Let calls arrive, each so many ms from now, and simulate until all are done."""
-        numbers = itertools.count()
         begin = self.clock.ms
-        events: list[tuple[int, int, Reservation, Grant | None]] = [
-            (begin + at, next(numbers), each, None) for at, each in arrivals
-        ]
-        heapq.heapify(events)
-        while events:
-            at, _, each, going = heapq.heappop(events)
-            self.clock.ms = max(self.clock.ms, at)
-            if going is not None:
-                heapq.heapify(events := self._release(going, events, numbers))
-                continue
-            verdict = self.limiter.reserve(each)
-            if isinstance(verdict, Grant):
-                self._start(each)
-                heapq.heappush(events, (self.clock.ms + self.took_ms, next(numbers), each, verdict))
-            else:
+        for at, each in arrivals:
+            self._come_at(begin + at, each)
+        self._settle()
+        while self._events:
+            at, number, act = heapq.heappop(self._events)
+            if number not in self._void:
+                self.clock.ms = max(self.clock.ms, at)
+                act()
+
+    def _at(self, ms: int, act: Callable[[], None]) -> int:
+        number = next(self._numbers)
+        heapq.heappush(self._events, (ms, number, act))
+        return number
+
+    def _settle(self) -> None:
+        for gate in self._gates:
+            gate.settle()
+        if self._gates and self._events:
+            self._at(self.clock.ms + SETTLED_MS, self._settle)
+
+    def _come_at(self, ms: int, each: Reservation) -> None:
+        self._coming[each.call] = self._at(ms, partial(self._come, each)), each
+
+    def _come(self, each: Reservation) -> None:
+        del self._coming[each.call]
+        gate = self.random.choice(self._gates) if self._gates else self.limiter
+        verdict = gate.reserve(each)
+        match verdict:
+            case Grant():
+                self._start(verdict.reservation)
+                self.allotted += isinstance(verdict, AllottedGrant)
+                ends_ms = self.clock.ms + self.took_ms
+                self._at(ends_ms, partial(self._end, gate, verdict))
+            case Denied():
+                self.refused += 1
+            case Delay():
                 self.returns[each.call] += 1
-                back = self.clock.ms + round(waits(verdict).delay_s * 1000)
+                back = self.clock.ms + round(verdict.delay_s * 1000)
                 late = self.random.randint(0, self.late_ms)
-                heapq.heappush(events, (back + late, next(numbers), each, None))
+                self._come_at(back + late, replace(each, has_waited=True))
 
     def _start(self, each: Reservation) -> None:
         self.started.append((self.clock.ms, each))
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
 
-    def _release(self, going: Grant, events: list[Any], numbers: Any) -> list[Any]:
-        """End a call; return the events, in which the calls that this wakes come back now."""
+    def _end(self, gate: Allotments | RateLimiter, going: Grant) -> None:
+        """End a call; the calls that this wakes come back now."""
         self.at_once -= 1
-        tokens = self.used.get(going.reservation.call, going.reservation.tokens)
-        _, woken = self.limiter.release(going, Used(tokens, took_s=self.took_ms / 1000))
-        return [
-            (self.clock.ms, next(numbers), each, None)
-            if each.call in woken and end is None
-            else (at, number, each, end)
-            for at, number, each, end in events
-        ]
+        of = going.reservation
+        usd = of.worst_usd * self.random.random()
+        self.spent_usd += usd
+        tokens = self.used.get(of.call, of.tokens)
+        _, woken = gate.release(going, Used(tokens, usd, self.took_ms / 1000))
+        self._wake(woken)
+
+    def _wake(self, calls: Iterable[str]) -> None:
+        for call in calls:
+            if call in self._coming:
+                number, each = self._coming[call]
+                self._void.add(number)
+                self._come_at(self.clock.ms, each)
 
     def most_in_a_minute(self, of: str = "requests") -> int:
         """Return the most requests, or tokens, in any sixty seconds."""

@@ -81,6 +81,7 @@ def make_visit(
         item_index=index,
         attempt=begun.attempt,
         number=begun.visit_number,
+        has_waited=begun.parked_ms > 0,
         age_s=begun.age_s,
         resumed_with=_resumption(services.store, lease, node_id, begun),
         arrived=begun.results,

@@ -30,6 +30,7 @@ class Caller:
     # The same whenever this call is tried again, after a wait or after a crash.
     key: str
     attempt: int = 1  # of the node
+    has_waited: bool = False  # whether its visit has waited for anything, such as a limit
     cache_s: float | None = None  # how long replies to equal requests are cached; None: not at all
     shares: bool = True  # whether it waits for an equal call that is under way
     budget_usd: float | None = None  # of the root run; None: the default for all runs
@@ -63,6 +64,7 @@ def caller_of(visit: Visit[Any], key: str) -> Caller:
         key=f"{visit.idempotency_key}:{key}",
         recorded=context.recorded,
         replay=context.replay,
+        has_waited=visit.has_waited,
         secrets=visit.secrets,
         cancellation=visit.cancelled,
     )

@@ -89,6 +89,10 @@ class Models:
         if endpoints:
             Thread(target=prepare, args=[endpoints], name="prepare", daemon=True).start()
 
+    def settle_limits(self) -> None:
+        """Tell limits and budgets what calls have used that they do not know of yet."""
+        self._gate.settle_allotments()
+
     def lacks_functions(self, model: str) -> bool:
         """Return whether a model and all its fallbacks are known not to support function calls."""
         return lacks_functions(self._settings, model)

@@ -134,6 +134,13 @@ def _make_tools(store: RunStore, cache: Path) -> ToolResolver:
     )
 
 
+def settle_limits(services: Services) -> None:
+    """Settle what models were called for, if any was."""
+    if is_made(services.models):
+        with suppress(RedisError):  # otherwise what is reserved is free again within a lease
+            services.models.settle_limits()
+
+
 def close_servers(services: Services) -> None:
     """End a worker's MCP servers, if any of its nodes has used tools."""
     if is_made(services.tools):
@@ -300,6 +307,7 @@ def _drain(
         pause(0.01)
     if scheduler is not None:
         scheduler.stop()
+    settle_limits(services)
     close_servers(services)
     end_all()
     temporary.close()

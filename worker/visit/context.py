@@ -103,6 +103,7 @@ class Visit(NamedTuple, Generic[N]):
     item_index: int | None = None  # set in an invocation of a map's branch
     attempt: int = 1  # goes up with each `Postponed`
     number: int = 1  # visits of the node in this run so far; of its map in an invocation
+    has_waited: bool = False  # whether it was parked before
     age_s: float = 0.0  # time since the visit first began, including earlier tries and parking
     # What the visit was parked for: {"answer": …}, the child's result, or the fields of a map.
     resumed_with: Any = None

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from sleipnir.scheduler.errors import TransitionBroken
+from sleipnir.scheduler.limits.money import NANO
 from sleipnir.scheduler.limits.rules import Budget
 from sleipnir.scheduler.runs.ids import digits_of_batch, partition_of
 from sleipnir.scheduler.store.keys import batch_key
-from sleipnir.scheduler.store.limit_queries import NANO
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
 from sleipnir.scheduler.store.run_store import RunStore

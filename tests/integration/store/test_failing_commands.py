@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from sleipnir.scheduler.errors import RunClosed, TransitionBroken
+from sleipnir.scheduler.limits.allotments import NOTHING, Amount, Settlement
 from sleipnir.scheduler.limits.records import Grant, ProviderFailure, Used
 from sleipnir.scheduler.limits.rules import Budget, Limit
 from sleipnir.scheduler.process.backoff import PROVIDER
@@ -804,6 +805,10 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
         lambda e: limiter(e).reserve(CALL),
         lambda e: limiter(e).release(Grant(CALL, ("day",)), Used(9, 0.5, 1.0), THROTTLED),
     ),
+    "allot_calls": (
+        lambda e: (begin_day(e), limiter(e).allot(SETTLEMENT), lining_up(e)),
+        lambda e: limiter(e).allot(replace(SETTLEMENT, settlement_id="b", **SETTLED)),
+    ),
     "renew_calls": (
         lambda e: limiter(e).reserve(CALL),
         lambda e: limiter(e).renew([Grant(CALL, ("day",))]),
@@ -849,6 +854,30 @@ WRITING = re.compile(r"\b(write\w*|in_pieces|push|pop|remove\w*|tell)\(|\badd\('
 
 DAY = ("day", Budget("day", usd=9.0, tokens=99))
 CALL = reservation(1, Limit("p:m", 5, 100, 1), budgets=(DAY,), tokens=10)
+SETTLEMENT = Settlement(
+    settlement_id="a",
+    allotment="w",
+    like=reservation(
+        1,
+        Limit("p:m", 60_000, 600_000, 200),
+        budgets=(("day", Budget("day", usd=9_000.0, tokens=99_000)),),
+    ),
+    budgets=(),
+    held=NOTHING,
+    kept=NOTHING,
+    begun=NOTHING,
+    ended=NOTHING,
+    used=Used(),
+    asked=Amount(2, 20, 20, 2_000_000),
+)
+SETTLED: dict[str, Any] = {
+    "budgets": ("day:19675",),
+    "held": Amount(2, 20, 20, 2_000_000),
+    "kept": Amount(1, 10, 10, 1_000_000),
+    "begun": Amount(2, 20, 20, 2_000_000),
+    "ended": Amount(1, 10, 10, 1_000_000),
+    "used": Used(9, 0.5, 1.0),
+}
 THROTTLED = ProviderFailure("throttled", "p:m", "HTTP 429", PROVIDER)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
 from functools import partial
 from time import monotonic
@@ -50,6 +50,7 @@ from sleipnir.worker.llm.client import (
     Reply,
     Reranked,
 )
+from sleipnir.worker.llm.limits.allotments import Allotments
 from sleipnir.worker.llm.limits.estimate import ReplyLengths, prompt_tokens
 from sleipnir.worker.llm.provider.pricing import Pricing, worst_of_prompt
 from sleipnir.worker.llm.provider.provider_failures import provider_failure_of
@@ -137,6 +138,11 @@ def held_grant(text: str) -> Grant:
     return Grant(held, tuple(budgets))
 
 
+def _wake_all(wake: Callable[[str, str], object], calls: Iterable[str]) -> None:
+    for call in calls:
+        wake(*visit_of(call))
+
+
 def _budget_of(owner: str, reservation: Reservation) -> Budget:
     return next(budget for name, budget in reservation.budgets if name == owner)
 
@@ -145,7 +151,7 @@ class Gate:
     """The gate of one worker process; thread-safe.
 
     Args:
-        wake: called with the run and visit of a waiting call when it is its turn.
+        wake: called with waiting calls when it is their turn.
         count_failed: called with the run, node and model of a call that has failed.
         used_up: called with a budget's owner, the budget and its record when it refuses a call.
     """
@@ -154,11 +160,12 @@ class Gate:
         self,
         limiter: RateLimiter,
         settings: ModelSettings,
-        wake: Callable[[str, str], object],
+        wake: Callable[[Iterable[str]], object],
         count_failed: Callable[[str, str, str], object],
         used_up: Callable[[str, Budget, Mapping[str, Any]], object],
     ) -> None:
         self._limiter = limiter
+        self._allotments = Allotments(limiter, wake)
         self._settings = settings
         self._pricing = Pricing(settings)
         self._wake = wake
@@ -180,7 +187,7 @@ class Gate:
         return cls(
             limiter,
             settings.models,
-            store.parking.wake,
+            partial(_wake_all, store.parking.wake),
             partial(count_failed_call, store),
             partial(used_up.tell_used_up, store),
         )
@@ -242,12 +249,11 @@ class Gate:
         """Tell budgets what such a request has used; safe to repeat with the same id."""
         grant = held_grant(hold)
         _, woken = self._limiter.release(grant, used, release_id=release_id)
-        for call in woken:
-            self._wake(*visit_of(call))
+        self._wake(woken)
 
     def _admitted(self, reservation: Reservation) -> Grant:
         """Return the grant of a reservation; raises as `reserve`."""
-        verdict = self._limiter.reserve(reservation)
+        verdict = self._allotments.reserve(reservation)
         match verdict:
             case Delay(name=name, why="budget", detail=spent) | Denied(name, "budget", spent):
                 self._used_up(name, _budget_of(name, reservation), json.loads(spent))
@@ -281,6 +287,7 @@ class Gate:
             reply=self._reply(request, prompt, worst - prompt, budgets) if worst else None,
             max_wait_s=0.0 if next_model else self._max_wait_s(caller),
             next_model=next_model,
+            has_waited=caller.has_waited,
         )
 
     def _max_wait_s(self, caller: Caller) -> float:
@@ -349,9 +356,8 @@ class Gate:
         """Release what a permit holds; return the delay if its call is to be made again."""
         with self._lock:
             self._open.discard(permit)
-        delay, woken = self._limiter.release(permit.grant, used, failure)
-        for call in woken:
-            self._wake(*visit_of(call))
+        delay, woken = self._allotments.release(permit.grant, used, failure)
+        self._wake(woken)
         return delay
 
     # ---- background
@@ -359,6 +365,7 @@ class Gate:
     def start(self) -> None:
         """Start the thread that reads changes and renews what calls hold."""
         self.refresh()
+        self._allotments.are_used = True
         repeat(self._keep_up, _REFRESH_S, "limits")
 
     def refresh(self) -> None:
@@ -372,11 +379,16 @@ class Gate:
         """Renew what the calls under way hold."""
         with self._lock:
             held = [permit.grant for permit in self._open]
-        self._limiter.renew(held)
+        self._allotments.renew(held)
+
+    def settle_allotments(self) -> None:
+        """Tell Redis what calls have used that this process has admitted by itself."""
+        self._allotments.settle()
 
     def _keep_up(self) -> None:
         try:
             self.refresh()
+            self.settle_allotments()
             if monotonic() >= self._renew_at:
                 self.renew()
                 self._renew_at = monotonic() + LEASE_S / _RENEWALS_PER_LEASE

@@ -92,11 +92,13 @@ end
 
 -- ---- rates
 
--- The share of a limit that is left after 429s, between 0 and 1; it recovers in 100 s.
+-- The share of a limit that is left after 429s, between 0 and 1; it recovers in 100 s. And the number
+-- of its slots in allotments.
 local function share(name)
-  local left, cut_at = unpack(redis.call('HMGET', id('state', name), 'share', 'cut_at'))
-  if not left then return 1 end
-  return math.min(1, tonumber(left) + (now_ms - tonumber(cut_at)) / 100000)
+  local left, cut_at, allotted =
+    unpack(redis.call('HMGET', id('state', name), 'share', 'cut_at', 'allotted'))
+  local lasting = left and math.min(1, tonumber(left) + (now_ms - tonumber(cut_at)) / 100000) or 1
+  return lasting, tonumber(allotted or '') or 0
 end
 
 local function cut(name, apart_ms)
@@ -129,12 +131,35 @@ end
 
 -- ---- slots
 
+-- Release the slots of an allotment, `<allotment>|<slots>`, if it still holds them.
+local function release_slots(name, slots)
+  if write('ZREM', id('shares', name), slots) == 1 then
+    write('HINCRBY', id('state', name), 'allotted', 0 - string.match(slots, '%d+$'))
+  end
+end
+
+-- Hold slots for an allotment, or renew them.
+local function hold_slots(name, slots, expires)
+  if write('ZADD', id('shares', name), expires, slots) == 1 then
+    write('HINCRBY', id('state', name), 'allotted', string.match(slots, '%d+$'))
+  end
+  write('PEXPIRE', id('shares', name), DAY_MS)
+  keep(id('state', name), now_ms + DAY_MS)
+end
+
 local function free_places(limit, call)
-  local held = id('held', limit.name)
+  local held, name = id('held', limit.name), limit.name
   write_undone_by(nil, 'ZREMRANGEBYSCORE', held, '-inf', now_ms)
-  local slots = math.max(1, math.floor(limit.concurrency * share(limit.name)))
+  local lasting, allotted = share(name)
+  if allotted > 0 then
+    for _, lost in ipairs(redis.call('ZRANGEBYSCORE', id('shares', name), '-inf', now_ms)) do
+      release_slots(name, lost)
+    end
+    allotted = number(id('state', name), 'allotted')
+  end
+  local slots = math.max(1, math.floor(limit.concurrency * lasting))
   local mine = redis.call('ZSCORE', held, call) and 1 or 0
-  return slots - redis.call('ZCARD', held) + mine
+  return slots - redis.call('ZCARD', held) - allotted + mine
 end
 
 -- The number of calls whose turn it is, but that have not come yet.
@@ -168,15 +193,39 @@ local function budget_id(budget)
   return string.format('day:%d', math.floor(clock_ms / DAY_MS))
 end
 
+-- Release a reservation of a budget, `<who>|<cost>|<tokens>`, if it is still held.
+local function release_hold(name, hold)
+  if write('ZREM', id('holds', name), hold) == 1 then
+    local cost, tokens = string.match(hold, '|(%d+)|(%d+)$')
+    write('HINCRBY', id('budget', name), 'held_cost', string.format('%.0f', 0 - cost))
+    write('HINCRBY', id('budget', name), 'held_tokens', string.format('%.0f', 0 - tokens))
+  end
+end
+
 -- Release the reservations of calls whose worker died.
 local function release_lost(name)
-  local holds, spent = id('holds', name), id('budget', name)
-  for _, hold in ipairs(redis.call('ZRANGEBYSCORE', holds, '-inf', now_ms)) do
-    local cost, tokens = string.match(hold, '|(%d+)|(%d+)$')
-    write('ZREM', holds, hold)
-    write('HINCRBY', spent, 'held_cost', string.format('%.0f', 0 - cost))
-    write('HINCRBY', spent, 'held_tokens', string.format('%.0f', 0 - tokens))
+  for _, hold in ipairs(redis.call('ZRANGEBYSCORE', id('holds', name), '-inf', now_ms)) do
+    release_hold(name, hold)
   end
+end
+
+-- Reserve part of a budget, or renew what is reserved.
+local function hold_budget(name, hold, expires, kept_ms)
+  local spent, cost, tokens = id('budget', name), string.match(hold, '|(%d+)|(%d+)$')
+  if write('ZADD', id('holds', name), expires, hold) == 1 then
+    write('HINCRBY', spent, 'held_cost', cost)
+    write('HINCRBY', spent, 'held_tokens', tokens)
+  end
+  write('ZADD', partition .. ':budgets', now_ms, name)
+  for _, kept in ipairs({spent, id('holds', name), partition .. ':budgets'}) do
+    write('PEXPIRE', kept, kept_ms)
+  end
+end
+
+local function spend(name, cost, tokens, kept_ms)
+  write('HINCRBY', id('budget', name), 'cost', string.format('%.0f', cost))
+  write('HINCRBY', id('budget', name), 'tokens', string.format('%.0f', tokens))
+  write('PEXPIRE', id('budget', name), kept_ms)
 end
 
 local function read_budget(name)
@@ -189,4 +238,37 @@ local function read_budget(name)
     granted = tonumber(granted or '') or 0, begun = begun, limit = tonumber(limit or '') or nil,
     told = told,
   }
+end
+
+local function usd_limit(budget, has)
+  return budget.own and has.limit or budget.cost
+end
+
+-- ---- waking
+
+-- Calls that wait for a budget, of which any may find room; each wakes others in turn.
+local WOKEN_AT_ONCE = 2
+
+-- Let calls of a list try again now, and add them to `woken`.
+local function wake(list, most, woken)
+  if most <= 0 then return end
+  for _, other in ipairs(redis.call('ZRANGEBYSCORE', list, '(' .. now_ms, '+inf', 'LIMIT', 0, most)) do
+    write('ZADD', list, now_ms, other)
+    write('HSET', id('call', other), 'at', now_ms)
+    woken[#woken + 1] = other
+  end
+end
+
+-- Wake calls that wait for what others had reserved of a budget.
+local function wake_for_budget(name, woken)
+  wake(id('waiting', string.match(name, '^day:') and 'day' or name), WOKEN_AT_ONCE, woken)
+end
+
+-- Wake as many calls as there are free slots, after a call has taken so long.
+local function wake_for_slots(limit, call, took_ms, woken)
+  local state = id('state', limit.name)
+  local before = number(state, 'held_ms')
+  write('HSET', state, 'held_ms', before > 0 and before + (took_ms - before) / 5 or took_ms)
+  keep(state, now_ms + DAY_MS)
+  wake(id('queue', limit.name), free_places(limit, call) - due(limit.name), woken)
 end

@@ -7,8 +7,6 @@
 --      verdict: done | wait, if the call failed and its max wait has not ended
 --      woken: calls whose turn it is now, to be woken
 local did = cjson.decode(spec)
--- Calls that wait for a budget, of which any may find room; each wakes others in turn.
-local WOKEN_AT_ONCE = 2
 
 -- ---- repeated because the answer was lost: return the same one
 local answered = redis.call('GET', id('released', did.id))
@@ -30,47 +28,21 @@ for _, limit in ipairs(did.limits) do
     keep(state, now_ms + DAY_MS)
   end
 end
+local hold = string.format('%s|%.0f|%.0f', call, did.cost, did.worst_tokens)
 for _, name in ipairs(did.budgets) do
-  local spent, holds = id('budget', name), id('holds', name)
-  local hold = string.format('%s|%.0f|%.0f', call, did.cost, did.worst_tokens)
-  if write('ZREM', holds, hold) == 1 then
-    write('HINCRBY', spent, 'held_cost', string.format('%.0f', 0 - did.cost))
-    write('HINCRBY', spent, 'held_tokens', string.format('%.0f', 0 - did.worst_tokens))
-  end
-  write('HINCRBY', spent, 'cost', string.format('%.0f', did.used_cost))
-  write('HINCRBY', spent, 'tokens', string.format('%.0f', did.used_tokens))
-  write('PEXPIRE', spent, did.kept_ms)
+  release_hold(name, hold)
+  spend(name, did.used_cost, did.used_tokens, did.kept_ms)
 end
 
+-- ---- calls that wait for what it had reserved, and for its slots
 local woken = {}
-local function wake(list, calls)
-  for _, other in ipairs(calls) do
-    write('ZADD', list, now_ms, other)
-    write('HSET', id('call', other), 'at', now_ms)
-    woken[#woken + 1] = other
-  end
-end
-
--- ---- calls that wait for what it had reserved
 for _, name in ipairs(did.budgets) do
-  local list = id('waiting', string.match(name, '^day:') and 'day' or name)
-  wake(list, redis.call('ZRANGEBYSCORE', list, '(' .. now_ms, '+inf', 'LIMIT', 0, WOKEN_AT_ONCE))
+  wake_for_budget(name, woken)
 end
-
--- ---- its slots
 for _, limit in ipairs(did.limits) do
   if limit.concurrency then
-    local state, queue = id('state', limit.name), id('queue', limit.name)
     write('ZREM', id('held', limit.name), call)
-    local before = number(state, 'held_ms')
-    write('HSET', state, 'held_ms',
-      before > 0 and before + (did.took_ms - before) / 5 or did.took_ms)
-    keep(state, now_ms + DAY_MS)
-    local free = free_places(limit, call) - due(limit.name)
-    if free > 0 then
-      local waiting = redis.call('ZRANGEBYSCORE', queue, '(' .. now_ms, '+inf', 'LIMIT', 0, free)
-      wake(queue, waiting)
-    end
+    wake_for_slots(limit, call, did.took_ms, woken)
   end
 end
 

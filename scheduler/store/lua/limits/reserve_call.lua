@@ -108,10 +108,6 @@ for _, limit in ipairs(reservation.limits) do
 end
 
 -- ---- budgets
-local function usd_limit(budget, has)
-  return budget.own and has.limit or budget.cost
-end
-
 -- A reply that would be too long for what is left of a budget is limited to what fits. What other
 -- calls have reserved does not count: it is waited for.
 local limited, limited_by = 0, ''
@@ -190,15 +186,7 @@ for _, limit in ipairs(reservation.limits) do
   end
 end
 for _, name in ipairs(budgets) do
-  local spent = id('budget', name)
-  if write('ZADD', id('holds', name), now_ms + reservation.lease_ms, hold) == 1 then
-    write('HINCRBY', spent, 'held_cost', string.format('%.0f', reservation.cost))
-    write('HINCRBY', spent, 'held_tokens', string.format('%.0f', reservation.worst_tokens))
-  end
-  write('ZADD', partition .. ':budgets', now_ms, name)
-  for _, key in ipairs({spent, id('holds', name), partition .. ':budgets'}) do
-    write('PEXPIRE', key, reservation.kept_ms)
-  end
+  hold_budget(name, hold, now_ms + reservation.lease_ms, reservation.kept_ms)
 end
 if #budgets > 0 then
   write_undone_by(nil, 'ZREMRANGEBYSCORE', partition .. ':budgets', '-inf', now_ms - reservation.kept_ms)
