@@ -170,7 +170,7 @@ class Deliverer:
         if event is None:
             return
         if hook is None or hook.disabled is not None:
-            self._store.deliveries.close(place)
+            self._store.deliveries.remove(place)
             if hook is not None:
                 self._store.hooks.count(hook.name, "given_up")
             return
@@ -233,7 +233,7 @@ class Deliverer:
         number, next_ms = event.attempts + 1, None
         pause = None if reply.is_delivered else pause_s(number, reply.retry_after_s)
         if pause is None or reply.status == _GONE:
-            was_open = self._store.deliveries.close(place)
+            was_open = self._store.deliveries.remove(place)
         else:
             next_ms = self._store.clock.now_ms() + int(1000 * pause)
             was_open = self._store.deliveries.retry(place, replace(event, attempts=number), pause)

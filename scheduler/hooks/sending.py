@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from time import monotonic
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import httpcore
@@ -119,7 +119,7 @@ def _proxy_for(url: str) -> httpcore.Proxy | None:
     if not found or proxy_bypass(parts.hostname or ""):
         return None
     there = urlsplit(found if "://" in found else f"http://{found}")
-    auth = (there.username, there.password or "") if there.username else None
+    auth = (unquote(there.username), unquote(there.password or "")) if there.username else None
     return httpcore.Proxy(f"{there.scheme}://{there.hostname}:{there.port or 80}", auth=auth)
 
 

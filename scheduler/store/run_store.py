@@ -42,7 +42,7 @@ class RunStore(Transitions):
     # Failpoints can be set at the methods of these classes.
     PARTS = (
         *(Runs, Visits, Parking, Children, Messages, Escalations, Partitions, Bundles, Requests),
-        WholeRuns,
+        *(WholeRuns, HookDeliveries, BatchEnds),
     )
 
     def __init__(

@@ -43,6 +43,7 @@ class Service:
                 preexec_fn=die_with_parent(signal.SIGKILL),
             )
         self.pid = self._process.pid
+        self.log = log
         wait_until(lambda: ready in log.read_text(), f"{arguments[0]} is ready", TIME_LIMIT_S)
 
     def wait(self) -> None:
@@ -67,8 +68,10 @@ class Fleet:
         self.redis = RedisServer(directory / "redis")
         self.sleipnir.environment |= {**SHORT_LEASE, "SLEIPNIR_REDIS_URL": self.redis.url}
 
-    def start_scheduler(self) -> None:
-        self.schedulers.append(self._start(["scheduler"], "scheduler: running"))
+    def start_scheduler(self, **environment: str) -> Service:
+        """Start a scheduler, with additional environment variables."""
+        self.schedulers.append(self._start(["scheduler"], "scheduler: running", **environment))
+        return self.schedulers[-1]
 
     def start_worker(self, **environment: str) -> Service:
         """Start a supervisor of one worker process, with additional environment variables."""

@@ -90,7 +90,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_CONNECT(self) -> None:
         owner = self.server.owner
-        owner.visits.append(Visit(self.command, self.path, {}, b""))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        owner.visits.append(Visit(self.command, self.path, headers, b""))
         assert owner.tunnel_to is not None
         with socket.create_connection(owner.tunnel_to) as other:
             self.send_response(200)

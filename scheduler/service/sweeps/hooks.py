@@ -51,7 +51,7 @@ class HookUpkeep:
         for hook, places in by_hook.items():
             too_many = places[: -model.MOST_OPEN]
             for place in too_many:
-                self._store.deliveries.close(place)
+                self._store.deliveries.remove(place)
             if too_many:
                 self._store.hooks.count(hook, "given_up", len(too_many))
                 logger.error(

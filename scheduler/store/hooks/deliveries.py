@@ -92,7 +92,7 @@ class HookDeliveries:
         )
         return bool(answer.is_open)
 
-    def close(self, place: DeliveryPlace) -> bool:
+    def remove(self, place: DeliveryPlace) -> bool:
         """Remove a delivery that has arrived, or is given up; return whether it was open."""
         with self._redis.pipeline(transaction=True) as pipe:
             pipe.hdel(deliveries_key(place.partition), place.field)

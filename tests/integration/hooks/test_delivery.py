@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -11,7 +13,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.hooks import deliverer
+from sleipnir.scheduler.hooks.bodies import MOST_BYTES
 from sleipnir.scheduler.hooks.deliverer import Deliverer
+from sleipnir.scheduler.hooks.sending import post
 from sleipnir.scheduler.runs.events import QuestionAnswered
 from sleipnir.scheduler.runs.hooks.attempts import ATTEMPTS, pause_s
 from sleipnir.scheduler.runs.hooks.model import MOST_OPEN
@@ -29,6 +34,7 @@ from tests.support.hooks import (
     verified,
 )
 from tests.support.site import ServedSite
+from tests.support.wait import wait_until
 from tests.support.web_server import Page, WebServer
 
 OK = Page("thanks")
@@ -258,12 +264,12 @@ def test_what_cannot_be_sent_at_all_is_a_failed_attempt(
     def broken(event: HookEvent, hook: str) -> bytes:
         raise ArithmeticError(event.event_id, hook)
 
-    deliverer = Deliverer(engine.store, broken)
-    deliverer.start()
-    scheduler = Scheduler(engine.store, monotonic=engine.clock.passed_s, deliverer=deliverer)
+    sender = Deliverer(engine.store, broken)
+    sender.start()
+    scheduler = Scheduler(engine.store, monotonic=engine.clock.passed_s, deliverer=sender)
     engine.finish(GRAPH)
     (attempt,) = attempts(engine, scheduler, "ops", 1)
-    deliverer.stop()
+    sender.stop()
 
     assert (attempt.number, attempt.status) == (1, None)
     assert attempt.problem.startswith("not sent: ArithmeticError")
@@ -365,12 +371,12 @@ def test_of_a_hook_that_is_deleted_while_it_is_told_nothing_remains(
             raise ArithmeticError
         return b"{}"
 
-    deliverer = Deliverer(engine.store, body_of, threads=1)
-    deliverer.start()
-    scheduler = Scheduler(engine.store, monotonic=engine.clock.passed_s, deliverer=deliverer)
+    sender = Deliverer(engine.store, body_of, threads=1)
+    sender.start()
+    scheduler = Scheduler(engine.store, monotonic=engine.clock.passed_s, deliverer=sender)
     engine.finish(GRAPH)
     attempts(engine, scheduler, "other", 1)
-    deliverer.stop()
+    sender.stop()
 
     assert told == ["ops", "other"]
     assert open_deliveries(engine) == 0
@@ -458,3 +464,45 @@ def test_who_dies_amid_a_change_leaves_no_partition_behind(
     HookUpkeep(engine.store).run_once()
 
     assert engine.redis.get("{p07}:hooks") == engine.redis.get("{p08}:hooks")
+
+
+def test_a_body_that_is_too_large_is_cut(
+    engine: Engine, receiver: WebServer, scheduler: Scheduler
+) -> None:
+    secret = hooked(engine, receiver, "run.succeeded")
+    graph = 'start: done\nnodes: {done: {type: end, output: "{{initial_prompt}}"}}'
+
+    run = engine.finish(graph, prompt="é" * 200_000)
+    deliver_all(engine, scheduler)
+
+    (visit,) = receiver.visits
+    data = verified(visit, secret)["data"]
+    assert len(visit.body) <= MOST_BYTES
+    assert (data["run_id"], data["cut"]) == (run.run_id, True)
+    assert data["output"] == "é" * 32_000
+
+
+def test_a_receiver_that_hangs_keeps_nobody_else_waiting(
+    engine: Engine, receiver: WebServer, scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Its requests last longer than the test, however slow this machine is.
+    monkeypatch.setattr(deliverer, "post", partial(post, total_s=600))
+    hooked(engine, receiver, "run.*")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/in"
+        engine.client.hooks.create("hangs", {"url": url, "events": ["run.*"]})
+        waits = engine.finish(ASKING, timeout_s=600)
+        run_ids = {engine.finish(GRAPH).run_id for _ in range(10)}
+
+        def all_is_told() -> bool:
+            engine.clock.move(0.1)
+            scheduler.run_once()
+            return len(receiver.visits) == 2 + 2 * len(run_ids)
+
+        wait_until(all_is_told, "the other receiver has got everything")
+        engine.clock.move(601)
+        scheduler.run_once()
+        hanging = engine.client.hooks.attempts("hangs")
+
+    assert str(engine.run(waits.run_id).status) == "timed_out"
+    assert hanging == []

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sleipnir.scheduler.hooks import sending
 from sleipnir.scheduler.hooks.sending import post
+from tests.support.certificates import PrivateCA
 from tests.support.web_server import Page, WebServer, redirect
 
 
@@ -81,3 +85,63 @@ def test_nobody_there_is_said() -> None:
 
     assert reply.status is None
     assert "refused" in reply.problem.lower()
+
+
+@pytest.fixture
+def secure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
+    """A receiver for whom only a private authority vouches, which the environment names."""
+    authority = PrivateCA(tmp_path / "ca")
+    certificate, key = authority.issue("receiver", "DNS:hooks.example")
+    both = tmp_path / "receiver.pem"
+    both.write_text(key.read_text() + certificate.read_text())
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
+    sending._certificates.cache_clear()
+    with WebServer({"/in": Page("x")}, both) as server:
+        yield server
+    sending._certificates.cache_clear()
+
+
+@pytest.fixture
+def at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The receiver's name leads to this machine."""
+    real = socket.getaddrinfo
+
+    def found(host: str, *rest: Any, **more: Any) -> Any:
+        return real("127.0.0.1" if host == "hooks.example" else host, *rest, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", found)
+
+
+def test_a_receiver_with_a_certificate_of_a_private_authority(
+    secure: WebServer, at_home: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = secure.url("/in", host="hooks.example")
+    reply = post(url, b"{}", {}, allow_private=True)
+    other = post(secure.url("/in"), b"{}", {}, allow_private=True)
+    monkeypatch.delenv("SSL_CERT_FILE")
+    sending._certificates.cache_clear()
+    unknown = post(url, b"{}", {}, allow_private=True)
+
+    assert (reply.status, reply.problem) == (200, "")
+    assert "doesn't match" in other.problem or "not valid for" in other.problem
+    assert "certificate verify failed" in unknown.problem
+    assert len(secure.visits) == 1
+
+
+def test_what_the_environment_says_of_proxies_is_heeded(
+    secure: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with WebServer({}) as proxy:
+        proxy.tunnel_to = ("127.0.0.1", secure.port)
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url().replace("//", "//me:se%20cret@"))
+
+        # A name that only the proxy knows: it decides where requests may go.
+        reply = post(secure.url("/in", host="hooks.example"), b"{}", {}, allow_private=False)
+        monkeypatch.setenv("NO_PROXY", "hooks.example")
+        direct = post(secure.url("/in", host="hooks.example"), b"{}", {}, allow_private=False)
+
+    assert (reply.status, direct.status) == (200, None)
+    (asked,) = proxy.visits
+    assert (asked.method, asked.target) == ("CONNECT", f"hooks.example:{secure.port}")
+    assert asked.headers["proxy-authorization"] == "Basic bWU6c2UgY3JldA=="
+    assert "proxy-authorization" not in secure.visits[0].headers

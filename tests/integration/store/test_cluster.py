@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,8 +22,10 @@ from sleipnir.scheduler.store.connection import connect, require_fit
 from sleipnir.scheduler.store.knowledge.build_claims import BuildClaims
 from tests.support.cluster import Cluster
 from tests.support.engine import Clock, Engine
+from tests.support.hooks import deliver_all, delivering, hook_key, open_deliveries
 from tests.support.on_asyncio import run_in_thread
 from tests.support.queue import waiting
+from tests.support.web_server import Page, WebServer
 
 GRAPH = """
     start: a
@@ -58,6 +61,25 @@ def test_runs_of_all_groups_are_executed_and_consistent(
 
     assert {engine.run(run).output for run in runs} == {"1 2 3"}
     assert waiting(client) == []
+    assert list(ConsistencyCheck(client).violations()) == []
+
+
+def test_hooks_are_told_of_runs_of_all_groups(
+    client: redis.Redis, clock: Clock, tmp_path: Path, own_directories: None
+) -> None:
+    engine = Engine(client, clock, tmp_path)
+    engine.configure(hook_key_file=hook_key(tmp_path), allow_private_addresses=True)
+    with WebServer({"/in": Page("thanks")}) as receiver, delivering(engine) as scheduler:
+        wanted = {"url": receiver.url("/in"), "events": ["run.succeeded"]}
+        engine.client.hooks.create("ops", wanted)
+        runs = {engine.submit(GRAPH) for _ in range(48)}
+        engine.drive()
+        left = open_deliveries(engine)
+        deliver_all(engine, scheduler)
+        engine.client.hooks.delete("ops")
+
+    assert left == len(runs)
+    assert {json.loads(visit.body)["data"]["run_id"] for visit in receiver.visits} == runs
     assert list(ConsistencyCheck(client).violations()) == []
 
 
