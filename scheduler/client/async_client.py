@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequen
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.client.preparation import PreparedAgent
 from sleipnir.scheduler.errors import StillRunning, TransitionRefused
@@ -33,6 +34,9 @@ from sleipnir.scheduler.store.queries.histories import state_of
 from sleipnir.scheduler.store.queries.narration import News, newest_of, news_of
 from sleipnir.scheduler.store.queries.questions import questions_of, questions_of_tree
 from sleipnir.scheduler.store.queries.records import run_of
+
+with lazy_imports():
+    from sleipnir.scheduler.client import async_parts
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -244,6 +248,30 @@ class AsyncClient:
         except TransitionRefused:
             return False
         return True
+
+    # ---- what stands beside runs, and has a name
+
+    @functools.cached_property
+    def schedules(self) -> async_parts.AsyncSchedules:
+        """Schedules, as `Client.schedules` has them."""
+        return async_parts.AsyncSchedules(self._part(lambda client: client.schedules))
+
+    @functools.cached_property
+    def hooks(self) -> async_parts.AsyncHooks:
+        """Hooks, as `Client.hooks` has them."""
+        return async_parts.AsyncHooks(self._part(lambda client: client.hooks))
+
+    @functools.cached_property
+    def triggers(self) -> async_parts.AsyncTriggers:
+        """Triggers, as `Client.triggers` has them."""
+        return async_parts.AsyncTriggers(self._part(lambda client: client.triggers))
+
+    def _part(self, of: Callable[[Client], T]) -> Callable[[], Coroutine[Any, Any, T]]:
+        async def opened() -> T:
+            client, _ = await self._opened()
+            return of(client)
+
+        return opened
 
     # ---- reruns and costs
 

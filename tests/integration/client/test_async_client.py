@@ -19,7 +19,12 @@ from sleipnir.errors import (
     StillRunning,
     SubmissionRefused,
 )
+from sleipnir.scheduler.client.async_parts import AsyncHooks, AsyncSchedules, AsyncTriggers
+from sleipnir.scheduler.client.hooks.hooks import HookClient
+from sleipnir.scheduler.client.inbound.triggers import TriggerClient
+from sleipnir.scheduler.client.schedules.schedules import ScheduleClient
 from tests.support.engine import Engine
+from tests.support.hooks import hook_key
 from tests.support.on_asyncio import run_in_thread
 from tests.support.redis_server import RedisServer
 
@@ -125,6 +130,42 @@ def test_reruns_are_there_too(connected: Engine) -> None:
         assert difference.changed["initial_prompt"].to_json() == {"a": "old", "b": "new"}
 
     on_asyncio(connected, talk)
+
+
+def public(part: type) -> set[str]:
+    return {name for name in vars(part) if not name.startswith("_")}
+
+
+def test_what_has_a_name_is_there_too(
+    connected: Engine, redis_server: RedisServer, tmp_path: Path
+) -> None:
+    connected.configure(redis_url=redis_server.url, hook_key_file=hook_key(tmp_path))
+
+    async def talk(client: AsyncClient) -> None:
+        await client.schedules.create("news", {"agent": "echo", "every": "1h", "prompt": "Ada"})
+        run_id = await client.schedules.trigger("news")
+        await client.hooks.create("ops", {"url": "https://ops.example"})
+        await client.triggers.create("orders", {"agent": "echo"})
+        await asyncio.to_thread(connected.drive)
+
+        assert (await client.wait(run_id)).output == "Ada"
+        parts = client.schedules, client.hooks, client.triggers
+        for part, name in zip(parts, ("news", "ops", "orders"), strict=True):
+            assert [each.name for each in await part.list()] == [name]
+            await part.delete(name)
+            with pytest.raises(SleipnirError, match=f"'{name}'"):
+                await part.get(name)
+
+    on_asyncio(connected, talk)
+    connected.redis.flushall()
+
+
+@pytest.mark.parametrize(
+    ("part", "twin"),
+    [(ScheduleClient, AsyncSchedules), (HookClient, AsyncHooks), (TriggerClient, AsyncTriggers)],
+)
+def test_no_method_of_a_part_is_missing(part: type, twin: type) -> None:
+    assert public(twin) == public(part)
 
 
 def test_what_is_wrong_is_said_by_the_errors_of_the_twin(connected: Engine) -> None:
