@@ -13,6 +13,9 @@ SleipnirError
 ├── RunLost                the embedded engine accepted this run, but its Redis no longer has it
 ├── ForgedValue            a stored value is marked as packed, and was not packed by Sleipnir
 ├── RunFileInvalid         a file is not a run that was archived or exported
+├── ArchiveFailed          the archive cannot be used
+│   ├── ObjectMissing      the archive does not have an object
+│   └── ObjectDamaged      an object of the archive is not what was written
 ├── SubmissionRefused      the run was not accepted and nothing was stored
 │   ├── BudgetUsedUp       nothing is left of a budget whose `on_excess` is `stop`
 │   ├── BadInput           lines of a batch are invalid (scheduler.batch.intake)
@@ -142,6 +145,18 @@ class ForgedValue(SleipnirError):
 
 class RunFileInvalid(SleipnirError):
     """A file is not a run that was archived or exported."""
+
+
+class ArchiveFailed(SleipnirError):
+    """The archive cannot be used; says why."""
+
+
+class ObjectMissing(ArchiveFailed):
+    """The archive does not have an object."""
+
+
+class ObjectDamaged(ArchiveFailed):
+    """An object of the archive is not what was written."""
 
 
 class SubmissionRefused(SleipnirError):

@@ -109,7 +109,7 @@ class AsyncClient:
                 client = await asyncio.to_thread(self._open)
                 redis_url = client.store.settings.redis_url
                 assert redis_url is not None
-                self._parts = client, AsyncStore(client.store, redis_url)
+                self._parts = client, AsyncStore(client.store, redis_url, client.store.archived)
             return self._parts
 
     # ---- submit

@@ -123,7 +123,7 @@ class Client(Preparing, Following, Steering, Sessions, Reruns, NamedParts):
         self.store = store
         # Only for the embedded engine; durability of another Redis is up to its operator.
         self.acceptances = acceptances
-        self.queries = RunQueries(store.client, store.clock)
+        self.queries = RunQueries(store.client, store.clock, store.archived)
         self.search = search
         self.recordings = Recordings(store.client, store.settings.retention_s)
 

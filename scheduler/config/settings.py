@@ -381,6 +381,14 @@ class Settings:
     rag_crawl_max_pages: int = forms.whole(
         500, ge=1, description="maximum pages read from one site, `https://…/**`"
     )
+    archive: str | None = forms.text(
+        None,
+        description="directory or fsspec URL that finished runs move to; unset: they stay in Redis",
+    )
+    # A day's runs are looked at most on that day.
+    archive_after_s: float = forms.decimal(
+        3600.0, ge=0, description="how long after its end a run is archived"
+    )
     artifact_store: str | None = forms.text(
         None,
         description="directory or fsspec URL for indexes of knowledge bases; unset: Redis",

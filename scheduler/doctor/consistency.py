@@ -51,7 +51,7 @@ _OF_A_PARTITION = (
     *("spend", "labelled", "ended", "hours", "dropped"),
     *("request", "collected", "collecting", "sent", "unwanted", "settled"),
     *("schedules", "schedule", "scheduled"),
-    *("hooks", "deliveries", "batchtold"),
+    *("archivable", "hooks", "deliveries", "batchtold"),
 )
 # Kinds of run indexes: one per partition, or one per name.
 _INDEXES = ("runs", "childruns", "open", "waiting", "failed", "cancelled", "timed_out")

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from sleipnir.scheduler.errors import TransitionBroken
 from sleipnir.scheduler.runs.model import Failure
@@ -30,6 +31,9 @@ from sleipnir.scheduler.service.sweeps.workers import note_lost_workers
 from sleipnir.scheduler.store.clients.transient import is_transient
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.run_store import RunStore
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.service.archiving.archiver import Archiver
 
 logger = logging.getLogger("sleipnir.scheduler")
 
@@ -52,6 +56,7 @@ class Scheduler:
     Args:
         monotonic: a clock for tests that also move the one of Redis.
         deliverer: sends events to hooks; None: that is left to other schedulers.
+        archiver: archives runs in the partitions that are swept; None: nobody does here.
     """
 
     def __init__(
@@ -60,9 +65,11 @@ class Scheduler:
         tick_s: float = TICK_S,
         monotonic: Callable[[], float] = monotonic,
         deliverer: DeliversEvents | None = None,
+        archiver: Archiver | None = None,
     ) -> None:
         self._store = store
         self._tick = Tick(store, deliverer)
+        self._archiver = archiver
         self.run_spans = store.run_spans  # None: nothing is exported
         self._time = ClockMonitor(store, monotonic)
         self._monotonic = monotonic
@@ -92,6 +99,8 @@ class Scheduler:
 
     def run(self) -> None:
         """Tick until stopped; wait while Redis is unreachable."""
+        if self._archiver is not None:
+            self._archiver.start()
         while not self._stopping.is_set():
             try:
                 self._turned_at = self._monotonic()
@@ -102,6 +111,8 @@ class Scheduler:
                 busy = False
             if not busy:
                 self._stopping.wait(self._tick_s)
+        if self._archiver is not None:
+            self._archiver.stop()
         try:
             self._store.partitions.release(self._owner)
         except RedisError as error:
@@ -110,6 +121,8 @@ class Scheduler:
     def run_once(self) -> bool:
         """Do one tick over all owned partitions; return True if more is already due."""
         due, until = self._sweep(), self._monotonic() + _PATIENT_S
+        if self._archiver is not None:
+            self._archiver.own([*due])
         members = [member for some in due.values() for member in some]
         is_left = False
         for member in sorted(members, key=_is_patient):

@@ -29,6 +29,8 @@ the record; the others expire by themselves after twice that time:
     failed_transcripts  list  those of failed attempts, capped separately: transcripts of
                               successful ones never displace them
     superseded  list  checkpoints that a retry from an earlier step has replaced
+  of an archived run only the record and `children` are left; the record has fewer fields, `prompt`,
+  the beginning of its prompt, and `archived` and `archived_sum`: where its object is, its SHA-256
 Of a run, removed at its end if it succeeded; else kept as long as the others, for a retry:
     staged    hash    node → result of a finished branch of the current step
     mail      hash    messages of the current step's teams: `message <member> <n>`, `sent <member>`
@@ -61,6 +63,7 @@ Of a partition, without expiry; each entry is removed with what it names:
                            `batch <digits> <batch>`, where the digits are those of the partition
     {pNN}:inbox    zset    `<run> <question>` → asked at, ms
     {pNN}:builds   zset    `<claim> <run> <visit> <call id>` of waits for a build by another run
+    {pNN}:archivable zset  root runs that have ended and are not archived → when to do that, ms
     {pNN}:bundles  hash    bundle digest → number of this partition's runs that use it
     {pNN}:sessions hash    `<agent>/<session>` → its last run
     {pNN}:schedules zset   schedules → the next instant, ms; `inf` if there is none
@@ -239,6 +242,10 @@ _DIGITS_OF_IDS = 3
 
 def timers_key(partition: str) -> str:
     return f"{partition}:timers"
+
+
+def archivable_key(partition: str) -> str:
+    return f"{partition}:archivable"
 
 
 def watched_key(partition: str) -> str:

@@ -11,6 +11,7 @@ from functools import cached_property
 import redis
 
 from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.store.archive.whole_runs import WholeRuns
 from sleipnir.scheduler.store.batches import Batches
@@ -34,6 +35,11 @@ from sleipnir.scheduler.store.visits import Visits
 # Only what shows figures reads sums.
 with lazy_imports():
     from sleipnir.scheduler.store.figures import past
+
+# Most engines have no archive.
+with lazy_imports():
+    from sleipnir.scheduler.store.archive import archive as archives
+    from sleipnir.scheduler.store.archive import archived_runs, cache, objects
 
 
 class RunStore(Transitions):
@@ -74,3 +80,17 @@ class RunStore(Transitions):
     def past_sums(self) -> past.PastSums:
         """Sums of hours and days that this process has read."""
         return past.PastSums()
+
+    @cached_property
+    def archive(self) -> archives.Archive | None:
+        """Where runs go that ended some time ago; None: they stay in Redis."""
+        url = self.settings.archive
+        return None if url is None else archives.Archive(objects.Objects(url))
+
+    @cached_property
+    def archived(self) -> archived_runs.ArchivedRuns | None:
+        """What is there, read again."""
+        if self.archive is None:
+            return None
+        kept = cache.ObjectCache(data_dir() / "archive-cache")
+        return archived_runs.ArchivedRuns(self.client, self.archive, kept)

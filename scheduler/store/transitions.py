@@ -99,6 +99,7 @@ class Transitions(Scripts):
             "envelope": dispatcher.envelope,
             "republish_ms": REPUBLISH_MS,
             "retention_ms": int(settings.retention_s * 1000),
+            "archive_after_ms": int(settings.archive_after_s * 1000) if settings.archive else -1,
             "spend_retention_ms": int(settings.spend_retention_s * 1000),
             "most_hourly_sums": MOST_COMBINATIONS - 1,
             "spent_for_others": spent_field(OTHERS),

@@ -18,7 +18,7 @@ INDEXES = (
 # name. Not the counts of `repairs`: where a test breaks nothing, nothing may be repaired.
 PERMANENT_OF_A_PARTITION = (
     *("timers", "inbox", "bundles", "sessions", "owner", "swept", "scheduled"),
-    *("hooks", "deliveries"),
+    *("archivable", "hooks", "deliveries"),
     *INDEXES,
 )
 # The data format; and the broker's: its queues, and the bindings of its exchanges.

@@ -55,6 +55,7 @@ from sleipnir.worker.visit.lease import Leases
 # Lazy: one worker per machine has the scheduler, and the others import what they need later.
 with lazy_imports():
     from sleipnir.scheduler.hooks import delivering
+    from sleipnir.scheduler.service import archiving
     from sleipnir.scheduler.service import scheduler as scheduling
     from sleipnir.scheduler.store import recordings
     from sleipnir.worker.conversation import tool_recording, tool_resolver
@@ -217,7 +218,8 @@ def serve(settings: Settings, *, with_scheduler: bool, reports_to: int | None = 
 
 
 def _start_scheduler(store: RunStore) -> Scheduler:
-    started = scheduling.Scheduler(store, deliverer=delivering.event_delivery(store))
+    delivery, archiver = delivering.event_delivery(store), archiving.archiver_of(store)
+    started = scheduling.Scheduler(store, deliverer=delivery, archiver=archiver)
     started.start()
     return started
 

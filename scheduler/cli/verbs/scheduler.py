@@ -15,6 +15,7 @@ from sleipnir.scheduler.cli.serving import open_health, serving_options
 with lazy_imports():
     from sleipnir.scheduler.hooks import delivering
     from sleipnir.scheduler.process import logs
+    from sleipnir.scheduler.service import archiving
     from sleipnir.scheduler.service import health as service_health
     from sleipnir.scheduler.service import scheduler as service
     from sleipnir.scheduler.store import connection, dispatch, failpoints, run_store
@@ -37,7 +38,8 @@ def scheduler(options: Options, served: dict[str, str | None]) -> None:
     store = run_store.RunStore(
         connection.connect(settings.redis_url, retry_outage=True), settings, dispatcher
     )
-    running = service.Scheduler(store, deliverer=delivering.event_delivery(store))
+    delivery, archiver = delivering.event_delivery(store), archiving.archiver_of(store)
+    running = service.Scheduler(store, deliverer=delivery, archiver=archiver)
     health = service_health.SchedulerHealth(running, settings.lease_s)
     open_health(health.open, settings.health_address)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sleipnir.graphs.document.queues import queues_of
 from sleipnir.graphs.schema import MAX_SECONDS
 from sleipnir.graphs.state import encode
+from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.client.limits.commands import LimitCommands
 from sleipnir.scheduler.client.preparation import PreparedAgent
@@ -37,6 +38,10 @@ from sleipnir.scheduler.runs.events import RunRetried
 from sleipnir.scheduler.runs.model import Run, RunContext, Status
 from sleipnir.scheduler.runs.submit import context_of_agent, require_fitting, seed_text
 from sleipnir.scheduler.runs.tries import AnotherTry, Beginning, OtherAgent
+
+# Most engines have no archive.
+with lazy_imports():
+    from sleipnir.scheduler.store.archive import restoring
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client.rerun.client import ClientCore
@@ -82,11 +87,13 @@ def retry_run(client: ClientCore, run: Run, request: RetryRequest) -> None:
         RunNotFound: too little of it is left.
         ActionRefused: its status does not allow it, or it was retried meanwhile.
         SubmissionRefused, AgentNotFound, InvalidAgent, BundleError: as `prepare_retry`.
+        ArchiveFailed: it is archived, and cannot be read.
     """
     again = prepare_retry(client, run, request)
     client.budget_check.require_budget(run.batch)
     if request.budget_usd is not None:
         _begin_budget(client, run, request.budget_usd)
+    restoring.restore_tree(client.store, run.run_id)
     if request.machine is not None:
         client.move(run.run_id, None if request.machine == ANY_MACHINE else request.machine)
     try:

@@ -66,6 +66,13 @@ def everything_expires(run: RunSnapshot) -> Iterator[str]:
             yield f"it is {run.status}, and what visit {trace.visit} has left never expires"
 
 
+def what_is_archived_is_gone(run: RunSnapshot) -> Iterator[str]:
+    """Check that Redis has nothing any more of what an archive has."""
+    for kind in (*_EXPIRING, *_SET_ASIDE):
+        if kind != "children" and run.expires_in[kind] != ABSENT:
+            yield f"it is archived, and its {kind} is here"
+
+
 def nothing_names_no_run(run: RunSnapshot) -> Iterator[str]:
     """Check that nothing refers to a run without a record."""
     for kind, expires_in in run.expires_in.items():

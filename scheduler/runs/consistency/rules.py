@@ -89,6 +89,12 @@ OF_ENDED = (
     Rule("expiry", ended_runs.retention_is_watched, repair="set_timers"),
     Rule("expiry", ended_runs.everything_expires),
 )
+# Of a run whose parts are in an archive, besides those for ended ones.
+OF_ARCHIVED = (
+    Rule("archived", ended_runs.what_is_archived_is_gone),
+    Rule("children", every_run.children_agree),
+    Rule("index", every_run.indexes_agree),
+)
 OF_NONE = (Rule("orphan", ended_runs.nothing_names_no_run),)
 
 
@@ -111,6 +117,8 @@ def chosen(found: Iterable[Violation]) -> list[Repair]:
 
 
 def _of_all(run: RunSnapshot) -> tuple[Rule, ...]:
+    if "archived" in run.record:
+        return OF_ARCHIVED
     return OF_ALL if run.record else ()
 
 

@@ -1,1 +1,1 @@
-"""Whole runs: read from Redis, and written into it."""
+"""Whole runs: read from Redis, written into it, and moved to an archive, which lists do without."""

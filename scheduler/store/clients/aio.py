@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from redis.asyncio import Redis, Sentinel
 from redis.asyncio.retry import Retry
@@ -25,6 +25,9 @@ from sleipnir.scheduler.store.transitions import Transitions
 with lazy_imports():
     from sleipnir.scheduler.store.cluster import aio as cluster
 
+if TYPE_CHECKING:
+    from sleipnir.scheduler.store.archive.archived_runs import ArchivedRuns
+
 T = TypeVar("T")
 
 # Connections for commands that answer at once, and for blocking reads.
@@ -39,10 +42,14 @@ class AsyncStore:
 
     Args:
         store: the store of the same Redis; prepares the arguments of transitions.
+        archived: has what the archive has of its runs.
     """
 
-    def __init__(self, store: Transitions, redis_url: str) -> None:
+    def __init__(
+        self, store: Transitions, redis_url: str, archived: ArchivedRuns | None = None
+    ) -> None:
         self._store = store
+        self._archived = archived
         # redis-py types answers as sync and async at once. `_others` are the sentinels' clients.
         self._redis: Any
         self._redis, self._others = connect_async(redis_url)
@@ -64,7 +71,7 @@ class AsyncStore:
         """
         async with self._commands:
             with translating():
-                return await carry_out_async(self._redis, reads)
+                return await carry_out_async(self._redis, reads, self._archived)
 
     async def look(self, reads: Reads[T]) -> T:
         """Carry out a read that may block; beyond `_WAITING` at a time they queue up."""
@@ -72,7 +79,7 @@ class AsyncStore:
         try:
             async with self._waiting:
                 with translating():
-                    return await carry_out_async(self._redis, reads)
+                    return await carry_out_async(self._redis, reads, self._archived)
         finally:
             self._waiters -= 1
 

@@ -56,13 +56,13 @@ class HistoryQueries(Queries):
 
     def state_values(self, run_id: str, keys: Sequence[str]) -> dict[str, Any]:
         """Return some keys of the state as last committed; None for missing ones."""
-        texts = self._redis.hmget(run_key("state", run_id), keys)
+        texts = self._parts.hmget(run_key("state", run_id), keys)
         values = (None if text is None else json.loads(text) for text in texts)
         return dict(zip(keys, values, strict=True))
 
     def history(self, run_id: str) -> list[Checkpoint]:
         """Return all checkpoints in order; the first holds the seeds."""
-        return [*map(_checkpoint, self._redis.lrange(run_key("history", run_id), 0, -1))]
+        return [*map(_checkpoint, self._parts.lrange(run_key("history", run_id), 0, -1))]
 
     def checkpoints(self, run_id: str, start: int = 0) -> Iterator[Checkpoint]:
         """Yield the checkpoints from a step on, reading a few at a time.
@@ -71,14 +71,14 @@ class HistoryQueries(Queries):
         twice.
         """
         key = run_key("history", run_id)
-        while texts := self._redis.lrange(key, start, start + _AT_ONCE - 1):
+        while texts := self._parts.lrange(key, start, start + _AT_ONCE - 1):
             for text in texts:
                 yield _checkpoint(text)
             start += len(texts)
 
     def histories(self, run_ids: Sequence[str]) -> list[list[Checkpoint]]:
         """Return all checkpoints of several runs; in one round trip if none has many."""
-        with self._redis.pipeline(transaction=False) as pipe:
+        with self._parts.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
                 pipe.lrange(run_key("history", run_id), 0, _AT_ONCE - 1)
             firsts = [[*map(_checkpoint, texts)] for texts in pipe.execute()]
@@ -89,14 +89,14 @@ class HistoryQueries(Queries):
 
     def history_sizes(self, run_ids: Sequence[str]) -> list[tuple[str | None, int]]:
         """Return the agent's version of each run, and how many bytes its history has."""
-        with self._redis.pipeline(transaction=False) as pipe:
+        with self._parts.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
                 pipe.hmget(run_key("run", run_id), "digest", "history_bytes")
             return [(digest, int(size or 0)) for digest, size in pipe.execute()]
 
     def superseded(self, run_id: str) -> list[Checkpoint]:
         """Return checkpoints replaced by retries from earlier steps: the newest ones that fit."""
-        return [*map(_checkpoint, self._redis.lrange(run_key("superseded", run_id), 0, -1))]
+        return [*map(_checkpoint, self._parts.lrange(run_key("superseded", run_id), 0, -1))]
 
     def moment(self, run_id: str, step: int) -> Moment:
         """Return the run's state and position after a step.
@@ -108,11 +108,11 @@ class HistoryQueries(Queries):
 
     def steps(self, run_id: str) -> int:
         """Return the number of committed super-steps."""
-        return max(0, int(self._redis.llen(run_key("history", run_id))) - 1)
+        return max(0, int(self._parts.llen(run_key("history", run_id))) - 1)
 
     def map_progress(self, run_id: str, visits: Sequence[str]) -> list[ProgressDocument | None]:
         """Return `done` and `total` items of running maps; None if nothing is stored of a map."""
-        with self._redis.pipeline(transaction=False) as pipe:
+        with self._parts.pipeline(transaction=False) as pipe:
             for visit in visits:
                 pipe.hmget(run_key("map", f"{run_id} {visit}"), "done", "total")
             answers = pipe.execute()
@@ -123,7 +123,7 @@ class HistoryQueries(Queries):
 
     def last_step(self, run: Run) -> LastStep:
         """Return a run's current step with the times of its visits, also after the run's end."""
-        with self._redis.pipeline(transaction=False) as pipe:
+        with self._parts.pipeline(transaction=False) as pipe:
             pipe.hmget(run_key("run", run.run_id), "stepped", "created")
             pipe.hmget(run_key("staged", run.run_id), run.frontier)
             (stepped, created), staged = pipe.execute()
@@ -138,14 +138,14 @@ class HistoryQueries(Queries):
         """Return how many visits of a run's current step have ended before the others."""
         if len(run.frontier) < 2:
             return 0
-        return int(self._redis.hlen(run_key("staged", run.run_id)))
+        return int(self._parts.hlen(run_key("staged", run.run_id)))
 
     def step_visits(self, run: Run) -> list[StepVisit]:
         """Return how the visits of a run's current step stand, or stood when it ended."""
         if not run.frontier:
             return []
         visits = [VisitId.of(run.step, node) for node in run.frontier]
-        with self._redis.pipeline(transaction=True) as pipe:
+        with self._parts.pipeline(transaction=True) as pipe:
             pipe.hmget(run_key("visits", run.run_id), visits)
             pipe.hmget(run_key("kept", run.run_id), visits)
             pipe.hkeys(run_key("staged", run.run_id))
@@ -157,7 +157,7 @@ class HistoryQueries(Queries):
 
     def part_sizes(self, run_id: str) -> tuple[int, int]:
         """Return how many entries a run's log has, and how many child runs it has started."""
-        with self._redis.pipeline(transaction=False) as pipe:
+        with self._parts.pipeline(transaction=False) as pipe:
             pipe.llen(run_key("logs", run_id))
             pipe.llen(run_key("children", run_id))
             logs, children = pipe.execute()
@@ -165,7 +165,7 @@ class HistoryQueries(Queries):
 
     def logs_dropped(self, run_id: str) -> int:
         """Return how many entries of the run's log were dropped for newer ones."""
-        return int(self._redis.hget(run_key("run", run_id), "logs_dropped") or 0)
+        return int(self._parts.hget(run_key("run", run_id), "logs_dropped") or 0)
 
     def logs(self, run_id: str) -> Sequence[dict[str, Any]]:
         """Return the log of scripts, tools and models.
@@ -180,7 +180,7 @@ class HistoryQueries(Queries):
         Raises:
             KeyError: the node has not begun, or is not a map.
         """
-        live = self._redis.hgetall(run_key("map", f"{run.run_id} {VisitId.of(run.step, node)}"))
+        live = self._parts.hgetall(run_key("map", f"{run.run_id} {VisitId.of(run.step, node)}"))
         if live:
             return items_of(live)
         for checkpoint in reversed(self.history(run.run_id)):
@@ -212,7 +212,7 @@ class HistoryQueries(Queries):
         self, keys: Sequence[str], wanted: Sequence[Sequence[str]]
     ) -> list[dict[str, str]]:
         """Return the fields that each hash has, of those that are wanted of it."""
-        with self._redis.pipeline(transaction=False) as pipe:
+        with self._parts.pipeline(transaction=False) as pipe:
             for key, names in zip(keys, wanted, strict=True):
                 pipe.hmget(key, names)
             answers = pipe.execute()
@@ -228,7 +228,7 @@ class HistoryQueries(Queries):
             for node, timing in checkpoint.nodes.items():
                 if "branch" in timing:
                     found[node] = str(timing["branch"]["id"])
-        with self._redis.pipeline(transaction=False) as pipe:
+        with self._parts.pipeline(transaction=False) as pipe:
             for node in run.frontier:
                 pipe.hget(run_key("map", f"{run.run_id} {VisitId.of(run.step, node)}"), "branch")
             live = dict(zip(run.frontier, pipe.execute(), strict=True))
@@ -237,14 +237,14 @@ class HistoryQueries(Queries):
     def open_map_result(self, run: Run, node: str, index: int) -> tuple[bool, str | None]:
         """Return whether a map is open, and the result that it keeps of an ended item, as JSON."""
         key = run_key("map", f"{run.run_id} {VisitId.of(run.step, node)}")
-        total, result = self._redis.hmget(key, "total", f"result:{index}")
+        total, result = self._parts.hmget(key, "total", f"result:{index}")
         return total is not None, result
 
     def turns(self, run_id: str, visit: str) -> list[dict[str, Any]]:
         """Return what is recorded of an open visit's conversation (conversation/transcript.py)."""
         return [
             json.loads(text)
-            for text in self._redis.lrange(run_key("turns", f"{run_id} {visit}"), 0, -1)
+            for text in self._parts.lrange(run_key("turns", f"{run_id} {visit}"), 0, -1)
         ]
 
     def transcripts(self, run_id: str) -> list[dict[str, Any]]:
@@ -259,7 +259,7 @@ class HistoryQueries(Queries):
 
         A visit taken over by another worker may occur twice: the later entry counts.
         """
-        with self._redis.pipeline(transaction=False) as pipe:
+        with self._parts.pipeline(transaction=False) as pipe:
             pipe.lrange(run_key("transcripts", run_id), 0, -1)
             pipe.lrange(run_key("failed_transcripts", run_id), 0, -1)
             succeeded, failed = pipe.execute()
@@ -273,11 +273,11 @@ class HistoryQueries(Queries):
         record, log = run_key("run", run_id), run_key("logs", run_id)
         wanted = 0
         if start:
-            wanted = int(self._redis.hget(record, "logs_end") or 0) - start
+            wanted = int(self._parts.hget(record, "logs_end") or 0) - start
             if wanted <= 0:
                 return LogPart([], start)
         while True:
-            with self._redis.pipeline(transaction=True) as pipe:
+            with self._parts.pipeline(transaction=True) as pipe:
                 pipe.hget(record, "logs_end")
                 pipe.lrange(log, -wanted, -1)  # -0: all of it
                 end, texts = pipe.execute()

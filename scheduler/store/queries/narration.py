@@ -61,7 +61,7 @@ class NarrationQueries(Queries):
         """Yield the narration after event id `after`; with `block`, wait for more forever."""
         key = run_key("events", run_id)
         while True:
-            answer = self._redis.xread({key: after}, block=_BLOCK_MS if block else None)
+            answer = self._parts.xread({key: after}, block=_BLOCK_MS if block else None)
             for _, entries in answer or ():
                 for after, entry in entries:
                     yield _entry(after, entry)
@@ -101,7 +101,7 @@ class NarrationQueries(Queries):
         if before is not None and not _EVENT_ID.fullmatch(before):
             raise BadCursor("events", before)
         until = "+" if before is None else f"({before}"
-        found = self._redis.xrevrange(run_key("events", run_id), max=until, count=count)
+        found = self._parts.xrevrange(run_key("events", run_id), max=until, count=count)
         return [_entry(*entry) for entry in reversed(found)]
 
     def newest_entry(self, run_id: str) -> NarrationEntry | None:

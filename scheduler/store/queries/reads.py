@@ -7,7 +7,18 @@ asyncio twin share every read.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from sleipnir.lazy import lazy_imports
+
+# Most clients are not on asyncio, and most engines have no archive.
+with lazy_imports():
+    import asyncio
+
+    from sleipnir.scheduler.store.archive import layered
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.store.archive.archived_runs import ArchivedRuns
 
 T = TypeVar("T")
 
@@ -30,8 +41,8 @@ def carry_out(redis: Any, reads: Reads[T]) -> T:
             answers = pipe.execute()
 
 
-async def carry_out_async(redis: Any, reads: Reads[T]) -> T:
-    """Carry out a read with a client of `redis.asyncio`."""
+async def carry_out_async(redis: Any, reads: Reads[T], archived: ArchivedRuns | None) -> T:
+    """Carry out a read with a client of `redis.asyncio`; `archived` adds what Redis lacks."""
     answers: list[Any] | None = None
     while True:
         try:
@@ -43,3 +54,5 @@ async def carry_out_async(redis: Any, reads: Reads[T]) -> T:
             for command in commands:
                 pipe.execute_command(*command)
             answers = await pipe.execute()
+        if archived is not None:
+            answers = await asyncio.to_thread(layered.complete, archived, commands, answers)

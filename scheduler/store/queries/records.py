@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.errors import AmbiguousRun, RunNotFound, RunRemoved
+from sleipnir.scheduler.errors import AmbiguousRun, ArchiveFailed, RunNotFound, RunRemoved
 from sleipnir.scheduler.runs.conversation.roster import handle, is_handle
 from sleipnir.scheduler.runs.failures import NodeFailure, in_order, read_failure
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS, VisitId
@@ -178,7 +178,7 @@ class RecordQueries(Queries):
         """Return the first node failures that did not end the run, including handled ones."""
         if not run.failed_nodes and not run.handled_failures:
             return []
-        kept = self._redis.lrange(run_key("failures", run.run_id), 0, -1)
+        kept = self._parts.lrange(run_key("failures", run.run_id), 0, -1)
         return in_order(map(read_failure, kept))
 
     def errors(self, run_ids: Sequence[str]) -> list[Failure | None]:
@@ -207,7 +207,7 @@ class RecordQueries(Queries):
 
     def startable_agents(self, run_ids: Sequence[str]) -> list[Mapping[str, str]]:
         """Return the bundle digests of the agents that runs may start, in one round trip."""
-        with self._redis.pipeline(transaction=False) as pipe:
+        with self._parts.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
                 pipe.hget(run_key("run", run_id), "context")
             return [RunContext.from_json(text).agents if text else {} for text in pipe.execute()]
@@ -287,6 +287,11 @@ def runs_of(run_ids: Sequence[str]) -> Reads[list[Run | None]]:
 
 
 def _run(run_id: str, fields: Mapping[str, str]) -> Run:
+    if "context" not in fields and "archived" in fields:
+        raise ArchiveFailed(
+            f"run {run_id} is archived, and the setting `archive` is not set here: set it to the "
+            "directory or URL that the scheduler has"
+        )
     failure = json.loads(fields["error"]) if fields.get("error") else None
     return Run(
         run_id=run_id,

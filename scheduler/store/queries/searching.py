@@ -45,17 +45,25 @@ class SearchQueries(Queries):
             return self._short_prompts(run_ids, pipe.execute())
 
     def _short_prompts(self, run_ids: Sequence[str], sizes: Sequence[int]) -> list[str]:
-        """Return the beginnings of their prompts; \"\" for those too long to be read."""
+        """Return the beginnings of their prompts; \"\" for those too long to be read.
+
+        Of those without one, records of archived runs have the beginning.
+        """
         short = [
             run_id
             for run_id, size in zip(run_ids, sizes, strict=True)
             if 0 < size <= _MOST_PROMPT_BYTES
         ]
+        archived = [run_id for run_id, size in zip(run_ids, sizes, strict=True) if not size]
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id in short:
                 pipe.hget(run_key("state", run_id), _PROMPT_KEY)
-            read = dict(zip(short, pipe.execute(), strict=True))
-        return [_beginning(read.get(run_id)) for run_id in run_ids]
+            for run_id in archived:
+                pipe.hget(run_key("run", run_id), "prompt")
+            answers = pipe.execute()
+        read = dict(zip(short, map(_beginning, answers), strict=False))
+        read.update(zip(archived, (text or "" for text in answers[len(short) :]), strict=True))
+        return [read.get(run_id, "") for run_id in run_ids]
 
 
 def _beginning(text: str | None) -> str:

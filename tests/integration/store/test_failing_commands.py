@@ -32,6 +32,8 @@ from sleipnir.scheduler.runs.schedules.template import to_text
 from sleipnir.scheduler.runs.tries import AnotherTry, Beginning, OtherAgent
 from sleipnir.scheduler.runs.whole.parts import WholeRun
 from sleipnir.scheduler.store import scripts
+from sleipnir.scheduler.store.archive.archive import Archived
+from sleipnir.scheduler.store.archive.summary import ObjectPlace
 from sleipnir.scheduler.store.cached_replies import CachedReplies
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
 from sleipnir.scheduler.store.economy.groups import Group, Groups
@@ -280,6 +282,12 @@ def cancelled(engine: Engine) -> None:
     engine.store.runs.close(RUN, "cancelled", CANCELLED)
 
 
+def archive(engine: Engine) -> None:
+    (read,) = engine.store.whole_runs.read([RUN])
+    assert read is not None
+    engine.store.whole_runs.archive([(read, PLACE)])
+
+
 def mapping_again(engine: Engine) -> None:
     a_map(engine)
     engine.store.visits.record_turn(held("2/a/1"), 0, "{}")
@@ -389,6 +397,7 @@ IMPORTED = WholeRun(
     },
     {"1/a": {"waits": {"c": "question open 1 1 "}}},
 )
+PLACE = Archived(ObjectPlace("2026/01/02", 1, 9), "0" * 64)
 ON_ITS_WAY = Way(["b", "c"], {}, {})
 ESCALATED = a_question("1/s", CHILD, call="user__ask", allowed_s=60)
 CANCELLED = Failure("cancelled", "enough", None)
@@ -787,6 +796,11 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
         lambda e: e.store.parking.open_map(held_again("2/a"), "b", 2, ["1", "2", "3"]),
     ),
     "purge_run of one that may be retried": (cancelled, lambda e: e.store.runs.purge(RUN, DIGEST)),
+    "archive_run": (cancelled, archive),
+    "restore_run": (
+        lambda e: (e.store.whole_runs.put(IMPORTED, 9.0), archive(e)),
+        lambda e: e.store.whole_runs.restore(IMPORTED, PLACE),
+    ),
     "import_run": (lambda e: None, lambda e: e.store.whole_runs.put(IMPORTED, 9.0)),
     "purge_run": (ended, lambda e: e.store.runs.purge(RUN, DIGEST)),
     "remove_bundle": (

@@ -120,6 +120,10 @@ function finish(run_id, status, output, failure, orphaned, value)
     number = tonumber(r.try or '')}))
 
   add('ZADD', timers, {now_ms + retention_ms, timer('expiry', run_id, r.digest)})
+  if archive_after_ms >= 0 and not r.parent then
+    local due = now_ms + archive_after_ms
+    write_undone_by({'ZREM', archivable, run_id}, 'ZADD', archivable, due, run_id)
+  end
   -- The sweep removes them at `expiry`; this is in case no scheduler ever runs again. The record
   -- stays until then: it tells which counts to take the run out of.
   local kinds = {'state', 'history', 'events', 'logs', 'children'}

@@ -4,6 +4,7 @@
 local FINAL = {succeeded = true, failed = true, cancelled = true, timed_out = true}
 local timers = partition .. ':timers'
 local inbox = partition .. ':inbox'
+local archivable = partition .. ':archivable'
 -- On a cluster, the tag of the partition's group: it comes before the names of keys outside of
 -- partitions that are in the same slot.
 local group_tag = string.match(partition, '^({[^}]*}).') or ''

@@ -12,6 +12,15 @@ local function sum_of(run_id)
   return redis.sha1hex(table.concat(texts, '\0'))
 end
 
+-- Remove all but the record, and the list of its children, by which they are found.
+local function remove_parts(run_id)
+  for _, kind in ipairs({'state', 'history', 'events', 'logs', 'failures', 'messages',
+    'transcripts', 'failed_transcripts', 'superseded', 'spawned'}) do
+    remove(key(kind, run_id))
+  end
+  forget_kept(run_id)
+end
+
 -- Write parts that are not there: for each its kind, perhaps followed by a visit, its shape, the
 -- number of values, and these: fields of a hash, entries of a list, ids and texts of a stream.
 local function write_parts(run_id, rest)

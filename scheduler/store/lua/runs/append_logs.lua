@@ -21,7 +21,8 @@ while kind do
 end
 local known = redis.call('HMGET', run, unpack(names))
 if not known[1] then return {'OK', {}} end
-local expires_in = redis.call('PTTL', key('history', run_id))  -- -1: not over
+local expires_in = redis.call('PTTL', key('history', run_id))  -- -1: not over; -2: archived
+if expires_in == -2 then return {'OK', {}} end
 local fields = {}
 
 local function append(to, bytes_before, end_before)

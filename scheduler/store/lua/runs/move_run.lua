@@ -6,7 +6,8 @@
 -- USES store dispatch
 -- ERR  run_gone  there is no such run
 local run, visits = key('run', run_id), key('visits', run_id)
-local status, agent, digest = unpack(redis.call('HMGET', run, 'status', 'agent', 'digest'))
+local status, agent, digest, archived = unpack(redis.call('HMGET', run, 'status', 'agent', 'digest',
+  'archived'))
 if not status then return {'run_gone'} end
 
 local function withdraw(visit, label, published)
@@ -40,5 +41,7 @@ places[run_id] = nil
 for _, each in ipairs(ready) do
   make_ready(run_id, each[1], each[2], label_of(run_id, each[1], agent), digest)
 end
-narrate(run_id, event)
+if not archived then  -- its narration is not here
+  narrate(run_id, event)
+end
 return reply()

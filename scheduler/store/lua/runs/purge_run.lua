@@ -2,7 +2,7 @@
 -- KEYS partition
 -- ARGV run_id digest
 -- digest: of its bundle; passed in because the record may have been deleted
--- USES store hooks hours listed indexes kept
+-- USES store hooks hours listed indexes kept whole
 -- OK   removed  1, or 0 if it is gone or not over
 if write('ZREM', timers, timer('expiry', run_id, digest)) == 0 then return {'OK', {}, 0} end
 local r = read_listed(run_id)
@@ -26,9 +26,7 @@ if r.session and redis.call('HGET', sessions, r.session) == run_id then
   write('HDEL', sessions, r.session)
 end
 count_in(partition .. ':bundles', digest, -1)
-for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children', 'failures',
-  'messages', 'transcripts', 'failed_transcripts', 'superseded', 'spawned'}) do
-  remove(key(kind, run_id))
-end
-forget_kept(run_id)
+write('ZREM', archivable, run_id)
+remove(key('run', run_id), key('children', run_id))
+remove_parts(run_id)
 return {'OK', {}, 1}

@@ -9,34 +9,13 @@ from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.runs.whole.document import from_json, to_json
 from sleipnir.scheduler.runs.whole.parts import WholeRun
+from tests.support.archive import broken_run
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
 from tests.support.keys import dump
-from tests.support.model_server import ModelServer, says
+from tests.support.model_server import ModelServer
 
-GRAPH = """
-start: greet
-settings: {tolerate_failures: false}
-nodes:
-  greet: {type: llm, model: openai:m, prompt: "Hello {{initial_prompt}}", next: each}
-  each: {type: map, over: "{{items}}", as: item, branch: b, collect_into: found, next: z}
-  b: {type: script, script: b.sh}
-  z: {type: end, output: "{{found}}"}
-"""
 KEPT_S = 1000.0
-
-
-def broken_run(engine: Engine, server: ModelServer, until: Path) -> str:
-    """Run a map of which the second item fails until a file exists; all parts have something."""
-    server.script.add(says("Grüße " * 200))
-    fails = f"""case "$GRAPH_STATE" in *'"item":2'*) test -e {until} || exit 3;; esac"""
-    files = {"b.sh": f"""{fails}; echo '{{"output": 1}}'"""}
-    run_id = engine.submit(
-        GRAPH, files, prompt="Ada", state={"items": [1, 2]}, labels={"team": "a"}, batch="b"
-    )
-    engine.drive()
-    assert engine.run(run_id).status == Status.FAILED
-    return run_id
 
 
 def read(engine: Engine, run_id: str) -> WholeRun:

@@ -1,0 +1,82 @@
+"""Archives runs some time after their end, on a thread that sweeps never wait for."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from sleipnir.scheduler.service.archiving.trees import Round, Trees
+from sleipnir.scheduler.store.errors import RedisError
+from sleipnir.scheduler.store.run_store import RunStore
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.store.archive.archive import Archive
+
+logger = logging.getLogger("sleipnir.scheduler")
+
+# Runs under way at once: an archive may take a tenth of a second for each.
+_THREADS: Final = 16
+_AT_ONCE: Final = 64
+_LOOK_S: Final = 1.0
+_POSTPONED_S: Final = 60.0
+_LONGEST_PAUSE_S: Final = 60.0
+
+
+class Archiver:
+    """Archives what is due in the partitions of a scheduler."""
+
+    def __init__(self, store: RunStore, archive: Archive) -> None:
+        self._store = store
+        self._archive = archive
+        self._partitions: Sequence[str] = ()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="archiver", daemon=True)
+
+    def start(self) -> None:
+        """Begin to archive, in the partitions that `own` tells."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Begin no more rounds, and wait for the one under way."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(_LOOK_S)
+
+    def own(self, partitions: Sequence[str]) -> None:
+        """Archive in these partitions from now on."""
+        self._partitions = partitions
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stopping.is_set():
+            try:
+                done = self.run_once(self._partitions)
+            except RedisError as error:
+                logger.warning("cannot archive: %s", error)
+                done = Round(failed=1)
+            except Exception:
+                logger.exception("cannot archive")
+                done = Round(failed=1)
+            failures = failures + 1 if done.failed and not done.archived else 0
+            if failures:
+                self._stopping.wait(min(_LONGEST_PAUSE_S, 2.0**failures))
+            elif not done.archived:
+                self._stopping.wait(_LOOK_S)
+
+    def run_once(self, partitions: Sequence[str]) -> Round:
+        """Archive some of the runs that are due, with their children; those that fail later."""
+        runs = self._store.whole_runs
+        due = runs.due(partitions, _AT_ONCE)
+        done = Round()
+        if not due:
+            return done
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="archiver") as threads:
+            left = Trees(self._store, self._archive, threads, done).store(due)
+        if left:
+            runs.postpone(sorted(left), _POSTPONED_S)
+        if done.failed:
+            logger.error("%d runs could not be archived: %s", done.failed, done.reason)
+        return done

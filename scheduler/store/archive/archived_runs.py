@@ -1,0 +1,79 @@
+"""Runs that were archived, read again: from memory, this machine's disk, or the archive."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import Any
+
+from sleipnir.scheduler.errors import ObjectDamaged
+from sleipnir.scheduler.runs.whole.parts import WholeRun
+from sleipnir.scheduler.store.archive.archive import Archive, Archived, run_in
+from sleipnir.scheduler.store.archive.cache import ObjectCache
+from sleipnir.scheduler.store.archive.summary import ObjectPlace
+from sleipnir.scheduler.store.keys import run_key
+
+# A page reads the parts of a run one by one, and perhaps those of its children.
+_IN_MEMORY_BYTES = 4 * 1024 * 1024  # packed; about ten times that unpacked
+
+
+class ArchivedRuns:
+    """Reads what an archive has of runs whose records are in a Redis; safe for threads."""
+
+    def __init__(self, client: Any, archive: Archive, cache: ObjectCache) -> None:
+        self._redis = client
+        self._archive = archive
+        self._cache = cache
+        self._recent: OrderedDict[str, tuple[WholeRun, int]] = OrderedDict()
+        self._lock = Lock()
+
+    def wholes(self, run_ids: Sequence[str]) -> Mapping[str, WholeRun]:
+        """Return those of several runs that are archived.
+
+        Raises:
+            ArchiveFailed: one cannot be read.
+        """
+        return {run_id: self.whole(run_id, at) for run_id, at in self.places(run_ids).items()}
+
+    def places(self, run_ids: Sequence[str]) -> dict[str, Archived]:
+        """Return where those of several runs are that are archived."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.hmget(run_key("run", run_id), "archived", "archived_sum")
+            found = zip(run_ids, pipe.execute(), strict=True)
+        return {
+            run_id: Archived(ObjectPlace.parse(place), digest)
+            for run_id, (place, digest) in found
+            if place and digest
+        }
+
+    def whole(self, run_id: str, archived: Archived) -> WholeRun:
+        """Return an archived run.
+
+        Raises:
+            ArchiveFailed: it cannot be read.
+        """
+        with self._lock:
+            if known := self._recent.get(archived.sum):
+                self._recent.move_to_end(archived.sum)
+                return known[0]
+        data = self._cache.get(archived.sum)
+        if data is None or hashlib.sha256(data).hexdigest() != archived.sum:
+            data = self._archive.fetch(run_id, archived)
+            self._cache.put(archived.sum, data)
+        run = run_in(data)
+        if run.run_id != run_id:
+            raise ObjectDamaged(f"the object of run {run_id} has run {run.run_id}")
+        self._remember(archived.sum, run, len(data))
+        return run
+
+    def _remember(self, digest: str, run: WholeRun, size: int) -> None:
+        with self._lock:
+            self._recent[digest] = run, size
+            while len(self._recent) > 1 and self._bytes() > _IN_MEMORY_BYTES:
+                self._recent.popitem(last=False)
+
+    def _bytes(self) -> int:
+        return sum(size for _, size in self._recent.values())

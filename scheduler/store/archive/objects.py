@@ -1,0 +1,129 @@
+"""Objects of the archive, none of which is ever overwritten.
+
+They are in a directory, or anywhere fsspec can write.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from sleipnir.lazy import lazy_imports
+from sleipnir.scheduler.errors import ArchiveFailed, ObjectMissing
+
+with lazy_imports():
+    import fsspec
+
+# Nothing larger is ever read: the parts of a run have limits, and shrink.
+MOST_BYTES: Final = 512 * 1024 * 1024
+
+
+class Objects:
+    """Files below the directory or URL of the setting `archive`.
+
+    Args:
+        url: a path, or a URL of fsspec.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url if "://" in url else str(Path(url).expanduser().absolute())
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a new object, on disk when this returns; return False if there is one.
+
+        Raises:
+            ArchiveFailed: it cannot be written.
+        """
+        with self._translating_errors():
+            path = self._path(name)
+            self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
+            try:
+                if "file" in self._files.protocol:
+                    _create(Path(path), data)
+                else:
+                    self._files.pipe_file(path, data, mode="create")
+            except FileExistsError:
+                return False
+            return True
+
+    def read(self, name: str, most_bytes: int = MOST_BYTES) -> bytes:
+        """Return an object.
+
+        Raises:
+            ObjectMissing: there is none of that name.
+            ArchiveFailed: it cannot be read, or is too large.
+        """
+        with self._translating_errors():
+            try:
+                data: bytes = self._files.cat_file(self._path(name), start=0, end=most_bytes + 1)
+            except FileNotFoundError as error:
+                raise ObjectMissing(f"{self.url} has no {name}") from error
+        if len(data) > most_bytes:
+            raise ArchiveFailed(f"{self.url}/{name} has more than {most_bytes:,} bytes")
+        return data
+
+    def remove(self, name: str) -> None:
+        """Remove an object, if it is there.
+
+        Raises:
+            ArchiveFailed: it cannot be removed.
+        """
+        with self._translating_errors(), suppress(FileNotFoundError):
+            self._files.rm_file(self._path(name))
+
+    def names(self, prefix: str) -> list[str]:
+        """Return the names of what is directly in a directory, sorted; of directories too.
+
+        Raises:
+            ArchiveFailed: it cannot be listed.
+        """
+        with self._translating_errors():
+            try:
+                found = self._files.ls(self._path(prefix), detail=False)
+            except FileNotFoundError:
+                return []
+        return sorted(path.rstrip("/").rpartition("/")[2] for path in found)
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    @cached_property
+    def _place(self) -> tuple[Any, str]:
+        # Other processes write there too: a cached listing would hide their files.
+        files, root = fsspec.core.url_to_fs(self.url, use_listings_cache=False)
+        return files, root.rstrip("/")
+
+    @property
+    def _files(self) -> Any:
+        return self._place[0]
+
+    @property
+    def _root(self) -> str:
+        return self._place[1]
+
+    @contextmanager
+    def _translating_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (ArchiveFailed, MemoryError):
+            raise
+        except Exception as error:  # every fsspec backend raises errors of its own
+            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise ArchiveFailed(f"{self.url} (archive): {why}") from error
+
+
+def _create(file: Path, data: bytes) -> None:
+    """Write a new file, which then survives a loss of power."""
+    with file.open("xb") as opened:
+        opened.write(data)
+        opened.flush()
+        os.fsync(opened.fileno())
+    directory = os.open(file.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

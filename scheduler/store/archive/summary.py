@@ -1,0 +1,53 @@
+"""What stays in Redis of a run that is archived: its place in lists, and where the rest is."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from sleipnir.graphs.state import PROMPT_KEY
+from sleipnir.records import dataclass
+from sleipnir.scheduler.runs.whole.parts import WholeRun
+
+# Fields of the record. Lists show and search them, and transitions of ended runs read them.
+SUMMARY: Final = (
+    *("status", "agent", "digest", "created", "started", "ended", "step", "frontier", "try"),
+    *("parent", "root", "batch", "item", "line", "labels", "session", "continues", "schedule"),
+    *("machine", "earlier_ms", "error", "failed_nodes", "prompt_tokens", "completion_tokens"),
+    *("cached_tokens", "cache_written_tokens", "cost", "economy", "unpriced"),
+)
+# A longer value would have Redis store the record less densely.
+_PROMPT_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectPlace:
+    """Where the object of a run is."""
+
+    day: str  # YYYY/MM/DD
+    number: int  # from 1; more if an object of that name was there before
+    bytes: int
+
+    @classmethod
+    def parse(cls, text: str) -> ObjectPlace:
+        """Return what the record of a run says."""
+        day, number, size = text.split(" ")
+        return cls(day, int(number), int(size))
+
+    def __str__(self) -> str:
+        return f"{self.day} {self.number} {self.bytes}"
+
+
+def summary_of(run: WholeRun) -> dict[str, str]:
+    """Return the record that stays: fields of `SUMMARY`, and how the prompt begins, for lists."""
+    kept = {name: run.record[name] for name in SUMMARY if name in run.record}
+    state = run.parts.get("state", {})
+    prompt = json.loads(state[PROMPT_KEY]) if PROMPT_KEY in state else None  # type: ignore[call-overload]
+    if isinstance(prompt, str) and prompt:
+        kept["prompt"] = prompt.encode(errors="replace")[:_PROMPT_BYTES].decode(errors="ignore")
+    return kept
+
+
+def without_summary(run: WholeRun) -> dict[str, str]:
+    """Return the fields of the record that did not stay."""
+    return {name: value for name, value in run.record.items() if name not in SUMMARY}
