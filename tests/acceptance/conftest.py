@@ -21,9 +21,9 @@ SECRETS = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def shared_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sleipnir]:
-    """An engine that is up for the whole session."""
+    """An engine that is up for the tests of a file."""
     command = Sleipnir(tmp_path_factory.mktemp("shared"))
     with command.up():
         yield command
@@ -35,18 +35,18 @@ def own_project(shared_engine: Sleipnir, tmp_path: Path) -> Sleipnir:
     return Sleipnir(tmp_path, SLEIPNIR_DATA_DIR=shared_engine.environment["SLEIPNIR_DATA_DIR"])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def server() -> Iterator[ModelServer]:
     """What the engine of `loki_machine` takes for a provider; tests script it."""
     with ModelServer() as server:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def loki_machine(
     tmp_path_factory: pytest.TempPathFactory, server: ModelServer
 ) -> Iterator[Sleipnir]:
-    """An engine on a copy of the files in `loki_machine/`, up for the whole session."""
+    """An engine on a copy of the files in `loki_machine/`, up for the tests of a file."""
     directory = tmp_path_factory.mktemp("machine")
     config = directory / "config"
     shutil.copytree(Path(__file__).with_name("loki_machine"), config)

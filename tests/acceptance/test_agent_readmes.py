@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 from sleipnir.graphs.document.references import SHIPPED_AGENTS
 from tests.support.command_line import Sleipnir
 from tests.support.model_server import ModelServer, Script, says
-from tests.support.pages import ROOT
 from tests.support.readme_runs import (
     MODELS,
     example,
@@ -70,18 +68,12 @@ def test_an_example_prints_and_costs_what_the_readme_says(
 
 
 @pytest.mark.parametrize("agent", MODELS)
-def test_make_run_runs_it(engine: Sleipnir, model_server: ModelServer, agent: str) -> None:
+def test_it_runs_whatever_the_prompt(
+    engine: Sleipnir, model_server: ModelServer, agent: str
+) -> None:
     model_server.script = Script(otherwise=says("Done."))
 
-    done = subprocess.run(
-        [ROOT / "scripts" / "run", *ARGUMENTS.get(agent, ())],
-        env={**engine.environment, "AGENT": agent, "PROMPT": "Tell me what you are."},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
+    done = engine("run", agent, "Tell me what you are.", *ARGUMENTS.get(agent, ()))
 
     assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
 

@@ -253,6 +253,33 @@ def is_among(route: SiteRoute, paths: Sequence[str]) -> bool:
     return any(re.fullmatch(route.pattern, path.partition("?")[0]) for path in paths)
 
 
+def in_all_looks(page: Any, path: str, number: int) -> tuple[list[str], list[Any]]:
+    """What axe finds on a page, and what is cut off, in bright and dark and in different widths."""
+    violations, cut_off = [], []
+    for scheme, size, rules in (_TURNS[number % len(_TURNS)], *_LOOKS):
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size(size)
+        found = page.evaluate(_RUN_AXE, rules)
+        violations += [f"{path}, {scheme} {size['width']}: {each}" for each in found]
+        width = page.evaluate("document.documentElement.scrollWidth")
+        cut_off += [(path, size["width"], width)] if width > size["width"] else []
+    cut_off += [(path, 360, each) for each in page.evaluate(_HIDDEN_CHIPS)]
+    return violations, cut_off
+
+
+def twice_as_large(page: Any, path: str, number: int) -> tuple[list[str], list[Any]]:
+    """The same once its texts are twice as large."""
+    page.emulate_media(color_scheme=("light", "dark")[number % 2])
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.evaluate(_ENLARGE)
+    cut_off = []
+    for width in (1440, 768, 360):
+        page.set_viewport_size({"width": width, "height": 900})
+        found = page.evaluate("document.documentElement.scrollWidth")
+        cut_off += [(path, f"{width}, large", found)] if found > width else []
+    return [f"{path}, large: {each}" for each in page.evaluate(_RUN_AXE, _OF_LARGE_TEXTS)], cut_off
+
+
 def test_no_page_keeps_anybody_out(
     engine: Engine, site: ServedSite, browser: Any, models: ModelServer, node_modules: Path
 ) -> None:
@@ -267,43 +294,14 @@ def test_no_page_keeps_anybody_out(
         page.goto(f"{person.origin}{path}")
         page.locator("main h1").first.wait_for()
         page.keyboard.press("e")  # all parts that are folded
-        for scheme, size, rules in (_TURNS[number % len(_TURNS)], *_LOOKS):
-            page.emulate_media(color_scheme=scheme)
-            page.set_viewport_size(size)
-            found = page.evaluate(_RUN_AXE, rules)
-            violations += [f"{path}, {scheme} {size['width']}: {each}" for each in found]
-            width = page.evaluate("document.documentElement.scrollWidth")
-            cut_off += [(path, size["width"], width)] if width > size["width"] else []
-        cut_off += [(path, 360, each) for each in page.evaluate(_HIDDEN_CHIPS)]
+        for look in (in_all_looks, twice_as_large):
+            found, hidden = look(page, path, number)
+            violations += found
+            cut_off += hidden
+    page.reload()  # with texts as they were
     page.keyboard.press("?")
     page.get_by_role("dialog").wait_for()
     violations += page.evaluate(_RUN_AXE, _STANDARD)
-
-    assert violations == []
-    assert cut_off == []
-    person.context.close()
-
-
-def test_texts_can_be_twice_as_large(
-    engine: Engine, site: ServedSite, browser: Any, models: ModelServer, node_modules: Path
-) -> None:
-    person = Person(browser, site)
-    page = person.page
-    person.context.add_init_script(path=node_modules / "axe-core" / "axe.min.js")
-
-    violations, cut_off = [], []
-    for number, path in enumerate(everything(engine, models)):
-        page.emulate_media(color_scheme=("light", "dark")[number % 2])
-        page.set_viewport_size({"width": 1440, "height": 900})
-        page.goto(f"{person.origin}{path}")
-        page.locator("main h1").first.wait_for()
-        page.keyboard.press("e")
-        page.evaluate(_ENLARGE)
-        for width in (1440, 768, 360):
-            page.set_viewport_size({"width": width, "height": 900})
-            found = page.evaluate("document.documentElement.scrollWidth")
-            cut_off += [(path, width, found)] if found > width else []
-        violations += [f"{path}: {each}" for each in page.evaluate(_RUN_AXE, _OF_LARGE_TEXTS)]
 
     assert violations == []
     assert cut_off == []
