@@ -11,7 +11,7 @@ from functools import partial
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.runs.events import QuestionAsked
 from sleipnir.scheduler.runs.submit import Request
-from sleipnir.worker.bench.rows import WARM_UP, Row, Sample, interleaved, row
+from sleipnir.worker.bench.rows import Row, Sample, interleaved, row, warm_ups
 
 _MODEL = "\nclass Model(pydantic.BaseModel):\n    number: int"
 _BARE: Mapping[str, str] = {
@@ -32,7 +32,7 @@ def command_rows(client: Client, environment: Mapping[str, str], rounds: int) ->
     """
     agent = str(client.search.find("ending"))
     ended = client.wait(client.submit(client.prepare("ending"), Request())).run_id
-    questions = iter(_ask(client, rounds + WARM_UP))
+    questions = iter(_ask(client, rounds + warm_ups(rounds)))
     # Name → arguments, or the line to complete; and the import it is compared with.
     commands = {
         "--help": (["--help"], "import click"),

@@ -8,7 +8,7 @@ from statistics import median
 
 from sleipnir.records import dataclass
 
-WARM_UP = 2
+_WARM_UP = 2
 
 
 @dataclass(slots=True)
@@ -42,11 +42,16 @@ class Row:
         return replace(self, goal=goal)
 
 
+def warm_ups(rounds: int) -> int:
+    """Return how often each contender runs before it is measured: no more often than afterwards."""
+    return min(_WARM_UP, rounds)
+
+
 def interleaved(
     rounds: int, contenders: Mapping[str, Callable[[], Sample]]
 ) -> dict[str, list[Sample]]:
     """Measure all contenders alternately, so that a busy minute affects all of them."""
-    for _ in range(WARM_UP):
+    for _ in range(warm_ups(rounds)):
         for contend in contenders.values():
             contend()
     samples: dict[str, list[Sample]] = {name: [] for name in contenders}
