@@ -240,6 +240,7 @@ class Client(Preparing, Following, Steering, Sessions, Reruns, NamedParts):
         until: date | None = None,
         agent: str | None = None,
         batch: str | None = None,
+        label: str | None = None,
     ) -> Spending:
         """Return what model calls have cost, a row for each combination of the names in `by`.
 
@@ -247,8 +248,11 @@ class Client(Preparing, Following, Steering, Sessions, Reruns, NamedParts):
             since, until: whole days in UTC, both included; None: all that is kept.
             agent: only of root runs of this agent, child runs included.
             batch: only of the runs of this batch.
+            label: with "label" in `by`, whose values to tell apart; None: of the dearest one.
+
+        Raises `ValueError` for labels with something else but times.
         """
-        wanted = spending.SpendFilter(since, until, agent, batch)
+        wanted = spending.SpendFilter(since, until, agent, batch, label)
         return spending.spending(self.store, by, wanted)
 
     def ended(

@@ -1,4 +1,4 @@
-"""What model calls have cost, by time, agent, batch, node or model; booked as they are answered."""
+"""What model calls have cost, by time, agent, batch, node, model or label; booked when answered."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.runs.spending import NAMES, NOTHING_SPENT, Spent, sum_of
-from sleipnir.scheduler.store.figures.by_time import DAY_MS, HOUR_MS, HOURS_OF_A_DAY, SpendingByTime
+from sleipnir.scheduler.runs.spending import NAMES, NOTHING_SPENT, Spent, dearest_first, sum_of
+from sleipnir.scheduler.store.figures.by_time import (
+    DAY_MS,
+    HOUR_MS,
+    HOURS_OF_A_DAY,
+    FiguresByTime,
+    SpendingByTime,
+)
 from sleipnir.scheduler.store.figures.ends import percentile_in
 from sleipnir.scheduler.store.figures.folding import HOURS_KEPT_MS
-from sleipnir.scheduler.store.figures.sums import Sums, added
+from sleipnir.scheduler.store.figures.sums import LABELLED, Sums, added, by_value
 from sleipnir.scheduler.store.run_store import RunStore
 
 if TYPE_CHECKING:
@@ -22,7 +28,7 @@ if TYPE_CHECKING:
         SpendRowDocument,
     )
 
-By: TypeAlias = Literal["hour", "day", "agent", "batch", "node", "model"]
+By: TypeAlias = Literal["hour", "day", "agent", "batch", "node", "model", "label"]
 BY: tuple[By, ...] = get_args(By)
 _TIMES: tuple[By, ...] = ("day", "hour")
 SHARES = {"p50": 0.5, "p95": 0.95}
@@ -38,6 +44,7 @@ class SpendFilter:
     until: date | None = None
     agent: str | None = None  # of root runs; their child runs are counted with them
     batch: str | None = None
+    label: str | None = None  # whose values to tell apart; None: the dearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,7 @@ class SpendRow:
     """What was spent for one combination of the names that were asked for."""
 
     # The day as `2026-11-27`, the hour as `2026-11-27T14`; None: runs of no batch, or calls that
-    # are not told apart.
+    # are not told apart, or do not have the label.
     names: Mapping[By, str | None]
     spent: Spent
 
@@ -66,8 +73,14 @@ class Spending:
 
 
 def spending(store: RunStore, by: Sequence[By], wanted: SpendFilter) -> Spending:
-    """Return what was spent, one row for each combination of the names in `by`."""
+    """Return what was spent, one row for each combination of the names in `by`.
+
+    Raises:
+        ValueError: it is by labels and by something else but times.
+    """
     days = days_of(store, wanted)
+    if "label" in by:
+        return _by_label(store, by, wanted, days)
     filters = {"agent": wanted.agent, "batch": wanted.batch}
     names = tuple(name for name in NAMES if name in by or filters.get(name) is not None)
     columns = ("hour", "day", *names)
@@ -87,8 +100,23 @@ def spending(store: RunStore, by: Sequence[By], wanted: SpendFilter) -> Spending
     return Spending(tuple(_rows(by, spent)), sum_of(spent.values()))
 
 
+def _by_label(store: RunStore, by: Sequence[By], wanted: SpendFilter, days: range) -> Spending:
+    if wanted.agent is not None or wanted.batch is not None or {*by} - {"label", *_TIMES}:
+        raise ValueError("spending by label is counted by hour and day only, for all runs")
+    labelled = FiguresByTime(store.client, LABELLED, store.past_sums)
+    label = wanted.label or next(iter(dearest_first(labelled.together(days, ("label",)))), None)
+    values = dict(_by_time(labelled, by, days, ("label", "value")))
+    sums: dict[tuple[str, ...], Spent] = {}
+    for times, totals in _by_time(SpendingByTime(store.client, store.past_sums), by, days, ()):
+        for value, numbers in by_value(totals.get("", []), values.get(times, {}), label).items():
+            columns = {"hour": times[0], "day": times[1], "label": value}
+            key = tuple(columns[name] for name in by)
+            sums[key] = sums.get(key, NOTHING_SPENT) + Spent.of(numbers)
+    return Spending(tuple(_rows(by, sums)), sum_of(sums.values()))
+
+
 def _by_time(
-    stored: SpendingByTime, by: Sequence[By], days: range, names: Sequence[str]
+    stored: FiguresByTime, by: Sequence[By], days: range, names: Sequence[str]
 ) -> Iterator[tuple[tuple[str, str], Sums]]:
     """Yield hour and day, "" if sums are not by these, with the sums."""
     if "hour" in by:

@@ -92,6 +92,7 @@ class SpendRowDocument(SpendFiguresDocument):
     batch: NotRequired[Annotated[str | None, about("null: runs of no batch")]]
     node: NotRequired[Annotated[str | None, about("of that agent")]]
     model: NotRequired[str | None]
+    label: NotRequired[Annotated[str | None, about("its value; null: runs without it")]]
 
 
 class SpendDocument(TypedDict):

@@ -111,6 +111,11 @@ def sum_of(parts: Iterable[Spent]) -> Spent:
     return sum(parts, NOTHING_SPENT)
 
 
+def dearest_first(sums: Mapping[str, list[int]]) -> list[str]:
+    """Return the names of sums, of whole numbers as they are stored."""
+    return sorted(sums, key=lambda name: (-Spent.of(sums[name]).cost_units, name))
+
+
 def spent_fields(record: Mapping[str, str]) -> dict[tuple[str, str], Spent]:
     """Return the sums in a run's record by node and model, both empty for calls not told apart."""
     found = {}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.client.spending import By
     from sleipnir.scheduler.runs.documents import SpendDocument
 
-_BY = ("hour", "day", "agent", "batch", "node", "model")
+_BY = ("hour", "day", "agent", "batch", "node", "model", "label")
 _FIGURES = (
     *("calls", "tokens_in", "cached", "tokens_out"),
     *("cost_usd", "economy_usd", "unknown_price_calls", "failed_calls"),
@@ -34,6 +34,11 @@ _SHARES = ("p50", "p95")
 
 @click.command
 @over_time_options(_BY, of_agent="Only runs of this agent, with their child runs.")
+@click.option(
+    "--label",
+    metavar="NAME",
+    help="With --by label: whose values are told apart. Default: of the dearest one.",
+)
 @click.option("--csv", "as_csv", is_flag=True, help="Print a table for spreadsheets.")
 @common_options(json=True)
 def spend(
@@ -43,9 +48,10 @@ def spend(
     until: str | None,
     agent: str | None,
     batch: str | None,
+    label: str | None,
     as_csv: bool,
 ) -> None:
-    """Show what model calls have cost, by hour, day, agent, batch, node or model.
+    """Show what model calls have cost, by hour, day, agent, batch, node, model or label.
 
     Every answered call is counted on its day, also of runs that are no longer stored. A call of a
     child run counts for the agent and the node that started the child. Failed calls got no reply;
@@ -55,10 +61,22 @@ def spend(
     if options.json and as_csv:
         raise click.UsageError("print either --json or --csv")
     by = tuple(dict.fromkeys(by))
+    _check_label(by, label, has_filter=agent is not None or batch is not None)
     with open_client(options, workers=False) as client:
         first, last = period(since, until, client.queries.now_ms())
-        found = client.spend(by, since=first, until=last, agent=agent, batch=batch)
+        found = client.spend(by, since=first, until=last, agent=agent, batch=batch, label=label)
     _print(options, found.to_json(), by, as_csv=as_csv)
+
+
+def _check_label(by: Sequence[By], label: str | None, *, has_filter: bool) -> None:
+    """Refuse what is not counted by label."""
+    if "label" not in by:
+        if label is not None:
+            raise click.UsageError("--label is for --by label")
+    elif has_filter or {*by} - {"label", "hour", "day"}:
+        raise click.UsageError(
+            "--by label goes with --by hour and --by day alone, without --agent and --batch"
+        )
 
 
 def _print(options: Options, document: SpendDocument, by: Sequence[str], *, as_csv: bool) -> None:

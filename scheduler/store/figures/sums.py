@@ -99,6 +99,24 @@ def regrouped(sums: Sums, names: Sequence[str], wanted: Sequence[str]) -> Sums:
     return found
 
 
+def by_value(total: list[int], values: Sums, label: str | None) -> Sums:
+    """Return a total by the values of a label; what was counted without it is under "".
+
+    Args:
+        values: sums by label and value.
+    """
+    found: Sums = {}
+    rest = total
+    for field, numbers in values.items():
+        name, _, value = field.partition("\n")
+        if name == label:
+            add_to(found, {value: numbers})
+            rest = added(rest, [-number for number in numbers])
+    if any(rest):
+        add_to(found, {"": rest})
+    return found
+
+
 def grouping_for(kind: Kind, wanted: Sequence[str]) -> tuple[str, ...]:
     """Return by what sums are stored that has all the wanted names: the fewest of these."""
     for grouping in kind.groupings:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.runs.spending import Spent
+from sleipnir.scheduler.runs.spending import dearest_first
 from sleipnir.scheduler.store.figures.by_time import FiguresByTime, SpendingByTime
-from sleipnir.scheduler.store.figures.sums import LABELLED, Sums, add_to, added
+from sleipnir.scheduler.store.figures.sums import LABELLED, Sums, add_to, by_value
 from sleipnir.scheduler.views.trends.windows import Window
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def spread_of(client: Client, window: Window, by: By, label: str | None) -> Spre
         return Spread(None, [], window.sums(spending, (by,)), before)
     labelled = FiguresByTime(client.store.client, LABELLED, client.store.past_sums)
     totals = window.total(labelled, ("label",))
-    labels = sorted(totals, key=lambda name: (-Spent.of(totals[name]).cost_units, name))
+    labels = dearest_first(totals)
     label = label if label is not None or not labels else labels[0]
     before = {}
     for sums in _by_value(spending, labelled, window.before, label).values():
@@ -54,15 +54,7 @@ def _by_value(
 ) -> dict[int, Sums]:
     """Return the sums of each hour or day by the values of a label."""
     values = window.sums(labelled, ("label", "value"))
-    found: dict[int, Sums] = {}
-    for slot, totals in window.sums(spending, ()).items():
-        rest = totals[""]
-        found[slot] = {}
-        for field, numbers in values.get(slot, {}).items():
-            name, _, value = field.partition("\n")
-            if name == label:
-                add_to(found[slot], {value: numbers})
-                rest = added(rest, [-number for number in numbers])
-        if any(rest):
-            add_to(found[slot], {"": rest})
-    return found
+    return {
+        slot: by_value(totals[""], values.get(slot, {}), label)
+        for slot, totals in window.sums(spending, ()).items()
+    }

@@ -61,9 +61,9 @@ def _priced(engine: Engine, clock: Clock) -> None:
 
 
 def spend(engine: Engine, server: ModelServer, agent: str, graph: str, **options: Any) -> None:
-    batch = options.pop("batch", None)
+    request = {name: options.pop(name) for name in ("batch", "labels") if name in options}
     server.script.add(says("x", **options))
-    engine.submit_agent(agent, graph, batch=batch)
+    engine.submit_agent(agent, graph, **request)
     engine.drive()
 
 
@@ -107,6 +107,24 @@ def test_spend_adds_up_by_what_it_is_asked_for(
     assert printed("--since", "0d", "--agent", "none")["rows"] == []
     (first, _) = engine.client.spend(("day", "agent"), since=day_of(clock)).rows
     assert (first.names["agent"], first.spent.prompt_tokens) == ("asks", 300)
+
+
+def test_spend_tells_the_values_of_a_label_apart(
+    engine: Engine, server: ModelServer, redis_server: RedisServer
+) -> None:
+    command = ["spend", "--redis", redis_server.url, "--json", "--by", "label"]
+    nothing = CliRunner().invoke(cli, command).stdout
+    for labels, tokens in (({"team": "a"}, 100), ({"team": "b", "tier": "x"}, 50), ({}, 7)):
+        spend(engine, server, "asks", ASK, labels=labels, prompt_tokens=tokens)
+
+    def printed(*flags: str) -> list[tuple[str | None, int]]:
+        found = json.loads(CliRunner().invoke(cli, [*command, *flags]).stdout)
+        assert found["total"]["calls"] == 3
+        return [(row["label"], row["tokens_in"]) for row in found["rows"]]
+
+    assert json.loads(nothing)["rows"] == []
+    assert printed() == [("a", 100), ("b", 50), (None, 7)]
+    assert printed("--label", "tier") == [(None, 107), ("x", 50)]
 
 
 def test_spend_prints_a_table_and_tells_of_unknown_prices(

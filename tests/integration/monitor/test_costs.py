@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import pytest
+from click.testing import CliRunner
 
+from sleipnir.scheduler.cli.app import cli
 from sleipnir.scheduler.client.limits.commands import LimitCommands
 from sleipnir.scheduler.client.spending import SpendFilter, spending
 from sleipnir.scheduler.runs.ids import new_run_id
@@ -103,10 +105,32 @@ def test_costs_are_told_by_the_values_of_a_label(
     assert [each["values"][-1] for each in document["series"]] == [4.0, 2.0, 1.0]
     assert 'href="/runs?label=tier%3D%3Cb%3Egold"' in page
     assert "<b>gold" not in page
+    days = engine.client.spend(("day", "label")).rows
+    assert [(row.names["label"], row.spent.known_usd) for row in days] == [
+        ("search", 5.0),
+        *((None, 4.0), ("web", 2.0), ("search", 1.0)),
+    ]
     clock.move(7_200)
     add_up_hours(engine.store)
     assert rows("") == teams
     assert site.ask("/api/v1/costs?by=label&label=none").json["total"]["cost_usd"] == 7.0
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--by", "agent", "--by", "label"), "--by label goes with --by hour and --by day alone"),
+        (("--by", "label", "--batch", "b1"), "without --agent and --batch"),
+        (("--label", "team"), "--label is for --by label"),
+    ],
+)
+def test_spending_by_label_refuses_what_is_not_counted(
+    flags: tuple[str, ...], message: str
+) -> None:
+    refused = CliRunner().invoke(cli, ["spend", *flags])
+
+    assert refused.exit_code == 2
+    assert message in " ".join(refused.output.split())
 
 
 def test_a_budget_is_told_when_it_will_be_used_up(
