@@ -23,8 +23,11 @@ from sleipnir.scheduler.store.keys import (
     worker_key,
 )
 
-# Several heartbeat intervals.
+# Several heartbeat intervals: a worker that is silent for longer is lost.
 EXPIRES_S = 20
+# How long machines and queues are known to have a worker, and how often its worker says so.
+_PRESENT_S = 60
+PRESENT_EVERY_S = 25.0
 # How long a worker is remembered that fell silent without having ended.
 _KEPT_S = 86_400
 _MOST_LOST = 50
@@ -77,32 +80,41 @@ class Machines:
         self._redis = client
 
     def announce(self, worker: WorkerState, *, with_queue: bool) -> bool:
-        """Announce for `EXPIRES_S` that a worker, and with it its machine, is alive.
+        """Announce that a worker is alive, its machine has one, and its queues are served.
 
-        Returns whether it was asked to drain.
+        Returns whether it was asked to drain. To be repeated every `PRESENT_EVERY_S`.
 
         Args:
             with_queue: whether it takes runs pinned to its machine.
         """
-        fields: dict[Any, Any] = {
-            name: "" if value is None else str(value) for name, value in asdict(worker).items()
-        }
-        fields |= {"queues": ",".join(worker.queues), _NOTED: 0}
-        fields["visits"] = "\n".join(worker.visits[:MOST_VISITS])
-        key = worker_key(worker.name)
         with self._redis.pipeline(transaction=False) as pipe:
             if with_queue:
-                pipe.set(machine_key(worker.machine), "1", ex=EXPIRES_S)
-            pipe.hset(key, mapping=fields)
-            pipe.expire(key, _KEPT_S)
+                pipe.set(machine_key(worker.machine), "1", ex=_PRESENT_S)
             pipe.sadd(WORKERS, worker.name)
             pipe.expire(WORKERS, _KEPT_S)
-            pipe.set(WORKING, "1", ex=EXPIRES_S)
+            pipe.set(WORKING, "1", ex=_PRESENT_S)
             for queue in worker.served():
                 if with_queue or "@" not in queue:
-                    pipe.set(serving_key(queue), "1", ex=EXPIRES_S)
-            pipe.hexists(key, _ASKED)
-            return bool(pipe.execute()[-1])
+                    pipe.set(serving_key(queue), "1", ex=_PRESENT_S)
+            return self._record(pipe, worker)
+
+    def beat(self, worker: WorkerState) -> bool:
+        """Record a worker as of now, and return whether it was asked to drain: three commands."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            return self._record(pipe, worker)
+
+    @staticmethod
+    def _record(pipe: Any, worker: WorkerState) -> bool:
+        fields = {
+            name: "" if value is None else str(value) for name, value in asdict(worker).items()
+        }
+        fields |= {"queues": ",".join(worker.queues), _NOTED: "0"}
+        fields["visits"] = "\n".join(worker.visits[:MOST_VISITS])
+        key = worker_key(worker.name)
+        pipe.hset(key, mapping=fields)
+        pipe.expire(key, _KEPT_S)
+        pipe.hexists(key, _ASKED)
+        return bool(pipe.execute()[-1])
 
     def ask_to_drain(self, names: Iterable[str], *, undo: bool) -> None:
         """Ask workers to drain with their next heartbeats, or to take visits again."""
@@ -116,16 +128,23 @@ class Machines:
             pipe.execute()
 
     def leave(self, ended: WorkerState) -> None:
-        """Record that a worker has ended, and that nobody serves what it alone has served."""
+        """Record that a worker has ended, and what is without a worker since."""
         with self._redis.pipeline(transaction=False) as pipe:
             pipe.delete(worker_key(ended.name))
             pipe.srem(WORKERS, ended.name)
             pipe.execute()
-        served = {queue for worker in self.workers() for queue in worker.served()}
+        self.withdraw(ended)
+
+    def withdraw(self, gone: WorkerState) -> None:
+        """Record that there is no worker where this one was the last: machine, queues, all."""
+        live = self.workers()
+        served = {queue for worker in live for queue in worker.served()}
         with self._redis.pipeline(transaction=False) as pipe:
-            for queue in ended.served() - served:
+            for queue in gone.served() - served:
                 pipe.delete(serving_key(queue))
-            if not served:
+            if all(worker.machine != gone.machine for worker in live):
+                pipe.delete(machine_key(gone.machine))
+            if not live:
                 pipe.delete(WORKING)
             pipe.execute()
 

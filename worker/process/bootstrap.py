@@ -74,6 +74,8 @@ logger = logging.getLogger("sleipnir.worker")
 # One small pipeline a second; a cancellation reaches scripts as fast.
 _HEARTBEAT_S = 1.0
 
+_CELERY_HEARTBEAT_S = 20
+
 # If the system allows it: most start processes with 1,024, which 300 threads use up.
 _FILES = 65_536
 
@@ -251,6 +253,8 @@ def _start(app: Celery, name: str) -> None:
         # Its random part tells workers in containers apart, whose host names may be equal as well.
         hostname=f"sleipnir-{'-'.join(name.split('/')[-2:])}@{gethostname()}",
         loglevel=logging.getLogger().level,
+        # For Flower, which counts a worker as away after two of them.
+        heartbeat_interval=_CELERY_HEARTBEAT_S,
         without_gossip=True,
         without_mingle=True,
         quiet=True,

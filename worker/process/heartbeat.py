@@ -6,13 +6,14 @@ import logging
 import os
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from math import inf
 from time import monotonic
 
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.process.health.pulse import Pulse
 from sleipnir.scheduler.process.periodic import repeat
 from sleipnir.scheduler.store.errors import RedisError
-from sleipnir.scheduler.store.machines import Machines, WorkerState
+from sleipnir.scheduler.store.machines import PRESENT_EVERY_S, Machines, WorkerState
 from sleipnir.worker.process.draining import Draining
 from sleipnir.worker.process.wear import memory_bytes
 from sleipnir.worker.visit.lease import Leases
@@ -44,10 +45,10 @@ def announce(
         with_queue: whether this worker takes such runs.
     """
     state = partial(_state, settings, leases, monotonic(), _version())
-    announced, announced_at = state(), 0.0
+    announced, announced_at, present_at = state(), -inf, -inf
 
     def beat() -> None:
-        nonlocal announced, announced_at
+        nonlocal announced, announced_at, present_at
         draining.tend()
         now = state()
         changed = (now.busy > 0, now.draining) != (announced.busy > 0, announced.draining)
@@ -55,10 +56,15 @@ def announce(
             return
         try:
             with pulse.calling():
-                asked = machines.announce(now, with_queue=with_queue)
+                if monotonic() - present_at < PRESENT_EVERY_S:
+                    asked = machines.beat(now)
+                else:
+                    asked = machines.announce(now, with_queue=with_queue)
+                    present_at = monotonic()
             draining.follow(asked)
         except RedisError as error:
             logger.debug("cannot publish the worker's heartbeat: %s", error)
+            present_at = -inf
         announced, announced_at = now, monotonic()
 
     beat()

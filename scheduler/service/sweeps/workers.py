@@ -1,4 +1,4 @@
-"""Notes workers that were lost in the audit log."""
+"""Notes workers that were lost: in the audit log, and for those who wait for one."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ def note_lost_workers(store: RunStore) -> int:
     machines, audit = Machines(store.client), AuditLog(store.client)
     lost = [each for each in machines.lost() if machines.note_lost(each.name)]
     for worker in lost:
+        machines.withdraw(worker)
         detail = _detail(worker)
         logger.warning("worker %s was lost: %s", worker.name, detail)
         audit.add(Act("scheduler", "", "scheduler", "worker lost", worker.name, DONE, "", detail))

@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 import yaml
 
+from sleipnir.scheduler.store.machines import PRESENT_EVERY_S, Machines, WorkerState
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, says
 
@@ -130,3 +131,17 @@ def test_a_model_call_adds_no_round_trip_but_the_record_of_its_reply(
     assert commands["evalsha"] == 4
     # What was asked, and the commit.
     assert commands["xadd"] == 2
+
+
+def test_heartbeats_of_a_worker_take_less_than_a_command_a_second(engine: Engine) -> None:
+    machines, every_s = Machines(engine.redis), 5
+    idle = WorkerState("desk", 7, slots=8, busy=0, taken=0, idle_s=1.0, memory_bytes=1)
+    engine.redis.config_resetstat()
+
+    machines.announce(idle, with_queue=True)
+    for _ in range(every_s, int(PRESENT_EVERY_S), every_s):
+        machines.beat(idle)
+
+    stats = cast(dict[str, dict[str, int]], engine.redis.info("commandstats"))
+    commands = sum(entry["calls"] for name, entry in stats.items() if "config" not in name)
+    assert commands < PRESENT_EVERY_S

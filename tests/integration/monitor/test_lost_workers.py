@@ -6,7 +6,7 @@ import pytest
 
 from sleipnir.scheduler.runs.events import WorkerLost
 from sleipnir.scheduler.service.sweeps.workers import note_lost_workers
-from sleipnir.scheduler.store.keys import worker_key
+from sleipnir.scheduler.store.keys import machine_queue, worker_key
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from tests.support.engine import Engine
 from tests.support.site import ServedSite
@@ -60,6 +60,20 @@ def test_lost_workers_are_noted_once(
     assert noted == [1, 0]
     assert (act["who"], act["act"], act["target"]) == ("scheduler", "worker lost", workers[1].name)
     assert "it was executing 2 visits" in act["detail"]
+
+
+def test_nobody_waits_for_the_machine_of_a_lost_worker(
+    engine: Engine, workers: tuple[WorkerState, WorkerState]
+) -> None:
+    alive, lost = workers
+    machines = Machines(engine.redis)
+    pinned = {machine_queue(worker.machine) for worker in workers}
+
+    note_lost_workers(engine.store)
+
+    assert machines.without_worker([alive.machine, lost.machine]) == {lost.machine}
+    assert machines.unserved(pinned) == {machine_queue(lost.machine)}
+    assert machines.any_work()
 
 
 def test_a_worker_that_ends_is_not_lost(

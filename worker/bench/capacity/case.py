@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +14,14 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.limits.records import Delay, Denied, Reservation, Used
 from sleipnir.scheduler.limits.rules import Limit
 from sleipnir.scheduler.process.cgroups import cores
+from sleipnir.scheduler.process.periodic import pause
 from sleipnir.scheduler.runs.events import Departure, StepCommitted
 from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.runs.model import Lease
 from sleipnir.scheduler.runs.plan import Plan
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.keys import LANES, QUEUE, lane_key
+from sleipnir.scheduler.store.machines import PRESENT_EVERY_S
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
 from sleipnir.worker.bench.arena import LENGTH, TICKS, Arena
 from sleipnir.worker.bench.capacity.model import PLANNED_LOAD, Constants, Load, needs, throughput
@@ -47,6 +50,8 @@ def capacity(arena: Arena, rounds: int) -> Iterator[Row]:
     best_s = min(_limited(arena) for _ in range(max(1, rounds // 5)))
     yield _ms("Redis, a model call with two limits", "call", best_s)
     constants = replace(constants, redis_call_s=best_s)
+    idle = _idle(arena)
+    yield Row("a worker's heartbeats", "commands/s", idle, idle)
     arena.start_worker()
     for name, kib in stored_kinds(arena):
         yield Row(f"Redis memory, {name}", "KiB/run", kib, kib)
@@ -116,6 +121,27 @@ def _limited(arena: Arena) -> float:
             raise RuntimeError(f"a call that no limit holds up was not admitted: {grant}")
         limiter.release(grant, Used(700, 0.001, 0.5))
     return (_redis_cpu_s(arena) - before) / CALLS
+
+
+def _idle(arena: Arena) -> float:
+    """Return the commands a second of a worker that has nothing to do but to wait for messages."""
+    asked = _commands(arena)["brpop"]
+    arena.begin_worker()
+    while _commands(arena)["brpop"] == asked:  # it is starting
+        pause(0.1)
+    before = _commands(arena)
+    pause(PRESENT_EVERY_S)
+    spent = _commands(arena) - before
+    arena.stop_workers()
+    # To wait is to ask again each second, over connections that are tried every few seconds.
+    return (spent.total() - spent["brpop"] - spent["ping"] - spent["info"]) / PRESENT_EVERY_S
+
+
+def _commands(arena: Arena) -> Counter[str]:
+    stats = arena.redis.info("commandstats")
+    return Counter(
+        {name.removeprefix("cmdstat_"): int(each["calls"]) for name, each in stats.items()}
+    )
 
 
 @dataclass(frozen=True, slots=True)
