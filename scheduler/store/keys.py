@@ -181,7 +181,8 @@ Shared:
     sleipnir:opened:<user>     zset    questions that a person has opened → when last; the newest
                                        10,000; expires 90 days after the last one
     sleipnir:answer-link:<digest> string  JSON text of a link, by the SHA-256 of its token
-    sleipnir:answer-links:<question> hash  recipient → digest of its link; both expire within a week
+    sleipnir:answer-links:<question> hash  recipient → digest of its link, or
+                                       `revoked <digest>`; both expire within a week
     sleipnir:triggers          hash    trigger → its definition, JSON text
     sleipnir:inbound:figures   hash    requests from outside, by what became of them: `trigger
                                        <outcome>`, `<trigger> <made_ms> <outcome>` of each that

@@ -13,7 +13,7 @@ from sleipnir.scheduler.views.documents import question_document
 from sleipnir.scheduler.views.pages import page_fields, searched_fields
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.client.inbound.answer_links import NewAnswerLink
+    from sleipnir.scheduler.client.inbound.answer_links import KnownAnswerLink, NewAnswerLink
     from sleipnir.scheduler.views.types import questions as types
 
 _URGENT = 0.1  # of the time of a run
@@ -31,6 +31,20 @@ def answer_link_document(
         "recipient": recipient,
         "expires_at": to_rfc3339(link.expires_at),
     }
+
+
+def known_link_document(link: KnownAnswerLink) -> types.KnownLinkDocument:
+    """Return a link that was made before."""
+    return {
+        "question_id": link.question_id,
+        "recipient": link.recipient,
+        "expires_at": to_rfc3339(link.expires_at),
+    }
+
+
+def revoked_link_document(question: Question, recipient: str) -> types.RevokedLinkDocument:
+    """Return what has become of a link that opens nothing any more."""
+    return {"question_id": question.question_id, "recipient": recipient, "revoked": True}
 
 
 def inbox_page(

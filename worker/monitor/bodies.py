@@ -106,7 +106,7 @@ class AnswerBody(CheckedModel):
 
 
 class AnswerLinkBody(CheckedModel):
-    """POST /api/v1/questions/RUN/VISIT/link"""
+    """POST /api/v1/questions/RUN/VISIT/links"""
 
     recipient: str = Field(description="who gets the link, named as who has answered")
 

@@ -51,7 +51,7 @@ from sleipnir.worker.monitor.handlers.hooks.api import (
 from sleipnir.worker.monitor.handlers.hooks.page import HookPage, HooksPage
 from sleipnir.worker.monitor.handlers.limits import LimitsApi, LimitsHandler
 from sleipnir.worker.monitor.handlers.questions.answered import AnsweredHandler
-from sleipnir.worker.monitor.handlers.questions.by_link import AnswerLinkApi, AnswerLinkPage
+from sleipnir.worker.monitor.handlers.questions.by_link import AnswerLinkPage, AnswerLinksApi
 from sleipnir.worker.monitor.handlers.questions.inbox import (
     AnswerApi,
     GroupsApi,
@@ -207,7 +207,11 @@ ROUTES = (
     SiteRoute("/api/v1/questions/groups", GroupsApi),
     SiteRoute("/api/v1/answers", AnsweredHandler),
     SiteRoute("/api/v1/questions/{run_id}/{visit}/answer", AnswerApi, {"POST": Role.ANSWER}),
-    SiteRoute("/api/v1/questions/{run_id}/{visit}/link", AnswerLinkApi, {"POST": Role.ANSWER}),
+    SiteRoute(
+        "/api/v1/questions/{run_id}/{visit}/links",
+        AnswerLinksApi,
+        {"GET": Role.ANSWER, "POST": Role.ANSWER, "DELETE": Role.ANSWER},
+    ),
     SiteRoute("/api/v1/bulk", BulkApi, {"POST": Role.OPERATE}),
     SiteRoute("/api/v1/bulk/again", AgainApi),
     SiteRoute("/api/v1/bulk/{bulk_id}", BulkProgressHandler),

@@ -153,6 +153,8 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "answer-link": (
         ("A link for somebody without an account", "answer-link 82f1 --for ann@example.com"),
         ("To one node's question", "answer-link 82f1 --for ann@example.com --node approve"),
+        ("Who has one", "answer-link 82f1"),
+        ("It went to the wrong person", "answer-link 82f1 --for ann@example.com --revoke"),
     ),
     "cancel": (
         ("Cancel a run and its child runs", "cancel 82f1"),

@@ -130,6 +130,22 @@ class AnswerLinkDocument(TypedDict):
     expires_at: str
 
 
+class KnownLinkDocument(TypedDict):
+    question_id: str
+    recipient: str
+    expires_at: str
+
+
+class LinkListDocument(TypedDict):
+    links: Annotated[list[KnownLinkDocument], about("that are good, by recipient")]
+
+
+class RevokedLinkDocument(TypedDict):
+    question_id: str
+    recipient: str
+    revoked: bool
+
+
 class GivenAnswerDocument(TypedDict):
     at: str
     run_id: str

@@ -44,6 +44,32 @@ def test_it_prints_the_link_or_all_that_is_known_of_it(
     ]
 
 
+def test_it_lists_links_and_revokes_them(
+    redis_server: RedisServer, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = engine.finish(GRAPH)
+    monkeypatch.setenv("SLEIPNIR_MONITOR_PUBLIC_URL", "https://runs.example")
+
+    none = call(redis_server, run.run_id)
+    call(redis_server, run.run_id, "--for", "ann")
+    listed = call(redis_server, run.run_id)
+    revoked = call(redis_server, run.run_id, "--for", "ann", "--revoke")
+    again = call(redis_server, run.run_id, "--for", "ann", "--revoke")
+    of_nobody = call(redis_server, run.run_id, "--revoke")
+
+    assert "no links; make one with" in none.stderr
+    assert listed.stdout.splitlines()[1].split()[::2] == ["ann", f"{run.run_id}/1/ask"]
+    assert "opens nothing any more" in revoked.stderr
+    assert "has no link to question" in again.stderr
+    assert "--revoke needs --for" in str(of_nobody.exception)
+    assert call(redis_server, run.run_id, "--json").stdout == ""
+    acts = [entry.act for entry in AuditLog(engine.store.client).newest(10).entries]
+    assert [(act.act, act.detail) for act in acts] == [
+        ("answer-link revoke", "for ann"),
+        ("answer-link", "for ann"),
+    ]
+
+
 def test_it_says_what_is_missing(
     redis_server: RedisServer, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

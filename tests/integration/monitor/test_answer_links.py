@@ -9,15 +9,21 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from prometheus_client import CollectorRegistry
 
-from sleipnir.scheduler.client.inbound.answer_links import make_answer_link
+from sleipnir.scheduler.client.inbound.answer_links import (
+    links_to,
+    make_answer_link,
+    revoke_answer_link,
+)
 from sleipnir.scheduler.errors import ActionRefused, SettingInvalid, SubmissionRefused
 from sleipnir.scheduler.runs.events import QuestionAnswered
 from sleipnir.scheduler.runs.inbound.answer_links import MOST_LINKS
 from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.store.audit.log import AuditLog
+from sleipnir.worker.monitor.metrics import EngineMetrics
 from tests.support.engine import Engine
-from tests.support.site import Answer, ServedSite
+from tests.support.site import KEY, Answer, ServedSite
 
 ANN = "ann@example.com"
 GRAPH = """
@@ -214,6 +220,41 @@ def test_a_new_link_for_the_same_person_replaces_the_earlier_one(
     ]
 
 
+def test_a_revoked_link_opens_nothing_and_is_not_made_again(
+    engine: Engine, site: ServedSite
+) -> None:
+    run = engine.finish(GRAPH)
+    question, token = engine.client.open_question(run.run_id), "t" * 43
+    path = urlsplit(make_answer_link(engine.client, question, ANN, token).url).path
+    other = link_to(engine, run.run_id, "bob")
+
+    revoke_answer_link(engine.client, question, ANN)
+
+    assert [site.ask(each, headers=BROWSER).status for each in (path, other)] == [404, 200]
+    assert [link.recipient for link in links_to(engine.client, question)] == ["bob"]
+    with pytest.raises(ActionRefused, match="has no link"):
+        revoke_answer_link(engine.client, question, ANN)
+    # As the delivery of an event does that is repeated.
+    with pytest.raises(ActionRefused, match="was revoked"):
+        make_answer_link(engine.client, question, ANN, token)
+    assert site.ask(link_to(engine, run.run_id), headers=BROWSER).status == 200
+
+
+def test_links_are_listed_for_the_question_that_is_asked_now(engine: Engine) -> None:
+    run = engine.finish(GRAPH)
+    link_to(engine, run.run_id)
+    engine.client.cancel(run.run_id)
+    engine.clock.move(1)
+    engine.client.retry(run.run_id)
+    engine.drive()
+    link_to(engine, run.run_id, "bob")
+
+    listed = links_to(engine.client, engine.client.open_question(run.run_id))
+
+    assert [link.recipient for link in listed] == ["bob"]
+    assert listed[0].expires_at > engine.clock.ms
+
+
 def test_of_links_that_are_made_at_once_one_is_good(engine: Engine, site: ServedSite) -> None:
     run = engine.finish(GRAPH)
 
@@ -260,7 +301,11 @@ def test_the_api_makes_links_and_says_for_whom_in_the_audit_log(
     engine: Engine, site: ServedSite
 ) -> None:
     run = engine.finish(GRAPH)
-    address = f"/api/v1/questions/{run.run_id}/1/review/link"
+    address = f"/api/v1/questions/{run.run_id}/1/review/links"
+    site.ask(address, "POST", body='{"recipient": "bob & co"}')
+    listed = site.ask(address).json["links"]
+    revoked = site.ask(f"{address}?recipient=bob+%26+co", "DELETE")
+    again = site.ask(f"{address}?recipient=bob+%26+co", "DELETE")
 
     made = site.ask(address, "POST", body=f'{{"recipient": "{ANN}"}}')
     path = urlsplit(made.json["answer_url"]).path
@@ -271,6 +316,48 @@ def test_the_api_makes_links_and_says_for_whom_in_the_audit_log(
     assert [(act.act, act.who, act.via) for act in acts] == [
         ("answer", ANN, "link"),
         ("answer-link", "operator", "api"),
+        *[("answer-link revoke", "operator", "api")] * 2,
+        ("answer-link", "operator", "api"),
     ]
-    assert acts[1].detail == f"for {ANN}"
+    assert [act.detail for act in acts[1:]] == [f"for {ANN}", *["for bob & co"] * 3]
+    assert [each["recipient"] for each in listed] == ["bob & co"]
+    assert (revoked.status, again.status) == (200, 409)
     assert site.ask(address, "POST", body=f'{{"recipient": "{ANN}"}}').status == 409
+
+
+def test_a_page_of_a_question_makes_and_revokes_links(engine: Engine, site: ServedSite) -> None:
+    run = engine.finish(GRAPH)
+    address = f"/inbox/{run.run_id}/1/review"
+    token = site.ask(address).text.partition('name="_token" value="')[2].partition('"')[0]
+    headers = {"Authorization": f"Bearer {KEY}", "Origin": f"http://127.0.0.1:{site.port}"}
+
+    def act(**fields: str) -> Answer:
+        return site.ask(address, "POST", form={"_token": token, **fields}, headers=headers)
+
+    made, refused = act(link_for=f" {ANN}"), act(link_for="x" * 129)
+    (path,) = re.findall(r"https://runs\.example(/a/[\w-]{43})<", made.text)
+    opened, looked = site.ask(path, headers=BROWSER), site.ask(address)
+    revoked, closed = act(revoke=ANN), site.ask(path, headers=BROWSER)
+
+    assert (opened.status, closed.status) == (200, 404)
+    assert (refused.status, "one line of 1 to 128" in refused.text) == (422, True)
+    assert f'name="revoke" value="{ANN}"' in looked.text
+    assert "/a/" not in looked.text
+    links = revoked.text.partition("Answer links")[2].partition("A link for")[0]
+    assert (revoked.status, ANN in links) == (200, False)
+    assert len(engine.client.queries.questions(run.run_id)) == 1
+
+
+def test_answers_by_links_and_wrong_ones_are_counted(engine: Engine, site: ServedSite) -> None:
+    path = link_to(engine, engine.finish(GRAPH).run_id)
+    for _ in range(2):
+        site.ask(f"/a/{'x' * 43}", headers=BROWSER)
+        post(site, path, "yes")
+
+    registry = CollectorRegistry()
+    registry.register(EngineMetrics(engine.store, engine.store.settings))
+
+    name = "sleipnir_answer_links_total"
+    found = [registry.get_sample_value(name, {"outcome": each}) for each in ("answered", "wrong")]
+    assert found == [1, 2]
+    engine.redis.delete("sleipnir:inbound:figures")

@@ -61,6 +61,7 @@ def _conditions() -> dict[str, str]:
     return {name: each.description or "" for name, each in RunConditions.model_fields.items()}
 
 
+_LINKS = "/api/v1/questions/{run_id}/{visit}/links"
 _HOOKS = "/api/v1/hooks"
 _HOOK = f"{_HOOKS}/{{name}}"
 _TRIGGERS = "/api/v1/triggers"
@@ -265,9 +266,17 @@ OPERATIONS = (
         answers.AnsweredQuestionDocument,
         takes=bodies.AnswerBody,
     ),
+    Operation("GET", _LINKS, "For whom there are answer links.", questions.LinkListDocument),
+    Operation(
+        "DELETE",
+        _LINKS,
+        "Have a link open nothing any more.",
+        questions.RevokedLinkDocument,
+        {"recipient": "whose it is"},
+    ),
     Operation(
         "POST",
-        "/api/v1/questions/{run_id}/{visit}/link",
+        _LINKS,
         "Make a link with which somebody answers a question without an account.",
         questions.AnswerLinkDocument,
         takes=bodies.AnswerLinkBody,

@@ -1,9 +1,9 @@
-"""The table of open questions."""
+"""The tables of open questions, and of links to them."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sleipnir.scheduler.runs.consent import MOST_LISTED, call_text
@@ -11,9 +11,10 @@ from sleipnir.scheduler.views.text import formatting
 from sleipnir.scheduler.views.text.terminal_output import printable
 
 if TYPE_CHECKING:
-    from sleipnir.scheduler.views.types.questions import AgedQuestionDocument
+    from sleipnir.scheduler.views.types.questions import AgedQuestionDocument, KnownLinkDocument
 
 _HEAD = ("RUN", "AGENT", "NODE", "AGE", "QUESTION", "OPTIONS")
+_LINKS_HEAD = ("FOR", "UNTIL", "QUESTION")
 
 
 def lines_of(questions: Iterable[AgedQuestionDocument], *, fit: bool = True) -> list[str]:
@@ -24,6 +25,12 @@ def lines_of(questions: Iterable[AgedQuestionDocument], *, fit: bool = True) -> 
     found = list(questions)
     table = formatting.columns(_HEAD, [_row(question) for question in found], fit=fit)
     return [*table, *itertools.chain.from_iterable(map(_guarded, found))]
+
+
+def link_lines(links: Sequence[KnownLinkDocument]) -> Iterator[str]:
+    """Yield the lines of a table of answer links."""
+    rows = [(each["recipient"], each["expires_at"], each["question_id"]) for each in links]
+    yield from formatting.columns(_LINKS_HEAD, rows)
 
 
 def _guarded(question: AgedQuestionDocument) -> Iterator[str]:

@@ -9,12 +9,19 @@ from urllib.parse import urlencode
 
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.schema import Graph
+from sleipnir.scheduler.client.inbound.answer_links import (
+    links_to,
+    make_answer_link,
+    revoke_answer_link,
+)
 from sleipnir.scheduler.errors import AnswerInvalid, AnswerRefused
 from sleipnir.scheduler.runs.answers import accepted
+from sleipnir.scheduler.runs.inbound.answer_links import require_recipient
 from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.views import inbox
 from sleipnir.scheduler.views.documents import Document
+from sleipnir.scheduler.views.questions import known_link_document
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import bad_request
 from sleipnir.worker.monitor.handlers.starting.filled_form import sent_text
@@ -23,6 +30,7 @@ from sleipnir.worker.monitor.pages.markdown import formatted
 from sleipnir.worker.monitor.problems import Problem, Refused
 
 if TYPE_CHECKING:
+    from sleipnir.scheduler.client.inbound.answer_links import NewAnswerLink
     from sleipnir.scheduler.views.types.questions import AnsweredDocument
 
 
@@ -52,6 +60,24 @@ class AnswerHandler(ActingHandler):
         except AnswerRefused as error:
             raise await self._answered(run_id, visit) from error
         return question
+
+    async def linked(self, question: Question, recipient: str) -> NewAnswerLink:
+        """Make a link with which somebody without an account answers a question."""
+        recipient = require_recipient(recipient)
+        return await self.act(
+            *("answer-link", question.question_id, make_answer_link),
+            *(self.site.client, question, recipient),
+            detail=f"for {recipient}",
+        )
+
+    async def revoke_link(self, question: Question, recipient: str) -> None:
+        """Have somebody's link open nothing any more."""
+        recipient = require_recipient(recipient)
+        await self.act(
+            *("answer-link revoke", question.question_id, revoke_answer_link),
+            *(self.site.client, question, recipient),
+            detail=f"for {recipient}",
+        )
 
     def accepted(self, question: Question, fields: Mapping[str, Any]) -> str:
         """Return the answer as its run will get it.
@@ -164,6 +190,21 @@ class AnswerHandler(ActingHandler):
             "other": None,
             "in_graph": _in_graph(question, graph),
             "deadline": None if run.deadline is None else to_rfc3339(run.deadline),
+            **await self._links(question),
+        }
+
+    async def _links(self, question: Question) -> dict[str, Any]:
+        """Return what the template says of links to a question."""
+        client = self.site.client
+        settings = client.store.settings
+        is_allowed = settings.answer_links and question.may_be_linked and self.powers.answer
+        may_link = is_allowed and settings.monitor_public_url is not None
+        found = await self.site.call(links_to, client, question) if may_link else []
+        return {
+            "may_link": may_link,
+            "links": [known_link_document(link) for link in found],
+            "new_link": None,
+            "links_problem": None,
         }
 
 

@@ -1,16 +1,21 @@
-"""Answering one question by a link, without an account; and making such links."""
+"""Answering one question by a link, without an account; and such links."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sleipnir.scheduler.client.inbound.answer_links import make_answer_link
+from sleipnir.scheduler.client.inbound.answer_links import links_to
 from sleipnir.scheduler.errors import AnswerInvalid, RunNotFound
-from sleipnir.scheduler.runs.inbound.answer_links import AnswerLink, digest_of
+from sleipnir.scheduler.runs.inbound.answer_links import AnswerLink, LinkOutcome, digest_of
 from sleipnir.scheduler.runs.model import Question
+from sleipnir.scheduler.store.hooks.inbound_figures import InboundFigures
 from sleipnir.scheduler.store.people.answer_links import AnswerLinks
 from sleipnir.scheduler.views import inbox
-from sleipnir.scheduler.views.questions import answer_link_document
+from sleipnir.scheduler.views.questions import (
+    answer_link_document,
+    known_link_document,
+    revoked_link_document,
+)
 from sleipnir.worker.monitor.access import Powers, Role, User
 from sleipnir.worker.monitor.admission.rates import VisitorRates, source_of
 from sleipnir.worker.monitor.bodies import AnswerLinkBody
@@ -80,6 +85,7 @@ class AnswerLinkPage(AnswerHandler):
             else:
                 raise
             return
+        await self._count("answered")
         self.redirect(self.site_path, status=303)
 
     async def _link(self, token: str, rates: VisitorRates) -> AnswerLink | None:
@@ -95,6 +101,7 @@ class AnswerLinkPage(AnswerHandler):
         if self.site.client.store.settings.answer_links:
             link = await self.site.call(links.find, digest_of(token))
         if link is None:
+            await self._count("wrong")
             if wait_s := self.site.failed_sign_ins.take(source):
                 self.refuse_for(wait_s)
             self.set_status(404)
@@ -102,6 +109,10 @@ class AnswerLinkPage(AnswerHandler):
             return None
         self._recipient = link.recipient
         return link
+
+    async def _count(self, outcome: LinkOutcome) -> None:
+        figures = InboundFigures(self.site.client.store.client)
+        await self.site.call(figures.count_link, outcome)
 
     async def _question(self, link: AnswerLink) -> Question | None:
         """Return the question of a link, if it is still open and no later one of that id."""
@@ -154,20 +165,23 @@ class AnswerLinkPage(AnswerHandler):
         )
 
 
-class AnswerLinkApi(AnswerHandler):
-    """POST /api/v1/questions/RUN/VISIT/link: makes a link."""
+class AnswerLinksApi(AnswerHandler):
+    """GET, POST and DELETE /api/v1/questions/RUN/VISIT/links"""
+
+    async def get(self, run_id: str, visit: str) -> None:
+        question = await self.open_question(run_id, visit)
+        found = await self.site.call(links_to, self.site.client, question)
+        self.give_json({"links": [known_link_document(link) for link in found]})
 
     async def post(self, run_id: str, visit: str) -> None:
         body = AnswerLinkBody.of(self.json_body())
         question = await self.open_question(run_id, visit)
-        link = await self.act(
-            "answer-link",
-            question.question_id,
-            make_answer_link,
-            self.site.client,
-            question,
-            body.recipient,
-            detail=f"for {body.recipient}",
-        )
+        link = await self.linked(question, body.recipient)
         self.set_status(201)
         self.give_json(answer_link_document(question, link, body.recipient))
+
+    async def delete(self, run_id: str, visit: str) -> None:
+        recipient = AnswerLinkBody.of({"recipient": self.text_argument("recipient")}).recipient
+        question = await self.open_question(run_id, visit)
+        await self.revoke_link(question, recipient)
+        self.give_json(revoked_link_document(question, recipient))

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 
-from sleipnir.scheduler.errors import AnswerInvalid, RunNotFound
+from sleipnir.scheduler.errors import AnswerInvalid, RunNotFound, SleipnirError
 from sleipnir.scheduler.runs.model import Question
 from sleipnir.scheduler.store.audit.log import DONE, AuditFilter
 from sleipnir.scheduler.store.errors import RedisError
@@ -276,9 +276,12 @@ class QuestionPage(InboxPages):
         await self.give_inbox(question, is_one=True, title=title, **values)
 
     async def post(self, run_id: str, visit: str) -> None:
+        question = await self.open_question(run_id, visit)
+        if {"link_for", "revoke"} & self.request.body_arguments.keys():
+            await self._change_links(question)
+            return
         fields = self.sent_fields()
         given = fields["answer"] or fields["own"] or ""
-        question = await self.open_question(run_id, visit)
         try:
             other = await self.other_answer(question, fields)
             if other is not None:
@@ -295,6 +298,20 @@ class QuestionPage(InboxPages):
             return
         is_of_run = self.text_argument("then") == "run"
         self.redirect(f"/runs/{run_id}" if is_of_run else await self._next(question), status=303)
+
+    async def _change_links(self, question: Question) -> None:
+        """Make or revoke a link to the question, and show it again."""
+        recipient = self.get_body_argument("revoke", None) or self.get_body_argument("link_for", "")
+        shown: dict[str, Any] = {}
+        try:
+            if "revoke" in self.request.body_arguments:
+                await self.revoke_link(question, recipient)
+            else:
+                shown["new_link"] = (await self.linked(question, recipient)).url
+        except SleipnirError as error:
+            self.set_status(problem_of(error).status)
+            shown["links_problem"] = problem_of(error).message
+        await self._give(question, **shown)
 
     async def _next(self, question: Question) -> str:
         narrowed = await self._narrowed()
