@@ -164,6 +164,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
         "sleipnir.scheduler.cli.verbs.prune:prune",
         "Remove finished runs before their retention ends.",
     ),
+    "archive": (
+        "sleipnir.scheduler.cli.verbs.archive:archive",
+        "Look at the archive of finished runs.",
+    ),
     "doctor": ("sleipnir.scheduler.cli.verbs.doctor:doctor", "Check this installation."),
     "trigger": ("sleipnir.scheduler.cli.verbs.trigger:trigger", "Let other systems start runs."),
     "health": (
@@ -188,7 +192,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     ),
     "Operate": (
         *("up", "worker", "drain", "scheduler", "limits", "spend", "stats"),
-        *("monitor", "mcp", "hook", "trigger", "health", "prune", "doctor", "bench"),
+        *("monitor", "mcp", "hook", "trigger", "health", "archive", "prune", "doctor", "bench"),
     ),
     "Get help": ("help", "completion"),
 }

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.runs.model import FINAL, Run, Status
+from sleipnir.scheduler.runs.model import FINAL, RunRow, Status
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.run_store import RunStore
 
@@ -49,8 +49,8 @@ def select(queries: RunQueries, wanted: RunFilter) -> RemovableRuns:
     cursor = None
     while True:
         page = queries.list_runs(wanted, min(_PAGE, MOST_SELECTED - len(run_ids)), cursor)
-        for run in queries.runs([row.run_id for row in page.entries]):
-            if run is not None and _is_over(run, wanted.until_ms):
+        for run in page.entries:
+            if _is_over(run, wanted.until_ms):
                 run_ids.append(run.run_id)
                 counts[run.status, run.agent] += 1
         cursor = page.next
@@ -62,9 +62,12 @@ def remove(client: RemovingClient, runs: RemovableRuns) -> Generator[bool, None,
     """Remove runs with their child runs one by one; yield for each whether it was removed.
 
     Runs continued meanwhile stay, and so do those not reached when the iteration stops.
+
+    Raises:
+        ArchiveFailed: a run is removed, but its object in the archive could not be.
     """
     for first in range(0, len(runs.run_ids), _AT_ONCE):
-        some = client.queries.runs(runs.run_ids[first : first + _AT_ONCE])
+        some = client.queries.rows(runs.run_ids[first : first + _AT_ONCE])
         removed: list[str] = []
         batches: set[str] = set()
         try:
@@ -72,7 +75,7 @@ def remove(client: RemovingClient, runs: RemovableRuns) -> Generator[bool, None,
                 if run is None or not _is_over(run, runs.ended_before_ms):
                     yield False
                     continue
-                is_removed = _remove(client, run)
+                is_removed = _remove(client, run.run_id)
                 if is_removed:
                     removed.append(run.run_id)
                     batches.update(filter(None, [run.batch]))
@@ -84,19 +87,23 @@ def remove(client: RemovingClient, runs: RemovableRuns) -> Generator[bool, None,
                     client.store.batches.remove_files(batch)
 
 
-def _is_over(run: Run, ended_before_ms: int | None) -> bool:
-    if not run.is_final:
+def _is_over(run: RunRow, ended_before_ms: int | None) -> bool:
+    if run.status not in FINAL:
         return False
     return ended_before_ms is None or (run.ended_at or 0) < ended_before_ms
 
 
-def _remove(client: RemovingClient, run: Run) -> bool:
+def _remove(client: RemovingClient, run_id: str) -> bool:
     # The run first: until then it may be retried, which continues its children.
-    children = client.queries.children(run.run_id)
-    if not client.store.runs.purge(run.run_id, run.digest):
+    (digest,), children = client.queries.digests([run_id]), client.queries.child_ids(run_id)
+    archived = {} if client.store.archived is None else client.store.archived.places([run_id])
+    if digest is None or not client.store.runs.purge(run_id, digest):
         return False
     for child in children:
         _remove(client, child)
+    if client.store.archive is not None:
+        for at in archived.values():
+            client.store.archive.remove(run_id, at.place.day)
     return True
 
 

@@ -389,6 +389,13 @@ class Settings:
     archive_after_s: float = forms.decimal(
         3600.0, ge=0, description="how long after its end a run is archived"
     )
+    archive_retention_s: float | None = forms.decimal(
+        None, gt=0, description="how long a run stays in the archive; unset: for ever"
+    )
+    archive_key_file: str | None = forms.text(
+        None,
+        description="file with the key that encrypts what is archived; unset: it is not encrypted",
+    )
     artifact_store: str | None = forms.text(
         None,
         description="directory or fsspec URL for indexes of knowledge bases; unset: Redis",

@@ -26,6 +26,7 @@ from sleipnir.scheduler.store.figures.by_time import FiguresByTime
 from sleipnir.scheduler.store.figures.folding import KINDS
 from sleipnir.scheduler.store.inspection import Inspector, Keyspace, pairs
 from sleipnir.scheduler.store.keys import (
+    ARCHIVE_FIGURES,
     AUDIT,
     BUNDLES,
     FORMAT,
@@ -57,7 +58,7 @@ _OF_A_PARTITION = (
 _INDEXES = ("runs", "childruns", "open", "waiting", "failed", "cancelled", "timed_out")
 _INDEXES_BY_NAME = ("ids", "agent", "batch", "label")
 _PERMANENT = (
-    *(AUDIT, BUNDLES, FORMAT, HOOKS, HOOK_FIGURES, INBOUND_FIGURES),
+    *(ARCHIVE_FIGURES, AUDIT, BUNDLES, FORMAT, HOOKS, HOOK_FIGURES, INBOUND_FIGURES),
     *(INDEX_OF, LAYOUT, SAMPLES, TRIGGERS),
     turns_key(QUEUE),
 )

@@ -24,7 +24,7 @@ from sleipnir.scheduler.doctor.models import model_checks
 from sleipnir.scheduler.doctor.permissions import permission_check
 from sleipnir.scheduler.embedded.attach import attach
 from sleipnir.scheduler.embedded.redis_server import find_server
-from sleipnir.scheduler.errors import EngineUnreachable, SettingInvalid
+from sleipnir.scheduler.errors import ArchiveFailed, EngineUnreachable, SettingInvalid
 from sleipnir.scheduler.process.cgroups import memory_limit_bytes
 from sleipnir.scheduler.store.clients.tls import tls_options
 from sleipnir.scheduler.store.cluster.groups import is_grouped, nodes_of
@@ -42,11 +42,12 @@ from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.machines import Machines, QueueNames, WorkerState
 from sleipnir.scheduler.store.queries import RunQueries
 
-# Only needed if the broker is another server, or people are notified.
+# Only needed if the broker is another server, people are notified, or there is an archive.
 with lazy_imports():
     import kombu
 
     from sleipnir.scheduler.client.hooks import notifications
+    from sleipnir.scheduler.store.archive import archive, objects, sealing
 
 _PINGS = 20
 _THREAD_BYTES = 8 * 2**20
@@ -84,11 +85,26 @@ def diagnose(settings: Settings, search: AgentSearch) -> Iterator[Check]:
     yield from model_checks(settings)
     yield from mcp_checks(settings)
     yield from _notifications(settings)
+    yield from _archive(settings)
     yield from _program_limits(settings)
     yield from thread_memory(settings.concurrency, memory_limit_bytes())
     for name, command, needed_for in _INTERPRETERS:
         yield _interpreter(name, command, needed_for)
     yield from agent_checks(settings, search)
+
+
+def _archive(settings: Settings) -> Iterator[Check]:
+    """Check that what is archived could be written and read from here."""
+    if settings.archive is None:
+        return
+    try:
+        archive.Archive(
+            objects.Objects(settings.archive), sealing.ArchiveKey(settings.archive_key_file)
+        ).probe()
+    except (ArchiveFailed, SettingInvalid) as error:
+        yield Check("archive", "error", str(error), "finished runs stay in Redis until it works")
+    else:
+        yield Check("archive", "ok", settings.archive)
 
 
 def _notifications(settings: Settings) -> Iterator[Check]:

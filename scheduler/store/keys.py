@@ -176,6 +176,9 @@ Shared:
     sleipnir:recorded:<run>    hash    model calls of a root run and its children, as they go
     sleipnir:replayed:<run>    hash    which recorded replies such a run was given
                                        the last three expire after the retention time
+    sleipnir:archive           hash    `archived` runs, `bytes` of their objects, `failures`, the
+                                       `reason` of the last one; `failing_since`, ms, until a
+                                       round has none
     sleipnir:audit             stream  what people did to runs; the newest 100,000 actions
     sleipnir:views:<user>      hash    the lists of runs that a person has named → their queries
     sleipnir:opened:<user>     zset    questions that a person has opened → when last; the newest
@@ -221,6 +224,7 @@ LAYOUT = "sleipnir:layout"
 BUNDLES = "sleipnir:bundles"
 INDEX_OF = "sleipnir:index-of"
 AUDIT = "sleipnir:audit"
+ARCHIVE_FIGURES = "sleipnir:archive"
 TRIGGERS = "sleipnir:triggers"
 INBOUND_FIGURES = "sleipnir:inbound:figures"
 HOOKS = "sleipnir:hooks"

@@ -39,7 +39,7 @@ with lazy_imports():
 # Most engines have no archive.
 with lazy_imports():
     from sleipnir.scheduler.store.archive import archive as archives
-    from sleipnir.scheduler.store.archive import archived_runs, cache, objects
+    from sleipnir.scheduler.store.archive import archived_runs, cache, objects, sealing
 
 
 class RunStore(Transitions):
@@ -84,8 +84,10 @@ class RunStore(Transitions):
     @cached_property
     def archive(self) -> archives.Archive | None:
         """Where runs go that ended some time ago; None: they stay in Redis."""
-        url = self.settings.archive
-        return None if url is None else archives.Archive(objects.Objects(url))
+        url, key = self.settings.archive, self.settings.archive_key_file
+        if url is None:
+            return None
+        return archives.Archive(objects.Objects(url), sealing.ArchiveKey(key))
 
     @cached_property
     def archived(self) -> archived_runs.ArchivedRuns | None:

@@ -12,6 +12,7 @@ from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, says
 
 AFTER_S = 3600.0
+PLAIN = "start: z\nnodes:\n  z: {type: end, output: 'Hello {{initial_prompt}}'}\n"
 
 GRAPH = """
 start: greet

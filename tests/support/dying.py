@@ -30,16 +30,19 @@ IN_THE_SCHEDULER = tuple(
 LOST_S = 16  # slightly longer than a lease
 
 
-def survives(failpoint: str | None, action: Callable[[], object]) -> bool:
+def survives(failpoint: str | None, action: Callable[[], object], *owners: object) -> bool:
     """Run `action` in a fork with a failpoint armed; return False if it was killed there.
 
     A fork costs milliseconds where a worker costs a second, so a test can die at every failpoint.
+
+    Args:
+        owners: of the function that it names; by default parts of the store, and a visit's stages.
     """
     pid = os.fork()
     if pid == 0:
         try:
             if failpoint is not None:
-                install(failpoint, *RunStore.PARTS, run_visit)
+                install(failpoint, *(owners or (*RunStore.PARTS, run_visit)))
             action()
         except BaseException:
             traceback.print_exc()

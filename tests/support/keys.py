@@ -27,6 +27,7 @@ PERMANENT = (
     "sleipnir:turns",
     "sleipnir:bundles",
     "sleipnir:index-of",
+    "sleipnir:archive",
     "sleipnir:audit",
     "sleipnir:samples",
     "sleipnir:hooks",

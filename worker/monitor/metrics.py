@@ -27,6 +27,11 @@ from sleipnir.scheduler.client.limits.report import Report, report, scope_of
 from sleipnir.scheduler.client.scaling import Scale, scale_of, unserved_queues
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.runs.consistency.rules import REPAIRS
+from sleipnir.scheduler.store.archive.figures import (
+    NOTHING_ARCHIVED,
+    ArchiveCounts,
+    ArchiveFigures,
+)
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.hooks.hooks import HookFigures
 from sleipnir.scheduler.store.hooks.inbound_figures import InboundCounts, InboundFigures
@@ -88,6 +93,7 @@ class EngineMetrics(Collector):
         self._schedules = store.schedules
         self._hooks, self._deliveries = store.hooks, store.deliveries
         self._inbound = InboundFigures(store.client)
+        self._archive = ArchiveCounts(store.client, store.clock) if settings.archive else None
         self._standing = StandingQueues()
         self._concurrency = settings.concurrency
         self._is_broker = settings.broker_url in (None, settings.redis_url)
@@ -118,6 +124,7 @@ class EngineMetrics(Collector):
             schedules = self._schedules.counts(), self._schedules.oldest_due_ms()
             hooks = self._hooks.figures(), self._deliveries.count_open()
             inbound = self._inbound.read()
+            archive = self._archive.read() if self._archive is not None else NOTHING_ARCHIVED
         except RedisError:
             yield _gauge("sleipnir_redis_up", "Whether Redis answers", 0)
             return
@@ -141,6 +148,7 @@ class EngineMetrics(Collector):
         yield from _of_schedules(*schedules, self._queries.now_ms())
         yield from _of_hooks(*hooks, self._queries.now_ms())
         yield from _of_inbound(inbound)
+        yield from _of_archive(archive)
 
 
 def _gauge(name: str, about: str, value: float) -> Metric:
@@ -318,6 +326,19 @@ def _of_hooks(figures: Mapping[str, HookFigures], open_: int, now_ms: int) -> It
     long_ago_ms = now_ms - _FAILING_MS
     failing = [each for each in all_ if (each.failing_since_ms or now_ms) <= long_ago_ms]
     yield _gauge("sleipnir_webhooks_failing", about, len(failing))
+
+
+def _of_archive(figures: ArchiveFigures) -> Iterator[Metric]:
+    about = "Finished root runs that are not archived yet; 0 without an archive"
+    yield _gauge("sleipnir_archive_waiting", about, figures.waiting)
+    about = "How late the run is that should have been archived first"
+    yield _gauge("sleipnir_archive_late_seconds", about, figures.late_s)
+    about = "Archived runs, child runs included"
+    yield CounterMetricFamily("sleipnir_archive_runs", about, value=figures.archived)
+    about = "Bytes of their objects"
+    yield CounterMetricFamily("sleipnir_archive_bytes", about, value=figures.bytes)
+    about = "Attempts to archive a run that have failed"
+    yield CounterMetricFamily("sleipnir_archive_failures", about, value=figures.failures)
 
 
 def _of_inbound(counts: InboundCounts) -> Iterator[Metric]:

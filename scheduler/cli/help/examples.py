@@ -282,6 +282,30 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Remove runs that ended over a week ago", "prune --older 7d"),
         ("Failed runs of one agent, without asking", "prune --status failed --agent triage --yes"),
     ),
+    "archive": (
+        ("How it stands", "archive status"),
+        ("Read everything that is in it", "archive verify"),
+    ),
+    "archive status": (
+        ("How it stands", "archive status"),
+        ("For a program", "archive status --json"),
+    ),
+    "archive verify": (
+        ("Read everything that is in it", "archive verify"),
+        ("For a program", "archive verify --json"),
+    ),
+    "archive restore": (
+        ("Bring a run back", "archive restore 3f2a9c"),
+        ("One that Redis has forgotten", "archive restore 3f2a9c4b5d6e7f80"),
+    ),
+    "archive schema": (
+        ("For a program that reads objects", "archive schema"),
+        ("Quietly, into a file", "archive schema -q"),
+    ),
+    "archive list": (
+        ("What ended since yesterday", "archive list"),
+        ("A month, for a program", "archive list --since 30d --limit 100000 --json"),
+    ),
     "bench rag": (
         ("Speed of knowledge bases", "bench rag"),
         ("Search quality", "bench rag --quality"),

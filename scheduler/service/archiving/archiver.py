@@ -6,9 +6,15 @@ import logging
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
+from sleipnir.scheduler.service.archiving.retention import remove_old
 from sleipnir.scheduler.service.archiving.trees import Round, Trees
+from sleipnir.scheduler.service.sweeps.periodic import Periodic
+from sleipnir.scheduler.store.archive.figures import ArchiveCounts
 from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.run_store import RunStore
 
@@ -20,6 +26,7 @@ logger = logging.getLogger("sleipnir.scheduler")
 # Runs under way at once: an archive may take a tenth of a second for each.
 _THREADS: Final = 16
 _AT_ONCE: Final = 64
+_RETENTION: Final = timedelta(hours=1)
 _LOOK_S: Final = 1.0
 _POSTPONED_S: Final = 60.0
 _LONGEST_PAUSE_S: Final = 60.0
@@ -31,6 +38,7 @@ class Archiver:
     def __init__(self, store: RunStore, archive: Archive) -> None:
         self._store = store
         self._archive = archive
+        self._counts = ArchiveCounts(store.client, store.clock)
         self._partitions: Sequence[str] = ()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="archiver", daemon=True)
@@ -51,9 +59,12 @@ class Archiver:
 
     def _run(self) -> None:
         failures = 0
+        retention = Periodic(_RETENTION, partial(remove_old, self._store, self._archive))
         while not self._stopping.is_set():
             try:
                 done = self.run_once(self._partitions)
+                if ALL_PARTITIONS[0] in self._partitions:  # one scheduler does it for all
+                    retention.run_if_due()
             except RedisError as error:
                 logger.warning("cannot archive: %s", error)
                 done = Round(failed=1)
@@ -77,6 +88,7 @@ class Archiver:
             left = Trees(self._store, self._archive, threads, done).store(due)
         if left:
             runs.postpone(sorted(left), _POSTPONED_S)
+        self._counts.note(done.archived, done.stored_bytes, done.failed, done.reason)
         if done.failed:
             logger.error("%d runs could not be archived: %s", done.failed, done.reason)
         return done

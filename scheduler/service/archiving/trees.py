@@ -8,7 +8,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.errors import ArchiveFailed, ForgedValue
+from sleipnir.scheduler.errors import (
+    ArchiveFailed,
+    ForgedValue,
+    SettingInvalid,
+    SleipnirError,
+)
 from sleipnir.scheduler.store.run_store import RunStore
 
 if TYPE_CHECKING:
@@ -92,10 +97,10 @@ class Trees:
         self._done.stored_bytes += sum(at.place.bytes for _, at in stored)
         return {read.whole.run_id for read in reads} - done
 
-    def _write(self, read: ReadRun, day: str) -> Archived | ArchiveFailed:
+    def _write(self, read: ReadRun, day: str) -> Archived | SleipnirError:
         try:
             return self._archive.put(read.whole, day or _day_of(read))
-        except ArchiveFailed as error:
+        except (ArchiveFailed, SettingInvalid) as error:
             return error
 
     def _note_failure(self, reason: str) -> None:

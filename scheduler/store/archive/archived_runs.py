@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any
 
-from sleipnir.scheduler.errors import ObjectDamaged
 from sleipnir.scheduler.runs.whole.parts import WholeRun
-from sleipnir.scheduler.store.archive.archive import Archive, Archived, run_in
+from sleipnir.scheduler.store.archive.archive import Archive, Archived
 from sleipnir.scheduler.store.archive.cache import ObjectCache
 from sleipnir.scheduler.store.archive.summary import ObjectPlace
 from sleipnir.scheduler.store.keys import run_key
@@ -63,9 +62,7 @@ class ArchivedRuns:
         if data is None or hashlib.sha256(data).hexdigest() != archived.sum:
             data = self._archive.fetch(run_id, archived)
             self._cache.put(archived.sum, data)
-        run = run_in(data)
-        if run.run_id != run_id:
-            raise ObjectDamaged(f"the object of run {run_id} has run {run.run_id}")
+        run = self._archive.open(run_id, data)
         self._remember(archived.sum, run, len(data))
         return run
 

@@ -231,8 +231,11 @@ class RecordQueries(Queries):
 
     def children(self, run_id: str) -> list[Run]:
         """Return the child runs, in the order they were started."""
-        ids = self._redis.lrange(run_key("children", run_id), 0, -1)
-        return [run for run in self.runs(ids) if run is not None]
+        return [run for run in self.runs(self.child_ids(run_id)) if run is not None]
+
+    def child_ids(self, run_id: str) -> list[str]:
+        """Return the ids of the child runs, in the order they were started."""
+        return list(self._redis.lrange(run_key("children", run_id), 0, -1))
 
     def left_ms(self, run_ids: Sequence[str]) -> list[int]:
         """Return how long runs stay complete, in ms; -1 if they have not ended, -2 if not found."""

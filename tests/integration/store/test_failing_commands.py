@@ -801,6 +801,10 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
         lambda e: (e.store.whole_runs.put(IMPORTED, 9.0), archive(e)),
         lambda e: e.store.whole_runs.restore(IMPORTED, PLACE),
     ),
+    "purge_run of one that is to be archived": (
+        lambda e: (e.configure(archive="/nowhere"), cancelled(e)),
+        lambda e: e.store.runs.purge(RUN, DIGEST, by_hand=False),
+    ),
     "import_run": (lambda e: None, lambda e: e.store.whole_runs.put(IMPORTED, 9.0)),
     "purge_run": (ended, lambda e: e.store.runs.purge(RUN, DIGEST)),
     "remove_bundle": (

@@ -12,13 +12,25 @@ local function sum_of(run_id)
   return redis.sha1hex(table.concat(texts, '\0'))
 end
 
--- Remove all but the record, and the list of its children, by which they are found.
+-- All but the record, and the list of its children, by which they are found.
+local PARTS = {'state', 'history', 'events', 'logs', 'failures', 'messages', 'transcripts',
+  'failed_transcripts', 'superseded', 'spawned'}
+local UNTIL_ARCHIVED_MS = 3600000
+
 local function remove_parts(run_id)
-  for _, kind in ipairs({'state', 'history', 'events', 'logs', 'failures', 'messages',
-    'transcripts', 'failed_transcripts', 'superseded', 'spawned'}) do
+  for _, kind in ipairs(PARTS) do
     remove(key(kind, run_id))
   end
   forget_kept(run_id)
+end
+
+-- Have what is stored of an ended run expire later.
+local function keep_parts(run_id)
+  for _, kind in ipairs(PARTS) do
+    write_undone_by(nil, 'PEXPIRE', key(kind, run_id), 2 * retention_ms)
+  end
+  write_undone_by(nil, 'PEXPIRE', key('children', run_id), 2 * retention_ms)
+  let_kept_expire(run_id)
 end
 
 -- Write parts that are not there: for each its kind, perhaps followed by a visit, its shape, the

@@ -17,7 +17,7 @@ from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from sleipnir.scheduler.views import run as views
 from sleipnir.scheduler.views.runs import runs_page
-from tests.support.archive import AFTER_S, archive, broken_run
+from tests.support.archive import AFTER_S, PLAIN, archive, broken_run
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
 from tests.support.keys import dump
@@ -37,7 +37,6 @@ nodes:
   a: {type: agent, agent: helper, prompt: "-", next: z}
   z: {type: end}
 """
-PLAIN = "start: z\nnodes:\n  z: {type: end, output: 'Hello {{initial_prompt}}'}\n"
 
 
 @pytest.fixture

@@ -1,0 +1,131 @@
+"""The archive as people look at it: how it stands, whether it is sound, and what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+from sleipnir.records import dataclass
+from sleipnir.scheduler.errors import ArchiveFailed, RunNotFound, SettingInvalid
+from sleipnir.scheduler.runs.whole.parts import WholeRun
+from sleipnir.scheduler.store.archive.archive import Archive, Archived, ArchivedObject
+from sleipnir.scheduler.store.archive.figures import ArchiveCounts, ArchiveFigures
+from sleipnir.scheduler.store.archive.restoring import restore_tree
+from sleipnir.scheduler.store.queries import RunQueries
+from sleipnir.scheduler.store.queries.filters import RunFilter
+from sleipnir.scheduler.store.run_store import RunStore
+
+_AT_ONCE: Final = 200
+_THREADS: Final = 16
+
+
+class ArchiveClient(Protocol):
+    """What this module needs of a client."""
+
+    store: RunStore
+    queries: RunQueries
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A run that is archived, and what is wrong with its object; None: nothing."""
+
+    run_id: str
+    problem: str | None
+
+
+def archive_of(client: ArchiveClient) -> Archive:
+    """Return the archive of the settings.
+
+    Raises:
+        SettingInvalid: there is none.
+    """
+    if client.store.archive is None:
+        raise SettingInvalid(
+            "archive is not set, so finished runs stay in Redis: set it to a directory or an "
+            "fsspec URL, for schedulers, monitors and commands alike"
+        )
+    return client.store.archive
+
+
+def figures(client: ArchiveClient) -> ArchiveFigures:
+    """Return how archiving stands."""
+    return ArchiveCounts(client.store.client, client.store.clock).read()
+
+
+def verify(client: ArchiveClient) -> Iterator[Verified]:
+    """Read the object of every archived run that is stored, and yield what came of each.
+
+    Raises:
+        SettingInvalid: there is no archive, or its key is missing.
+    """
+    archive, archived = archive_of(client), client.store.archived
+    assert archived is not None
+
+    def check(run_id: str, at: Archived) -> Verified:
+        try:
+            archive.open(run_id, archive.fetch(run_id, at))
+        except ArchiveFailed as error:
+            return Verified(run_id, str(error))
+        return Verified(run_id, None)
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        for run_ids in _all_runs(client.queries):
+            places = archived.places(run_ids)
+            yield from threads.map(check, places.keys(), places.values())
+
+
+def _all_runs(queries: RunQueries) -> Iterator[list[str]]:
+    cursor = None
+    while True:
+        page = queries.list_runs(RunFilter(children=True), _AT_ONCE, cursor)
+        yield [row.run_id for row in page.entries]
+        cursor = page.next
+        if cursor is None:
+            return
+
+
+def restore(client: ArchiveClient, name: str) -> int:
+    """Bring a run and all that it has started back into Redis; return how many runs came.
+
+    Those whose retention is over are kept for it once more.
+
+    Args:
+        name: of the run, its id; a part of it suffices if Redis has the run still.
+
+    Raises:
+        RunNotFound: neither Redis nor the archive has it.
+        ArchiveFailed, SettingInvalid: the archive cannot be used.
+    """
+    archive = archive_of(client)
+    try:
+        run_id = client.queries.resolve(name)
+    except RunNotFound:
+        return _put_back(client, archive, name)
+    return restore_tree(client.store, run_id)
+
+
+def _put_back(client: ArchiveClient, archive: Archive, run_id: str) -> int:
+    found = next((each for each in archive.objects() if each.run_id == run_id), None)
+    if found is None:
+        raise RunNotFound(run_id)
+    return _put(client, archive, archive.newest(run_id, found.day), found.day)
+
+
+def _put(client: ArchiveClient, archive: Archive, run: WholeRun, day: str) -> int:
+    put = 0
+    for child in map(str, run.parts.get("children", ())):
+        put += _put(client, archive, archive.newest(child, day), day)
+    return put + client.store.whole_runs.put(run, client.store.settings.retention_s)
+
+
+def objects(client: ArchiveClient, since_ms: int) -> Iterator[ArchivedObject]:
+    """Yield the objects of runs that ended since an instant, the newest day first.
+
+    Raises:
+        ArchiveFailed, SettingInvalid: the archive cannot be used.
+    """
+    first = datetime.fromtimestamp(since_ms / 1000, UTC).strftime("%Y/%m/%d")
+    return archive_of(client).objects(first)
