@@ -6,7 +6,7 @@ import hashlib
 import io
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TextIO
@@ -118,9 +118,17 @@ def look_at(client: Client, agent: PreparedAgent, file: UploadedFile) -> LookedA
 
 
 def submit_file(
-    client: Client, agent: PreparedAgent, file: UploadedFile, name: str, budget_usd: float | None
+    client: Client,
+    agent: PreparedAgent,
+    file: UploadedFile,
+    name: str,
+    budget_usd: float | None,
+    by: str,
 ) -> int:
     """Submit a run for each line that has none yet; return the number of lines.
+
+    Args:
+        by: who submits, as the monitor has authenticated them.
 
     Raises:
         AgentNotFound, SubmissionRefused: nothing was submitted; the message says why.
@@ -139,7 +147,10 @@ def submit_file(
         if not len(ledger):
             raise SubmissionRefused(f"'{printable(file.name)}' has no lines to run")
         options = BatchOptions(
-            name, max_in_flight=sys.maxsize, budget_usd=budget_usd, defaults=_DEFAULTS
+            name,
+            max_in_flight=sys.maxsize,
+            budget_usd=budget_usd,
+            defaults=replace(_DEFAULTS, submitter=by),
         )
         Batch(client, agent, ledger, options).submit_all()
         return len(ledger)

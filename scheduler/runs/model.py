@@ -292,6 +292,7 @@ class RunContext:
     facts: Mapping[str, str] = field(default_factory=dict)
     session: str | None = None  # of a normal agent: the session that the run continues
     user: str = ""  # who has submitted the root by a command; its session is theirs
+    submitter: str = ""  # who has submitted it over the monitor, which knows them; for traces
     # The agent's directory on the submitting machine, or SHIPPED.
     agent_path: str | None = None
     files_of: str | None = None  # the batch whose files it may attach, if that is not its own

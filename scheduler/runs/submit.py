@@ -76,6 +76,7 @@ class Request:
     # Who submits, as the setting `user` has it; only they continue its session. Empty: a program
     # that keeps its users apart itself.
     user: str = ""
+    submitter: str = ""  # who submits, as somebody else has authenticated them
     # The session, of the same agent, whose memory a new session begins with.
     continues: str | None = None
     # For normal agents without a session: what was said before, without the prompt.
@@ -283,6 +284,7 @@ def _context(
         facts=dict(facts),
         session=None if session is None else session.name,
         user=request.user or (session.owner if session is not None else ""),
+        submitter=request.submitter,
         trace=_trace(request),
         tracestate=clean_state(request.tracestate) if request.traceparent else "",
     )

@@ -55,6 +55,7 @@ class WantedRun:
     # label by which its runs are found.
     session: str | None = None
     user: str = ""  # the only one who may continue it
+    submitter: str = ""  # as of `Request`
     earlier: Sequence[Message] = ()  # as of `Request`; nothing for a graph agent
     streamed: bool = False  # as of `Request`
 
@@ -146,6 +147,7 @@ def submit_run(client: Client, wanted: WantedRun, by: str) -> AcceptedRun:
         tracestate=wanted.tracestate,
         session=wanted.session,
         user=wanted.user,
+        submitter=wanted.submitter,
         earlier=wanted.earlier,
         streamed=wanted.streamed,
     )

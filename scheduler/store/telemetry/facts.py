@@ -78,8 +78,8 @@ class Facts:
         except LookupError:
             return {**found, conventions.SESSION_ID: root}
         found[conventions.SESSION_ID] = of_root.context.session or of_root.batch or root
-        if of_root.context.user:
-            found[conventions.USER_ID] = of_root.context.user
+        if user := of_root.context.user or of_root.context.submitter:
+            found[conventions.USER_ID] = user
         for name, value in of_root.labels.items():
             found[f"sleipnir.label.{name}"] = value
         return found

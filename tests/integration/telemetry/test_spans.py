@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from sleipnir.worker.monitor.access import Access
 from tests.support.collector import Collector, Received
 from tests.support.engine import Engine
+from tests.support.knowledge import embedding
 from tests.support.model_server import ModelServer, calls, says
+from tests.support.site import ServedSite
+from tests.support.users import basic
 
 PARENT = f"00-{32 * 'a'}-{16 * 'b'}-01"
 GOLDEN = Path(__file__).with_name("spans.txt")
@@ -33,7 +38,17 @@ nodes:
     tools: [look]
     state_updates: {said: "{{output}}"}
     next: broken
-  broken: {type: script, script: broken.sh, fallback: done}
+  broken: {type: script, script: broken.sh, fallback: read}
+  read:
+    type: rag
+    documents: [docs]
+    embedding_model: openai:text-embedding-3-small
+    chunk_size: 200
+    chunk_overlap: 0
+    top_k: 1
+    query: "{{said}}"
+    state_updates: {found: "{{output.sources}}"}
+    next: done
   done: {type: end, output: "{{said}}"}
 """
 _LOOK = '''
@@ -50,6 +65,7 @@ _FILES = {
     "flaky.sh": "test -e tried || { touch tried; echo not yet >&2; exit 3; }; echo '{}'",
     "broken.sh": 'echo "cannot do it with $LLM_AGENT_VAR_TOKEN" >&2; exit 3',
     "tools.py": _LOOK,
+    "docs/sky.md": "The sky is blue.",
 }
 _HELPER = "start: z\nnodes: {z: {type: end, output: helped}}"
 
@@ -87,7 +103,7 @@ def test_a_run_is_one_tree_of_spans_each_of_which_comes_once(
     traced: Engine, collector: Collector, server: ModelServer, tmp_path: Path
 ) -> None:
     traced.write("helper", _HELPER)
-    server.script.add(calls(("look", {"what": "it"})), says("blue it is"))
+    embedding(server).script.add(calls(("look", {"what": "it"})), says("blue it is"))
     request = {"variables": {"token": "s3cr3t-token"}, "labels": {"of": "tour"}, "user": "grace"}
     run_id = traced.submit(_TOUR, _FILES, workdir=str(tmp_path), **request)
     lost = traced.pop()
@@ -184,3 +200,21 @@ def test_what_its_parent_does_not_sample_is_not_exported(
     spans = exported(traced, collector)
 
     assert [span.attributes["sleipnir.label.flags"] for span in spans] == ["01", "01"]
+
+
+def test_who_has_submitted_over_the_monitor_is_the_user_of_all_spans(
+    traced: Engine, collector: Collector
+) -> None:
+    traced.write("helper", _HELPER)
+    wanted = {"agent": "helper", "prompt": "Help"}
+    lines = {"agent": "helper", "lines": '{"prompt": "Help"}', "format": "jsonl"}
+    headers = {**basic("ada", "secret"), "Content-Type": "application/json"}
+    with ServedSite(traced.client, Access(password="ada:secret")) as site:
+        for path, body in (("/api/v1/runs", wanted), ("/api/v1/batches", lines)):
+            given = site.ask(path, "POST", headers=headers, body=json.dumps(body))
+            assert given.status in (201, 202), given.text
+    traced.drive()
+
+    spans = exported(traced, collector)
+
+    assert [span.attributes["user.id"] for span in spans] == ["ada"] * 4

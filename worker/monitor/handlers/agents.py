@@ -105,6 +105,7 @@ class SubmittingHandler(ActingHandler):
 
     async def submit(self, wanted: WantedRun) -> AcceptedRun:
         """Submit a run, and record who did."""
+        wanted = replace(wanted, submitter=self.user)
         try:
             accepted = await self.site.call(
                 submission.submit_run, self.site.client, wanted, self.user

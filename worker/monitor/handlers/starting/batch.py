@@ -48,7 +48,7 @@ class BatchStarter(ActingHandler):
         self, agent: PreparedAgent, file: UploadedFile, name: str, budget_usd: float | None
     ) -> None:
         """Submit a run for each line, in the background if that takes long."""
-        client, note = self.site.client, self.audit_entry("batch", agent.name)
+        client, note, user = self.site.client, self.audit_entry("batch", agent.name), self.user
         row = await self.site.call(batches.batch_page, client.queries, name)
         if row is not None and row["agent"] not in (None, agent.name):
             raise SubmissionRefused(
@@ -57,7 +57,7 @@ class BatchStarter(ActingHandler):
 
         def submit() -> None:
             try:
-                submit_file(client, agent, file, name, budget_usd)
+                submit_file(client, agent, file, name, budget_usd, user)
             except Exception as error:
                 note(name, problem_of(error).message)
                 raise
