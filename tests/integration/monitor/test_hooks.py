@@ -96,3 +96,34 @@ def test_a_notification_is_tried_there_and_changed_in_its_file(
     assert "/hooks/notify.slack.1f/delete" not in page
     assert (refused.status, "config.yaml" in refused.json["error"]["message"]) == (422, True)
     assert shown.json["notification"] is True
+
+
+def test_pages_make_a_hook_and_change_it(engine: Engine, site: ServedSite) -> None:
+    token = site.ask("/hooks").text.partition('name="_token" value="')[2].partition('"')[0]
+    headers = {"Authorization": f"Bearer {KEY}", "Origin": f"http://127.0.0.1:{site.port}"}
+
+    def act(path: str, *events: str, **fields: str) -> Any:
+        form = [("_token", token), *fields.items(), *(("event", event) for event in events)]
+        return site.ask(path, "POST", form=form, headers=headers)
+
+    new = ("/hooks", "batch.finished", "budget.used_up")
+    no_label = act(*new, name="ops", url=URL, label="te<am")
+    private = act(*new, name="ops", url="http://ops.example")
+    made = act(*new, name="ops", url=URL, label="team=a\r\n\r\nkind = b=c")
+    again = act(*new, name="ops", url=URL)
+    labels = dict(engine.client.hooks.get("ops").labels)
+    nothing = act("/hooks/ops/edit", url=URL)
+    changed = act("/hooks/ops/edit", "run.failed", url=URL, agent="review")
+    hook = engine.client.hooks.get("ops")
+
+    assert [each.status for each in (no_label, private, made, again)] == [422, 422, 201, 422]
+    assert "te&lt;am</textarea>" in no_label.text
+    assert 'value="http://ops.example"' in private.text
+    assert 'value="batch.finished" checked' in private.text
+    assert 'value="run.failed" checked' not in private.text
+    assert "whsec_" in made.text
+    assert labels == {"team": "a", "kind": "b=c"}
+    assert (nothing.status, changed.status) == (422, 303)
+    assert (hook.events, hook.agent, dict(hook.labels)) == (("run.failed",), "review", {})
+    acts = [act["act"] for act in site.ask("/api/v1/audit").json["acts"]]
+    assert acts[0] == "hook edit"

@@ -12,6 +12,7 @@ from sleipnir.worker.monitor.handlers.acts import ActingHandler
 if TYPE_CHECKING:
     from sleipnir.scheduler.client.hooks.hooks import HookClient
     from sleipnir.scheduler.views.types import hooks as types
+    from sleipnir.worker.monitor.bodies import HookBody
 
 
 class HooksHandler(ActingHandler):
@@ -37,6 +38,14 @@ class HooksHandler(ActingHandler):
     async def do(self, name: str, deed: str, given: dict[str, Any]) -> tuple[int, Any]:
         """Do something to a hook, and record it; return a status and a document."""
         return await getattr(self, f"_{deed}")(name, given)  # type: ignore[no-any-return]
+
+    async def created(self, body: HookBody) -> types.CreatedHookDocument:
+        """Make a hook; return it with its secret."""
+        wanted = body.model_dump(exclude={"name"})
+        made = await self.act(
+            *("hook create", body.name, self.hooks.create, body.name, wanted), detail=body.url
+        )
+        return {**await self.shown(body.name), "secret": made.secret}
 
     async def changed(self, name: str, changes: dict[str, Any]) -> types.HookDocument:
         """Change some fields of a hook."""

@@ -13,13 +13,9 @@ class HooksApi(HooksHandler):
         self.give_json(await self.listed())
 
     async def post(self) -> None:
-        body = HookBody.of(self.json_body())
-        wanted = body.model_dump(exclude={"name"})
-        made = await self.act(
-            "hook create", body.name, self.hooks.create, body.name, wanted, detail=body.url
-        )
+        document = await self.created(HookBody.of(self.json_body()))
         self.set_status(201)
-        self.give_json({**await self.shown(body.name), "secret": made.secret})
+        self.give_json(document)
 
 
 class HookApi(HooksHandler):
