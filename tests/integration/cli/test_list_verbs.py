@@ -319,7 +319,7 @@ def test_runs_and_batches_are_completed(engine: Engine, redis_server: RedisServe
 
 def test_hooks_and_triggers_are_completed(engine: Engine, redis_server: RedisServer) -> None:
     engine.store.hooks.put(Hook("nightly", "https://ops.example", ENDS), None)
-    Triggers(engine.redis).add(Trigger("nights", "draft"))
+    Triggers(engine.store).put(Trigger("nights", "draft"), None)
 
     found = {kind: _completed(kind, "ni", redis_server.url) for kind in ("hook", "trigger")}
     engine.redis.flushall()
