@@ -31,6 +31,15 @@ models:
     openai: {{requests_per_minute: {PER_MINUTE}, concurrency: 8}}
 """
 LINES = 24
+# Of which a worker admits most by itself.
+MANY_CALLS = """
+models:
+  providers:
+    openai: {requests_per_minute: 60000, concurrency: 4000}
+  prices: {"openai:gpt-4o-mini": {prompt: 1.0, completion: 1.0}}
+  budgets:
+    day: {usd: 10000}
+"""
 
 
 class Provider:
@@ -170,6 +179,27 @@ def test_limits_are_shown_with_where_they_come_from(sleipnir: Sleipnir) -> None:
     assert limits["requests_per_minute"]["origin"] == "configuration"
     assert "day" in shown
     assert "$2.5000" in shown
+
+
+def test_a_worker_that_ends_has_told_what_its_calls_have_used(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.yaml").write_text(MANY_CALLS)
+    (tmp_path / "in.txt").write_text("".join(f"Why {number}?\n" for number in range(300)))
+    with ModelServer() as server:
+        server.when(lambda _: True, says("So.", prompt_tokens=1_000, completion_tokens=0))
+        sleipnir = Sleipnir(
+            tmp_path, OPENAI_BASE_URL=server.base_url, OPENAI_API_KEY="sk-only-for-this-test"
+        )
+        sleipnir.write("ask", ASK)
+        with sleipnir.up():
+            done = sleipnir("batch", "ask", str(tmp_path / "in.txt"), "-q")
+        with sleipnir.up():
+            today = sleipnir.json("limits")["today"]
+
+    assert done.returncode == 0, done.stderr
+    assert len(server.requests) == 300
+    assert today["spent_usd"] == pytest.approx(300 * 0.001)
+    assert today["reserved_usd"] == 0
 
 
 def test_a_name_that_is_not_known_is_said(sleipnir: Sleipnir) -> None:

@@ -89,9 +89,9 @@ class Models:
         if endpoints:
             Thread(target=prepare, args=[endpoints], name="prepare", daemon=True).start()
 
-    def settle_limits(self) -> None:
+    def end(self) -> None:
         """Tell limits and budgets what calls have used that they do not know of yet."""
-        self._gate.settle_allotments()
+        self._gate.end()
 
     def lacks_functions(self, model: str) -> bool:
         """Return whether a model and all its fallbacks are known not to support function calls."""

@@ -137,11 +137,11 @@ def _make_tools(store: RunStore, cache: Path) -> ToolResolver:
     )
 
 
-def settle_limits(services: Services) -> None:
-    """Settle what models were called for, if any was."""
+def _end_models(services: Services) -> None:
+    """Settle with limits and budgets what models were called for, if any was."""
     if is_made(services.models):
         with suppress(RedisError):  # otherwise what is reserved is free again within a lease
-            services.models.settle_limits()
+            services.models.end()
 
 
 def close_servers(services: Services) -> None:
@@ -205,9 +205,12 @@ def serve(settings: Settings, *, with_scheduler: bool, reports_to: int | None = 
     Watched(2 * settings.lease_s, marks())
     scheduler = _start_scheduler(services.store) if with_scheduler else None
 
+    endings: list[threading.Thread] = []
+
     @worker_shutting_down.connect(weak=False)  # type: ignore[untyped-decorator]  # no stubs
     def drain(**_: Any) -> None:
-        threading.Thread(target=end, name="drain", daemon=True).start()
+        endings.append(threading.Thread(target=end, name="drain", daemon=True))
+        endings[-1].start()
 
     def end() -> None:
         _drain(services, scheduler, temporary, known, draining)
@@ -217,6 +220,9 @@ def serve(settings: Settings, *, with_scheduler: bool, reports_to: int | None = 
         os._exit(draining.exit_code)
 
     _start(app, known.name)
+    # Nor must it come first, if it is quick for once.
+    for ending in endings:
+        ending.join()
 
 
 def _start_scheduler(store: RunStore) -> Scheduler:
@@ -313,7 +319,7 @@ def _drain(
         pause(0.01)
     if scheduler is not None:
         scheduler.stop()
-    settle_limits(services)
+    _end_models(services)
     close_servers(services)
     end_all()
     temporary.close()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.limits.records import Delay, Denied, Reservation, Used
+from sleipnir.scheduler.limits.records import Delay, Denied, Grant, Reservation, Used
 from sleipnir.scheduler.limits.rules import Limit
 from sleipnir.scheduler.process.cgroups import cores
 from sleipnir.scheduler.process.periodic import pause
@@ -20,6 +20,7 @@ from sleipnir.scheduler.runs.ids import VisitId
 from sleipnir.scheduler.runs.model import Lease
 from sleipnir.scheduler.runs.plan import Plan
 from sleipnir.scheduler.runs.submit import Request
+from sleipnir.scheduler.store.clock import RedisClock
 from sleipnir.scheduler.store.keys import LANES, QUEUE, lane_key
 from sleipnir.scheduler.store.machines import PRESENT_EVERY_S
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
@@ -27,6 +28,7 @@ from sleipnir.worker.bench.arena import LENGTH, TICKS, Arena
 from sleipnir.worker.bench.capacity.model import PLANNED_LOAD, Constants, Load, needs, throughput
 from sleipnir.worker.bench.capacity.stored import WITH_CALLS, stored_kinds
 from sleipnir.worker.bench.rows import Row
+from sleipnir.worker.llm.limits.allotments import Allotments
 
 VISITS = 3_000  # replayed by the clients together
 CLIENTS = (1, 8, 64)
@@ -35,8 +37,9 @@ RUNS = 600
 NODES = 5
 PROCESSES = (1, 2, 4)
 DAILY = (100_000, 1_000_000, 10_000_000)
-# Two limits that no call reaches.
-_LIMITS = tuple(Limit(name, 10**9, 10**9) for name in ("openai", "openai:m"))
+# Two limits of which CALLS_A_SECOND use a fifth; each call takes two seconds.
+_LIMITS = tuple(Limit(name, 30_000, 30_000_000, 1_000) for name in ("openai", "openai:m"))
+CALLS_A_SECOND = 100
 
 
 def capacity(arena: Arena, rounds: int) -> Iterator[Row]:
@@ -47,9 +50,11 @@ def capacity(arena: Arena, rounds: int) -> Iterator[Row]:
         best_s = min(_replayed(arena, clients) for _ in range(max(1, rounds // 5)))
         yield _ms(f"Redis, a visit, {clients} client{'s' if clients > 1 else ''}", "visit", best_s)
         constants = replace(constants, redis_visit_s=best_s)
-    best_s = min(_limited(arena) for _ in range(max(1, rounds // 5)))
-    yield _ms("Redis, a model call with two limits", "call", best_s)
-    constants = replace(constants, redis_call_s=best_s)
+    alone_s = min(_limited(arena, allots=False) for _ in range(max(1, rounds // 5)))
+    yield _ms("Redis, a model call with two limits", "call", alone_s)
+    allotted_s = min(_limited(arena, allots=True) for _ in range(max(1, rounds // 5)))
+    yield _ms(f"the same, {CALLS_A_SECOND} a second of a process", "call", allotted_s)
+    constants = replace(constants, redis_call_s=alone_s, redis_allotted_s=allotted_s)
     idle = _idle(arena)
     yield Row("a worker's heartbeats", "commands/s", idle, idle)
     arena.start_worker()
@@ -107,20 +112,58 @@ def _replayed(arena: Arena, clients: int) -> float:
     return used_s / (each * clients)
 
 
-def _limited(arena: Arena) -> float:
-    """Return the CPU of Redis for reserving and releasing a call of a model with two limits."""
-    limiter = RateLimiter(arena.redis)
-    names = tuple(limit.name for limit in _LIMITS)
+class _Pace:
+    """A clock of Redis and of a process, by which calls come evenly, however long they take."""
+
+    def __init__(self) -> None:
+        self.s = 1e9
+
+    def ms(self) -> int:
+        return int(self.s * 1000)
+
+    def now(self) -> float:
+        return self.s
+
+
+def _limited(arena: Arena, *, allots: bool) -> float:
+    """Return the CPU of Redis for reserving and releasing a call of a model with two limits.
+
+    Args:
+        allots: whether the process that makes them takes allotments.
+    """
+    pace = _Pace()
+    limiter = RateLimiter(arena.redis, RedisClock(arena.redis, pace.ms))
+    process = Allotments(limiter, list, pace.now)
+    process.are_used = allots
+    running: deque[Grant] = deque()
     before = _redis_cpu_s(arena)
     for number in range(CALLS):
-        call = Reservation(
-            f"bench/{number}", names, ("0" * 16,), _LIMITS, tokens=500, worst_tokens=1_000
-        )
-        grant = limiter.reserve(call)
+        grant = process.reserve(_call(number))
         if isinstance(grant, Delay | Denied):
             raise RuntimeError(f"a call that no limit holds up was not admitted: {grant}")
-        limiter.release(grant, Used(700, 0.001, 0.5))
-    return (_redis_cpu_s(arena) - before) / CALLS
+        running.append(grant)
+        if len(running) > 2 * CALLS_A_SECOND:
+            process.release(running.popleft(), Used(700, 0.001, 2.0))
+        if number % CALLS_A_SECOND == 0:
+            process.settle()
+        pace.s += 1 / CALLS_A_SECOND
+    for grant in running:
+        process.release(grant, Used(700, 0.001, 2.0))
+    process.settle()
+    used_s = _redis_cpu_s(arena) - before
+    arena.redis.delete(*arena.redis.scan_iter("{limits}:*"))
+    return used_s / CALLS
+
+
+def _call(number: int) -> Reservation:
+    return Reservation(
+        f"bench/{number}",
+        tuple(limit.name for limit in _LIMITS),
+        ("0" * 16,),
+        _LIMITS,
+        tokens=500,
+        worst_tokens=1_000,
+    )
 
 
 def _idle(arena: Arena) -> float:
@@ -221,9 +264,13 @@ def _checked(arena: Arena, one: _Trial, two: _Trial) -> Iterator[Row]:
 def _carried(constants: Constants) -> Iterator[Row]:
     """What one Redis carries by these constants, and what the loads of docs/scaling.md take."""
     visits = PLANNED_LOAD / constants.redis_visit_s
-    calls = PLANNED_LOAD / constants.redis_call_s
     yield Row("one Redis carries, predicted", "visits/s", visits, visits)
-    yield Row("one Redis carries, predicted", "calls/s", calls, calls)
+    for what, call_s in (
+        ("calls", constants.redis_call_s),
+        ("allotted calls", constants.redis_allotted_s),
+    ):
+        calls = PLANNED_LOAD / call_s
+        yield Row("one Redis carries, predicted", f"{what}/s", calls, calls)
     for runs in DAILY:
         found = needs(Load(runs), constants)
         for what, unit, value in (

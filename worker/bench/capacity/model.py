@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sleipnir.records import dataclass
+from sleipnir.worker.llm.limits.allotments import FEWEST_CALLS
 
 DAY_S = 86_400
 # Plan for so much of a core of Redis: beyond it, waiting grows and a peak finds no room.
@@ -22,6 +23,7 @@ class Constants:
 
     redis_visit_s: float = 0.000_13  # of Redis, for a visit of an empty node, many clients
     redis_call_s: float = 0.000_28  # of Redis, for a model call with two limits
+    redis_allotted_s: float = 0.000_02  # the same, if a process makes many
     worker_visit_s: float = 0.000_6
     worker_call_s: float = 0.000_64
     kib_run: float = 33.4  # kept of a finished run
@@ -35,6 +37,7 @@ class Load:
     visits: float = 7
     calls: float = 6  # of models, each with two limits
     call_s: float = 5.0
+    threads: int = 640  # of a worker process: its `concurrency`
     peak: float = 5.0  # times the mean
     retention_s: float = 7 * DAY_S
 
@@ -56,11 +59,14 @@ def needs(load: Load, constants: Constants) -> Needs:
     """Return what a load takes."""
     runs_a_second = load.peak * load.runs_a_day / DAY_S
     visits, calls = runs_a_second * load.visits, runs_a_second * load.calls
+    calls_of_process = min(calls, load.threads * PLANNED_THREADS / load.call_s)
+    is_allotted = calls_of_process >= FEWEST_CALLS
+    redis_call_s = constants.redis_allotted_s if is_allotted else constants.redis_call_s
     return Needs(
         visits,
         calls,
         visits * constants.redis_visit_s,
-        calls * constants.redis_call_s,
+        calls * redis_call_s,
         calls * load.call_s / PLANNED_THREADS,
         visits * constants.worker_visit_s + calls * constants.worker_call_s,
         load.runs_a_day / DAY_S * load.retention_s * constants.kib_run * REWRITE / 2**20,

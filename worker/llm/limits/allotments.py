@@ -114,6 +114,11 @@ class Account:
                 so_far.tokens + used.tokens, so_far.usd + used.usd, so_far.took_s + used.took_s
             )
 
+    def give_up(self) -> None:
+        """Admit no more calls out of what is left."""
+        with self._lock:
+            self._left = NOTHING
+
     def leave(self, grant: AllottedGrant) -> None:
         """Forget a call that has failed and is settled by itself, and what others were allotted."""
         with self._lock:
@@ -161,7 +166,7 @@ class Account:
                 self._left = allotted.amount
                 self._refused = allotted.amount == NOTHING
 
-    def is_settled(self, now: float) -> bool:
+    def is_settled(self) -> bool:
         """Return whether Redis knows everything, and reserves nothing for it."""
         with self._lock:
             return (self._held, self._begun, self._unanswered) == (NOTHING, NOTHING, None)
@@ -217,7 +222,9 @@ class Allotments:
     def _account_of(self, call: Reservation) -> Account:
         kind = (call.names, call.limits, call.budgets)
         with self._lock:
-            return self._accounts.setdefault(kind, Account(call))
+            if kind not in self._accounts:
+                self._accounts[kind] = Account(call)
+            return self._accounts[kind]
 
     def _allotted(self, account: Account, call: Reservation, now: float) -> Grant | None:
         grant = account.take(call, now)
@@ -252,11 +259,20 @@ class Allotments:
             accounts = dict(self._accounts)
         for kind, account in accounts.items():
             with account.settling:
-                if not account.is_settled(self._now()):
+                if not account.is_settled():
                     self._settle(account, asks=False)
                 elif account.is_unused(self._now()):
                     with self._lock:
                         self._accounts.pop(kind, None)
+
+    def end(self) -> None:
+        """Take no more allotments, and give up what is left of these."""
+        self.are_used = False
+        with self._lock:
+            accounts = list(self._accounts.values())
+        for account in accounts:
+            account.give_up()
+        self.settle()
 
     def _settle(self, account: Account, *, asks: bool) -> None:
         settlement = account.settlement(self._now(), asks=asks)

@@ -381,14 +381,14 @@ class Gate:
             held = [permit.grant for permit in self._open]
         self._allotments.renew(held)
 
-    def settle_allotments(self) -> None:
+    def end(self) -> None:
         """Tell Redis what calls have used that this process has admitted by itself."""
-        self._allotments.settle()
+        self._allotments.end()
 
     def _keep_up(self) -> None:
         try:
             self.refresh()
-            self.settle_allotments()
+            self._allotments.settle()
             if monotonic() >= self._renew_at:
                 self.renew()
                 self._renew_at = monotonic() + LEASE_S / _RENEWALS_PER_LEASE

@@ -162,6 +162,14 @@ local function free_places(limit, call)
   return slots - redis.call('ZCARD', held) - allotted + mine
 end
 
+-- Take into account for how long a call has held its slot.
+local function note_time(limit, took_ms)
+  local state = id('state', limit.name)
+  local before = number(state, 'held_ms')
+  write('HSET', state, 'held_ms', before > 0 and before + (took_ms - before) / 5 or took_ms)
+  keep(state, now_ms + DAY_MS)
+end
+
 -- The number of calls whose turn it is, but that have not come yet.
 local function due(name)
   return redis.call('ZCOUNT', id('queue', name), now_ms - ABSENT_MS, now_ms)
@@ -264,11 +272,7 @@ local function wake_for_budget(name, woken)
   wake(id('waiting', string.match(name, '^day:') and 'day' or name), WOKEN_AT_ONCE, woken)
 end
 
--- Wake as many calls as there are free slots, after a call has taken so long.
-local function wake_for_slots(limit, call, took_ms, woken)
-  local state = id('state', limit.name)
-  local before = number(state, 'held_ms')
-  write('HSET', state, 'held_ms', before > 0 and before + (took_ms - before) / 5 or took_ms)
-  keep(state, now_ms + DAY_MS)
+-- Wake as many calls as there are free slots.
+local function wake_for_slots(limit, call, woken)
   wake(id('queue', limit.name), free_places(limit, call) - due(limit.name), woken)
 end

@@ -34,6 +34,7 @@ for _, limit in ipairs(did.limits) do
     count(state, 'tokens', did.begun.tokens + change)
   end
   if limit.concurrency then
+    if did.ended.calls > 0 then note_time(limit, did.took_ms) end
     release_slots(limit.name, string.format('%s|%.0f', allotment, did.held.calls))
   end
 end
@@ -136,13 +137,13 @@ end
 
 -- ---- calls that wait for what has become free
 local woken = {}
-if did.ended.calls > 0 then
+if did.ended.calls > 0 or slots < did.held.calls then
   for _, name in ipairs(did.held_budgets) do
     wake_for_budget(name, woken)
   end
   for _, limit in ipairs(did.limits) do
     if limit.concurrency then
-      wake_for_slots(limit, '', did.took_ms, woken)
+      wake_for_slots(limit, '', woken)
     end
   end
 end

@@ -42,7 +42,8 @@ end
 for _, limit in ipairs(did.limits) do
   if limit.concurrency then
     write('ZREM', id('held', limit.name), call)
-    wake_for_slots(limit, call, did.took_ms, woken)
+    note_time(limit, did.took_ms)
+    wake_for_slots(limit, call, woken)
   end
 end
 
