@@ -137,7 +137,11 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "init": ("sleipnir.scheduler.cli.verbs.init:init", "Create an agent from a template."),
     "import": (
         "sleipnir.scheduler.cli.verbs.import_:import_",
-        "Import agents and tools from Loki or Coyote.",
+        "Import agents of Loki or Coyote, or runs of another Redis.",
+    ),
+    "export": (
+        "sleipnir.scheduler.cli.verbs.export:export",
+        "Write finished runs into files, for another Redis.",
     ),
     "schema": (
         "sleipnir.scheduler.cli.verbs.schema:schema",
@@ -192,7 +196,8 @@ GROUPS: Mapping[str, Sequence[str]] = {
     ),
     "Operate": (
         *("up", "worker", "drain", "scheduler", "limits", "spend", "stats"),
-        *("monitor", "mcp", "hook", "trigger", "health", "archive", "prune", "doctor", "bench"),
+        *("monitor", "mcp", "hook", "trigger", "health"),
+        *("archive", "export", "prune", "doctor", "bench"),
     ),
     "Get help": ("help", "completion"),
 }

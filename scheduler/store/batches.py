@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from sleipnir.scheduler.store.cluster.groups import tags_of
 from sleipnir.scheduler.store.keys import batch_files_key, batch_key
 from sleipnir.scheduler.store.transitions import Transitions
 
 # The field with the size of all files.
 _SIZE = "bytes"
+_REMOVED = "removed "
 
 
 class Batches:
@@ -26,6 +29,36 @@ class Batches:
             # batch itself takes longer than that.
             pipe.pexpire(batch_key(batch), 2 * retention_ms)
             pipe.execute()
+
+    def record(self, batch: str) -> dict[str, str]:
+        """Return everything in a batch's record, with the sums of its removed runs."""
+        key = batch_key(batch)
+        tags: set[str] = {"", *tags_of(self._store.client)}
+        with self._store.client.pipeline(transaction=False) as pipe:
+            for tag in tags:
+                pipe.hgetall(f"{tag}{key}")
+            found: list[dict[str, str]] = pipe.execute()
+        record: dict[str, str] = {}
+        for name, value in (pair for fields in found for pair in fields.items()):
+            is_sum = name.startswith(_REMOVED)
+            record[name] = str(int(record.get(name, 0)) + int(value)) if is_sum else value
+        return record
+
+    def restore(self, batch: str, record: Mapping[str, str]) -> None:
+        """Store what is not there of the record of a batch of another engine; safe to repeat."""
+        retention_ms = int(self._store.settings.retention_s * 1000)
+        sums = f"{tags_of(self._store.client)[0]}{batch_key(batch)}"
+        with self._store.client.pipeline(transaction=False) as pipe:
+            for name, value in record.items():
+                key = sums if name.startswith(_REMOVED) else batch_key(batch)
+                pipe.hsetnx(key, name, value)
+                pipe.pexpire(key, 2 * retention_ms)
+            pipe.execute()
+
+    def files(self, batch: str) -> list[str]:
+        """Return the SHA-256 of all files of a batch."""
+        found: Any = self._store.client.hkeys(batch_files_key(batch))
+        return sorted(set(found) - {_SIZE})
 
     def add_file(self, batch: str, digest: str, data: bytes, limit_bytes: int) -> bool:
         """Store a file under its SHA-256, once; return False if there is no room for it.

@@ -138,7 +138,8 @@ def take(context: click.Context, command: click.Command | None, words: list[str]
     is_called_itself = isinstance(command, click.Group) and command.invoke_without_command
     if isinstance(command, click.Group) and not (is_called_itself and ours[0].startswith("-")):
         inner = click.Context(command, context, command.name)
-        take(inner, command.get_command(inner, ours[0]), ours[1:])
+        _, part, rest = command.resolve_command(inner, ours)
+        take(inner, part, rest)
     else:
         command.make_context(command.name, ours, context)
 

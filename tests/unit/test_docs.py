@@ -95,7 +95,8 @@ def test_a_verb_has_two_examples_that_it_takes(
     monkeypatch.chdir(tmp_path)
     for file in ("lines.jsonl", "people.csv"):  # what the examples name
         (tmp_path / file).touch()
-    (tmp_path / "theirs").mkdir()
+    for directory in ("theirs", "moved"):
+        (tmp_path / directory).mkdir()
 
     context = click.Context(cli, info_name="sleipnir", **cli.context_settings)
 

@@ -245,7 +245,19 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     ),
     "import": (
         ("What would be imported, and what differs", "import ./theirs --dry-run"),
-        ("Import it", "import ./theirs"),
+        ("Runs that another Redis had", "import runs ./moved"),
+    ),
+    "import agents": (
+        ("What would be imported, and what differs", "import agents ./theirs --dry-run"),
+        ("Import it", "import agents ./theirs"),
+    ),
+    "import runs": (
+        ("Store them in this Redis", "import runs ./moved"),
+        ("In another one", "import runs ./moved --redis redis://new:6379/0"),
+    ),
+    "export": (
+        ("All that have ended", "export --all --to ./moved"),
+        ("Those of another Redis", "export --all --to ./moved --redis redis://old:6379/0"),
     ),
     "schema": (
         ("For an editor", "schema -o graph.schema.json"),

@@ -16,6 +16,8 @@ SUMMARY: Final = (
     *("machine", "earlier_ms", "error", "failed_nodes", "prompt_tokens", "completion_tokens"),
     *("cached_tokens", "cache_written_tokens", "cost", "economy", "unpriced"),
 )
+# Fields of the record of an archived run alone.
+OF_ARCHIVED: Final = ("archived", "archived_sum", "prompt")
 # A longer value would have Redis store the record less densely.
 _PROMPT_BYTES = 64
 

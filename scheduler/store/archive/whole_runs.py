@@ -41,6 +41,14 @@ class WholeRuns:
         """Return runs that have ended, in two round trips; None for those that are not there."""
         return reading.read_whole(self._store.client, run_ids)
 
+    def known(self, run_ids: Sequence[str]) -> set[str]:
+        """Return those of the ids that runs here have."""
+        with self._store.client.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.exists(run_key("run", run_id))
+            answers = pipe.execute()
+        return {run_id for run_id, is_here in zip(run_ids, answers, strict=True) if is_here}
+
     def put(self, run: WholeRun, kept_s: float) -> bool:
         """Store a run that ended elsewhere as one of this engine; return False if its id is taken.
 

@@ -62,7 +62,7 @@ class HistoryQueries(Queries):
 
     def history(self, run_id: str) -> list[Checkpoint]:
         """Return all checkpoints in order; the first holds the seeds."""
-        return [*map(_checkpoint, self._parts.lrange(run_key("history", run_id), 0, -1))]
+        return [*map(parse_checkpoint, self._parts.lrange(run_key("history", run_id), 0, -1))]
 
     def checkpoints(self, run_id: str, start: int = 0) -> Iterator[Checkpoint]:
         """Yield the checkpoints from a step on, reading a few at a time.
@@ -73,7 +73,7 @@ class HistoryQueries(Queries):
         key = run_key("history", run_id)
         while texts := self._parts.lrange(key, start, start + _AT_ONCE - 1):
             for text in texts:
-                yield _checkpoint(text)
+                yield parse_checkpoint(text)
             start += len(texts)
 
     def histories(self, run_ids: Sequence[str]) -> list[list[Checkpoint]]:
@@ -81,7 +81,7 @@ class HistoryQueries(Queries):
         with self._parts.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
                 pipe.lrange(run_key("history", run_id), 0, _AT_ONCE - 1)
-            firsts = [[*map(_checkpoint, texts)] for texts in pipe.execute()]
+            firsts = [[*map(parse_checkpoint, texts)] for texts in pipe.execute()]
         return [
             first if len(first) < _AT_ONCE else [*first, *self.checkpoints(run_id, len(first))]
             for run_id, first in zip(run_ids, firsts, strict=True)
@@ -96,7 +96,7 @@ class HistoryQueries(Queries):
 
     def superseded(self, run_id: str) -> list[Checkpoint]:
         """Return checkpoints replaced by retries from earlier steps: the newest ones that fit."""
-        return [*map(_checkpoint, self._parts.lrange(run_key("superseded", run_id), 0, -1))]
+        return [*map(parse_checkpoint, self._parts.lrange(run_key("superseded", run_id), 0, -1))]
 
     def moment(self, run_id: str, step: int) -> Moment:
         """Return the run's state and position after a step.
@@ -321,7 +321,8 @@ def _entry(stored: str) -> dict[str, Any]:
     return entry
 
 
-def _checkpoint(stored: str) -> Checkpoint:
+def parse_checkpoint(stored: str) -> Checkpoint:
+    """Return a checkpoint as it is stored."""
     fields = _entry(stored)
     return Checkpoint(
         step=fields["step"],

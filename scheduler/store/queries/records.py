@@ -258,7 +258,7 @@ def run_of(run_id: str) -> Reads[Run]:
     (fields,) = yield [("HGETALL", key)]
     if not fields:
         raise (yield from missing(run_id))
-    return _run(run_id, fields)
+    return parse_run(run_id, fields)
 
 
 def missing(run_id: str) -> Reads[RunNotFound]:
@@ -284,12 +284,17 @@ def runs_of(run_ids: Sequence[str]) -> Reads[list[Run | None]]:
     """Read several runs; None for those that do not exist."""
     records = yield [("HGETALL", run_key("run", run_id)) for run_id in run_ids]
     return [
-        _run(run_id, fields) if fields else None
+        parse_run(run_id, fields) if fields else None
         for run_id, fields in zip(run_ids, records, strict=True)
     ]
 
 
-def _run(run_id: str, fields: Mapping[str, str]) -> Run:
+def parse_run(run_id: str, fields: Mapping[str, str]) -> Run:
+    """Return the run of a record as it is stored.
+
+    Raises:
+        ArchiveFailed: the rest of it is in an archive, which is not set here.
+    """
     if "context" not in fields and "archived" in fields:
         raise ArchiveFailed(
             f"run {run_id} is archived, and the setting `archive` is not set here: set it to the "

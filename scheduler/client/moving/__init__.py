@@ -1,0 +1,1 @@
+"""Finished runs in a directory of files: exported from one Redis, imported into another."""
