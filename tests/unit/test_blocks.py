@@ -46,6 +46,7 @@ TRIED = {
     ("cli.md", "sh"): "unit/test_blocks.py",
     ("cli.md", "yaml"): "unit/test_blocks.py",
     ("models.md", "yaml"): "unit/test_blocks.py",
+    ("operating.md", "bash"): "acceptance/test_moving.py",
     ("operating.md", "sh"): "acceptance/test_processes.py",
     ("economy.md", "bash"): "acceptance/test_how_tos.py",
     ("economy.md", "yaml"): "unit/test_blocks.py",

@@ -82,9 +82,10 @@ local function leave(name, run_id, r)
   write_undone_by({'ZADD', index, r.created or 0, run_id}, 'ZREM', index, run_id)
 end
 
-local function note_activity(r)
+-- `at`: in ms; nil: now.
+local function note_activity(r, at)
   if r.batch then
-    write('ZADD', partition .. ':batches', now_ms, r.batch)
+    write('ZADD', partition .. ':batches', 'GT', at or now_ms, r.batch)
   end
 end
 
@@ -120,7 +121,7 @@ local function list_as(run_id, r, status)
     enter(status, run_id, r)
   end
   count_run(r, 1)
-  note_activity(r)
+  note_activity(r, r.ended)
 end
 
 -- Add a new run.
