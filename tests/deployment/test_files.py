@@ -22,6 +22,8 @@ REFUSED: list[dict[str, object]] = [
     {"redis": REDIS, "monitor": OFF, "workers": {"Gpu": {}}},
     {"redis": REDIS, "monitor": OFF, "workers": {"gpu": {"replica": 2}}},
     {"redis": REDIS, "monitor": OFF, "workers": {"gpu": {"concurrency": 0}}},
+    {"redis": REDIS, "monitor": OFF, "workers": {"gpu": {"queues": "gpu"}}},
+    {"redis": REDIS, "monitor": OFF, "workers": {"gpu": {"queues": ["GPU"]}}},
     {"redis": REDIS, "monitor": OFF, "workers": {"gpu": {"autoscaling": {"target": 80}}}},
     {"redis": REDIS, "monitor": OFF, "settings": {"redis_url": "redis://db"}},
     {"redis": REDIS, "monitor": OFF, "image": {"digest": "latest"}},

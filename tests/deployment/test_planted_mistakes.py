@@ -95,6 +95,14 @@ MISTAKES = [
     ),
     (
         "chart",
+        "helm/sleipnir/templates/workers.yaml",
+        "?queue={{ . }}",
+        "?queue=gpu",
+        "the work of",
+    ),
+    ("chart", "helm/sleipnir/templates/workers.yaml", "--queues=", "--queue=", "does not serve"),
+    (
+        "chart",
         "helm/sleipnir/values.yaml",
         "drainSeconds: 20",
         "drainSeconds: soon",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,11 @@ def complaints(deploy: Path, scratch: Path) -> Iterator[str]:
         files.append(scratch / values.name)
         files[-1].write_text(rendered)
         given = yaml.safe_load(values.read_text())
-        for document in filter(None, yaml.safe_load_all(rendered)):
+        documents = [*filter(None, yaml.safe_load_all(rendered))]
+        yield from (
+            f"{values.stem}: {found}" for found in _of_queues(documents, given.get("workers", {}))
+        )
+        for document in documents:
             name = f"{document['kind']} {document['metadata']['name']}"
             for complaint in _of_document(document, given.get("drainSeconds", 20)):
                 yield f"{values.stem}, {name}: {complaint}"
@@ -87,9 +91,36 @@ def _of_document(document: Mapping[str, Any], drain_s: int) -> Iterator[str]:
     if schema.exists():
         validator = jsonschema.Draft202012Validator(_schema(schema))
         yield from (error.message for error in validator.iter_errors(document))
-    if kind == "ScaledObject":
-        (trigger,) = spec["triggers"]
+    for trigger in spec["triggers"] if kind == "ScaledObject" else ():
         yield from _of_trigger(trigger["type"], trigger["metadata"])
+
+
+def _of_queues(
+    documents: Sequence[Mapping[str, Any]], workers: Mapping[str, Mapping[str, Any]]
+) -> Iterator[str]:
+    """Yield which workers do not serve their queues, or scale by the work of others."""
+    of_workers = {
+        (each["kind"], each["metadata"]["name"].partition("-worker-")[2]): each["spec"]
+        for each in documents
+        if each["kind"] in ("Deployment", "ScaledObject")
+    }
+    for name, worker in workers.items():
+        queues = worker.get("queues", ["default"])
+        pod = of_workers["Deployment", name]["template"]["spec"]
+        if f"--queues={','.join(queues)}" not in pod["containers"][0]["args"]:
+            yield f"worker {name} does not serve {queues}"
+        scaled = of_workers.get(("ScaledObject", name))
+        asked = (
+            [_queues_of(trigger["metadata"]) for trigger in scaled["triggers"]] if scaled else []
+        )
+        if scaled and [queue for each in asked for queue in each] != queues:
+            yield f"worker {name} does not scale by the work of {queues}"
+
+
+def _queues_of(metadata: Mapping[str, str]) -> list[str]:
+    if "url" in metadata:
+        return [metadata["url"].partition("?queue=")[2]]
+    return metadata["query"].partition('queue=~"')[2].partition('"')[0].split("|")
 
 
 @cache
@@ -138,7 +169,7 @@ def _lacks(given: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]
 
 def _of_trigger(kind: str, metadata: Mapping[str, str]) -> Iterator[str]:
     if kind == "metrics-api":
-        asks = "/api/v1/scale?queue=default" in metadata.get("url", "")
+        asks = "/api/v1/scale?queue=" in metadata.get("url", "")
         if not asks or metadata.get("valueLocation") != "work":
             yield "it does not scale by the work"
         wanted = metadata["targetValue"]
