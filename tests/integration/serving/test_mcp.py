@@ -43,6 +43,26 @@ nodes:
   y: {type: end, output: published}
   n: {type: end, output: dropped}
 """
+MOOD = {
+    "type": "object",
+    "properties": {"mood": {"type": "string", "enum": ["good", "bad"]}},
+    "required": ["mood"],
+}
+TYPED = """
+start: judge
+nodes:
+  judge:
+    type: llm
+    model: openai:m
+    prompt: "{{initial_prompt}}"
+    output_schema:
+      type: object
+      properties: {mood: {type: string, enum: [good, bad]}}
+      required: [mood]
+    state_updates: {verdict: "{{output}}"}
+    next: done
+  done: {type: end, value: "{{verdict}}"}
+"""
 FAILS = """
 settings: {tolerate_failures: false}
 start: s
@@ -150,6 +170,99 @@ def test_a_value_that_is_an_object_is_structured(engine: Engine, site: ServedSit
     result = call(site, "valued", arguments={"found": {"n": 1}})
 
     assert result.structured_content == {"n": 1}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_tool_says_of_what_form_its_result_is(
+    engine: Engine, site: ServedSite, server: ModelServer, mode: str
+) -> None:
+    engine.write("typed", TYPED)
+    server.when("Judge", says('{"mood": "good"}'))
+
+    async def program(client: Client) -> Any:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        return tools["typed"].output_schema, await client.call_tool("typed", {"prompt": "Judge."})
+
+    # The client checks the result against the schema.
+    schema, result = talk(site.port, program, mode=mode)
+
+    assert schema["type"] == "object"
+    assert MOOD in schema["anyOf"]
+    assert result.structured_content == {"mood": "good"}
+
+
+def test_a_result_of_another_form_than_was_said_is_an_error(
+    engine: Engine, site: ServedSite, server: ModelServer
+) -> None:
+    engine.write("typed", TYPED)
+    server.when("Judge", says("no JSON"))
+
+    async def program(client: Client) -> Any:
+        await client.list_tools()
+        return await client.call_tool("typed", {"prompt": "Judge."})
+
+    result = talk(site.port, program)
+
+    (run_id,) = engine.newest_runs()
+    assert str(engine.run(run_id).status) == "succeeded"  # it outlives the failure of its node
+    assert result.is_error
+    assert "of the form that this tool returns" in text_of(result)
+
+
+def test_what_has_no_result_yet_is_of_the_form_as_well(
+    engine: Engine, idle_site: ServedSite
+) -> None:
+    engine.write("typed", TYPED)
+    engine.configure(mcp_serve_wait_s=0.05, serve={"agents": ["typed"], "mcp": True})
+
+    async def program(client: Client) -> Any:
+        await client.list_tools()
+        return await client.call_tool("typed", {"prompt": "a"})
+
+    with ServedSite(engine.client) as early:
+        result = talk(early.port, program)
+
+    (run_id,) = engine.newest_runs()
+    assert result.structured_content == {"run_id": run_id, "status": "running"}
+
+
+def test_a_question_is_of_the_form_as_well(engine: Engine, site: ServedSite) -> None:
+    asks = "ask: {type: input, question: Sure?, next: judge}"
+    graph = TYPED.replace("start: judge\nnodes:", f"start: ask\nnodes:\n  {asks}")
+    engine.write("typed", graph)
+
+    async def program(client: Client) -> Any:
+        await client.list_tools()
+        return await client.call_tool("typed", {"prompt": "a"})
+
+    result = talk(site.port, program)
+
+    (run_id,) = engine.newest_runs()
+    assert result.structured_content == {"run_id": run_id, "status": "waiting"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ('value: "{{verdict}}"', 'value: "{{verdict.mood}}"'),
+        ('value: "{{verdict}}"', 'value: "It is {{verdict}}"'),
+        ('value: "{{verdict}}"', 'output: "{{verdict}}"'),
+        ("type: object", "type: array"),
+        ("start: judge", "initial_state: {verdict: {}}\nstart: judge"),
+        ('"{{output}}"', '"{{output.mood}}"'),
+        ("nodes:", "nodes:\n  other: {type: set, values: {verdict: 1}, next: done}"),
+    ],
+)
+def test_a_form_that_is_not_certain_is_not_said(
+    engine: Engine, idle_site: ServedSite, change: tuple[str, str]
+) -> None:
+    assert change[0] in TYPED
+    engine.write("typed", TYPED.replace(*change))
+
+    async def program(client: Client) -> Any:
+        return {tool.name: tool for tool in (await client.list_tools()).tools}
+
+    assert talk(idle_site.port, program)["typed"].output_schema is None
 
 
 def test_a_failure_is_an_error_of_the_tool(engine: Engine, site: ServedSite) -> None:

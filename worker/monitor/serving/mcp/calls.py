@@ -28,7 +28,6 @@ from sleipnir.worker.monitor.serving.mcp.results import (
     answer_in,
     asked,
     elicitation,
-    result_of,
     told,
     unfinished,
 )
@@ -85,7 +84,7 @@ class WaitingCall:
                 news = await follower.look(int(1000 * left_s))
             await self._report(news, follower.run_id)
             if news.run is not None and news.question is None:
-                return await asyncio.to_thread(self._result, news.run)
+                return await asyncio.to_thread(self._runs.result, news.run)
             if news.question is not None:
                 result = await self._ask(follower, news.question)
                 if result is not None:
@@ -93,10 +92,6 @@ class WaitingCall:
                 until = monotonic() + self._wait_s
             elif monotonic() >= until:
                 return unfinished(follower.run_id)
-
-    def _result(self, run: Run) -> CallToolResult:
-        value, output = self._runs.without_secrets([run.value, run.output or ""], run)
-        return result_of(run, output, value)
 
     # ---- progress
 

@@ -8,6 +8,7 @@ from mcp_types import CallToolResult, ElicitRequest, ElicitRequestFormParams, Te
 
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.runs.model import Question, Run, Status
+from sleipnir.worker.monitor.serving.mcp.outputs import RUN_ID
 from sleipnir.worker.monitor.serving.mcp.tools import RUN_RESULT
 
 RUN_ID_META = "sleipnir/run_id"
@@ -24,11 +25,20 @@ def told(text: str, run_id: str, *, is_error: bool = False, value: Any = None) -
     )
 
 
-def result_of(run: Run, output: str, value: Any) -> CallToolResult:
-    """Return the result of a run that has ended; `output` and `value` are without secrets."""
-    if run.status == Status.SUCCEEDED:
-        return told(output, run.run_id, value=value)
-    return told(failure_text(run), run.run_id, is_error=True)
+def result_of(
+    run: Run, output: str, value: Any, *, promises_object: bool = False
+) -> CallToolResult:
+    """Return the result of a run that has ended; `output` and `value` are without secrets.
+
+    Args:
+        promises_object: the tool has said what object it returns; another result is an error.
+    """
+    if run.status != Status.SUCCEEDED:
+        return told(failure_text(run), run.run_id, is_error=True)
+    if promises_object and not isinstance(value, dict):
+        text = f"run {run.run_id} has not come to a result of the form that this tool returns"
+        return told(f"{text}: {output}" if output else text, run.run_id, is_error=True)
+    return told(output, run.run_id, value=value)
 
 
 def failure_text(run: Run) -> str:
@@ -42,6 +52,7 @@ def unfinished(run_id: str) -> CallToolResult:
     return told(
         f"Run {run_id} has not ended yet. Call {RUN_RESULT} with run_id {run_id} to wait for it.",
         run_id,
+        value={RUN_ID: run_id, "status": "running"},
     )
 
 
@@ -54,7 +65,8 @@ def asked(run_id: str, question: Question, text: str) -> CallToolResult:
             f"{question.run_id} --question {question.question_id} yes`. "
             f"Then call {RUN_RESULT} with run_id {run_id}."
         )
-    return told(f"Run {run_id} asks:\n\n{text}\n\n{how}", run_id)
+    value = {RUN_ID: run_id, "status": "waiting"}
+    return told(f"Run {run_id} asks:\n\n{text}\n\n{how}", run_id, value=value)
 
 
 def elicitation(question: Question, text: str) -> ElicitRequest:

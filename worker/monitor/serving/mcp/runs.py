@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from mcp_types import CallToolResult
+
 from sleipnir.scheduler.errors import RunNotFound, SleipnirError
 from sleipnir.scheduler.runs.model import Question, Run
 from sleipnir.scheduler.views.submission import submit_run
 from sleipnir.worker.monitor.serving.engine import ServedEngine
 from sleipnir.worker.monitor.serving.following import RunFollower
 from sleipnir.worker.monitor.serving.mcp.callers import VIA, ToolCaller
-from sleipnir.worker.monitor.serving.mcp.tools import wanted_run
+from sleipnir.worker.monitor.serving.mcp.results import result_of
+from sleipnir.worker.monitor.serving.mcp.tools import promises_object, wanted_run
 
 T = TypeVar("T")
 
@@ -85,6 +88,12 @@ class ServedRuns:
         """Cancel a run; nothing happens to one that has ended."""
         if self._client.cancel(run_id, _CANCELLED):
             caller.note(self._client, "cancel", run_id)
+
+    def result(self, run: Run) -> CallToolResult:
+        """Return the result of a run that has ended."""
+        value, output = self.without_secrets([run.value, run.output or ""], run)
+        promises = not isinstance(value, dict) and promises_object(self.engine.agents, run.agent)
+        return result_of(run, output, value, promises_object=promises)
 
     def without_secrets(self, value: T, run: Run) -> T:
         """Return a value of a run as its client may see it."""

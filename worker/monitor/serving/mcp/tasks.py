@@ -27,7 +27,6 @@ from sleipnir.worker.monitor.serving.mcp.results import (
     answer_in,
     elicitation,
     failure_text,
-    result_of,
 )
 from sleipnir.worker.monitor.serving.mcp.runs import ServedRuns
 
@@ -127,9 +126,8 @@ class TaskMethods:
         return request.model_dump(by_alias=True, mode="json", exclude_none=True)
 
     def _end(self, run: Run) -> dict[str, Any]:
-        value, output = self._runs.without_secrets([run.value, run.output or ""], run)
         if run.status == Status.SUCCEEDED:
-            result = result_of(run, output, value)
+            result = self._runs.result(run)
             return {"result": result.model_dump(by_alias=True, mode="json", exclude_none=True)}
         if run.status == Status.CANCELLED:
             return {"statusMessage": failure_text(run)}

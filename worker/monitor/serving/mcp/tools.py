@@ -17,6 +17,7 @@ from sleipnir.graphs.schema import FormField, Graph, Variable
 from sleipnir.scheduler.runs.conversation.sessions import TEMPORARY
 from sleipnir.scheduler.views.submission import WantedRun
 from sleipnir.worker.monitor.serving.agents import ServedAgents
+from sleipnir.worker.monitor.serving.mcp.outputs import output_schema
 
 RUN_RESULT = "run_result"
 PROMPT = "prompt"
@@ -71,8 +72,15 @@ def tools_of(agents: ServedAgents) -> list[Tool]:
     for tool, name in agents_by_tool(directories).items():
         agent = _loaded(directories[name])
         if agent is not None:
-            found.append(_tool(tool, _defined(agent)))
+            found.append(_tool(tool, agent))
     return found
+
+
+def promises_object(agents: ServedAgents, name: str) -> bool:
+    """Return whether the tool of an agent says of what form its result is."""
+    directory = agents.directories().get(name)
+    agent = None if directory is None else _loaded(directory)
+    return agent is not None and output_schema(agent) is not None
 
 
 def wanted_run(agents: ServedAgents, tool: str, arguments: Mapping[str, Any]) -> WantedRun | None:
@@ -121,7 +129,8 @@ def _state(defined: Graph | NormalAgent) -> Mapping[str, Any]:
     return {key: value for key, value in initial.items() if key != PROMPT}
 
 
-def _tool(name: str, defined: Graph | NormalAgent) -> Tool:
+def _tool(name: str, agent: Agent) -> Tool:
+    defined = _defined(agent)
     properties: dict[str, Any] = {PROMPT: {"type": "string", "description": "what it is to do"}}
     for key, value in _state(defined).items():
         kind = _TYPES.get(type(value))
@@ -138,7 +147,12 @@ def _tool(name: str, defined: Graph | NormalAgent) -> Tool:
     if isinstance(defined, NormalAgent):
         required.append(PROMPT)
     schema = {"type": "object", "properties": properties, "required": required}
-    return Tool(name=name, description=defined.description, input_schema=schema)
+    return Tool(
+        name=name,
+        description=defined.description,
+        input_schema=schema,
+        output_schema=output_schema(agent),
+    )
 
 
 def _of_form(field: FormField | None) -> dict[str, Any]:
