@@ -6,7 +6,7 @@ The command line is built on it. `sleipnir.scheduler.client.async_client` is its
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
@@ -23,7 +23,7 @@ from sleipnir.scheduler.config.agents import agent_search
 from sleipnir.scheduler.config.directories import data_dir
 from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.embedded.acceptances import Acceptances
-from sleipnir.scheduler.errors import NotKept, NotOver
+from sleipnir.scheduler.errors import NotKept
 from sleipnir.scheduler.process.temporary import OwnDirectory
 from sleipnir.scheduler.runs.model import Run
 from sleipnir.scheduler.store.connection import RedisClient, connect, is_private, require_fit
@@ -38,7 +38,7 @@ with lazy_imports():
     from sleipnir.graphs.bundles import archive, packed
     from sleipnir.graphs.drawing import outline as outlines
     from sleipnir.graphs.validator import scripts
-    from sleipnir.scheduler.client import endings, spending
+    from sleipnir.scheduler.client import accepting, endings, spending
     from sleipnir.scheduler.client.hooks import notifications
     from sleipnir.scheduler.client.limits import budget_check
     from sleipnir.scheduler.config import settings as configuration
@@ -187,17 +187,8 @@ class Client(Preparing, Following, Steering, Sessions, Reruns, NamedParts):
             NotKept: it was stored, but may get lost.
         """
         prepared = self.prepare(agent) if isinstance(agent, str) else agent
-        request = request or submission.Request()
-        is_accepted = False
-        while not is_accepted:
-            run = self.new_run(prepared, request)
-            self.budget_check.require_budget(run.batch)
-            with suppress(NotOver):  # the session was continued meanwhile
-                self.store.runs.submit(run)
-                is_accepted = True
-        if keep:
-            self.keep([run.run_id])
-        return run.run_id
+        run_id, _ = accepting.accept(self, prepared, request or submission.Request(), keep=keep)
+        return run_id
 
     def submit_many(self, agent: str | PreparedAgent, requests: Iterable[Request]) -> list[str]:
         """Accept runs of one agent; return their ids in the same order.

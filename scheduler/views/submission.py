@@ -15,6 +15,7 @@ from sleipnir.graphs.document.references import is_path
 from sleipnir.graphs.errors import BundleError
 from sleipnir.graphs.normal_agent import is_normal
 from sleipnir.records import dataclass
+from sleipnir.scheduler.client.accepting import accept
 from sleipnir.scheduler.errors import RunNotFound, SubmissionRefused
 from sleipnir.scheduler.runs.conversation.asking import by_function
 from sleipnir.scheduler.runs.conversation.sessions import TEMPORARY
@@ -156,8 +157,8 @@ def submit_run(client: Client, wanted: WantedRun, by: str) -> AcceptedRun:
     if wanted.key is not None and (run := _stored(client, run_id)) is not None:
         _require_same(client, run, wanted)
         return AcceptedRun(run_id, is_new=False)
-    client.submit(prepared, replace(request, run_id=run_id))
-    return AcceptedRun(run_id, is_new=True)
+    _, is_new = accept(client, prepared, replace(request, run_id=run_id))
+    return AcceptedRun(run_id, is_new=is_new)
 
 
 def _of_graph(wanted: WantedRun) -> WantedRun:
