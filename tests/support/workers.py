@@ -80,10 +80,16 @@ class Workers(Agents):
         command = ("sleipnir.worker", "--redis", url or self._url, "--verbose", *arguments)
         return self._launch(command, " ready.", settings)
 
-    def start_supervised(self, processes: int, **settings: Any) -> Worker:
-        """Start worker processes that are restarted when they die."""
+    def start_supervised(
+        self, processes: int, *, ready: str = " ready.", **settings: Any
+    ) -> Worker:
+        """Start worker processes that are restarted when they die.
+
+        Args:
+            ready: what their log says once they are as far as the test wants them.
+        """
         options = ("--processes", str(processes), *self._redis(settings), "-v")
-        return self._launch(("sleipnir", "worker", *options), " ready.", settings)
+        return self._launch(("sleipnir", "worker", *options), ready, settings)
 
     def start_scheduler(self, **settings: Any) -> Worker:
         """Start a scheduler without a worker, and wait until it is running."""
