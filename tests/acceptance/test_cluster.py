@@ -10,6 +10,7 @@ import pytest
 
 from sleipnir import AsyncClient, Client, Request
 from sleipnir.scheduler.doctor.permissions import rule
+from sleipnir.scheduler.embedded.supervisor import DRAINED
 from sleipnir.scheduler.store.connection import connect
 from tests.support.cluster import Cluster
 from tests.support.command_line import Sleipnir
@@ -112,7 +113,7 @@ def test_every_process_manages_with_the_rights_that_doctor_prints(
         url = cluster.url.replace("://", "://runs:secret@")
         sleipnir = Sleipnir(tmp_path / "cli", SLEIPNIR_REDIS_URL=url)
         with connect(url) as client, Workers(url, client, tmp_path) as workers:
-            worker = workers.start("--scheduler")
+            worker = workers.start("--scheduler", machine="one")
             workers.write("child", CHILD)
             run_id = workers.submit(TREE, {"s.sh": SCRIPT}, prompt="x")
 
@@ -127,6 +128,8 @@ def test_every_process_manages_with_the_rights_that_doctor_prints(
             assert "monitor of redis+cluster://runs:***@" in monitor.stderr.readline()
             monitor.terminate()
             monitor.communicate(timeout=60)
+            assert sleipnir("drain", "one", "--wait").returncode == 0
+            assert worker.exit_code() == DRAINED
             assert "secret" not in worker.log.read_text()
         assert [cluster.ask(port, "ACL", "LOG") for port in cluster.ports] == [[], [], []]
 

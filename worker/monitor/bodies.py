@@ -91,6 +91,17 @@ class MoveBody(CheckedModel):
     )
 
 
+class DrainBody(CheckedModel):
+    """POST /api/v1/fleet/drain"""
+
+    worker: str = Field(
+        min_length=1,
+        max_length=300,
+        description="name of a worker, or of a machine for all its",
+    )
+    undo: bool = Field(False, description="they take visits again, if they have not ended")
+
+
 class ForkBody(CheckedModel):
     """POST /api/v1/runs/ID/fork"""
 

@@ -21,6 +21,7 @@ from sleipnir.worker.monitor.handlers.bulk import (
 )
 from sleipnir.worker.monitor.handlers.compare import CompareHandler
 from sleipnir.worker.monitor.handlers.engine import (
+    DrainApi,
     FleetHandler,
     ScaleApi,
     TallyApi,
@@ -153,7 +154,7 @@ ROUTES = (
     SiteRoute("/evaluations/{agent}/{name}", EvaluationHandler),
     SiteRoute("/costs", CostsHandler),
     SiteRoute("/limits", LimitsHandler, {"GET": Role.READ, "POST": Role.OPERATE}),
-    SiteRoute("/fleet", FleetHandler),
+    SiteRoute("/fleet", FleetHandler, {"GET": Role.READ, "POST": Role.OPERATE}),
     SiteRoute("/fleet/task-events/{switch}", TaskEventsHandler, {"POST": Role.OPERATE}),
     SiteRoute("/inbox", InboxHandler, {"GET": Role.READ, "POST": Role.ANSWER}),
     SiteRoute("/inbox/answered", AnsweredHandler),
@@ -201,6 +202,7 @@ ROUTES = (
     ),
     SiteRoute("/api/v1/schedules/{name}/{deed}", ScheduleActsApi, {"POST": Role.OPERATE}),
     SiteRoute("/api/v1/fleet", FleetHandler),
+    SiteRoute("/api/v1/fleet/drain", DrainApi, {"POST": Role.OPERATE}),
     SiteRoute("/api/v1/scale", ScaleApi),
     SiteRoute("/api/v1/stream", StreamHandler),
     SiteRoute("/api/v1/questions", InboxHandler),

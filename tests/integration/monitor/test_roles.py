@@ -15,6 +15,7 @@ from sleipnir.scheduler.runs.hooks.model import ENDS, Hook
 from sleipnir.scheduler.runs.inbound.triggers import Trigger
 from sleipnir.scheduler.store.hooks.records import Attempt
 from sleipnir.scheduler.store.hooks.triggers import Triggers
+from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.worker.monitor.access import Access, Role
 from sleipnir.worker.monitor.routes import ROUTES, SiteRoute
 from tests.support.engine import Engine
@@ -115,6 +116,8 @@ def test_each_role_is_offered_what_it_may_do(engine: Engine, users: MonitorUsers
     engine.store.deliveries.note("ops", tried)
     for each in (Trigger("orders", "tested"), Trigger("open", "tested", "none")):
         Triggers(engine.store).put(each, None)
+    working = WorkerState("desk", 7, slots=8, busy=0, taken=9, idle_s=3, memory_bytes=1)
+    Machines(engine.redis).announce(working, with_queue=True)
     engine.client.schedules.create("hourly", {"agent": "tested", "every": "1h", "paused": True})
 
     write_sorter(engine, "one", table(2))

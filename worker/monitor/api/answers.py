@@ -31,6 +31,11 @@ class BulkDocument(TypedDict):
     problem: str | None
 
 
+class DrainedDocument(TypedDict):
+    workers: Annotated[list[str], about("that were asked; they hear of it within 5 s")]
+    draining: bool
+
+
 class SubmittedDocument(TypedDict):
     run_id: str
 

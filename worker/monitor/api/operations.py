@@ -413,6 +413,14 @@ OPERATIONS = (
     Operation("GET", "/api/v1/tally", "Totals of finished runs by agent.", agents.TallyDocument),
     Operation("GET", "/api/v1/fleet", "Workers, queues, schedulers, Redis.", engine.FleetDocument),
     Operation(
+        "POST",
+        "/api/v1/fleet/drain",
+        "Have workers finish their visits, take no others, and end.",
+        answers.DrainedDocument,
+        takes=bodies.DrainBody,
+        statuses=(202,),
+    ),
+    Operation(
         "GET",
         "/api/v1/scale",
         "How much work there is for workers.",

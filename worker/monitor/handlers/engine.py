@@ -6,8 +6,10 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from sleipnir.scheduler.client.draining import ask_to_drain
 from sleipnir.scheduler.views import agents, engine
 from sleipnir.scheduler.views.documents import Document
+from sleipnir.worker.monitor.bodies import DrainBody
 from sleipnir.worker.monitor.charts.over_time import Chart, Series, over_time
 from sleipnir.worker.monitor.formats import span
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
@@ -37,10 +39,30 @@ class DocumentHandler(MonitorHandler):
         self.give_page(page, tab=tab, title=self.title, document=document, **values)
 
 
-class FleetHandler(DocumentHandler):
+class FleetHandler(DocumentHandler, ActingHandler):
+    """The page; before it has workers drain, it shows what they do."""
+
     tab, title = "fleet", "Workers"
 
     async def get(self) -> None:
+        await self._show()
+
+    async def post(self) -> None:
+        fields = self.given_fields()
+        is_confirmed = bool(fields.pop("confirmed", ""))
+        body = DrainBody.of({**fields, "undo": "undo" in fields})
+        if not (is_confirmed or body.undo):
+            await self._show(body.worker)
+            return
+        await self.drain(body)
+        self.redirect("/fleet", status=303)
+
+    async def drain(self, body: DrainBody) -> list[str]:
+        """Ask workers to drain, or to take visits again; return their names."""
+        ask = partial(ask_to_drain, self.site.client.store.client, [body.worker], undo=body.undo)
+        return await self.act("undrain" if body.undo else "drain", body.worker, ask)
+
+    async def _show(self, to_drain: str | None = None) -> None:
         document = await self.site.call(engine.fleet_document, self.site.client)
         if self.wants != "html":
             self.give(document)
@@ -58,7 +80,20 @@ class FleetHandler(DocumentHandler):
             usual_version=max(versions, key=lambda each: versions[each], default=None),
             charts=_charts(document),
             oldest_s=max((each["oldest_s"] for each in document["queues"].values()), default=0.0),
+            to_drain=to_drain,
+            touched=[each for each in workers if to_drain in (each["name"], each["machine"])],
+            drain_s=self.site.client.store.settings.drain_s,
         )
+
+
+class DrainApi(FleetHandler):
+    """POST /api/v1/fleet/drain"""
+
+    async def post(self) -> None:
+        body = DrainBody.of(self.json_body())
+        asked = await self.drain(body)
+        self.set_status(202)
+        self.give_json({"workers": asked, "draining": not body.undo})
 
 
 def _charts(document: FleetDocument) -> list[tuple[str, str]]:

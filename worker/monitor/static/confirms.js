@@ -1,5 +1,5 @@
 // What a form would do to many is asked in a dialog; without scripts, on a page of its own.
-const ASKING = ':is(form[action*="/bulk"], form[action$="/limits"], form.alike):not(:has([name="confirmed"]))';
+const ASKING = ':is(form[action*="/bulk"], form[action$="/limits"], form[action$="/fleet"], form.alike):not(:has([name="confirmed"]))';
 
 // The question of a page that a form has led to, with addresses that are right on this page.
 async function questionOf(form, button) {
