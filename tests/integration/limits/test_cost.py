@@ -7,8 +7,12 @@ from typing import Any, cast
 import pytest
 import yaml
 
+from sleipnir.scheduler.limits.records import Used
+from sleipnir.scheduler.limits.rules import Budget, Limit
 from sleipnir.scheduler.store.machines import PRESENT_EVERY_S, Machines, WorkerState
+from sleipnir.scheduler.store.rate_limiter import RateLimiter
 from tests.support.engine import Engine
+from tests.support.limits import allotments_of, granted, reservation
 from tests.support.model_server import ModelServer, says
 
 # Taking the message, and this test's own questions.
@@ -29,6 +33,10 @@ LINEAR_VISIT = {
     "zadd": 2,
     "zrem": 1,
 }
+
+# Reserving it and releasing it, with one limit and one budget: reads, writes, and reading what the
+# writes replace.
+LIMITED_CALL = 105
 
 
 def linear(length: int, **state: Any) -> str:
@@ -131,6 +139,25 @@ def test_a_model_call_adds_no_round_trip_but_the_record_of_its_reply(
     assert commands["evalsha"] == 4
     # What was asked, and the commit.
     assert commands["xadd"] == 2
+
+
+def test_a_limited_call_of_few_takes_known_commands(engine: Engine) -> None:
+    limiter = RateLimiter(engine.redis, engine.store.clock)
+    process = allotments_of(limiter, engine.clock)
+    limits, budget = Limit("p", 1_000, 10**6, 50), ("run:r", Budget("run", usd=9.0))
+
+    def call(number: int) -> None:
+        asked = reservation(number, limits, budgets=(budget,), tokens=5, worst_usd=0.1)
+        process.release(granted(process.reserve(asked)), Used(5, 0.05, 1.0))
+
+    call(1)
+    engine.redis.config_resetstat()
+
+    call(2)
+
+    stats = cast(dict[str, dict[str, int]], engine.redis.info("commandstats"))
+    assert stats.pop("cmdstat_evalsha")["calls"] == 2
+    assert sum(entry["calls"] for entry in stats.values()) - 1 == LIMITED_CALL
 
 
 def test_heartbeats_of_a_worker_take_less_than_a_command_a_second(engine: Engine) -> None:

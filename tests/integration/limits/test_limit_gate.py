@@ -100,6 +100,25 @@ def test_a_call_that_must_wait_rests_and_then_goes(engine: Engine, server: Model
     assert len(server.requests) == 2
 
 
+def test_a_call_that_comes_back_says_that_it_has_waited(
+    engine: Engine, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.configure(models={"providers": {"openai": {"requests_per_minute": 1}}})
+    reserve, seen = engine.gate.reserve, list[bool]()
+
+    def watch(request: ModelRequest, caller: Caller, **options: Any) -> Any:
+        seen.append(caller.has_waited)
+        return reserve(request, caller, **options)
+
+    monkeypatch.setattr(engine.gate, "reserve", watch)
+    engine.finish(ASK)
+    second = engine.submit(ASK)
+    engine.drive()
+
+    assert go_on(engine, second, seconds=63) == "succeeded"
+    assert seen == [False, False, True]
+
+
 def test_a_plain_run_fails_as_ever_when_nobody_answers(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,7 +68,9 @@ class Account:
         self._name = secrets.token_hex(8)
         self._like = like
         self._lock = Lock()
-        self._admitted: deque[tuple[float, Amount]] = deque()  # within a second, and when
+        # Calls that were admitted within a second, and when.
+        self._admitted: deque[tuple[float, Amount]] = deque()
+        self._lately = NOTHING  # these together
         self._left, self._asked_at, self._refused = NOTHING, float("-inf"), False
         # Weak references: a call that was lost must not hold anything forever.
         self._running: WeakSet[AllottedGrant] = WeakSet()
@@ -93,6 +95,7 @@ class Account:
     def saw(self, call: Reservation, now: float) -> None:
         """Count a call that was admitted, by whomever."""
         with self._lock:
+            self._lately += amount_of(call)
             self._admitted.append((now, amount_of(call)))
 
     def needs_more(self, now: float) -> bool:
@@ -182,8 +185,8 @@ class Account:
 
     def _last_second(self, now: float) -> Amount:
         while self._admitted and self._admitted[0][0] <= now - _SECOND_S:
-            self._admitted.popleft()
-        return sum((amount for _, amount in self._admitted), NOTHING)
+            self._lately -= self._admitted.popleft()[1]
+        return self._lately
 
 
 class Allotments:
