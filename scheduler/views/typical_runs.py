@@ -138,7 +138,8 @@ class TypicalRuns:
         """Return how often 95 % of an agent's ended runs visit each node at most, at least once."""
         known = self._kept.get(agent) or self._read(agent)
         if known.visits is None:
-            visits = self._client.queries.node_visits(known.ended)
+            # Of those that are archived, Redis has no counts.
+            visits = [each for each in self._client.queries.node_visits(known.ended) if each]
             known = self._kept[agent] = replace(known, visits=_usual_in(visits))
         return known.visits or {}
 

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import contextmanager
-from html import unescape
-from urllib.request import Request, urlopen
 
 import pytest
 
 from sleipnir.graphs.document.queues import DEFAULT_QUEUE
-from tests.support.command_line import Sleipnir
+from tests.support.monitor_pages import pages, read
 from tests.support.proxy import Proxy
 from tests.support.services import Fleet, Service
 from tests.support.wait import wait_until
 
 GPU = "gpu"
-LOGIN = "ada:secret"
 GRAPH = """
 start: a
 nodes:
@@ -52,27 +46,6 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 def start_worker(fleet: Fleet, queue: str) -> Service:
     return fleet.start_worker(SLEIPNIR_QUEUES=queue, SLEIPNIR_MACHINE=queue, HERE=queue)
-
-
-@contextmanager
-def pages(sleipnir: Sleipnir) -> Iterator[str]:
-    """Run the monitor; yields its address."""
-    monitor = sleipnir.start("monitor", "--port", "0", "--basic-auth", LOGIN)
-    assert monitor.stderr is not None
-    (address,) = re.findall(r"http://\S+", monitor.stderr.readline())
-    try:
-        yield address
-    finally:
-        monitor.terminate()
-        monitor.communicate(timeout=60)
-
-
-def read(address: str) -> str:
-    page = Request(address)
-    page.add_header("Authorization", f"Basic {b64encode(LOGIN.encode()).decode()}")
-    with urlopen(page, timeout=60) as answer:
-        text: str = answer.read().decode()
-    return unescape(text)
 
 
 def test_each_node_is_executed_by_the_worker_of_its_queue(fleet: Fleet) -> None:

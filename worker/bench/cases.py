@@ -13,6 +13,7 @@ from sleipnir.scheduler.embedded.acceptances import Acceptances
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.worker.bench.agents import LED, MANY_LED, MANY_TURNS, PAUSE_MS, TURNS
 from sleipnir.worker.bench.arena import CHAIN, ITEMS, LENGTH, WIDTH, Arena
+from sleipnir.worker.bench.capacity.archived import archived_kinds
 from sleipnir.worker.bench.capacity.case import capacity
 from sleipnir.worker.bench.capacity.stored import stored_kinds
 from sleipnir.worker.bench.fair import fair
@@ -195,9 +196,13 @@ def submit(arena: Arena, rounds: int) -> Iterator[Row]:
 
 
 def memory(arena: Arena, rounds: int) -> Iterator[Row]:
-    """Bytes of Redis that a parked run and finished ones take, in KiB instead of ms."""
+    """Bytes of Redis that a parked run and finished ones take, in KiB instead of ms.
+
+    And what archived ones take, and how long archiving one does.
+    """
     for name, kib in stored_kinds(arena):
         yield Row(f"Redis memory, {name}", "KiB/run", kib, kib)
+    yield from archived_kinds(arena)
 
 
 CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("sleipnir.scheduler")
 
 # Runs under way at once: an archive may take a tenth of a second for each.
-_THREADS: Final = 16
+THREADS: Final = 16
 _AT_ONCE: Final = 64
 _RETENTION: Final = timedelta(hours=1)
+_ADOPTED: Final = 500  # runs that are looked at in one go
 _LOOK_S: Final = 1.0
 _POSTPONED_S: Final = 60.0
 _LONGEST_PAUSE_S: Final = 60.0
@@ -40,6 +41,7 @@ class Archiver:
         self._archive = archive
         self._counts = ArchiveCounts(store.client, store.clock)
         self._partitions: Sequence[str] = ()
+        self._looked_at: dict[str, int | None] = {}  # by partition: a position; None: all of it
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="archiver", daemon=True)
 
@@ -53,15 +55,29 @@ class Archiver:
         if self._thread.is_alive():
             self._thread.join(_LOOK_S)
 
+    def adopt(self, partitions: Sequence[str]) -> bool:
+        """Look at some more runs that ended without an archive; return False once all are known.
+
+        Each process does that once for each partition: the setting may be new.
+        """
+        for partition in partitions:
+            first = self._looked_at.get(partition, 0)
+            if first is not None:
+                following = self._store.whole_runs.adopt(partition, first, _ADOPTED)
+                self._looked_at[partition] = following or None
+                return True
+        return False
+
     def own(self, partitions: Sequence[str]) -> None:
         """Archive in these partitions from now on."""
         self._partitions = partitions
 
     def _run(self) -> None:
-        failures = 0
+        failures, is_adopting = 0, False
         retention = Periodic(_RETENTION, partial(remove_old, self._store, self._archive))
         while not self._stopping.is_set():
             try:
+                is_adopting = self.adopt(self._partitions)
                 done = self.run_once(self._partitions)
                 if ALL_PARTITIONS[0] in self._partitions:  # one scheduler does it for all
                     retention.run_if_due()
@@ -74,7 +90,7 @@ class Archiver:
             failures = failures + 1 if done.failed and not done.archived else 0
             if failures:
                 self._stopping.wait(min(_LONGEST_PAUSE_S, 2.0**failures))
-            elif not done.archived:
+            elif not done.archived and not is_adopting:
                 self._stopping.wait(_LOOK_S)
 
     def run_once(self, partitions: Sequence[str]) -> Round:
@@ -84,7 +100,7 @@ class Archiver:
         done = Round()
         if not due:
             return done
-        with ThreadPoolExecutor(_THREADS, thread_name_prefix="archiver") as threads:
+        with ThreadPoolExecutor(THREADS, thread_name_prefix="archiver") as threads:
             left = Trees(self._store, self._archive, threads, done).store(due)
         if left:
             runs.postpone(sorted(left), _POSTPONED_S)

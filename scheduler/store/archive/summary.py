@@ -42,7 +42,7 @@ class ObjectPlace:
 
 def summary_of(run: WholeRun) -> dict[str, str]:
     """Return the record that stays: fields of `SUMMARY`, and how the prompt begins, for lists."""
-    kept = {name: run.record[name] for name in SUMMARY if name in run.record}
+    kept = {name: run.record[name] for name in SUMMARY if run.record.get(name)}
     state = run.parts.get("state", {})
     prompt = json.loads(state[PROMPT_KEY]) if PROMPT_KEY in state else None  # type: ignore[call-overload]
     if isinstance(prompt, str) and prompt:

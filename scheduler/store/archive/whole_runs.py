@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.runs.ids import partition_of
@@ -78,6 +78,32 @@ class WholeRuns:
                 )
             found = [entry for entries in pipe.execute() for entry in entries]
         return [run_id for run_id, _ in sorted(found, key=lambda entry: entry[1])[:limit]]
+
+    def adopt(self, partition: str, first: int, count: int) -> int:
+        """Note runs that are to be archived, if they ended before there was an archive.
+
+        Args:
+            first: the position among the partition's runs to begin at.
+            count: how many runs to examine.
+
+        Returns:
+            the position to continue at, 0 after the last run.
+        """
+        redis: Any = self._store.client  # redis-py types every answer as sync or async
+        run_ids = redis.zrange(f"{partition}:runs", first, first + count - 1)
+        with redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.hmget(run_key("run", run_id), "status", "archived", "ended")
+            records = zip(run_ids, pipe.execute(), strict=True)
+        after_ms = int(1000 * self._store.settings.archive_after_s)
+        due = {
+            run_id: int(ended) + after_ms
+            for run_id, (status, archived, ended) in records
+            if status in FINAL and archived is None
+        }
+        if due:
+            redis.zadd(archivable_key(partition), due, nx=True)
+        return first + count if len(run_ids) == count else 0
 
     def sizes(self, run_ids: Sequence[str]) -> dict[str, int]:
         """Return about how many bytes are stored of those runs that can be archived."""

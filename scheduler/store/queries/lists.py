@@ -111,7 +111,7 @@ class ListQueries(RecordQueries, TotalQueries, SearchQueries):
 
     def _listed(self, run_ids: Sequence[str], wanted: RunFilter) -> list[ListedFields | None]:
         """Return the fields that conditions are about; None for runs that no longer exist."""
-        fields = (*_LISTED, "context") if wanted.children else _LISTED
+        fields = (*_LISTED, "root") if wanted.children else _LISTED
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
                 pipe.hmget(run_key("run", run_id), fields)
@@ -127,7 +127,7 @@ class ListQueries(RecordQueries, TotalQueries, SearchQueries):
         roots = {
             run_id: root
             for run_id, record in zip(run_ids, records, strict=True)
-            if record["context"] and (root := json.loads(record["context"])["root"]) != run_id
+            if (root := record["root"]) is not None
         }
         distinct = sorted(set(roots.values()))
         with self._redis.pipeline(transaction=False) as pipe:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from sleipnir.scheduler.errors import ArchiveFailed
-from sleipnir.scheduler.runs.ids import partition_of
+from sleipnir.scheduler.runs.ids import ALL_PARTITIONS, partition_of
 from sleipnir.scheduler.runs.model import Run, Status
+from sleipnir.scheduler.service.archiving.archiver import Archiver
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.queries import RunQueries
 from sleipnir.scheduler.store.queries.filters import RunFilter
@@ -240,3 +241,19 @@ def test_a_fork_of_an_archived_run_leaves_it_where_it_is(engine: Engine, home: P
     assert engine.run(fork.run_id).output == "Hello Ada"
     assert "archived" in engine.redis.hgetall(run_key("run", run.run_id))
     assert_consistent(engine.redis, runs=2)
+
+
+def test_runs_that_ended_before_there_was_an_archive_go_there(
+    engine: Engine, tmp_path: Path
+) -> None:
+    runs = [engine.finish(PLAIN, prompt=f"Ada {number}") for number in range(5)]
+    engine.submit(PLAIN, prompt="not over")
+    engine.configure(archive=str(tmp_path / "archive"))
+    assert archive(engine).archived == 0
+    assert engine.store.archive is not None
+    archiver = Archiver(engine.store, engine.store.archive)
+
+    while archiver.adopt(ALL_PARTITIONS):
+        pass
+
+    assert archive(engine, after_s=0).archived == len(runs)
