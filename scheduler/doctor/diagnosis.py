@@ -85,7 +85,7 @@ def diagnose(settings: Settings, search: AgentSearch) -> Iterator[Check]:
     yield from model_checks(settings)
     yield from mcp_checks(settings)
     yield from _notifications(settings)
-    yield from _archive(settings)
+    yield from archive_check(settings)
     yield from _program_limits(settings)
     yield from thread_memory(settings.concurrency, memory_limit_bytes())
     for name, command, needed_for in _INTERPRETERS:
@@ -93,7 +93,7 @@ def diagnose(settings: Settings, search: AgentSearch) -> Iterator[Check]:
     yield from agent_checks(settings, search)
 
 
-def _archive(settings: Settings) -> Iterator[Check]:
+def archive_check(settings: Settings) -> Iterator[Check]:
     """Check that what is archived could be written and read from here."""
     if settings.archive is None:
         return

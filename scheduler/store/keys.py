@@ -30,7 +30,8 @@ the record; the others expire by themselves after twice that time:
                               successful ones never displace them
     superseded  list  checkpoints that a retry from an earlier step has replaced
   of an archived run only the record and `children` are left; the record has fewer fields, `prompt`,
-  the beginning of its prompt, and `archived` and `archived_sum`: where its object is, its SHA-256
+  the beginning of its prompt, `secrets`, JSON of its secret variables, and where its object is:
+  `archived`, and `archived_sum`, its SHA-256
 Of a run, removed at its end if it succeeded; else kept as long as the others, for a retry:
     staged    hash    node → result of a finished branch of the current step
     mail      hash    messages of the current step's teams: `message <member> <n>`, `sent <member>`

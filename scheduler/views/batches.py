@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from sleipnir.scheduler.errors import ArchiveFailed
 from sleipnir.scheduler.runs.model import Failure, RunRow, Status
 from sleipnir.scheduler.runs.reasons import fixed_part
 from sleipnir.scheduler.store.clock import to_rfc3339
@@ -151,8 +152,13 @@ def batch_report(
 
 def _cause(client: Client, row: RunRow) -> NodeFailureDocument | None:
     """Return the first node failure before a run failed; it may have caused that."""
-    (run,) = client.queries.runs([row.run_id]) if row.failed_nodes else (None,)
-    earlier = [] if run is None else failure_documents(client.queries.failures(run))
+    if not row.failed_nodes:
+        return None
+    try:
+        (run,) = client.queries.runs([row.run_id])
+        earlier = [] if run is None else failure_documents(client.queries.failures(run))
+    except ArchiveFailed:  # the page has much else to say
+        return None
     return earlier[0] if earlier else None
 
 

@@ -17,6 +17,7 @@ from sleipnir.scheduler.errors import (
     ActionRefused,
     AmbiguousRun,
     AnswerRefused,
+    ArchiveFailed,
     BadCursor,
     BudgetUsedUp,
     EngineUnreachable,
@@ -100,6 +101,7 @@ _OF_ERRORS: tuple[tuple[type[SleipnirError], int, str], ...] = (
     (SubmissionRefused, 422, "invalid"),
     (SettingInvalid, 422, "invalid"),
     (EngineUnreachable, 503, "redis"),
+    (ArchiveFailed, 503, "archive"),
     (SleipnirError, 400, "refused"),
 )
 

@@ -14,6 +14,7 @@ from sleipnir.scheduler.errors import (
     SettingInvalid,
     SleipnirError,
 )
+from sleipnir.scheduler.runs.whole.secrets import without_secrets
 from sleipnir.scheduler.store.run_store import RunStore
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class Trees:
 
     def _write(self, read: ReadRun, day: str) -> Archived | SleipnirError:
         try:
-            return self._archive.put(read.whole, day or _day_of(read))
+            return self._archive.put(without_secrets(read.whole), day or _day_of(read))
         except (ArchiveFailed, SettingInvalid) as error:
             return error
 

@@ -7,6 +7,7 @@ import re
 import secrets
 import zlib
 from collections.abc import Iterator
+from dataclasses import field
 from itertools import takewhile
 from typing import Final
 
@@ -14,6 +15,7 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import ArchiveFailed, ObjectDamaged, ObjectMissing, RunFileInvalid
 from sleipnir.scheduler.runs.whole.document import from_json, to_json
 from sleipnir.scheduler.runs.whole.parts import WholeRun
+from sleipnir.scheduler.runs.whole.secrets import SecretValues
 from sleipnir.scheduler.store.archive.objects import Objects
 from sleipnir.scheduler.store.archive.sealing import ArchiveKey
 from sleipnir.scheduler.store.archive.summary import ObjectPlace
@@ -35,6 +37,7 @@ class Archived:
 
     place: ObjectPlace
     sum: str  # its SHA-256
+    secrets: SecretValues = field(default_factory=dict)  # for what it has masks
 
 
 @dataclass(frozen=True, slots=True)

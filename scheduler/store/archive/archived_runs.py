@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any
 
 from sleipnir.scheduler.runs.whole.parts import WholeRun
+from sleipnir.scheduler.runs.whole.secrets import with_secrets
 from sleipnir.scheduler.store.archive.archive import Archive, Archived
 from sleipnir.scheduler.store.archive.cache import ObjectCache
 from sleipnir.scheduler.store.archive.summary import ObjectPlace
@@ -40,11 +42,11 @@ class ArchivedRuns:
         """Return where those of several runs are that are archived."""
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
-                pipe.hmget(run_key("run", run_id), "archived", "archived_sum")
+                pipe.hmget(run_key("run", run_id), "archived", "archived_sum", "secrets")
             found = zip(run_ids, pipe.execute(), strict=True)
         return {
-            run_id: Archived(ObjectPlace.parse(place), digest)
-            for run_id, (place, digest) in found
+            run_id: Archived(ObjectPlace.parse(place), digest, json.loads(secrets or "{}"))
+            for run_id, (place, digest, secrets) in found
             if place and digest
         }
 
@@ -57,14 +59,14 @@ class ArchivedRuns:
         with self._lock:
             if known := self._recent.get(archived.sum):
                 self._recent.move_to_end(archived.sum)
-                return known[0]
+                return with_secrets(known[0], archived.secrets)
         data = self._cache.get(archived.sum)
         if data is None or hashlib.sha256(data).hexdigest() != archived.sum:
             data = self._archive.fetch(run_id, archived)
             self._cache.put(archived.sum, data)
         run = self._archive.open(run_id, data)
         self._remember(archived.sum, run, len(data))
-        return run
+        return with_secrets(run, archived.secrets)
 
     def _remember(self, digest: str, run: WholeRun, size: int) -> None:
         with self._lock:

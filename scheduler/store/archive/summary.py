@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from sleipnir.graphs.state import PROMPT_KEY
+from sleipnir.graphs.state import PROMPT_KEY, encode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.whole.parts import WholeRun
+from sleipnir.scheduler.runs.whole.secrets import secrets_of
 
 # Fields of the record. Lists show and search them, and transitions of ended runs read them.
 SUMMARY: Final = (
@@ -41,12 +42,17 @@ class ObjectPlace:
 
 
 def summary_of(run: WholeRun) -> dict[str, str]:
-    """Return the record that stays: fields of `SUMMARY`, and how the prompt begins, for lists."""
+    """Return the record that stays: fields of `SUMMARY`, and what is in no object.
+
+    That is how the prompt begins, for lists, and the values of secret variables.
+    """
     kept = {name: run.record[name] for name in SUMMARY if run.record.get(name)}
     state = run.parts.get("state", {})
     prompt = json.loads(state[PROMPT_KEY]) if PROMPT_KEY in state else None  # type: ignore[call-overload]
     if isinstance(prompt, str) and prompt:
         kept["prompt"] = prompt.encode(errors="replace")[:_PROMPT_BYTES].decode(errors="ignore")
+    if secrets := secrets_of(run):
+        kept["secrets"] = encode(secrets)
     return kept
 
 

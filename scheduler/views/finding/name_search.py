@@ -95,8 +95,8 @@ class NameSearch:
 
     def _stored(self, kind: str, names: Mapping[str, str]) -> Iterator[FoundDocument]:
         """Yield those of some runs, given with their names, that are stored."""
-        runs = self._client.queries.runs(list(names))
-        for run in filter(None, runs):
+        rows = self._client.queries.rows(list(names))
+        for run in filter(None, rows):
             about = f"{run.agent}, {run.status}"
             yield {"kind": kind, "name": names[run.run_id], "about": about, "run_id": run.run_id}
 

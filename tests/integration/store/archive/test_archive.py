@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from sleipnir.scheduler.errors import ArchiveFailed
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS, partition_of
 from sleipnir.scheduler.runs.model import Run, Status
+from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.service.archiving.archiver import Archiver
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.queries import RunQueries
@@ -22,7 +24,7 @@ from tests.support.archive import AFTER_S, PLAIN, archive, broken_run
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
 from tests.support.keys import dump
-from tests.support.model_server import ModelServer
+from tests.support.model_server import ModelServer, says
 
 HELPER = """
 start: s
@@ -257,3 +259,48 @@ def test_runs_that_ended_before_there_was_an_archive_go_there(
         pass
 
     assert archive(engine, after_s=0).archived == len(runs)
+
+
+SECRET = "s3cr3t-t0k3n-value"
+WITH_SECRET = """
+start: s
+settings: {tolerate_failures: false}
+variables: [{name: token, description: a secret, secret: true}]
+nodes:
+  s: {type: script, script: s.sh, next: z}
+  z: {type: end, output: ok}
+"""
+
+
+def test_values_of_secret_variables_stay_in_redis(
+    engine: Engine, tmp_path: Path, home: Path
+) -> None:
+    mended = tmp_path / "mended"
+    files = {"s.sh": f"test -e {mended} && test $LLM_AGENT_VAR_TOKEN = {SECRET} && echo '{{}}'"}
+    run = engine.finish(WITH_SECRET, files, variables={"token": SECRET})
+    archive(engine)
+
+    (file,) = home.rglob("*.gz")
+    assert SECRET.encode() not in gzip.decompress(file.read_bytes())
+    assert engine.client.queries.run(run.run_id) == run
+    mended.touch()
+    engine.client.retry(run.run_id)
+    engine.drive()
+    assert engine.run(run.run_id).status == Status.SUCCEEDED
+
+
+def test_a_conversation_goes_on_after_an_archived_run(
+    engine: Engine, server: ModelServer, home: Path
+) -> None:
+    server.script.add(says("Hello."), says("Hello again."))
+    engine.submit_normal("model: openai:m\ninstructions: Talk.\n", session="ada", prompt="Hi!")
+    engine.drive()
+    archive(engine)
+
+    second = engine.client.submit("talker", Request(session="ada", prompt="And again!"))
+    engine.drive()
+
+    assert engine.run(second).output == "Hello again."
+    said = [message["content"] for message in server.requests[-1].body["messages"]]
+    assert said[-3:] == ["Hi!", "Hello.", "And again!"]
+    assert_consistent(engine.redis, runs=2)
