@@ -11,6 +11,7 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import (
     ArchiveFailed,
     ForgedValue,
+    RunFileInvalid,
     SettingInvalid,
     SleipnirError,
 )
@@ -101,7 +102,7 @@ class Trees:
     def _write(self, read: ReadRun, day: str) -> Archived | SleipnirError:
         try:
             return self._archive.put(without_secrets(read.whole), day or _day_of(read))
-        except (ArchiveFailed, SettingInvalid) as error:
+        except (ArchiveFailed, RunFileInvalid, SettingInvalid) as error:
             return error
 
     def _note_failure(self, reason: str) -> None:

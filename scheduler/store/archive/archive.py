@@ -5,28 +5,21 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-import zlib
 from collections.abc import Iterator
 from dataclasses import field
 from itertools import takewhile
-from typing import Final
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import ArchiveFailed, ObjectDamaged, ObjectMissing, RunFileInvalid
-from sleipnir.scheduler.runs.whole.document import from_json, to_json
+from sleipnir.scheduler.runs.whole import files
 from sleipnir.scheduler.runs.whole.parts import WholeRun
 from sleipnir.scheduler.runs.whole.secrets import SecretValues
 from sleipnir.scheduler.store.archive.objects import Objects
 from sleipnir.scheduler.store.archive.sealing import ArchiveKey
 from sleipnir.scheduler.store.archive.summary import ObjectPlace
 
-# What unpacks to more was not written by Sleipnir: the parts of a run have limits.
-MOST_UNPACKED_BYTES: Final = 1024 * 1024 * 1024
-
 _DAY = re.compile(r"\d{4}/\d{2}/\d{2}")
 _NAME = re.compile(r"([0-9a-f]{16})(?:-([1-9]\d{0,2}))?\.json\.gz")
-_GZIP = 31  # zlib's name for it
-_LEVEL = 1
 # Each retry of a run that was archived, and each interrupted write, takes another name.
 _MOST_NUMBERS = 1000
 
@@ -65,8 +58,10 @@ class Archive:
 
         Raises:
             ArchiveFailed: it cannot be stored, or what was read back is not what was written.
+            RunFileInvalid: nobody would read an object of that size.
+            SettingInvalid: the key cannot be used.
         """
-        packed = _packed(to_json(run))
+        packed = files.compress(files.to_text(run))
         data = self._key.seal(packed, run.run_id)
         for number in range(1, _MOST_NUMBERS):
             name = name_of(run.run_id, day, number)
@@ -101,11 +96,9 @@ class Archive:
             ObjectDamaged: it is not that run, or none.
             SettingInvalid: it is sealed with another key, or the key cannot be used.
         """
-        unpacking = zlib.decompressobj(_GZIP)
         try:
-            text = unpacking.decompress(self._key.open(data, run_id), MOST_UNPACKED_BYTES)
-            run = from_json(text.decode(errors="surrogatepass"))
-        except (zlib.error, UnicodeDecodeError, RunFileInvalid) as error:
+            run = files.from_file(self._key.open(data, run_id))
+        except RunFileInvalid as error:
             raise ObjectDamaged(f"the object of run {run_id} is damaged: {error}") from error
         if run.run_id != run_id:
             raise ObjectDamaged(f"the object of run {run_id} has run {run.run_id}")
@@ -192,9 +185,3 @@ class Archive:
 def name_of(run_id: str, day: str, number: int) -> str:
     """Return the name of a run's object."""
     return f"runs/{day}/{run_id}{f'-{number}' if number > 1 else ''}.json.gz"
-
-
-def _packed(text: str) -> bytes:
-    """Return a document as it is stored; the same bytes for the same text."""
-    packing = zlib.compressobj(_LEVEL, wbits=_GZIP)
-    return packing.compress(text.encode(errors="surrogatepass")) + packing.flush()

@@ -18,7 +18,7 @@ SUMMARY: Final = (
     *("cached_tokens", "cache_written_tokens", "cost", "economy", "unpriced"),
 )
 # Fields of the record of an archived run alone.
-OF_ARCHIVED: Final = ("archived", "archived_sum", "prompt")
+OF_ARCHIVED: Final = ("archived", "archived_sum", "prompt", "secrets")
 # A longer value would have Redis store the record less densely.
 _PROMPT_BYTES = 64
 
