@@ -126,6 +126,7 @@ def _nodes(graph: Graph) -> list[types.AgentNodeDocument]:
             or (graph.model if "model" in node.MODELS else None),
             "prompt": getattr(node, "prompt", None),
             "tools": list(getattr(node, "tools", None) or ()),
+            "queue": node.queue or graph.queue,
         }
         for key, node in graph.nodes.items()
     ]

@@ -41,6 +41,7 @@ MISTAKES = [
         "it may do too much",
     ),
     ("units", "systemd/sleipnir-worker.service", "redis-url:/", "redis:/", "from its credential"),
+    ("units", "systemd/sleipnir-worker@.service", "--queues %i", "--queues", "with a queue"),
     ("compose", "compose.yaml", "  read_only: true\n", "", "read_only is not True"),
     ("compose", "compose.yaml", "--maxmemory ", "--maxclients ", "its command lacks --maxmemory"),
     ("compose", "compose.yaml", 'DRAIN_S: "20"', 'DRAIN_S: "600"', "its stop_grace_period"),

@@ -98,6 +98,7 @@ class AgentNodeDocument(TypedDict):
     model: str | None
     prompt: str | None
     tools: list[str]
+    queue: Annotated[str | None, about("null: the one given at submission, or `default`")]
 
 
 class AgentSkillDocument(TypedDict):

@@ -11,7 +11,8 @@ from pathlib import Path
 from sleipnir.scheduler.cli.app import VERBS
 from sleipnir.scheduler.config.settings import Settings
 
-UNITS = ("sleipnir-monitor", "sleipnir-scheduler", "sleipnir-up", "sleipnir-worker")
+WORKER, OF_QUEUE = "sleipnir-worker", "sleipnir-worker@"
+UNITS = ("sleipnir-monitor", "sleipnir-scheduler", "sleipnir-up", WORKER, OF_QUEUE)
 # The embedded engine is used by commands outside of its unit, and does not notify.
 _EMBEDDED = "sleipnir-up"
 _MOST_EXPOSED = {"sleipnir-monitor": 4.5, "sleipnir-scheduler": 4.5, "sleipnir-worker": 6.0}
@@ -22,6 +23,10 @@ def complaints(deploy: Path) -> Iterator[str]:
     units = sorted((deploy / "systemd").glob("*.service"))
     if tuple(unit.stem for unit in units) != UNITS:
         yield f"there is not a unit for every process: {[unit.stem for unit in units]}"
+    if _of_queue(deploy / "systemd" / f"{WORKER}.service") != (
+        (deploy / "systemd" / f"{OF_QUEUE}.service").read_text()
+    ):
+        yield "the unit of a queue's worker is not that of a worker with a queue"
     users = (deploy / "systemd" / "sysusers.d" / "sleipnir.conf").read_text()
     (user,) = re.findall(r"^u (\S+)", users, re.MULTILINE)
     for unit in units:
@@ -34,6 +39,12 @@ def complaints(deploy: Path) -> Iterator[str]:
             *_of_systemd(unit),
         ):
             yield f"{unit.name}: {complaint}"
+
+
+def _of_queue(worker: Path) -> str:
+    """Return the unit of a queue's worker, as it follows from that of a worker."""
+    text = re.sub(r"^(Description=.*)$", r"\1 of queue %i", worker.read_text(), flags=re.MULTILINE)
+    return re.sub(r"^(ExecStart=.*)$", r"\1 --queues %i", text, flags=re.MULTILINE)
 
 
 def _of_variables(name: str, lines: dict[str, str], variables: dict[str, str]) -> Iterator[str]:
@@ -49,13 +60,15 @@ def _of_lines(name: str, lines: dict[str, str], user: str) -> Iterator[str]:
     if float(lines.get("TimeoutStopSec", 0)) < Settings().drain_s + 20:
         yield "it has too little time to stop"
     # A drained worker ends with 0.
-    prevented = "0 2" if name == "sleipnir-worker" else "2"
+    prevented = "0 2" if name in (WORKER, OF_QUEUE) else "2"
     if lines.get("RestartPreventExitStatus") != prevented:
         yield "it is restarted though it is configured wrongly, or was drained"
     if lines.get("User") != user:
         yield f"sysusers.d makes the user {user}, not {lines.get('User')}"
     program, _, verb = lines.get("ExecStart", "").partition(" ")
-    if program != "/opt/sleipnir/bin/sleipnir" or verb.split()[:1] != [name.partition("-")[2]]:
+    if program != "/opt/sleipnir/bin/sleipnir" or verb.split()[:1] != [
+        name.partition("-")[2].rstrip("@")
+    ]:
         yield f"it does not start its process: {program} {verb}"
     if verb.split()[:1] and verb.split()[0] not in VERBS:
         yield f"there is no command {verb}"

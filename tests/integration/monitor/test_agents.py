@@ -346,6 +346,21 @@ def test_the_page_of_an_agent_has_tabs_and_begins_with_what_its_runs_did(
     assert site.ask("/agents/helper?tab=graph").status == 400
 
 
+def test_the_page_of_an_agent_says_in_which_queue_a_node_waits(
+    engine: Engine, site: ServedSite
+) -> None:
+    graph = "start: a\nnodes:\n  a: {type: set, values: {v: 1}, next: z%s}\n  z: {type: end}\n"
+    engine.write("plain", graph % "")
+    engine.write("mixed", "queue: browser\n" + graph % ", queue: gpu")
+
+    pages = {name: site.ask(f"/agents/{name}?tab=graph").text for name in ("plain", "mixed")}
+
+    queues = [node["queue"] for node in site.ask("/api/v1/agents/mixed").json["nodes"]]
+    assert queues == ["gpu", "browser"]
+    assert "<th>Queue</th>" not in pages["plain"]
+    assert all(f"<td>{queue}</td>" in pages["mixed"] for queue in queues)
+
+
 @pytest.mark.usefixtures("greeter")
 def test_a_run_joins_the_trace_of_the_request_that_submits_it(
     engine: Engine, site: ServedSite
