@@ -82,10 +82,13 @@ local function leave(name, run_id, r)
   write_undone_by({'ZADD', index, r.created or 0, run_id}, 'ZREM', index, run_id)
 end
 
--- `at`: in ms; nil: now.
+-- `at`: when something happened in its batch, if not now.
 local function note_activity(r, at)
-  if r.batch then
-    write('ZADD', partition .. ':batches', 'GT', at or now_ms, r.batch)
+  if not r.batch then return end
+  local batches = partition .. ':batches'
+  local latest = at and redis.call('ZSCORE', batches, r.batch)
+  if not latest or tonumber(latest) < tonumber(at) then
+    write('ZADD', batches, at or now_ms, r.batch)
   end
 end
 
