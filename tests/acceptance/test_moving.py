@@ -73,6 +73,20 @@ def test_the_manual_moves_to_another_redis(fleet: Fleet, new_url: str) -> None:
     assert shown(sleipnir, old_url, new_url) == shown(sleipnir, old_url, old_url)
 
 
+def test_what_cannot_be_moved_is_said(tmp_path: Path) -> None:
+    sleipnir = Sleipnir(tmp_path)
+    (sleipnir.project / "other").mkdir()
+    (sleipnir.project / "other" / "file").touch()
+
+    unsaid = sleipnir("export", "--to", "moved")
+    full = sleipnir("export", "--all", "--to", "other")
+    none = sleipnir("import", "runs", "other")
+
+    assert (unsaid.returncode, "sleipnir export --all --to DIR" in unsaid.stderr) == (2, True)
+    assert (full.returncode, "cannot export to other: " in full.stderr) == (1, True), full.stderr
+    assert (none.returncode, "cannot import from other: " in none.stderr) == (1, True), none.stderr
+
+
 def shown(sleipnir: Sleipnir, old_url: str, url: str) -> list[str]:
     """Return what commands say at a Redis of the batch, and of the runs that the old one has."""
     rows = sleipnir("ps", "--json", "--redis", old_url).stdout.splitlines()

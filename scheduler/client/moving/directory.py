@@ -31,6 +31,7 @@ FORMAT: Final = "sleipnir-export"
 VERSION: Final = 1
 _MANIFEST, _AGENTS, _BATCHES, _ATTACHED = "export.json", "agents", "batches", "attached"
 DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_COUNT = re.compile(r"[0-9]{1,18}")
 _MOST_BYTES_OF_RECORD = 2**20
 
 
@@ -144,8 +145,8 @@ class ExportDirectory:
         attached = document.get("attached")
         if not isinstance(batch, str) or not isinstance(record, dict):
             raise RunFileInvalid("it is not the record of a batch")
-        if not all(isinstance(value, str) for value in record.values()):
-            raise RunFileInvalid('its "record" has what is not a text')
+        if not all(_is_of_record(name, value) for name, value in record.items()):
+            raise RunFileInvalid('its "record" has what no record of a batch has')
         if not isinstance(attached, list) or not all(map(_is_digest, attached)):
             raise RunFileInvalid('its "attached" are not SHA-256 sums')
         return BatchFile(batch, record, tuple(attached))
@@ -212,6 +213,14 @@ class ExportDirectory:
 
 
 _UNFINISHED = ".unfinished"
+
+
+def _is_of_record(name: str, value: object) -> bool:
+    """Return whether a field is one of a batch: its agent, or a count."""
+    if name == "agent":
+        return isinstance(value, str)
+    is_count = name == "lines" or name.startswith("removed ")
+    return is_count and isinstance(value, str) and _COUNT.fullmatch(value) is not None
 
 
 def _is_digest(value: object) -> bool:

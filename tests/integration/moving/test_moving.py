@@ -6,12 +6,13 @@ import gzip
 import json
 from collections import Counter
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sleipnir.scheduler.client.moving.directory import ExportDirectory
+from sleipnir.scheduler.client.moving.directory import BatchFile, ExportDirectory
 from sleipnir.scheduler.client.moving.exporting import RunExporter, finished_runs
 from sleipnir.scheduler.client.moving.importing import RunImporter
 from sleipnir.scheduler.errors import RunFileInvalid
@@ -43,6 +44,7 @@ nodes:
   z: {type: end}
 """
 TALKER = "{name: talker, model: 'openai:m', description: talks, instructions: Talk.}"
+ATTACHED = b"\xff a picture"
 # What says when something was done here, or is made anew.
 OF_HERE = (
     "archivable",
@@ -70,7 +72,8 @@ def fill(engine: Engine, server: ModelServer) -> dict[str, Status]:
     engine.submit(PARENT, prompt="x", labels={"team": "a"})
     engine.drive()
     engine.submit(FAILS, {"s.sh": "echo broken; exit 3"}, batch="nightly", item="1", line=1)
-    engine.client.store.batches.announce("nightly", "tested", 3)
+    engine.store.batches.announce("nightly", "tested", 3)
+    engine.store.batches.add_file("nightly", sha256(ATTACHED).hexdigest(), ATTACHED, 2**20)
     engine.drive()
     engine.submit_normal(TALKER, prompt="hello", session="ours")
     engine.drive()
@@ -114,6 +117,7 @@ def test_everything_that_is_stored_of_runs_is_the_same_elsewhere(
     assert stored(engine) == before
     assert {run_id: engine.run(run_id).status for run_id in runs} == runs
     assert engine.store.batches.record("nightly") == {"agent": "tested", "lines": "3"}
+    assert engine.store.batches.file("nightly", sha256(ATTACHED).hexdigest()) == ATTACHED
     assert all_violations(engine.redis) == []
 
 
@@ -300,6 +304,32 @@ def test_what_is_no_run_is_refused(
     (found,) = RunImporter(engine.client, directory).read()
 
     assert complaint in str(found.reason)
+
+
+@pytest.mark.parametrize(
+    ("changed", "complaint"),
+    [
+        ({"batch": "a\nb"}, "not a valid name of the batch"),
+        ({"batch": 7}, "not the record of a batch"),
+        ({"record": {"lines": 3}}, "what no record of a batch has"),
+        ({"record": {"removed cost": "many"}}, "what no record of a batch has"),
+        ({"record": {"other": "3"}}, "what no record of a batch has"),
+        ({"attached": ["../../secret"]}, "are not SHA-256 sums"),
+        ({"attached": ["0" * 64]}, "cannot read attached/000"),
+    ],
+)
+def test_the_record_of_a_batch_that_is_not_sound_is_refused(
+    engine: Engine, directory: ExportDirectory, changed: dict[str, Any], complaint: str
+) -> None:
+    directory.begin()
+    directory.write_batch(BatchFile("nightly", {"lines": "3"}, ()))
+    (file,) = directory.path.glob("batches/*")
+    file.write_text(json.dumps(json.loads(file.read_text()) | changed))
+
+    (found,) = RunImporter(engine.client, directory).read()
+
+    assert complaint in str(found.reason)
+    assert engine.store.batches.record("nightly") == {}
 
 
 def test_an_agent_that_was_changed_is_refused(engine: Engine, directory: ExportDirectory) -> None:
