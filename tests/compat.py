@@ -61,6 +61,7 @@ CLUSTER_TESTS = (
     "long_history",
     "lost_time",
     "lua_contract",
+    "moving",
     "parking",
     "reply_cache",
     "roles",

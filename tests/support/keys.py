@@ -55,7 +55,7 @@ def dump(client: redis.Redis) -> dict[str, Any]:
     redis_: Any = client  # redis-py types every reply as a union of its sync and async forms
     # Bundles are binary and never change; a worker's heartbeat changes nothing in runs.
     left_out = ("sleipnir:bundle:", "sleipnir:worker:", "sleipnir:samples")
-    keys = [key for key in sorted(redis_.scan_iter()) if not key.startswith(left_out)]
+    keys = [key for key in sorted(redis_.scan_iter()) if not untagged(key).startswith(left_out)]
     with redis_.pipeline() as pipe:
         for key in keys:
             pipe.type(key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from hashlib import sha256
@@ -44,6 +45,7 @@ nodes:
   z: {type: end}
 """
 TALKER = "{name: talker, model: 'openai:m', description: talks, instructions: Talk.}"
+OF_PARTITION = re.compile(r"\{p\d\d\}:|\{[^}]+\}p\d\d:")  # the second one on a cluster
 ATTACHED = b"\xff a picture"
 # What says when something was done here, or is made anew.
 OF_HERE = (
@@ -99,7 +101,7 @@ def stored(engine: Engine) -> dict[str, Any]:
     return {
         key: ([*map(unpack, content)] if key.split(":")[1] in PACKED else content, expires)
         for key, (content, expires) in dump(engine.redis).items()
-        if key.startswith("{p") and key.split(":")[1] not in OF_HERE
+        if OF_PARTITION.match(key) and key.split(":")[1] not in OF_HERE
     }
 
 
