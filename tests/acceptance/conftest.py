@@ -1,4 +1,4 @@
-"""What acceptance tests share: engines as `sleipnir up` runs them; its commands are processes."""
+"""What acceptance tests share: engines as `sleipnir up` runs them, and a browser on pages."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.support.browser import Person, chromium
 from tests.support.command_line import Sleipnir
+from tests.support.engine import Engine
 from tests.support.model_server import ModelServer
+from tests.support.site import ServedSite
 
 # What the files of `loki_machine` name.
 SECRETS = {
@@ -60,3 +64,25 @@ def loki_machine(
     )
     with command.up():
         yield command
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A browser for the tests of a file."""
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def site(engine: Engine) -> Iterator[ServedSite]:
+    """The monitor's pages of the engine's runs."""
+    with ServedSite(engine.client) as served:
+        yield served
+
+
+@pytest.fixture
+def person(browser: Any, site: ServedSite) -> Iterator[Person]:
+    """Somebody who has opened the monitor's link."""
+    visitor = Person(browser, site)
+    yield visitor
+    visitor.context.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from sleipnir.scheduler.store.connection import connect
-from tests.support.browser import Person, chromium
+from tests.support.browser import Person
 from tests.support.engine import Clock, Engine
 from tests.support.redis_server import RedisServer
 from tests.support.site import ServedSite
@@ -33,25 +32,6 @@ nodes:
   z: {type: end, output: "printed {{initial_prompt}}"}
 """
 FILES = {"print.sh": "echo \"$SLEIPNIR_PROMPT <b>loud</b>\" >&2; echo '{}'"}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture
-def site(engine: Engine) -> Iterator[ServedSite]:
-    with ServedSite(engine.client) as served:
-        yield served
-
-
-@pytest.fixture
-def person(browser: Any, site: ServedSite) -> Iterator[Person]:
-    found = Person(browser, site)
-    yield found
-    found.context.close()
 
 
 def test_charts_are_drawn_anew_every_ten_seconds_and_the_rest_at_once(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser import Person, chromium
+from tests.support.browser import Person
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, Reply, says
 from tests.support.site import ServedSite
@@ -26,12 +26,6 @@ nodes:
   ask: {{type: llm, prompt: "Tell of {{{{word}}}}.", max_attempts: 1}}
   z: {{type: end, output: "told"}}
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture

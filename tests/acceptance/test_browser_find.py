@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
 from sleipnir.scheduler.store.queries import indexes
-from tests.support.browser import Person, chromium
+from tests.support.browser import Person
 from tests.support.engine import Engine
-from tests.support.site import ServedSite
 
 ASKS = """
 start: name
@@ -18,20 +14,6 @@ nodes:
   name: {type: input, question: "Under which name?", next: z}
   z: {type: end}
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture
-def person(engine: Engine, browser: Any) -> Iterator[Person]:
-    with ServedSite(engine.client) as site:
-        visitor = Person(browser, site)
-        yield visitor
-        visitor.context.close()
 
 
 def test_runs_are_looked_at_in_the_list_and_names_acts_and_texts_are_found(

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
-from tests.support.browser import Person, chromium
+from tests.support.browser import Person
 from tests.support.engine import Engine
 from tests.support.site import ServedSite
 
@@ -25,12 +22,6 @@ DROP = """([selector, name, text]) => {
   const dropped = {dataTransfer: held, bubbles: true, cancelable: true};
   document.querySelector(selector).dispatchEvent(new DragEvent("drop", dropped));
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
 
 
 def test_a_run_and_a_batch_are_started_with_scripts_and_without(

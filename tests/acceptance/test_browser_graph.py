@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.worker.monitor.drawings import Drawings
-from tests.support.browser import Person, chromium
+from tests.support.browser import Person
 from tests.support.engine import Engine
 from tests.support.site import ServedSite
 from tests.support.wait import wait_until
@@ -30,25 +29,6 @@ nodes:
   z: {type: end, output: done}
 """
 FILES = {"print.sh": "echo 'no such printer' >&2; exit 3"}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture
-def site(engine: Engine) -> Iterator[ServedSite]:
-    with ServedSite(engine.client) as served:
-        yield served
-
-
-@pytest.fixture
-def person(browser: Any, site: ServedSite) -> Iterator[Person]:
-    found = Person(browser, site)
-    yield found
-    found.context.close()
 
 
 def row_of_nodes(length: int) -> str:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
-from tests.support.browser import Person, chromium
+from tests.support.browser import Person
 from tests.support.engine import Engine
 from tests.support.site import ServedSite
 
@@ -21,12 +18,6 @@ nodes:
 """
 READ = "echo '{}'"
 LONG = 'for n in $(seq 60); do echo "a long complaint, line $n" >&2; done; exit 3'
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
 
 
 def test_a_failed_run_is_seen_without_scrolling_and_retried_with_the_mended_agent(

@@ -11,7 +11,7 @@ from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.store.keys import worker_key
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.worker.monitor.formats import span
-from tests.support.browser import Person, chromium
+from tests.support.browser import Person
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, Reply, fails, says
 from tests.support.site import ServedSite
@@ -83,12 +83,6 @@ class Clicks:
         """Click what the page shows."""
         target.click()
         self.made += 1
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture

@@ -11,23 +11,12 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, ElicitResult
 
+from tests.support.approvals import ASKS
 from tests.support.command_line import Sleipnir
 from tests.support.on_asyncio import run_in_thread
 from tests.support.pages import blocks
 
 ECHO = 'start: done\nnodes: {done: {type: end, output: "{{initial_prompt}}"}}'
-ASKS = """
-start: ask
-nodes:
-  ask:
-    type: approval
-    question: Publish?
-    options: ["yes", "no"]
-    routes: {"yes": y, "no": n}
-    on_other: n
-  y: {type: end, output: published}
-  n: {type: end, output: dropped}
-"""
 
 
 def text_of(result: CallToolResult) -> str:

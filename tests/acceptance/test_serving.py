@@ -12,22 +12,11 @@ import pytest
 from mcp import Client
 from openai import OpenAI
 
+from tests.support.approvals import ASKS
 from tests.support.command_line import Sleipnir
 from tests.support.mcp_clients import Task, Tasks, ask_task, talk
 
 ECHO = 'start: done\nnodes: {done: {type: end, output: "{{initial_prompt}}"}}'
-ASKS = """
-start: ask
-nodes:
-  ask:
-    type: approval
-    question: Publish?
-    options: ["yes", "no"]
-    routes: {"yes": y, "no": n}
-    on_other: n
-  y: {type: end, output: published}
-  n: {type: end, output: dropped}
-"""
 
 
 @pytest.fixture

@@ -10,23 +10,12 @@ import openai
 import pytest
 from openai import OpenAI
 
+from tests.support.approvals import ASKS
 from tests.support.engine import Engine
 from tests.support.model_server import ModelServer, calls, says
 from tests.support.site import ServedSite
 
 TALKER = "model: openai:m\n"
-ASKS = """
-start: ask
-nodes:
-  ask:
-    type: approval
-    question: Publish?
-    options: ["yes", "no"]
-    routes: {"yes": y, "no": n}
-    on_other: n
-  y: {type: end, output: published}
-  n: {type: end, output: dropped}
-"""
 CHILD = """
 start: a
 nodes:

@@ -13,6 +13,7 @@ from mcp_types import CallToolResult, ElicitResult
 
 from sleipnir.scheduler.config.monitor_users import ROLES, MonitorUsers, new_line
 from sleipnir.worker.monitor.access import Access
+from tests.support.approvals import ASKS
 from tests.support.engine import Engine
 from tests.support.mcp_clients import talk
 from tests.support.model_server import ModelServer, calls, says
@@ -30,18 +31,6 @@ x-form: {tone: {title: Tone, enum: [warm, cold]}}
 start: done
 nodes:
   done: {type: end, value: "{{names}}", output: "{{tone}} {{language}} {{times}} {{names}}"}
-"""
-ASKS = """
-start: ask
-nodes:
-  ask:
-    type: approval
-    question: Publish?
-    options: ["yes", "no"]
-    routes: {"yes": y, "no": n}
-    on_other: n
-  y: {type: end, output: published}
-  n: {type: end, output: dropped}
 """
 MOOD = {
     "type": "object",

@@ -10,24 +10,13 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult
 
+from tests.support.approvals import ASKS
 from tests.support.driving import driven
 from tests.support.engine import Engine
 from tests.support.mcp_clients import Task, Tasks, ask_task, talk
 from tests.support.site import ServedSite
 
 T = TypeVar("T")
-ASKS = """
-start: ask
-nodes:
-  ask:
-    type: approval
-    question: Publish?
-    options: ["yes", "no"]
-    routes: {"yes": y, "no": n}
-    on_other: n
-  y: {type: end, output: published}
-  n: {type: end, output: dropped}
-"""
 FAILS = """
 settings: {tolerate_failures: false}
 start: s
