@@ -6,31 +6,26 @@ They are in a directory, or anywhere fsspec can write.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from functools import cached_property
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import ArchiveFailed, ObjectMissing
-
-with lazy_imports():
-    import fsspec
+from sleipnir.scheduler.process.shared_files import SharedFiles
 
 # Nothing larger is ever read: the parts of a run have limits, and shrink.
 MOST_BYTES: Final = 512 * 1024 * 1024
 
 
-class Objects:
+class Objects(SharedFiles):
     """Files below the directory or URL of the setting `archive`.
 
     Args:
         url: a path, or a URL of fsspec.
     """
 
-    def __init__(self, url: str) -> None:
-        self.url = url if "://" in url else str(Path(url).expanduser().absolute())
+    _SETTING = "archive"
+    _FAILED = ArchiveFailed
 
     def create(self, name: str, data: bytes) -> bool:
         """Write a new object, on disk when this returns; return False if there is one.
@@ -87,33 +82,6 @@ class Objects:
             except FileNotFoundError:
                 return []
         return sorted(path.rstrip("/").rpartition("/")[2] for path in found)
-
-    def _path(self, name: str) -> str:
-        return f"{self._root}/{name}"
-
-    @cached_property
-    def _place(self) -> tuple[Any, str]:
-        # Other processes write there too: a cached listing would hide their files.
-        files, root = fsspec.core.url_to_fs(self.url, use_listings_cache=False)
-        return files, root.rstrip("/")
-
-    @property
-    def _files(self) -> Any:
-        return self._place[0]
-
-    @property
-    def _root(self) -> str:
-        return self._place[1]
-
-    @contextmanager
-    def _translating_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (ArchiveFailed, MemoryError):
-            raise
-        except Exception as error:  # every fsspec backend raises errors of its own
-            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise ArchiveFailed(f"{self.url} (archive): {why}") from error
 
 
 def _create(file: Path, data: bytes) -> None:

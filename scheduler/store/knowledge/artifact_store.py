@@ -9,20 +9,16 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
-from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
-from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.errors import ArtifactStoreFailed
+from sleipnir.scheduler.process.shared_files import SharedFiles
 from sleipnir.scheduler.store.knowledge.packed import PackedIndex
-
-with lazy_imports():
-    import fsspec
 
 _RECORD = ".json"
 _RENEWALS = 4  # renewals per retention period
@@ -33,15 +29,18 @@ def _now_s() -> float:
     return datetime.now(UTC).timestamp()
 
 
-class OutsideIndexes:
+class OutsideIndexes(SharedFiles):
     """Indexes shared by all engines that are configured with the same place.
 
     Args:
         url: an fsspec URL or path of the directory.
     """
 
+    _SETTING = "artifact_store"
+    _FAILED = ArtifactStoreFailed
+
     def __init__(self, url: str, retention_s: float, now_s: Callable[[], float] = _now_s) -> None:
-        self._url = url if "://" in url else str(Path(url).expanduser().absolute())
+        super().__init__(url)
         self._retention_s = retention_s
         self._now_s = now_s
 
@@ -139,28 +138,3 @@ class OutsideIndexes:
         with self._files.open(scratch, "wb") as file:
             shutil.copyfileobj(content, file, _BLOCK_BYTES)
         self._files.mv(scratch, self._path(name))
-
-    def _path(self, name: str) -> str:
-        return f"{self._root}/{name}"
-
-    @cached_property
-    def _place(self) -> tuple[Any, str]:
-        # Other processes write there too: a cached listing would hide their files.
-        files, root = fsspec.core.url_to_fs(self._url, use_listings_cache=False)
-        return files, root.rstrip("/")
-
-    @property
-    def _files(self) -> Any:
-        return self._place[0]
-
-    @property
-    def _root(self) -> str:
-        return self._place[1]
-
-    @contextmanager
-    def _translating_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:  # every fsspec backend raises errors of its own
-            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise ArtifactStoreFailed(f"{self._url} (artifact_store): {why}") from error
