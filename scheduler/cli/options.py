@@ -65,11 +65,20 @@ _JSON_OPTION = click.option("--json", is_flag=True, help="Print JSON.")
 Command = Callable[..., Any]
 
 
+def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Add options to a verb, whose help lists them in this order."""
+
+    def decorate(function: Command) -> Command:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
 def engine_options(function: Command) -> Command:
     """Add the flags that may also stand before the verb."""
-    for option in reversed(_ENGINE_OPTIONS):
-        function = option(function)
-    return function
+    return with_options(*_ENGINE_OPTIONS)(function)
 
 
 def common_options(*, json: bool = False) -> Callable[[Command], Command]:

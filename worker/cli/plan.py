@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -19,21 +18,15 @@ from sleipnir.scheduler.cli.batch.economy import ECONOMY_OPTIONS, EconomyCommand
 from sleipnir.scheduler.cli.batch.input_options import INPUT_OPTIONS, SOURCE
 from sleipnir.scheduler.cli.connect import open_client
 from sleipnir.scheduler.cli.exit_codes import ExitCode
-from sleipnir.scheduler.cli.options import Options, common_options
+from sleipnir.scheduler.cli.options import Options, common_options, with_options
 
 with lazy_imports():
     from sleipnir.worker.cli import plan_command, plan_lines
 
 
-def _parameters(function: Callable[..., Any]) -> Callable[..., Any]:
-    for parameter in reversed((SOURCE, *INPUT_OPTIONS)):
-        function = parameter(function)
-    return function
-
-
 @click.command(cls=EconomyCommand)
 @agent_argument
-@_parameters
+@with_options(SOURCE, *INPUT_OPTIONS)
 @changes_option("Set a key of the initial state")
 @variables_option
 @click.option(

@@ -9,11 +9,11 @@ import click
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import complete_agents, complete_batches, name_argument, pairs
+from sleipnir.scheduler.cli.options import Command, with_options
 
 with lazy_imports():
     from sleipnir.scheduler.runs import time_bounds
 
-Command = Callable[..., Any]
 
 hook_argument = name_argument(lambda found: found.hook_names())
 
@@ -51,9 +51,7 @@ _OPTIONS = (
 
 def hook_options(function: Command) -> Command:
     """Add the flags that say which events a hook is told of."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+    return with_options(*_OPTIONS)(function)
 
 
 def keep_option(help_text: str) -> Callable[[Command], Command]:

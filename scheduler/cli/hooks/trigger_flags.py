@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from sleipnir.scheduler.cli.arguments import complete_batches, name_argument, pairs
-
-Command = Callable[..., Any]
+from sleipnir.scheduler.cli.options import Command, with_options
 
 trigger_argument = name_argument(lambda found: found.trigger_names())
 
@@ -69,13 +68,7 @@ _FOR_NEW_ONES = (
 
 def trigger_options(*, is_new: bool) -> Callable[[Command], Command]:
     """Add the flags that say what a trigger is made of."""
-
-    def decorated(function: Command) -> Command:
-        for option in reversed((*_OPTIONS, *(_FOR_NEW_ONES if is_new else ()))):
-            function = option(function)
-        return function
-
-    return decorated
+    return with_options(*_OPTIONS, *(_FOR_NEW_ONES if is_new else ()))
 
 
 def given_fields(flags: Mapping[str, Any]) -> dict[str, Any]:

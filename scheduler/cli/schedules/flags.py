@@ -9,13 +9,13 @@ import click
 
 from sleipnir.lazy import lazy_imports
 from sleipnir.scheduler.cli.arguments import json_or_text, name_argument, pairs, variables_option
+from sleipnir.scheduler.cli.options import Command, with_options
 
 with lazy_imports():
     from sleipnir.scheduler.runs import time_bounds
 
 OVERLAPS = ("skip", "buffer-one", "buffer-all", "cancel-other", "allow-all")
 
-Command = Callable[..., Any]
 
 schedule_argument = name_argument(lambda found: found.schedule_names())
 
@@ -82,13 +82,7 @@ _FOR_NEW_ONES = (
 
 def schedule_options(*, is_new: bool) -> Callable[[Command], Command]:
     """Add the flags that say what a schedule is made of."""
-
-    def decorated(function: Command) -> Command:
-        for option in reversed((*_OPTIONS, *(_FOR_NEW_ONES if is_new else ()))):
-            function = option(function)
-        return function
-
-    return decorated
+    return with_options(*_OPTIONS, *(_FOR_NEW_ONES if is_new else ()))
 
 
 def given_fields(flags: Mapping[str, Any]) -> dict[str, Any]:
