@@ -29,6 +29,7 @@ TRIED = {
     ("README.md", "bash"): "acceptance/test_readme.py",
     ("agents.md", "markdown"): "unit/test_blocks.py",
     ("agents.md", "yaml"): "unit/test_blocks.py",
+    ("ask-in-slack.md", "bash"): "acceptance/test_ask_in_slack.py",
     ("better-prompts.md", "bash"): "acceptance/test_how_tos.py",
     ("changing-agents.md", "bash"): "acceptance/test_how_tos.py",
     ("changing-agents.md", "diff"): "acceptance/test_how_tos.py",
