@@ -35,15 +35,27 @@ class Objects(SharedFiles):
         """
         with self._translating_errors():
             path = self._path(name)
-            self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
             try:
-                if "file" in self._files.protocol:
-                    _create(Path(path), data)
-                else:
-                    self._files.pipe_file(path, data, mode="create")
+                self._create(path, data)
             except FileExistsError:
                 return False
+            except FileNotFoundError:  # the first of its day
+                self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
+                self._create(path, data)
+                if self._is_directory:
+                    for directory in Path(path).parents[1 : 1 + name.count("/")]:
+                        _sync(directory)
             return True
+
+    def _create(self, path: str, data: bytes) -> None:
+        if self._is_directory:
+            _create_durably(Path(path), data)
+        else:
+            self._files.pipe_file(path, data, mode="create")
+
+    @property
+    def _is_directory(self) -> bool:
+        return "file" in self._files.protocol
 
     def read(self, name: str, most_bytes: int = MOST_BYTES) -> bytes:
         """Return an object.
@@ -84,14 +96,18 @@ class Objects(SharedFiles):
         return sorted(path.rstrip("/").rpartition("/")[2] for path in found)
 
 
-def _create(file: Path, data: bytes) -> None:
+def _create_durably(file: Path, data: bytes) -> None:
     """Write a new file, which then survives a loss of power."""
     with file.open("xb") as opened:
         opened.write(data)
         opened.flush()
         os.fsync(opened.fileno())
-    directory = os.open(file.parent, os.O_RDONLY)
+    _sync(file.parent)
+
+
+def _sync(directory: Path) -> None:
+    opened = os.open(directory, os.O_RDONLY)
     try:
-        os.fsync(directory)
+        os.fsync(opened)
     finally:
-        os.close(directory)
+        os.close(opened)

@@ -1,0 +1,58 @@
+"""Objects of the archive, in a directory and in another store of fsspec."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from sleipnir.scheduler.errors import ArchiveFailed, ObjectMissing
+from sleipnir.scheduler.store.archive.objects import Objects
+
+NAME = "runs/2026/11/28/0123456789abcdef.json.gz"
+
+
+@pytest.fixture(params=["directory", "memory"])
+def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Objects:
+    is_local = request.param == "directory"
+    return Objects(str(tmp_path / "archive") if is_local else f"memory://{uuid4().hex}")
+
+
+def test_an_object_is_created_once_and_never_overwritten(objects: Objects) -> None:
+    assert objects.create(NAME, b"first")
+    assert not objects.create(NAME, b"second")
+    assert objects.read(NAME) == b"first"
+
+
+def test_what_is_there_is_listed_in_order(objects: Objects) -> None:
+    for day in ("28", "27"):
+        objects.create(f"runs/2026/11/{day}/x.json.gz", b"")
+
+    assert objects.names("runs/2026/11") == ["27", "28"]
+    assert objects.names("runs/2026/11/28") == ["x.json.gz"]
+    assert objects.names("runs/2025") == []
+
+
+def test_what_is_removed_is_missing_and_may_be_removed_again(objects: Objects) -> None:
+    objects.create(NAME, b"first")
+
+    objects.remove(NAME)
+    objects.remove(NAME)
+
+    with pytest.raises(ObjectMissing, match="has no runs/2026"):
+        objects.read(NAME)
+
+
+def test_more_than_a_run_may_take_is_not_read(objects: Objects) -> None:
+    objects.create(NAME, b"12345")
+
+    with pytest.raises(ArchiveFailed, match="has more than 4 bytes"):
+        objects.read(NAME, 4)
+
+
+def test_a_place_that_nobody_can_write_is_named(tmp_path: Path) -> None:
+    (tmp_path / "archive").write_text("a file")
+
+    with pytest.raises(ArchiveFailed, match=r"archive \(archive\): "):
+        Objects(str(tmp_path / "archive")).create(NAME, b"")
