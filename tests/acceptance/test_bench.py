@@ -123,3 +123,19 @@ def test_knowledge_bases_are_measured_beside_the_libraries_they_are_built_on(
     searching, idle, search = rows[-3:]
     assert searching["ratio"] == pytest.approx(searching["median"] / idle["median"])
     assert searching["median"] > search["median"] > 0
+
+
+def test_fleets_and_traces_are_measured(tmp_path: Path) -> None:
+    options = ("--only", "fleet", "--only", "traces", "--rounds", "1", "--json")
+
+    done = Sleipnir(tmp_path)("bench", *options)
+
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(row["name"], row["median"] > 0) for row in rows] == [
+        ("submit, without other workers", True),
+        ("submit, with 1,000", True),
+        ("/metrics, with 1,000", True),
+        ("a visit, worker CPU", True),
+        ("the same with traces", True),
+    ]
+    assert rows[-1]["goal"] > rows[-2]["median"]

@@ -85,14 +85,15 @@ class Arena:
 
     def run_many(self, agent: PreparedAgent, count: int, batch: str) -> Sample:
         """Measure so many runs, submitted as a batch, from the first submission to the last end."""
-        act = partial(self.submit_many, agent, count, batch)
+        act = partial(self.submit_many, agent, count, Request(batch=batch))
         return self.measured(act, self.ours)
 
-    def submit_many(self, agent: PreparedAgent, count: int, batch: str) -> None:
-        """Submit so many runs as a batch, and wait for their ends."""
-        with self.client.queries.completions(batch) as completions:
+    def submit_many(self, agent: PreparedAgent, count: int, request: Request) -> None:
+        """Submit so many runs of a request's batch, and wait for their ends."""
+        assert request.batch is not None, "their ends are told to their batch"
+        with self.client.queries.completions(request.batch) as completions:
             for _ in range(count):
-                self.client.submit(agent, Request(batch=batch))
+                self.client.submit(agent, request)
             ended, ends_at = 0, perf_counter() + 60
             while ended < count:
                 ended += len(completions.wait(1))

@@ -15,7 +15,9 @@ from sleipnir.worker.bench.agents import LED, MANY_LED, MANY_TURNS, PAUSE_MS, TU
 from sleipnir.worker.bench.arena import CHAIN, ITEMS, LENGTH, WIDTH, Arena
 from sleipnir.worker.bench.capacity.archived import archived_kinds
 from sleipnir.worker.bench.capacity.case import capacity
+from sleipnir.worker.bench.capacity.fleet import fleet
 from sleipnir.worker.bench.capacity.stored import stored_kinds
+from sleipnir.worker.bench.capacity.traces import traces
 from sleipnir.worker.bench.fair import fair
 from sleipnir.worker.bench.figures import figures
 from sleipnir.worker.bench.lists import lists
@@ -147,7 +149,8 @@ def routes(arena: Arena, rounds: int) -> Iterator[Row]:
     turns = count()
 
     def cpu_of(agent: PreparedAgent, runs: int) -> Sample:
-        act = partial(arena.submit_many, agent, runs, f"{agent.name}-{next(turns)}")
+        request = Request(batch=f"{agent.name}-{next(turns)}")
+        act = partial(arena.submit_many, agent, runs, request)
         cpu_s = arena.measured(act, [*arena.ours, arena.server]).cpu_seconds / runs
         return Sample(cpu_s, cpu_s)
 
@@ -217,6 +220,8 @@ CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
     "memory": memory,
     "figures": figures,
     "capacity": capacity,
+    "fleet": fleet,
+    "traces": traces,
     "parked": parked,
     "lists": lists,
     "monitor": monitor,
@@ -228,4 +233,4 @@ CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
 
 
 # Run only on request: they fill a gigabyte of memory, or take minutes.
-LARGE = frozenset({"capacity", "lists", "monitor", "parked"})
+LARGE = frozenset({"capacity", "fleet", "lists", "monitor", "parked", "traces"})

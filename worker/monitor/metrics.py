@@ -41,7 +41,7 @@ from sleipnir.scheduler.store.queries.engine import EngineState, QueueState
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.views.engine import MOST_PINNED, pinned_machines
 
-_KEPT_S = 5.0
+KEPT_S = 5.0
 _FAILING_MS = 3_600_000
 _PINNED = "pinned"  # the queues of all machines together
 _MOST_AGENTS = 100
@@ -98,7 +98,7 @@ class EngineMetrics(Collector):
         self._concurrency = settings.concurrency
         self._is_broker = settings.broker_url in (None, settings.redis_url)
         self._lock = threading.Lock()
-        self._latest: tuple[float, list[Metric]] = (-_KEPT_S, [])
+        self._latest: tuple[float, list[Metric]] = (-KEPT_S, [])
 
     def describe(self) -> list[Metric]:
         """Return nothing, so that registering does not read the engine."""
@@ -108,7 +108,7 @@ class EngineMetrics(Collector):
         """Return all metrics; if Redis is unavailable, only that."""
         with self._lock:
             read_at, families = self._latest
-            if monotonic() - read_at >= _KEPT_S:
+            if monotonic() - read_at >= KEPT_S:
                 families = list(self._families())
                 self._latest = (monotonic(), families)
             return families

@@ -22,6 +22,8 @@ from sleipnir.scheduler.store.keys import (
 from sleipnir.scheduler.store.queries.base import Queries
 
 _QUESTIONS_OF_A_PARTITION = 8
+# Queues of machines that one command asks whether they have messages.
+_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,9 @@ class QueueState:
     oldest_s: float  # age of the oldest among the messages next in their lanes
     urgent_s: float  # the same without the lane of batch runs that have not started
     next_start: str | None  # the message that is next in that lane
+
+
+_EMPTY = QueueState(0, 0.0, 0.0, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +117,8 @@ class EngineQueries(Queries):
         """
         names, machines = sorted(set(names)), sorted(set(machines))
         own = [machine_queue(machine, name) for name in names for machine in machines]
-        queues = [*map(named_queue, names), *own]
         tags = tags_of(self._redis)
+        queues = [*map(named_queue, names), *self._likely_held(own, tags)]
         with self._redis.pipeline(transaction=False) as pipe:
             for queue in queues:
                 for base in (f"{tag}{queue}" for tag in tags):
@@ -126,7 +131,33 @@ class EngineQueries(Queries):
             queue: _together([_queue_state(answers, now_ms) for _ in tags]) for queue in queues
         }
         told = {*map(named_queue, names), *(machine_queue(machine) for machine in machines)}
-        return {queue: state for queue, state in states.items() if state.length or queue in told}
+        return {
+            queue: state
+            for queue in (*map(named_queue, names), *own)
+            if (state := states.get(queue, _EMPTY)).length or queue in told
+        }
+
+    def _likely_held(self, queues: Sequence[str], tags: Sequence[str]) -> list[str]:
+        """Return those of many queues that have messages, and few others, by few commands.
+
+        Few queues are not worth a round trip of their own.
+        """
+        if len(queues) <= _AT_ONCE:
+            return list(queues)
+        parts = [queues[at : at + _AT_ONCE] for at in range(0, len(queues), _AT_ONCE)]
+        with self._redis.pipeline(transaction=False) as pipe:
+            for part in parts:
+                for tag in tags:
+                    pipe.exists(*(key for queue in part for key in _keys_of(f"{tag}{queue}")))
+            answers = iter(pipe.execute())
+        counts = [sum(next(answers) for _ in tags) for _ in parts]
+        return [queue for part, count in zip(parts, counts, strict=True) if count for queue in part]
+
+
+def _keys_of(queue: str) -> Iterator[str]:
+    """Yield the keys that hold the messages of a queue."""
+    yield from (lane_key(queue, lane) for lane in range(LANES))
+    yield turns_key(queue)
 
 
 def _queue_state(answers: Iterator[Any], now_ms: int) -> QueueState:

@@ -226,6 +226,18 @@ def test_work_is_told_by_queue(engine: Engine) -> None:
     assert figures == {None: (2, 1, 1), "gpu": (1, 1, 1), DEFAULT_QUEUE: (1, 0, 0)}
 
 
+def test_a_message_for_one_of_many_machines_is_found(engine: Engine) -> None:
+    engine.submit(ALTERNATING, machine="m500")
+    queries = engine.client.queries
+
+    found = queries.queues([f"m{n}" for n in range(1_000)], [DEFAULT_QUEUE], queries.now_ms())
+
+    assert {name: queue.length for name, queue in found.items() if queue.length} == {
+        machine_queue("m500"): 1
+    }
+    assert len(found) == 1_001
+
+
 def test_an_engine_has_so_many_queues(engine: Engine) -> None:
     for number in range(MOST_QUEUES - 1):
         engine.client.queue_names.note([f"q{number}"])

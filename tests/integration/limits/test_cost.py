@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -9,8 +10,10 @@ import yaml
 
 from sleipnir.scheduler.limits.records import Used
 from sleipnir.scheduler.limits.rules import Budget, Limit
+from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.machines import PRESENT_EVERY_S, Machines, WorkerState
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
+from sleipnir.worker.monitor.metrics import EngineMetrics
 from tests.support.engine import Engine
 from tests.support.limits import allotments_of, granted, reservation
 from tests.support.model_server import ModelServer, says
@@ -172,3 +175,35 @@ def test_heartbeats_of_a_worker_take_less_than_a_command_a_second(engine: Engine
     stats = cast(dict[str, dict[str, int]], engine.redis.info("commandstats"))
     commands = sum(entry["calls"] for name, entry in stats.items() if "config" not in name)
     assert commands < PRESENT_EVERY_S
+
+
+def commands_for(engine: Engine, act: Callable[[], object]) -> int:
+    """Return how many commands an act takes."""
+    engine.redis.config_resetstat()
+    act()
+    stats = cast(dict[str, dict[str, int]], engine.redis.info("commandstats"))
+    return sum(entry["calls"] for name, entry in stats.items() if "config" not in name)
+
+
+def test_a_large_fleet_costs_submissions_nothing_and_figures_little(engine: Engine) -> None:
+    agent, machines = engine.client.prepare(engine.write("tested", linear(2)).name), 1_000
+    known = Machines(engine.redis)
+
+    def submit() -> None:
+        known.any_work()
+        engine.client.submit(agent, Request(queue="default"))
+
+    def scrape() -> None:
+        assert EngineMetrics(engine.store, engine.store.settings).collect()
+
+    submit()
+    alone = commands_for(engine, submit), commands_for(engine, scrape)
+    for number in range(machines):
+        worker = WorkerState(f"m{number}", 7, slots=8, busy=1, taken=9, idle_s=1, memory_bytes=1)
+        known.announce(worker, with_queue=True)
+
+    submitting, scraping = commands_for(engine, submit), commands_for(engine, scrape)
+
+    assert submitting == alone[0]
+    # The record of each worker, and when it was last heard of.
+    assert scraping - alone[1] < 2.1 * machines

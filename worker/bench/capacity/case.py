@@ -206,7 +206,7 @@ def _tried(arena: Arena, batch: str) -> _Trial:
 
     def act() -> None:
         before, began = look(), perf_counter()
-        arena.submit_many(agent, RUNS, batch)
+        arena.submit_many(agent, RUNS, Request(batch=batch))
         after = look()
         seen.append((after[0] - before[0], after[1] - before[1]))
         seen.append((perf_counter() - began, 0.0))
