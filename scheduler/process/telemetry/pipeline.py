@@ -63,7 +63,7 @@ class Pipeline:
             self._waiting.append((report, content))
             self._content += content
             self._start()
-            if len(self._waiting) == _BATCH:
+            if len(self._waiting) in (1, _BATCH):  # there is one at last, or there are enough
                 self._wake.notify()
 
     def watch(self, samples: Samples) -> None:

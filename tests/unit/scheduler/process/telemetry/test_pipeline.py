@@ -11,6 +11,7 @@ from sleipnir.scheduler.process.telemetry.identity import Trace
 from sleipnir.scheduler.process.telemetry.pipeline import MOST_CONTENT, MOST_WAITING, Pipeline
 from sleipnir.scheduler.process.telemetry.spans import ExportedSpan
 from tests.support.collector import Collector
+from tests.support.wait import wait_until
 
 
 class Report:
@@ -49,6 +50,19 @@ def test_content_that_waits_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> N
         pipeline.close(within_s=0.1)
 
     assert lost == 1
+
+
+def test_a_span_does_not_wait_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Collector() as collector:
+        for name, value in collector.environment.items():
+            monkeypatch.setenv(name, value)
+        pipeline = Pipeline()
+
+        for count in (1, 2):
+            pipeline.offer(Report())
+            wait_until(lambda: len(collector.spans()) == count, f"span {count} arrives")  # noqa: B023 - at once
+
+        pipeline.close()
 
 
 def test_it_goes_on_after_it_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
