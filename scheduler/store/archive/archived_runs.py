@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Any
 
+from sleipnir.scheduler.errors import ArchiveFailed
 from sleipnir.scheduler.runs.whole.parts import WholeRun
 from sleipnir.scheduler.runs.whole.secrets import with_secrets
 from sleipnir.scheduler.store.archive.archive import Archive, Archived
@@ -67,13 +68,20 @@ class ArchivedRuns:
             if known := self._recent.get(archived.sum):
                 self._recent.move_to_end(archived.sum)
                 return with_secrets(known[0], archived.secrets)
+        try:
+            run, size = self._read(run_id, archived)
+        except ArchiveFailed as error:
+            raise type(error)(f"run {run_id} is archived and cannot be read: {error}") from error
+        self._remember(archived.sum, run, size)
+        return with_secrets(run, archived.secrets)
+
+    def _read(self, run_id: str, archived: Archived) -> tuple[WholeRun, int]:
+        """Return a run and the size of its object."""
         data = self._cache.get(archived.sum)
         if data is None or hashlib.sha256(data).hexdigest() != archived.sum:
             data = self._archive.fetch(run_id, archived)
             self._cache.put(archived.sum, data)
-        run = self._archive.open(run_id, data)
-        self._remember(archived.sum, run, len(data))
-        return with_secrets(run, archived.secrets)
+        return self._archive.open(run_id, data), len(data)
 
     def _remember(self, digest: str, run: WholeRun, size: int) -> None:
         with self._lock:

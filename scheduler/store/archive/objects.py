@@ -68,7 +68,9 @@ class Objects(SharedFiles):
             try:
                 data: bytes = self._files.cat_file(self._path(name), start=0, end=most_bytes + 1)
             except FileNotFoundError as error:
-                raise ObjectMissing(f"{self.url} has no {name}") from error
+                raise ObjectMissing(
+                    f"{self.url} (archive) has no {name}; is all of it mounted there?"
+                ) from error
         if len(data) > most_bytes:
             raise ArchiveFailed(f"{self.url}/{name} has more than {most_bytes:,} bytes")
         return data

@@ -54,7 +54,7 @@ def test_the_status_says_what_is_archived_and_what_waits(
 
     assert (told["archive"], told["archived"], told["waiting"]) == (str(home), 1, 1)
     assert told["bytes"] == sum(file.stat().st_size for file in home.rglob("*.gz"))
-    assert "1 runs in" in call("status").stdout
+    assert "1 run in" in call("status").stdout
 
 
 def test_without_an_archive_that_is_said(engine: Engine, call: Call) -> None:

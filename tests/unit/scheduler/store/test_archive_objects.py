@@ -40,7 +40,7 @@ def test_what_is_removed_is_missing_and_may_be_removed_again(objects: Objects) -
     objects.remove(NAME)
     objects.remove(NAME)
 
-    with pytest.raises(ObjectMissing, match="has no runs/2026"):
+    with pytest.raises(ObjectMissing, match=r"\(archive\) has no runs/2026"):
         objects.read(NAME)
 
 
