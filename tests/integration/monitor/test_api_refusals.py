@@ -32,7 +32,8 @@ def run_id(engine: Engine) -> str:
 
 def reads(run_id: str) -> Iterator[tuple[Operation, str]]:
     """Every operation that reads, with an address of something that is there."""
-    parts = {"run_id": run_id, "name": "b", "agent": "agent", "evaluation": "e", "bulk_id": run_id}
+    parts = {"run_id": run_id, "visit": "1", "name": "b", "agent": "agent"}
+    parts |= {"evaluation": "e", "bulk_id": run_id}
     for operation in OPERATIONS:
         if operation.method == "GET":
             yield operation, re.sub(r"\{(\w+)\}", lambda part: parts[part[1]], operation.path)
