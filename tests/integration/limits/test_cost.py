@@ -41,6 +41,30 @@ LINEAR_VISIT = {
 # writes replace.
 LIMITED_CALL = 105
 
+# The only visit of a run that begins and ends with it. Of hooks it asks whether there are any,
+# along with who has lists open: at its begin and its end, by the `mget`s.
+ONLY_VISIT = {
+    "evalsha": 2,
+    "get": 1,
+    "hdel": 1,
+    "hget": 3,
+    "hgetall": 1,
+    "hincrby": 2,
+    "hlen": 1,
+    "hmget": 4,
+    "hset": 5,
+    "mget": 2,
+    "pexpire": 7,
+    "pttl": 2,
+    "rpush": 1,
+    "sadd": 1,
+    "sismember": 1,
+    "unlink": 1,
+    "xadd": 2,
+    "zadd": 2,
+    "zrem": 2,
+}
+
 
 def linear(length: int, **state: Any) -> str:
     """Nodes in a row that do nothing but commit a value each."""
@@ -81,6 +105,14 @@ def test_a_linear_visit_is_two_round_trips_of_known_commands(engine: Engine) -> 
     commands, _ = cost_of_next_visit(engine)
 
     assert commands == LINEAR_VISIT
+
+
+def test_a_run_without_hooks_costs_nothing_for_them(engine: Engine) -> None:
+    engine.submit("start: done\nnodes: {done: {type: end, output: fine}}")
+
+    commands, _ = cost_of_next_visit(engine)
+
+    assert commands == ONLY_VISIT
 
 
 def test_cost_does_not_grow_with_finished_visits(engine: Engine) -> None:
