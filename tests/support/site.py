@@ -7,7 +7,7 @@ import http.client
 import json
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
@@ -152,7 +152,8 @@ class ServedSite:
             body = urlencode(form)
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=90)
         try:
-            connection.request(method, path, body, given)
+            with suppress(BrokenPipeError):  # it may answer before it has read all
+                connection.request(method, path, body, given)
             answer = connection.getresponse()
             found = Answer(answer.status, answer.read().decode(), dict(answer.getheaders()))
         finally:

@@ -62,13 +62,15 @@ class TlsDoor:
         server.close()
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        from_redis, to_redis = await asyncio.open_unix_connection(self._target)
+        ends = [writer]
         try:
+            from_redis, to_redis = await asyncio.open_unix_connection(self._target)
+            ends.append(to_redis)
             await asyncio.gather(_pump(reader, to_redis), _pump(from_redis, writer))
-        except asyncio.CancelledError:  # the door is closed
+        except (asyncio.CancelledError, OSError):  # the door is closed, or nobody is behind it
             pass
         finally:
-            for end in (to_redis, writer):
+            for end in ends:
                 end.transport.abort()
             await asyncio.sleep(0)
 
@@ -98,7 +100,12 @@ class StaffDoor(TlsDoor):
         assert self._loop is not None
         spoken = asyncio.Event()
         self._loop.add_reader(arrived, spoken.set)
-        await spoken.wait()
+        try:
+            await spoken.wait()
+        except asyncio.CancelledError:
+            self._loop.remove_reader(arrived)
+            arrived.close()
+            raise
         self._loop.remove_reader(arrived)
         first = arrived.recv(256, socket.MSG_PEEK)
         has_tls = first.startswith(_HANDSHAKE)
