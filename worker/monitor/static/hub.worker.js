@@ -2,12 +2,26 @@
 const ports = new Map(); // port -> the topics of its page
 const over = new Set(); // topics that will not change any more
 const LONGEST_MS = 30_000;
+const LISTS = new Set(["runs", "inbox"]);
+const LISTS_MS = 300;
 let source = null;
 let open = "";
 let failures = 0;
 
 function tell(message) {
   for (const port of ports.keys()) port.postMessage(message);
+}
+
+// Lists change often, and say only that they have: pages are told now and then, of the last.
+const lists = new Map(); // topic -> its last message
+function tellSoon(message) {
+  if (lists.size === 0) setTimeout(tellLists, LISTS_MS);
+  lists.set(message.data.topic, message);
+}
+
+function tellLists() {
+  for (const message of lists.values()) tell(message);
+  lists.clear();
 }
 
 // A stream does not say why it was refused.
@@ -43,7 +57,8 @@ function connect() {
   for (const name of ["change", "final", "resync", "away"]) {
     mine.addEventListener(name, (event) => {
       const data = JSON.parse(event.data);
-      tell({ event: name, data });
+      if (name === "change" && LISTS.has(data.topic)) tellSoon({ event: name, data });
+      else tell({ event: name, data });
       if (name === "final") {
         over.add(data.topic);
         connect();

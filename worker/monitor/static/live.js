@@ -109,7 +109,7 @@ export async function look() {
   if (!isFirst) showQuestions(); // the stream knows sooner than pages do
   replaceRows(rows);
   mark.dispatchEvent(new Event("fresh"));
-  rested = performance.now() + SHARE * (performance.now() - began);
+  rested = performance.now() + Math.max(LEAST_MS, SHARE * (performance.now() - began));
 }
 
 let rested = 0;
