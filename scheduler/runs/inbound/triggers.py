@@ -20,6 +20,7 @@ MOST_TEXT: Final = 10_000  # characters of a template
 MOST_SET: Final = 50  # keys of the state
 MOST_HEADERS: Final = 20
 MOST_KEY: Final = 200  # characters
+_LONGEST_HEADER: Final = 100  # characters of its name
 
 # What becomes of a request.
 Outcome: TypeAlias = Literal["started", "repeated", "unauthorized", "refused", "limited", "failed"]
@@ -78,6 +79,7 @@ def require_trigger(trigger: Trigger, *, allow_anonymous: bool) -> None:
     Raises:
         SubmissionRefused: it is not valid.
     """
+    require_name("agent", trigger.agent)
     if is_path(trigger.agent):
         raise SubmissionRefused(
             f"'{cut(printable(trigger.agent), 80)}' is a path; a trigger starts an agent by its "
@@ -92,8 +94,11 @@ def require_trigger(trigger: Trigger, *, allow_anonymous: bool) -> None:
         raise SubmissionRefused(
             f"a trigger sets at most {MOST_SET} keys, and sees at most {MOST_HEADERS} more headers"
         )
+    for key in trigger.state:
+        require_name("key of the state", key)
     for header in trigger.headers:
-        if header in _SECRET_HEADERS or not header.isascii() or not header.isprintable():
+        is_name = header.isascii() and header.isprintable() and len(header) <= _LONGEST_HEADER
+        if header in _SECRET_HEADERS or not is_name:
             raise SubmissionRefused(
                 f"the header '{cut(printable(header), 80)}' cannot be seen by templates"
             )
@@ -107,6 +112,10 @@ def require_trigger(trigger: Trigger, *, allow_anonymous: bool) -> None:
 def _require_template(template: str, headers: set[str]) -> None:
     if len(template) > MOST_TEXT:
         raise SubmissionRefused(f"a template of a trigger has at most {MOST_TEXT:,} characters")
+    if any("\ud800" <= character <= "\udfff" for character in template):
+        raise SubmissionRefused(
+            f"'{cut(printable(template), 80)}' has half of a surrogate pair, which no run can have"
+        )
     for reference in references(template):
         if reference.root not in _ROOTS:
             raise SubmissionRefused(

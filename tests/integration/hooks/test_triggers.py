@@ -335,6 +335,10 @@ def test_runs_count_as_of_a_batch_if_the_trigger_names_one(
         ({"wen": 1}, "wen: Extra inputs"),
         ({"verify": "none"}, "whoever reaches the monitor"),
         ({"prompt": "x" * 10_001}, "at most 10,000 characters"),
+        ({"agent": "x" * 513}, "not a valid name of the agent"),
+        ({"set": {"x" * 513: ""}}, "not a valid name of the key"),
+        ({"header": "x" * 101}, "cannot be seen by templates"),
+        ({"set": {"a": "\ud800"}}, "half of a surrogate pair"),
     ],
 )
 def test_what_is_no_trigger_is_refused(
