@@ -200,11 +200,15 @@ class Supervisor:
             process.terminate()
 
     def retire(self, name: str) -> None:
-        """Tell a child to end, for good, while the others go on; it has its time."""
+        """Tell a child to end, for good, while the others go on; it has its time.
+
+        Without others that are to go on, the supervisor ends as well.
+        """
         member = self._members[name]
         member.wanted = False
         member.ask_to_end()
         self.call_in(self.grace_s, lambda: self._end_late([member]))
+        self._stop_if_none_is_wanted()
 
     def keeps(self, name: str) -> bool:
         """Return whether a child is restarted when it dies."""
@@ -340,9 +344,12 @@ class Supervisor:
             return False
         member.wanted = False
         say(f"{member.child.name} has ended, as it was asked to; it is not started again")
-        if not any(other.wanted for other in self._members.values()):
-            self.stop()
+        self._stop_if_none_is_wanted()
         return True
+
+    def _stop_if_none_is_wanted(self) -> None:
+        if not any(member.wanted for member in self._members.values()):
+            self.stop()
 
     def _is_hopeless(self, member: _Member, code: int, lived_s: float) -> bool:
         """Stop everything if a child cannot start; return whether it cannot."""

@@ -112,6 +112,22 @@ def test_children_that_are_over_leave_the_others_and_the_last_ends_all(tmp_path:
     assert supervisor.exit_code == 0
 
 
+def test_without_the_one_that_is_retired_last_all_ends(tmp_path: Path) -> None:
+    supervisor = Supervisor(grace_s=10)
+    argv = ["/bin/sh", "-c", "exit 10"]
+    over = supervisor.start(ChildProcess("over", argv, is_over_with=10))
+    supervisor.start(
+        shell("successor", TELLS_ITS_END, tmp_path / "ready", "ended", tmp_path / "end")
+    )
+    wait_until((tmp_path / "ready").exists, "the successor runs")
+    wait_until(lambda: over.poll() is not None, "nobody wants its predecessor")
+
+    supervisor.call_in(0, lambda: supervisor.retire("successor"))
+    supervisor.run()
+
+    assert (tmp_path / "end").read_text() == "ended\n"
+
+
 def test_a_child_that_is_there_already_stays_as_it_is() -> None:
     supervisor = Supervisor(grace_s=10)
     first = supervisor.start(shell("one", "sleep 600"))
