@@ -35,12 +35,14 @@ def step(store: RunStore, name: str) -> bool:
         store.schedules.step(stored, paused(schedule, reason), None)
         return False
     busy = busy_run(store, schedule)
-    firing = next_firing(schedule, store.clock.now_ms(), is_open=busy is not None)
+    now_ms = store.clock.now_ms()
+    firing = next_firing(schedule, now_ms, is_open=busy is not None)
     if firing is None:
         store.schedules.step(stored, schedule, None)  # its timer is that of the next instant
         return False
     carry_out(store, stored, firing, busy)
-    return True
+    # Most often not: the timer of the next instant is set already.
+    return next_firing(firing.schedule, now_ms, is_open=True) is not None
 
 
 def busy_run(store: RunStore, schedule: Schedule) -> str | None:

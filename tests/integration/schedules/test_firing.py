@@ -81,6 +81,7 @@ def test_an_instant_starts_a_run_that_knows_it(engine: Engine) -> None:
     now = standing(engine)
     assert (now.last_run, now.last_ms, now.fired) == (run_id, schedule.next_ms, 1)
     assert now.next_ms == schedule.next_ms + MINUTE_MS
+    assert now.revision == schedule.revision + 1  # one transition, which sets the next timer
 
 
 @pytest.mark.parametrize(
