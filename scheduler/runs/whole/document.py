@@ -23,7 +23,7 @@ VERSION: Final = 1
 
 _RUN_ID = re.compile(r"[0-9a-f]{16}")
 _EVENT_ID = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
-_NUMBER = re.compile(r"[0-9]{1,18}")
+_NUMBER = re.compile(r"[0-9]{1,13}")  # an instant in ms: until the year 2286
 _NUMBERS = ("created", "ended", "step")
 _NEEDED = ("agent", "digest", "status", "created", "ended", "step", "frontier", "context")
 
