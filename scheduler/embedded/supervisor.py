@@ -205,6 +205,8 @@ class Supervisor:
         Without others that are to go on, the supervisor ends as well.
         """
         member = self._members[name]
+        if not member.wanted:  # a second signal would have it end twice
+            return
         member.wanted = False
         member.ask_to_end()
         self.call_in(self.grace_s, lambda: self._end_late([member]))

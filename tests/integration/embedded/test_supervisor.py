@@ -128,6 +128,28 @@ def test_without_the_one_that_is_retired_last_all_ends(tmp_path: Path) -> None:
     assert (tmp_path / "end").read_text() == "ended\n"
 
 
+def test_a_child_that_was_told_to_end_is_not_told_again(tmp_path: Path) -> None:
+    supervisor = Supervisor(grace_s=10)
+    asked, ready, go = (tmp_path / name for name in ("asked", "ready", "go"))
+    script = "trap 'echo asked >> $0' TERM; touch $1; until test -e $2; do sleep 0.01; done"
+    supervisor.start(shell("one", script, asked, ready, go))
+    wait_until(ready.exists, "it runs")
+
+    def retire() -> None:
+        wait_until(asked.exists, "it was told to end with the supervisor")
+        supervisor.retire("one")
+        go.touch()
+
+    def stop() -> None:
+        supervisor.stop()
+        supervisor.call_in(0, retire)
+
+    supervisor.call_in(0, stop)
+    supervisor.run()
+
+    assert asked.read_text() == "asked\n"
+
+
 def test_a_child_that_is_there_already_stays_as_it_is() -> None:
     supervisor = Supervisor(grace_s=10)
     first = supervisor.start(shell("one", "sleep 600"))
