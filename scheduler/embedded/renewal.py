@@ -53,8 +53,8 @@ class Renewal:
                 return
 
     def _hand_over(self, worn: str, successor: str) -> None:
-        if not self._supervisor.keeps(worn):  # somebody has asked it to drain
-            self._retire(successor, by=worn)
+        if not (self._supervisor.keeps(worn) and self._supervisor.keeps(successor)):
+            self._retire(successor, by=worn)  # somebody has asked one of them to drain
         elif self._health.has_taken_over(successor):
             self._retire(worn, by=successor)
 

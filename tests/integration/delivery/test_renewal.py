@@ -5,8 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+from sleipnir.scheduler.embedded.renewal import Renewal
+from sleipnir.scheduler.embedded.supervisor import ChildProcess, Supervisor
+from sleipnir.scheduler.embedded.worker_health import WorkerHealth
 from sleipnir.scheduler.runs.submit import Request
 from tests.support.health_checks import get, is_well
 from tests.support.sentinels import free_ports
@@ -100,3 +104,37 @@ def test_a_process_that_is_too_large_ends_what_it_does_while_the_next_one_works(
 
     keys = renewed.tries.keys()
     assert len(set(keys)) == len(keys)
+
+
+class Drained(WorkerHealth):
+    """Of a worn worker whose successors are asked to drain as soon as they start."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        super().__init__(supervisor, lease_s=30)
+        self._ends = supervisor
+        self.started = list[str]()
+
+    def start(self, child: ChildProcess, *, is_spare: bool = False) -> None:
+        super().start(child, is_spare=is_spare)
+        self.started.append(child.name)
+        if len(self.started) == 3:
+            self._ends.stop()
+
+    def worn(self) -> dict[str, str]:
+        return {"worker 1": "is worn"}
+
+
+def test_a_successor_that_is_not_wanted_has_a_successor() -> None:
+    supervisor = Supervisor(grace_s=10)
+    health = Drained(supervisor)
+    first = ChildProcess("worker 1", ["/bin/sh", "-c", "sleep 600"], is_over_with=10)
+    health.start(first)
+    as_drained = replace(first, argv=["/bin/sh", "-c", "exit 10"])
+    Renewal(supervisor, health, [as_drained]).start()
+    supervisor.call_in(30, supervisor.stop)
+
+    supervisor.run()
+    for name in health.started[::2]:  # the second was forgotten
+        health.forget(name)
+
+    assert health.started == ["worker 1", "worker 2", "worker 3"]
