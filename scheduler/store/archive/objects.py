@@ -101,9 +101,13 @@ class Objects(SharedFiles):
 def _create_durably(file: Path, data: bytes) -> None:
     """Write a new file, which then survives a loss of power."""
     with file.open("xb") as opened:
-        opened.write(data)
-        opened.flush()
-        os.fsync(opened.fileno())
+        try:
+            opened.write(data)
+            opened.flush()
+            os.fsync(opened.fileno())
+        except OSError:  # a part of it would take a name at each try on a full disk
+            file.unlink()
+            raise
     _sync(file.parent)
 
 

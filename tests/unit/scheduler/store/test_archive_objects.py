@@ -9,6 +9,7 @@ import pytest
 
 from sleipnir.scheduler.errors import ArchiveFailed, ObjectMissing
 from sleipnir.scheduler.store.archive.objects import Objects
+from tests.support import full_disk
 
 NAME = "runs/2026/11/28/0123456789abcdef.json.gz"
 
@@ -56,3 +57,13 @@ def test_a_place_that_nobody_can_write_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(ArchiveFailed, match=r"archive \(archive\): "):
         Objects(str(tmp_path / "archive")).create(NAME, b"")
+
+
+def test_a_full_disk_leaves_no_part_of_an_object(tmp_path: Path) -> None:
+    objects = Objects(str(tmp_path))
+    objects.create("runs/first", b"x")
+
+    with full_disk.here(room_bytes=2), pytest.raises(ArchiveFailed):
+        objects.create("runs/second", b"xyz")
+
+    assert objects.names("runs") == ["first"]
