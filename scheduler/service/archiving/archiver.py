@@ -101,10 +101,27 @@ class Archiver:
         if not due:
             return done
         with ThreadPoolExecutor(THREADS, thread_name_prefix="archiver") as threads:
-            left = Trees(self._store, self._archive, threads, done).store(due)
+            left = _stored(Trees(self._store, self._archive, threads, done), due)
         if left:
             runs.postpone(sorted(left), _POSTPONED_S)
         self._counts.note(done.archived, done.stored_bytes, done.failed, done.reason)
         if done.failed:
             logger.error("%d runs could not be archived: %s", done.failed, done.reason)
         return done
+
+
+def _stored(trees: Trees, run_ids: Sequence[str]) -> set[str]:
+    """Archive runs, and return those that are still to be archived.
+
+    One with which something unexpected is wrong must not hold up the others.
+    """
+    try:
+        return trees.store(run_ids)
+    except RedisError:
+        raise
+    except Exception as error:
+        if len(run_ids) > 1:
+            return set[str]().union(*(_stored(trees, [run_id]) for run_id in run_ids))
+        logger.exception("cannot archive run %s", run_ids[0])
+        trees.note_failure(f"run {run_ids[0]}: {type(error).__name__}: {error}")
+        return {*run_ids}

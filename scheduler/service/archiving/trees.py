@@ -81,7 +81,7 @@ class Trees:
             return [read for read in self._runs.read(run_ids) if read is not None]
         except ForgedValue as error:
             if len(run_ids) == 1:
-                self._note_failure(f"run {run_ids[0]}: {error}")
+                self.note_failure(f"run {run_ids[0]}: {error}")
                 return []
             return [read for run_id in run_ids for read in self._read([run_id])]
 
@@ -91,7 +91,7 @@ class Trees:
         written = self._threads.map(lambda read: self._write(read, day), reads)
         for read, at in zip(reads, written, strict=True):
             if isinstance(at, Exception):
-                self._note_failure(str(at))
+                self.note_failure(str(at))
             else:
                 stored.append((read, at))
         done = self._runs.archive(stored)
@@ -105,7 +105,8 @@ class Trees:
         except (ArchiveFailed, RunFileInvalid, SettingInvalid) as error:
             return error
 
-    def _note_failure(self, reason: str) -> None:
+    def note_failure(self, reason: str) -> None:
+        """Count a run that could not be archived."""
         self._done.failed += 1
         self._done.reason = reason
 

@@ -115,6 +115,20 @@ def test_an_archive_that_fails_half_the_time_gets_everything_in_the_end(
     assert_consistent(engine.redis, runs=len(runs))
 
 
+@pytest.mark.parametrize("forged", [{"bytes": "x"}, {"context": '{"secrets": [["a"]]}'}])
+def test_a_run_that_cannot_be_read_holds_up_no_other(
+    engine: Engine, home: Path, forged: dict[str, str]
+) -> None:
+    bad, good = (engine.finish(PLAIN, prompt=name).run_id for name in ("Ada", "Bea"))
+    engine.redis.hset(run_key("run", bad), mapping=forged)
+
+    done = archive(engine)
+
+    assert (done.archived, done.failed) == (1, 1)
+    assert bad in done.reason
+    assert engine.redis.hexists(run_key("run", good), "archived")
+
+
 def archived(engine: Engine) -> int:
     return sum(
         engine.redis.hexists(run_key("run", run_id), "archived") for run_id in engine.newest_runs()
