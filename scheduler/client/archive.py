@@ -8,7 +8,14 @@ from datetime import UTC, datetime
 from typing import Final, Protocol
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.errors import ArchiveFailed, RunNotFound, SettingInvalid
+from sleipnir.scheduler.client.moving.checking import require_sound
+from sleipnir.scheduler.errors import (
+    ArchiveFailed,
+    ObjectDamaged,
+    RunFileInvalid,
+    RunNotFound,
+    SettingInvalid,
+)
 from sleipnir.scheduler.runs.whole.parts import WholeRun
 from sleipnir.scheduler.store.archive.archive import Archive, Archived, ArchivedObject
 from sleipnir.scheduler.store.archive.figures import ArchiveCounts, ArchiveFigures
@@ -115,6 +122,11 @@ def _put_back(client: ArchiveClient, archive: Archive, run_id: str) -> int:
 
 
 def _put(client: ArchiveClient, archive: Archive, run: WholeRun, day: str) -> int:
+    try:
+        require_sound(run, client.store.clock.now_ms())
+    except RunFileInvalid as error:
+        # No record has its SHA-256 any more, so it may be anybody's.
+        raise ObjectDamaged(f"the object of run {run.run_id} is not sound: {error}") from error
     put = 0
     for child in map(str, run.parts.get("children", ())):
         put += _put(client, archive, archive.newest(child, day), day)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -104,6 +105,23 @@ def test_a_run_that_redis_has_forgotten_comes_back(engine: Engine, home: Path, c
     assert engine.run(run.run_id) == run
     assert_consistent(engine.redis, runs=1)
     assert "no run" in call("restore", "f" * 16).output
+
+
+def test_an_object_that_somebody_forged_does_not_come_back(
+    engine: Engine, home: Path, call: Call
+) -> None:
+    run = engine.finish(PLAIN, prompt="Ada")
+    archive(engine)
+    engine.clock.move(engine.store.settings.retention_s)
+    engine.tick()
+    (file,) = home.rglob("*.gz")
+    document = json.loads(gzip.decompress(file.read_bytes()))
+    document["record"]["earlier_ms"] = "9" * 400
+    file.write_bytes(gzip.compress(json.dumps(document).encode()))
+
+    assert "is not sound" in call("restore", run.run_id).output
+
+    assert engine.newest_runs() == []
 
 
 def test_a_run_that_is_removed_leaves_nothing_in_the_archive(engine: Engine, home: Path) -> None:
