@@ -96,25 +96,32 @@ class Machines:
             for queue in worker.served():
                 if with_queue or "@" not in queue:
                     pipe.set(serving_key(queue), "1", ex=_PRESENT_S)
-            return self._record(pipe, worker)
+            _, was_asked = self._record(pipe, worker)
+            return was_asked
 
-    def beat(self, worker: WorkerState) -> bool:
-        """Record a worker as of now, and return whether it was asked to drain: three commands."""
+    def beat(self, worker: WorkerState, *, with_queue: bool) -> bool:
+        """Record a worker as of now, and return whether it was asked to drain: three commands.
+
+        One that was taken for lost meanwhile, as its machine was suspended, is announced again.
+        """
         with self._redis.pipeline(transaction=False) as pipe:
-            return self._record(pipe, worker)
+            is_known, was_asked = self._record(pipe, worker)
+        return was_asked if is_known else self.announce(worker, with_queue=with_queue)
 
     @staticmethod
-    def _record(pipe: Any, worker: WorkerState) -> bool:
+    def _record(pipe: Any, worker: WorkerState) -> tuple[bool, bool]:
+        """Record a worker; return whether it was known as alive, and was asked to drain."""
         fields = {
             name: "" if value is None else str(value) for name, value in asdict(worker).items()
         }
         fields |= {"queues": ",".join(worker.queues), _NOTED: "0"}
         fields["visits"] = "\n".join(worker.visits[:MOST_VISITS])
         key = worker_key(worker.name)
+        pipe.hmget(key, _NOTED, _ASKED)
         pipe.hset(key, mapping=fields)
         pipe.expire(key, _KEPT_S)
-        pipe.hexists(key, _ASKED)
-        return bool(pipe.execute()[-1])
+        noted, asked = pipe.execute()[-3]
+        return noted == "0", asked is not None
 
     def ask_to_drain(self, names: Iterable[str], *, undo: bool) -> None:
         """Ask workers to drain with their next heartbeats, or to take visits again."""

@@ -323,7 +323,8 @@ def _drain(
     close_servers(services)
     end_all()
     temporary.close()
-    with suppress(RedisError):  # otherwise the entry expires within seconds
-        Machines(services.store.client).leave(known)
     if services.spans is not None:
         services.spans.close()
+    # Last, as heartbeats go on; if it fails, the worker is taken for lost within seconds.
+    with suppress(RedisError):
+        Machines(services.store.client).leave(known)

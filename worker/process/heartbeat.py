@@ -57,7 +57,7 @@ def announce(
         try:
             with pulse.calling():
                 if monotonic() - present_at < PRESENT_EVERY_S:
-                    asked = machines.beat(now)
+                    asked = machines.beat(now, with_queue=with_queue)
                 else:
                     asked = machines.announce(now, with_queue=with_queue)
                     present_at = monotonic()

@@ -202,7 +202,7 @@ def test_heartbeats_of_a_worker_take_less_than_a_command_a_second(engine: Engine
 
     machines.announce(idle, with_queue=True)
     for _ in range(every_s, int(PRESENT_EVERY_S), every_s):
-        machines.beat(idle)
+        machines.beat(idle, with_queue=True)
 
     stats = cast(dict[str, dict[str, int]], engine.redis.info("commandstats"))
     commands = sum(entry["calls"] for name, entry in stats.items() if "config" not in name)

@@ -76,6 +76,18 @@ def test_nobody_waits_for_the_machine_of_a_lost_worker(
     assert machines.any_work()
 
 
+def test_a_lost_worker_that_is_heard_of_again_serves_its_machine_at_once(
+    engine: Engine, workers: tuple[WorkerState, WorkerState]
+) -> None:
+    machines, (_, lost) = Machines(engine.redis), workers
+    note_lost_workers(engine.store)
+
+    machines.beat(lost, with_queue=True)
+
+    assert machines.have_worker(lost.machine)
+    assert not machines.unserved(lost.served())
+
+
 def test_a_worker_that_ends_is_not_lost(
     engine: Engine, site: ServedSite, workers: tuple[WorkerState, WorkerState]
 ) -> None:
