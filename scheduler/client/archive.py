@@ -26,6 +26,7 @@ from sleipnir.scheduler.store.run_store import RunStore
 
 _AT_ONCE: Final = 200
 _THREADS: Final = 16
+_SHORTEST_S: Final = 3600.0  # of a run that was brought back
 
 
 class ArchiveClient(Protocol):
@@ -97,7 +98,7 @@ def _all_runs(queries: RunQueries) -> Iterator[list[str]]:
 def restore(client: ArchiveClient, name: str) -> int:
     """Bring a run and all that it has started back into Redis; return how many runs came.
 
-    Those whose retention is over are kept for it once more.
+    Those whose retention is over are kept for it once more, but no longer than their objects.
 
     Args:
         name: of the run, its id; a part of it suffices if Redis has the run still.
@@ -118,10 +119,22 @@ def _put_back(client: ArchiveClient, archive: Archive, run_id: str) -> int:
     found = next((each for each in archive.objects() if each.run_id == run_id), None)
     if found is None:
         raise RunNotFound(run_id)
-    return _put(client, archive, archive.newest(run_id, found.day), found.day)
+    run = archive.newest(run_id, found.day)
+    return _put(client, archive, run, found.day, _kept_s(client, run))
 
 
-def _put(client: ArchiveClient, archive: Archive, run: WholeRun, day: str) -> int:
+def _kept_s(client: ArchiveClient, run: WholeRun) -> float:
+    """Return for how long Redis is to keep a run that it has forgotten."""
+    settings = client.store.settings
+    if settings.archive_retention_s is None:
+        return settings.retention_s
+    # It is archived again on its old day, and would be listed without its object.
+    ended_s = int(run.record["ended"]) / 1000
+    left_s = ended_s + settings.archive_retention_s - client.store.clock.now_ms() / 1000
+    return max(_SHORTEST_S, min(settings.retention_s, left_s))
+
+
+def _put(client: ArchiveClient, archive: Archive, run: WholeRun, day: str, kept_s: float) -> int:
     try:
         require_sound(run, client.store.clock.now_ms())
     except RunFileInvalid as error:
@@ -129,8 +142,8 @@ def _put(client: ArchiveClient, archive: Archive, run: WholeRun, day: str) -> in
         raise ObjectDamaged(f"the object of run {run.run_id} is not sound: {error}") from error
     put = 0
     for child in map(str, run.parts.get("children", ())):
-        put += _put(client, archive, archive.newest(child, day), day)
-    return put + client.store.whole_runs.put(run, client.store.settings.retention_s)
+        put += _put(client, archive, archive.newest(child, day), day, kept_s)
+    return put + client.store.whole_runs.put(run, kept_s)
 
 
 def objects(client: ArchiveClient, since_ms: int) -> Iterator[ArchivedObject]:

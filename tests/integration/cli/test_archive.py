@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sleipnir.scheduler.cli.app import cli
+from sleipnir.scheduler.client.archive import restore
 from sleipnir.scheduler.client.removal import remove, select
 from sleipnir.scheduler.service.archiving.retention import remove_old
 from sleipnir.scheduler.store.keys import run_key
@@ -105,6 +106,27 @@ def test_a_run_that_redis_has_forgotten_comes_back(engine: Engine, home: Path, c
     assert engine.run(run.run_id) == run
     assert_consistent(engine.redis, runs=1)
     assert "no run" in call("restore", "f" * 16).output
+
+
+def test_a_run_that_comes_back_is_not_listed_longer_than_its_object_is_there(
+    engine: Engine, home: Path, call: Call
+) -> None:
+    engine.configure(archive=str(home), retention_s=7 * DAY_S, archive_retention_s=30 * DAY_S)
+    run = engine.finish(PLAIN, prompt="Ada")
+    archive(engine)
+    engine.clock.move(29 * DAY_S)
+    engine.tick()
+    assert engine.newest_runs() == []
+    restore(engine.client, run.run_id)
+    archive(engine)
+    assert engine.client.queries.run(run.run_id) == run
+
+    engine.clock.move(2 * DAY_S)
+    engine.tick()
+
+    assert engine.store.archive is not None
+    assert remove_old(engine.store, engine.store.archive) == 1
+    assert engine.newest_runs() == []
 
 
 def test_an_object_that_somebody_forged_does_not_come_back(
