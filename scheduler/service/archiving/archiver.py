@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
+from multiprocessing.pool import ThreadPool
 from typing import TYPE_CHECKING, Final
 
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
@@ -100,7 +100,8 @@ class Archiver:
         done = Round()
         if not due:
             return done
-        with ThreadPoolExecutor(THREADS, thread_name_prefix="archiver") as threads:
+        # Its threads are daemons: the end of the process never waits for an archive that hangs.
+        with ThreadPool(THREADS) as threads:
             left = _stored(Trees(self._store, self._archive, threads, done), due)
         if left:
             runs.postpone(sorted(left), _POSTPONED_S)

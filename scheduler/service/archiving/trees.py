@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +18,8 @@ from sleipnir.scheduler.runs.whole.secrets import without_secrets
 from sleipnir.scheduler.store.run_store import RunStore
 
 if TYPE_CHECKING:
+    from multiprocessing.pool import ThreadPool
+
     from sleipnir.scheduler.store.archive.archive import Archive, Archived
     from sleipnir.scheduler.store.archive.reading import ReadRun
 
@@ -39,7 +40,7 @@ class Round:
 class Trees:
     """Children are archived before their parent: as long as that is due, so are they."""
 
-    def __init__(self, store: RunStore, archive: Archive, threads: Executor, done: Round) -> None:
+    def __init__(self, store: RunStore, archive: Archive, threads: ThreadPool, done: Round) -> None:
         self._runs = store.whole_runs
         self._archive = archive
         self._threads = threads
@@ -88,7 +89,7 @@ class Trees:
     def _put(self, reads: Sequence[ReadRun], day: str) -> set[str]:
         """Write objects, and then remove what Redis has of them; return the runs that failed."""
         stored: list[tuple[ReadRun, Archived]] = []
-        written = self._threads.map(lambda read: self._write(read, day), reads)
+        written = self._threads.imap(lambda read: self._write(read, day), reads)
         for read, at in zip(reads, written, strict=True):
             if isinstance(at, Exception):
                 self.note_failure(str(at))

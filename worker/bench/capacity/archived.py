@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from multiprocessing.pool import ThreadPool
 from time import perf_counter, process_time
 
 from sleipnir.scheduler.runs.ids import new_run_id
@@ -58,7 +58,7 @@ def _archive(arena: Arena, run_ids: list[str]) -> Sample:
     archive = Archive(Objects(str(arena.home / "archive")), ArchiveKey(None))
     done = Round()
     began, cpu = perf_counter(), process_time()
-    with ThreadPoolExecutor(THREADS) as threads:
+    with ThreadPool(THREADS) as threads:
         left = Trees(arena.client.store, archive, threads, done).store(run_ids)
     if left:
         raise RuntimeError(f"{len(left)} runs were not archived: {done.reason}")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from sleipnir.scheduler.errors import ArchiveFailed, SettingInvalid
+from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
+from sleipnir.scheduler.service.archiving.archiver import Archiver
 from sleipnir.scheduler.store.archive.archive import Archive
 from sleipnir.scheduler.store.archive.archived_runs import ArchivedRuns
 from sleipnir.scheduler.store.archive.cache import ObjectCache
@@ -18,10 +22,11 @@ from sleipnir.scheduler.store.archive.restoring import restore_tree
 from sleipnir.scheduler.store.archive.sealing import ArchiveKey
 from sleipnir.scheduler.store.archive.whole_runs import WholeRuns
 from sleipnir.scheduler.store.keys import run_key
-from tests.support.archive import PLAIN, archive
+from tests.support.archive import AFTER_S, PLAIN, archive
 from tests.support.dying import survives
 from tests.support.engine import Engine
 from tests.support.invariants import assert_consistent
+from tests.support.wait import wait_until
 
 KEY = "k" * 64
 STEPS = [(WholeRuns, name) for name in ("due", "sizes", "read", "archive")]
@@ -113,6 +118,37 @@ def test_an_archive_that_fails_half_the_time_gets_everything_in_the_end(
     assert [queries.run(run.run_id) for run in runs] == runs
     assert ArchiveCounts(engine.redis, engine.store.clock).read().failures == failed
     assert_consistent(engine.redis, runs=len(runs))
+
+
+class Hanging(Objects):
+    """Answers nothing until it is told to."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.is_asked, self.may_answer = Event(), Event()
+
+    def create(self, name: str, data: bytes) -> bool:
+        self.is_asked.set()
+        self.may_answer.wait()
+        return super().create(name, data)
+
+
+def test_no_process_waits_at_its_end_for_an_archive_that_hangs(engine: Engine, home: Path) -> None:
+    engine.finish(PLAIN, prompt="Ada")
+    engine.clock.move(AFTER_S)
+    objects, before = Hanging(str(home)), {*threading.enumerate()}
+    archiver = Archiver(engine.store, Archive(objects, ArchiveKey(None)))
+    archiver.own(ALL_PARTITIONS)
+    archiver.start()
+    assert objects.is_asked.wait(30)
+
+    archiver.stop()
+
+    left = {*threading.enumerate()} - before
+    assert left
+    assert all(thread.daemon for thread in left)
+    objects.may_answer.set()
+    wait_until(lambda: not left & {*threading.enumerate()}, "they have ended")
 
 
 @pytest.mark.parametrize("forged", [{"bytes": "x"}, {"context": '{"secrets": [["a"]]}'}])
