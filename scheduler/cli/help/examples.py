@@ -312,7 +312,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     ),
     "archive schema": (
         ("For a program that reads objects", "archive schema"),
-        ("Quietly, into a file", "archive schema -q"),
+        ("The same in a script", "archive schema -q"),
     ),
     "archive list": (
         ("What ended since yesterday", "archive list"),
