@@ -130,6 +130,10 @@ class Arena:
             "sleipnir.worker", "--redis", self.redis_url, "--concurrency", str(THREADS)
         )
 
+    def begin_scheduler(self) -> subprocess.Popen[bytes]:
+        """Start a scheduler as users do, without a worker."""
+        return self.start("sleipnir", "scheduler", "--redis", self.redis_url)
+
     def stop_workers(self) -> None:
         """Stop all workers that were started, ours and the baseline's."""
         for child in self.children:

@@ -16,6 +16,7 @@ from sleipnir.worker.bench.arena import CHAIN, ITEMS, LENGTH, WIDTH, Arena
 from sleipnir.worker.bench.capacity.archived import archived_kinds
 from sleipnir.worker.bench.capacity.case import capacity
 from sleipnir.worker.bench.capacity.fleet import fleet
+from sleipnir.worker.bench.capacity.schedules import schedules
 from sleipnir.worker.bench.capacity.stored import stored_kinds
 from sleipnir.worker.bench.capacity.traces import traces
 from sleipnir.worker.bench.fair import fair
@@ -222,6 +223,7 @@ CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
     "capacity": capacity,
     "fleet": fleet,
     "traces": traces,
+    "schedules": schedules,
     "parked": parked,
     "lists": lists,
     "monitor": monitor,
@@ -233,4 +235,4 @@ CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
 
 
 # Run only on request: they fill a gigabyte of memory, or take minutes.
-LARGE = frozenset({"capacity", "fleet", "lists", "monitor", "parked", "traces"})
+LARGE = frozenset({"capacity", "fleet", "lists", "monitor", "parked", "schedules", "traces"})

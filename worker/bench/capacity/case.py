@@ -40,6 +40,8 @@ DAILY = (100_000, 1_000_000, 10_000_000)
 # Two limits of which CALLS_A_SECOND use a fifth; each call takes two seconds.
 _LIMITS = tuple(Limit(name, 30_000, 30_000_000, 1_000) for name in ("openai", "openai:m"))
 CALLS_A_SECOND = 100
+# A full machine uses at least this share of its cores: where two processes use less, it is not.
+_FULL = 0.8
 
 
 def capacity(arena: Arena, rounds: int) -> Iterator[Row]:
@@ -196,6 +198,11 @@ class _Trial:
     worker_s: float  # of the workers alone
     free: float  # cores that others left
 
+    @property
+    def used(self) -> float:
+        """Share of these cores that the visits used."""
+        return min(1.0, self.visits_s * self.cpu_s / self.free)
+
 
 def _tried(arena: Arena, batch: str) -> _Trial:
     agent, visits = arena.prepare(f"linear-{NODES - 1}"), RUNS * NODES
@@ -233,7 +240,8 @@ def _busy_cores_s() -> float:
 def _throughputs(arena: Arena) -> Generator[Row, None, float]:
     """Calibrate with one process and with two, predict and measure; return a worker's CPU a visit.
 
-    One process tells what its loop takes, and two, which fill the machine, what a visit costs.
+    One process tells what its loop takes, and two, which fill a small machine, what a visit costs
+    and how much of the cores a full machine uses.
     """
     arena.run(arena.prepare(f"linear-{NODES - 1}"))
     _tried(arena, "warm-up")
@@ -255,7 +263,8 @@ def _checked(arena: Arena, one: _Trial, two: _Trial) -> Iterator[Row]:
             arena.start_worker()
         _tried(arena, f"warm-up-of-{processes}")
         found = _tried(arena, f"of-{processes}")
-        told = throughput(processes, one.visits_s, two.cpu_s, found.free)
+        used = max(_FULL, two.used)
+        told = throughput(processes, one.visits_s, two.cpu_s, found.free, used)
         name = f"{processes} worker process{'es' if processes > 1 else ''}"
         yield Row(f"{name}, predicted", "visits/s", told, told, ratio=told / found.visits_s)
         yield Row(f"{name}, measured", "visits/s", found.visits_s, found.visits_s)

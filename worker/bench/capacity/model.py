@@ -73,12 +73,13 @@ def needs(load: Load, constants: Constants) -> Needs:
     )
 
 
-def throughput(processes: int, one: float, cpu_s: float, cores: float) -> float:
+def throughput(processes: int, one: float, cpu_s: float, cores: float, used: float = 1.0) -> float:
     """Return how many visits a second worker processes take on one machine with Redis.
 
     Args:
         one: what one process takes, bound by its one loop that takes messages.
         cpu_s: of a visit, of all that runs on the machine: workers, Redis, who submits.
         cores: free for it.
+        used: share of these that a full machine uses, as its parts wait for each other.
     """
-    return min(processes * one, cores / cpu_s)
+    return min(processes * one, cores * used / cpu_s)

@@ -34,3 +34,4 @@ def test_an_example_is_what_the_model_says(runs: int, name: str) -> None:
 def test_processes_are_bound_by_their_loops_and_then_by_the_cores() -> None:
     assert throughput(1, 1_000, 0.0005, 2) == 1_000
     assert throughput(8, 1_000, 0.0005, 2) == 4_000
+    assert throughput(8, 1_000, 0.0005, 2, used=0.8) == pytest.approx(3_200)
