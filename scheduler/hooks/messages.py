@@ -91,9 +91,11 @@ def _question_lines(question: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _figures(data: Mapping[str, Any]) -> Iterator[str]:
-    if data.get("lines") is not None:
+    if "lines" in data:
+        lines, runs = data["lines"], data["runs"] + data["removed"]
+        counted = f"Runs: {runs:,}" if lines is None else f"Lines: {lines:,}"
         badly = data["failed"] + data["cancelled"] + data["timed_out"]
-        yield f"Lines: {data['lines']:,}, of which {badly:,} have not succeeded"
+        yield f"{counted}, of which {badly:,} have not succeeded"
     if limit := data.get("limit_usd"):
         yield f"Spent: {dollars(data['spent_usd'])} of {dollars(limit)}"
     if limit := data.get("limit_tokens"):

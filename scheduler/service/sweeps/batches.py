@@ -10,17 +10,28 @@ from sleipnir.scheduler.store.queries.batches import BatchQueries
 with lazy_imports():
     from sleipnir.scheduler.store.hooks import batch_ends
 
+# Who submits a batch without saying how many lines it has may submit the next one within this.
+_NEXT_LINE_MS = 60_000
+
 
 def finish_batch(tick: Tick, digits: str, *words: str) -> None:
     """Record that a batch has finished, if all its runs have ended and no more are to come."""
-    timer = batch_ends.BatchTimer(digits, " ".join(words))
-    due_ms, held_until_ms = tick.store.batch_ends.read(timer)
+    timer, ends = batch_ends.BatchTimer(digits, " ".join(words)), tick.store.batch_ends
+    due_ms, until_ms = ends.read(timer)
     if due_ms is None:
         return
-    if held_until_ms > tick.store.clock.now_ms():
-        tick.store.batch_ends.postpone(timer, held_until_ms)
+    if timer != batch_ends.BatchTimer.own(timer.batch):
+        ends.look(timer.batch)  # once for all partitions in which runs of it end
+        ends.settle(timer, due_ms)
         return
-    (row,) = BatchQueries(tick.store.client, tick.store.clock).batch_rows([timer.batch])
-    if row is not None and row.is_finished and row.last_activity is not None:
-        tick.store.batch_ends.record(row.name, row.agent or "", row.last_activity)
-    tick.store.batch_ends.settle(timer, due_ms)
+    now_ms = tick.store.clock.now_ms()
+    if until_ms <= now_ms:
+        (row,) = BatchQueries(tick.store.client, tick.store.clock).batch_rows([timer.batch])
+        if row is not None and row.is_finished and row.last_activity is not None:
+            until_ms = 0 if row.lines else row.last_activity + _NEXT_LINE_MS
+            if until_ms <= now_ms:
+                ends.record(row.name, row.agent or "", row.last_activity)
+    if until_ms > now_ms:
+        ends.postpone(timer, until_ms)
+    else:
+        ends.settle(timer, due_ms)

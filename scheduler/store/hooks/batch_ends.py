@@ -52,8 +52,12 @@ class BatchEnds:
 
     def release(self, batch: str) -> None:
         """Let a batch count as finished as soon as its runs have ended."""
-        timer = BatchTimer.own(batch)
         self._redis.hdel(batch_key(batch), _HELD_UNTIL)
+        self.look(batch)
+
+    def look(self, batch: str) -> None:
+        """Have a scheduler look whether a batch has finished."""
+        timer = BatchTimer.own(batch)
         self._redis.zadd(timers_key(timer.partition), {timer.member: self._clock.now_ms()})
 
     def read(self, timer: BatchTimer) -> tuple[int | None, int]:

@@ -53,9 +53,9 @@ class BatchRow:
 
     @property
     def is_finished(self) -> bool:
-        """Whether all lines of its input have ended; never, if it has none."""
+        """Whether all lines of its input have ended; if that is not known, all its runs."""
         is_over = not self.open and not self.waiting
-        return is_over and self.lines is not None and self.ended + self.removed >= self.lines
+        return is_over and self.ended + self.removed >= (self.lines or 1)
 
 
 class BatchQueries(TotalQueries):

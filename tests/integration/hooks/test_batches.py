@@ -178,11 +178,40 @@ def test_a_batch_of_which_lines_are_left_has_not_finished(
     word.write_text("red")
     with Ledger() as ledger:
         a_batch(engine, ledger, word, "a", lines=2).submit_all()
-    engine.finish(GRAPH, {"say.py": SAY.replace("@", str(word))}, batch="of no input")
     engine.drive()
+    look(engine, scheduler)
+    engine.clock.move(60)
     look(engine, scheduler)
 
     assert receiver.visits == []
+
+
+def test_a_batch_of_unknown_size_has_finished_once_nothing_comes_for_a_minute(
+    engine: Engine, receiver: WebServer, secret: str, scheduler: Scheduler, word: Path
+) -> None:
+    word.write_text("red")
+    files = {"say.py": SAY.replace("@", str(word))}
+
+    def submit_one() -> None:
+        engine.finish(GRAPH, files, batch=BATCH)
+        look(engine, scheduler)
+
+    submit_one()
+    engine.clock.move(50)
+    submit_one()
+    engine.clock.move(50)
+    look(engine, scheduler)
+    early = list(receiver.visits)
+    engine.clock.move(10)
+    look(engine, scheduler)
+    look(engine, scheduler)
+    submit_one()
+    engine.clock.move(60)
+    look(engine, scheduler)
+
+    assert early == []
+    told = [document["data"] for document in documents(receiver, secret)]
+    assert [(data["lines"], data["succeeded"]) for data in told] == [(None, 2), (None, 3)]
 
 
 def test_who_dies_before_it_has_told_leaves_that_to_another(

@@ -334,10 +334,13 @@ def test_every_event_has_a_headline_that_names_what_it_is_about(event: str) -> N
 
 
 def test_figures_of_batches_and_budgets_are_told() -> None:
-    counts = {"lines": 1_000, "failed": 3, "cancelled": 1, "timed_out": 0}
+    counts = {"lines": 1_000, "runs": 9, "removed": 1, "failed": 3, "cancelled": 1, "timed_out": 0}
     batch = message_of({"type": "batch.finished", "data": {"batch": "b", **counts}})
+    of_unknown_size = {"batch": "b", **counts, "lines": None}
+    other = message_of({"type": "batch.finished", "data": of_unknown_size})
     spent = {"limit_usd": 2.0, "spent_usd": 1.9, "limit_tokens": 5_000, "spent_tokens": 4_800}
     budget = message_of({"type": "budget.used_up", "data": {"budget": "day", **spent}})
 
     assert "Lines: 1,000, of which 4 have not succeeded" in batch.text
+    assert "Runs: 10, of which 4 have not succeeded" in other.text
     assert "Spent: $1.9000 of $2.0000\nTokens: 4,800 of 5,000" in budget.text
