@@ -57,6 +57,7 @@ class Arena:
     threads: int = THREADS  # per worker process
     backlog: int = BACKLOG
     stored: int = STORED
+    archived: bool = False  # whether the stored runs are
     parked: int = PARKED
     children: list[subprocess.Popen[bytes]] = field(default_factory=list)
     ours: list[subprocess.Popen[bytes]] = field(default_factory=list)

@@ -40,6 +40,7 @@ from sleipnir.worker.bench.table import HEAD, line
     metavar="N",
     help="Runs that `lists` and `monitor` store; a million take about 1 GB of memory.",
 )
+@click.option("--archived", is_flag=True, help="The runs that `lists` stores are archived ones.")
 @click.option(
     "--parked",
     default=PARKED,
@@ -59,6 +60,7 @@ def bench(
     rounds: int,
     backlog: int,
     stored: int,
+    archived: bool,
     parked: int,
     with_peers: bool,
     as_json: bool,
@@ -80,6 +82,7 @@ def bench(
         click.echo(HEAD)
     with open_arena() as arena:
         arena.backlog, arena.stored, arena.parked = backlog, stored, parked
+        arena.archived = archived
         for case in cases:
             for row in case(arena, rounds):
                 document = {**asdict(row), "is_met": row.is_met}

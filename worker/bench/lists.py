@@ -30,12 +30,14 @@ def lists(arena: Arena, rounds: int) -> Iterator[Row]:
     """Pages of 50 and counts, in Redis and in Python, at 10,000 stored runs and at many."""
     now_ms = arena.client.queries.now_ms()
     submit_asking(arena, _ASKING)
-    load(arena.redis, 0, FEW, now_ms)
+    load(arena.redis, 0, FEW, now_ms, archived=arena.archived)
     few = _measure(arena, rounds, now_ms)
     yield from (row(f"{name}, {FEW:,} runs", "read", 1, few[name], None) for name in few)
     if arena.stored <= FEW:
         return
-    load(arena.redis, FEW, arena.stored - FEW, now_ms)
+    load(arena.redis, FEW, arena.stored - FEW, now_ms, archived=arena.archived)
+    kib = int(arena.redis.info("memory")["used_memory"]) / arena.stored / 1024
+    yield Row(f"Redis memory, {arena.stored:,} runs", "KiB/run", kib, kib)
     many = _measure(arena, rounds, now_ms)
     for name in many:
         yield row(f"{name}, {arena.stored:,} runs", "read", 1, many[name], few[name])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import redis
 
 from sleipnir.scheduler.runs.model import Status
@@ -13,9 +14,10 @@ from tests.support.invariants import all_violations
 NOW_MS = 1_700_000_000_000
 
 
-def test_loaded_runs_are_consistent_and_listed(redis_client: redis.Redis) -> None:
-    load(redis_client, 0, 500, NOW_MS)
-    load(redis_client, 500, 100, NOW_MS)
+@pytest.mark.parametrize("archived", [False, True])
+def test_loaded_runs_are_consistent_and_listed(redis_client: redis.Redis, archived: bool) -> None:
+    load(redis_client, 0, 500, NOW_MS, archived=archived)
+    load(redis_client, 500, 100, NOW_MS, archived=archived)
 
     assert all_violations(redis_client) == []
     queries = RunQueries(redis_client)
