@@ -196,6 +196,7 @@ def figures_of(spent: Spent) -> SpendFiguresDocument:
         "economy_usd": spent.economy_usd,
         "unknown_price_calls": spent.unpriced,
         "failed_calls": spent.failed,
+        "waited_s": spent.waited_ms / 1000,
         "took_s": {name: _took_s(spent, share) for name, share in SHARES.items()},
     }
 

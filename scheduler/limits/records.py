@@ -48,6 +48,7 @@ class Grant:
     budgets: tuple[str, ...] = ()
     reply_tokens: int | None = None  # what a budget limits the reply to
     limited_by: str = ""  # that budget
+    waited_ms: int = 0  # until it was admitted, in all its attempts
 
 
 @dataclass(frozen=True, slots=True)

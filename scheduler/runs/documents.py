@@ -77,6 +77,7 @@ class SpendFiguresDocument(TypedDict):
     economy_usd: Annotated[float, about("part of it: of calls in batches of providers")]
     unknown_price_calls: int
     failed_calls: Annotated[int, about("without a reply, counted besides `calls`")]
+    waited_s: Annotated[float, about("that the answered calls waited for limits, together")]
     took_s: Annotated[
         dict[str, float | None],
         about("`p50`, `p95` of the answered calls: about, from numbers by powers of two"),

@@ -57,6 +57,7 @@ class ModelCall:
     node: str
     model: str
     ms: int
+    waited_ms: int = 0  # for limits, before it was made
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ class Usage:
         """Return the text for transitions: `prompt completion cost cached written`.
 
         The cost is `-` if unknown; what of it was for calls in providers' batches follows a `+`.
-        For a single call, its time, node and model follow.
+        For a single call, its time, node and model follow; to its time a `+` adds its wait.
         """
         cost = "-" if self.cost_usd is None else f"{self.cost_usd:.10f}"
         if self.economy_usd and self.cost_usd is not None:
@@ -156,7 +157,10 @@ class Usage:
             f"{self.cache_written_tokens}"
         )
         made = self.call
-        return text if made is None else f"{text} {made.ms} {made.node} {made.model}"
+        if made is None:
+            return text
+        waited = f"+{made.waited_ms}" if made.waited_ms else ""
+        return f"{text} {made.ms}{waited} {made.node} {made.model}"
 
     @classmethod
     def from_text(cls, text: str) -> Usage:

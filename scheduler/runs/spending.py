@@ -18,7 +18,7 @@ _FIELD = "spent:"
 # Of a dollar; whole numbers add up exactly.
 _COST_UNITS = 10**10
 # The numbers of a sum before those of `took`.
-_SINGLE = 10
+_SINGLE = 11
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class Spent:
     unpriced: int = 0  # number of the others
     economy_units: int = 0  # of the cost: of calls in batches of providers
     failed: int = 0  # number of calls without a reply, which count as nothing else
+    waited_ms: int = 0  # of the answered calls, for limits
     # How many calls took from 2^n to less than 2^(n+1) ms, for n = 0, 1, …; not in sums of a run.
     took: tuple[int, ...] = ()
 
@@ -61,6 +62,7 @@ class Spent:
             self.unpriced + other.unpriced,
             self.economy_units + other.economy_units,
             self.failed + other.failed,
+            self.waited_ms + other.waited_ms,
             tuple([a + b for a, b in zip_longest(self.took, other.took, fillvalue=0)]),
         )
 

@@ -127,7 +127,8 @@ Of the limits of model calls, `{limits}:…`, all in one slot; all expire but `s
     names              zset    what calls wait for → when a call last waited for it, ms
     waiting:<name>     zset    calls → when each is to try again, ms
     queue:<limit>      zset    the same for calls that wait for a slot of a limit
-    call:<call>        hash    a waiting call: when it is due, since when it waits, and for what
+    call:<call>        hash    a call that waits: when it is due, since when, for what, and for how
+                               long it has in all
     state:<name>       hash    rates, lines and counts of a limit, or of something paused
     held:<limit>       zset    calls that hold a slot of a limit → expiry of the lease, ms
     shares:<limit>     zset    `<allotment>|<slots>` that a process holds → expiry of its lease, ms

@@ -263,15 +263,15 @@ def set_clock_ahead(client: redis.Redis, by_ms: int) -> None:
 def _grant(reservation: Reservation, found: Any) -> Grant:
     """Return an admitted call; the limiter may have reserved less than was asked for."""
     reserved, reply_tokens = json.loads(found.detail), int(found.delay_ms)
-    budgets = tuple(reserved["budgets"] or ())
+    budgets, waited_ms = tuple(reserved["budgets"] or ()), int(reserved["waited_ms"])
     if not reply_tokens:
-        return Grant(reservation, budgets)
+        return Grant(reservation, budgets, waited_ms=waited_ms)
     limited = replace(
         reservation,
         worst_usd=reserved["cost"] / NANO,
         worst_tokens=int(reserved["worst_tokens"]),
     )
-    return Grant(limited, budgets, reply_tokens, found.name)
+    return Grant(limited, budgets, reply_tokens, found.name, waited_ms)
 
 
 def _reply(reply: ReplyCost | None) -> dict[str, float] | None:

@@ -131,6 +131,11 @@ def about(number: float | None, text: Callable[[float], str]) -> str:
     return f"≈ {text(number)}" if number else NONE
 
 
+def mean_wait(row: Mapping[str, Any]) -> str:
+    """Format how long the calls of a row waited for limits on average; a dash if none did."""
+    return span(row["waited_s"] / row["calls"]) if row["waited_s"] else NONE
+
+
 def within(seconds: float | None, of: int) -> str:
     """Format an upper bound on durations; a dash if there were none."""
     if not of:
@@ -278,6 +283,7 @@ NAMES: Final[Mapping[str, Callable[..., Any]]] = {
     "span": span,
     "within": within,
     "about": about,
+    "mean_wait": mean_wait,
     "share": share,
     "count": count,
     "usd": usd,

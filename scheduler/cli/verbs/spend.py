@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _BY = ("hour", "day", "agent", "batch", "node", "model", "label")
 _FIGURES = (
     *("calls", "tokens_in", "cached", "tokens_out"),
-    *("cost_usd", "economy_usd", "unknown_price_calls", "failed_calls"),
+    *("cost_usd", "economy_usd", "unknown_price_calls", "failed_calls", "waited_s"),
 )
 _SHARES = ("p50", "p95")
 
@@ -55,8 +55,9 @@ def spend(
 
     Every answered call is counted on its day, also of runs that are no longer stored. A call of a
     child run counts for the agent and the node that started the child. Failed calls got no reply;
-    times are about what half and 95 % of the answered calls stay below. Rows are in order of time,
-    the dearest first; hours are kept for 35 days.
+    times are about what half and 95 % of the answered calls stay below, and how long these have
+    waited for limits on average. Rows are in order of time, the dearest first; hours are kept for
+    35 days.
     """
     if options.json and as_csv:
         raise click.UsageError("print either --json or --csv")

@@ -94,7 +94,7 @@ def test_spend_adds_up_by_what_it_is_asked_for(
     assert days["total"] == {
         **{"calls": 3, "tokens_in": 450, "cached": 0, "tokens_out": 10},
         **{"cost_usd": pytest.approx(470e-6), "economy_usd": 0.0, "unknown_price_calls": 0},
-        "failed_calls": 0,
+        **{"failed_calls": 0, "waited_s": 0.0},
     }
     assert [[row[name] for name in ("agent", "node", "model")] for row in agents["rows"]] == [
         ["asks", "ask", "openai:m"],

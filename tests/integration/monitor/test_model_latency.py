@@ -16,6 +16,8 @@ from sleipnir.scheduler.runs.ids import new_run_id
 from sleipnir.scheduler.runs.model import ModelCall, Usage
 from sleipnir.scheduler.service.sweeps.figures import add_up_hours
 from sleipnir.scheduler.store.clock import RedisClock
+from sleipnir.scheduler.views.text.formatting import age
+from sleipnir.worker.monitor.formats import span
 from tests.support.engine import Clock, Engine
 from tests.support.model_server import ModelServer, fails, says
 from tests.support.redis_server import RedisServer
@@ -88,6 +90,44 @@ def test_the_time_of_calls_is_told_by_model_on_all_ways(
     clock.move(7_200)
     add_up_hours(engine.store)
     assert latency(site) == found
+
+
+def test_how_long_calls_wait_for_limits_is_told_by_model_on_all_ways(
+    engine: Engine,
+    site: ServedSite,
+    server: ModelServer,
+    clock: Clock,
+    redis_server: RedisServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock.ms = RedisClock(engine.redis).now_ms() - 600_000
+    providers = {"openai": {"requests_per_minute": 1}}
+    engine.configure(
+        models={"aliases": {"any": ["openai:m"]}, "providers": providers, "max_wait_s": 300}
+    )
+    server.script.add(says("one"), fails(429, "slow down", {"Retry-After": "90"}), says("two"))
+    monkeypatch.setenv("SLEIPNIR_REDIS_URL", redis_server.url)
+    engine.finish(ASK)
+    second = engine.submit(ASK)
+    engine.drive()
+    for seconds in (60, 70, 60, 60):
+        engine.clock.move(seconds)
+        engine.tick()
+        engine.drive()
+    call(engine, "openai:other", 900)
+
+    assert engine.run(second).status == "succeeded"
+    waited = {
+        row["model"]: row["waited_s"] for row in site.ask("/api/v1/spend?by=model").json["rows"]
+    }
+    sheet = list(csv.DictReader(io.StringIO(site.ask("/costs?by=model&form=csv").text)))
+    table = CliRunner().invoke(cli, ["spend", "--by", "model"]).output
+    assert len(server.requests) == 3
+    assert waited["openai:m"] == 130 + 120  # before the refusal, and after it
+    assert waited["openai:other"] == 0
+    assert {row["model"]: float(row["waited_s"]) for row in sheet} == waited
+    assert span(waited["openai:m"] / 2) in site.ask("/costs?by=model").text
+    assert age(waited["openai:m"] / 2) in table
 
 
 def test_calls_without_a_reply_are_counted_besides_those_answered(

@@ -106,7 +106,8 @@ class Permit:
         if self._counted:
             self._gate.close(self, self._used(usage))
         ms = round((monotonic() - self._began_at) * 1000)
-        return replace(paid, usage=replace(usage, call=ModelCall(caller.node, self._model, ms)))
+        made = ModelCall(caller.node, self._model, ms, self.grant.waited_ms)
+        return replace(paid, usage=replace(usage, call=made))
 
     def _failed(self, failure: ModelCallFailed) -> None:
         provider, model = names_of(self._model)

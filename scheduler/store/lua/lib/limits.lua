@@ -37,11 +37,13 @@ end
 -- ---- waiting calls
 
 local function read_call(call)
-  local at, rank, since, list, name =
-    unpack(redis.call('HMGET', id('call', call), 'at', 'rank', 'since', 'list', 'name'))
+  local at, rank, since, list, name, asked, waited =
+    unpack(redis.call('HMGET', id('call', call), 'at', 'rank', 'since', 'list', 'name', 'asked',
+      'waited'))
   return {
     at = tonumber(at or ''), rank = tonumber(rank or '') or FRESH,
     since = tonumber(since or ''), list = list, name = name,
+    asked = tonumber(asked or ''), waited = tonumber(waited or '') or 0,
   }
 end
 
@@ -63,7 +65,7 @@ local function book(call, mine, kind, name, at)
   write_undone_by(nil, 'ZREMRANGEBYSCORE', list, '-inf', now_ms - KEPT_MS)
   write('ZADD', list, at, call)
   write('HSET', id('call', call), 'at', at, 'rank', math.max(0, mine.rank - 1),
-    'list', list, 'name', name)
+    'list', list, 'name', name, 'asked', mine.asked or now_ms)
   if mine.since then
     write('HSET', id('call', call), 'since', mine.since)
   end

@@ -2,14 +2,16 @@
 -- and in the hour's sums.
 --
 -- A call's usage is a text: `prompt_tokens completion_tokens cost cached_tokens written_tokens ms
--- node model`, cost `-` if unknown, `<cost>+<cost>` if part of it was for calls in providers' batches.
--- The last three may be missing; then it is counted under no node and no model. Of the prompt's
--- tokens, the provider had cached some, and has written some to its cache.
+-- node model`, cost `-` if unknown, `<cost>+<cost>` if part of it was for calls in providers' batches,
+-- ms `<ms>+<ms>` if it had waited for limits before. The last three may be missing; then it is counted
+-- under no node and no model. Of the prompt's tokens, the provider had cached some, and has written
+-- some to its cache.
 -- A sum is a text too: `calls ms prompt_tokens completion_tokens cached_tokens written_tokens cost
--- unpriced economy failed`, the last two not in earlier sums; cost in units of 1e-10 dollars, as whole
--- numbers add up exactly; unpriced: calls of unknown cost; economy: the part of the cost for calls
--- in batches; failed: calls without a reply, which count as nothing else. In an hour's sums there
--- follow the calls that took from 2^(n-1) to less than 2^n ms, for n = 1, 2, …
+-- unpriced economy failed waited`, the last three not in earlier sums; cost in units of 1e-10
+-- dollars, as whole numbers add up exactly; unpriced: calls of unknown cost; economy: the part of the
+-- cost for calls in batches; failed: calls without a reply, which count as nothing else; waited: ms for
+-- limits. In an hour's sums there follow the calls that took from 2^(n-1) to less than 2^n ms, for
+-- n = 1, 2, …
 --   spent:<node> <model>       field of a run's record; calls of child runs count for the node that
 --                              started them
 --   {pNN}:spend:<hour since 1970>  a hash: agent and node of the root run, its batch and the model,
@@ -28,8 +30,8 @@ local MOST_LABELLED = 1000
 local OTHER_LABELS = 'other\nother'
 -- Longer calls are counted with those that took so many bits of ms.
 local MOST_BITS = 32
-local SUM = '^' .. string.rep('(%d+) ', 7) .. '(%d+) ?(%d*) ?(%d*) ?(.*)$'
-local NUMBERS = string.rep('%.0f ', 9) .. '%.0f'
+local SUM = '^' .. string.rep('(%d+) ', 7) .. '(%d+) ?(%d*) ?(%d*) ?(%d*) ?(.*)$'
+local NUMBERS = string.rep('%.0f ', 10) .. '%.0f'
 
 -- Return the counts of calls by the bits of their ms, as a text, with one more.
 local function counts_with(counts, bits)
@@ -49,7 +51,7 @@ local function sum_with(before, numbers, bits)
     sum[i] = (tonumber(sum[i]) or 0) + number
   end
   local text = string.format(NUMBERS, unpack(sum, 1, #numbers))
-  local counts = bits > 0 and counts_with(sum[11], math.min(bits, MOST_BITS)) or sum[11]
+  local counts = bits > 0 and counts_with(sum[12], math.min(bits, MOST_BITS)) or sum[12]
   return counts == '' and text or text .. ' ' .. counts
 end
 
@@ -147,8 +149,8 @@ local function count_in_all(run_id, node, call)
 end
 
 local function count_call(run_id, usage)
-  local prompt, completion, cost, cached, written, ms, node, model =
-    string.match(usage, '^(%d+) (%d+) (%S+) (%d+) (%d+) ?(%d*) ?(%S*) ?(.*)$')
+  local prompt, completion, cost, cached, written, ms, waited, node, model =
+    string.match(usage, '^(%d+) (%d+) (%S+) (%d+) (%d+) ?(%d*)%+?(%d*) ?(%S*) ?(.*)$')
   local economy
   cost, economy = string.match(cost, '^([^+]+)%+?(.*)$')
   local call = {
@@ -158,13 +160,13 @@ local function count_call(run_id, usage)
   }
   local cost_units = cost == '-' and 0 or math.floor(cost * 1e10 + 0.5)
   call.numbers = {node == '' and 0 or 1, call.ms, prompt, completion, cached, written, cost_units,
-    call.unpriced, call.economy_units, 0}
+    call.unpriced, call.economy_units, 0, tonumber(waited) or 0}
   count_in_all(run_id, node, call)
 end
 
 -- Count a call that no model has answered.
 local function count_failed_call(run_id, node, model)
-  count_in_all(run_id, node, {model = model, ms = 0, numbers = {0, 0, 0, 0, 0, 0, 0, 0, 0, 1}})
+  count_in_all(run_id, node, {model = model, ms = 0, numbers = {0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}})
 end
 
 -- Count a call whose reply comes too late for its run or visit, once: a worker that gets no answer

@@ -6,7 +6,8 @@
 -- OK   verdict delay_ms name why detail
 --      verdict: go | wait | refused | begin, if the day's budget has to be started first
 --      why: requests | tokens | concurrency | pause | command | budget | held
---      detail: the reason of a pause; what is spent of a budget, JSON; for `go` what is reserved, JSON
+--      detail: the reason of a pause; what is spent of a budget, JSON; for `go` what is reserved, and
+--      how long the call has waited, JSON
 --      for `go`, delay_ms is the number of tokens that the reply is limited to, or 0, and name the
 --      budget that limits it
 local reservation = cjson.decode(spec)
@@ -196,11 +197,18 @@ for name, pause in pairs(probing) do
   write_pause(name, pause)
 end
 leave(call, mine)
-write('HDEL', id('call', call), 'at', 'rank', 'list', 'name')
+write('HDEL', id('call', call), 'at', 'rank', 'list', 'name', 'asked')
+local waited = mine.waited + (mine.asked and now_ms - mine.asked or 0)
+if waited > 0 then
+  write('HSET', id('call', call), 'waited', waited)
+end
 if mine.since then
   write('HSET', id('call', call), 'since', mine.since)
+end
+if waited > 0 or mine.since then
   write('PEXPIRE', id('call', call), DAY_MS)
 end
 write('HDEL', partition .. ':people', unpack(reservation.runs))
 return {'OK', {}, 'go', limited, limited_by, '', cjson.encode({
-  budgets = budgets, cost = reservation.cost, worst_tokens = reservation.worst_tokens})}
+  budgets = budgets, cost = reservation.cost, worst_tokens = reservation.worst_tokens,
+  waited_ms = waited})}

@@ -36,5 +36,10 @@ def about_took(row: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple("-" if each is None else f"~{_time(each)}" for each in took)
 
 
+def waited(row: Mapping[str, Any]) -> str:
+    """Return how long the calls of a row have waited for limits on average; `-`: none has."""
+    return _time(row["waited_s"] / row["calls"]) if row["waited_s"] else "-"
+
+
 def _time(seconds: float) -> str:
     return f"{seconds:.2g}s" if seconds < 9.95 else formatting.age(seconds)

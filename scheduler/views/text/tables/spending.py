@@ -9,7 +9,7 @@ from sleipnir.scheduler.limits import money
 from sleipnir.scheduler.views.text import formatting
 from sleipnir.scheduler.views.text.tables import over_time
 
-_HEAD = ("CALLS", "FAILED", "HALF", "95 %", "IN", "CACHED", "OUT", "COST")
+_HEAD = ("CALLS", "FAILED", "HALF", "95 %", "WAITED", "IN", "CACHED", "OUT", "COST")
 
 
 def lines_of(document: Mapping[str, Any], by: Sequence[str]) -> list[str]:
@@ -22,6 +22,7 @@ def _figures(row: Mapping[str, Any]) -> tuple[str, ...]:
         f"{row['calls']:,}",
         formatting.amount(row["failed_calls"]),
         *over_time.about_took(row),
+        over_time.waited(row),
         f"{row['tokens_in']:,}",
         formatting.amount(row["cached"]),
         f"{row['tokens_out']:,}",

@@ -24,7 +24,7 @@ _NAMELESS: Final = {"batch": "no batch", "label": "without"}
 # What spreadsheets get, by its name in the document.
 _COLUMNS: Final = (
     *("name", "cost_usd", "share", "before_usd", "runs", "run_usd", "calls"),
-    *("tokens_in", "cached", "tokens_out", "unknown_price_calls", "failed_calls"),
+    *("tokens_in", "cached", "tokens_out", "unknown_price_calls", "failed_calls", "waited_s"),
 )
 _SHARES: Final = ("p50", "p95")
 # A spreadsheet takes what begins with one of these for a formula.
