@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.deployment.checks import alerts, chart, compose, image, units
-from tests.support.pages import ROOT
+from tests.support.pages import ROOT, blocks
 
 DEPLOY = ROOT / "deploy"
 REDIS = {"existingSecret": "redis"}
@@ -54,6 +55,15 @@ REFUSALS: list[tuple[dict[str, object], str]] = [
 
 def test_the_units_are_right() -> None:
     assert list(units.complaints(DEPLOY)) == []
+
+
+def test_systemd_understands_the_drop_in_of_the_manual(tmp_path: Path) -> None:
+    (drop_in,) = [text for text in blocks("installing.md", "text") if text.startswith("[Service]")]
+    unit = Path(shutil.copy(DEPLOY / "systemd" / "sleipnir-worker.service", tmp_path))
+    (tmp_path / "sleipnir-worker.service.d").mkdir()
+    (tmp_path / "sleipnir-worker.service.d" / "override.conf").write_text(drop_in)
+
+    assert units.ignored_by_systemd(unit) == []
 
 
 @pytest.mark.deploy

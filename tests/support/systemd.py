@@ -73,6 +73,7 @@ class Host:
         variables = dict(re.findall(r"^Environment=(\w+)=(.*)$", text, re.MULTILINE))
         for name, value in variables.items():
             there = value.replace("/var/lib/sleipnir", str(self.state))
+            there = there.replace("/etc/sleipnir", str(self.directory))
             variables[name] = there.replace("%d", str(self.directory))
         return Unit(self, unit, [*command, *arguments], {**self._environment, **variables})
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from sleipnir.scheduler.cli.app import VERBS
@@ -15,6 +16,7 @@ WORKER, OF_QUEUE = "sleipnir-worker", "sleipnir-worker@"
 UNITS = ("sleipnir-monitor", "sleipnir-scheduler", "sleipnir-up", WORKER, OF_QUEUE)
 # The embedded engine is used by commands outside of its unit, and does not notify.
 _EMBEDDED = "sleipnir-up"
+_CONFIG = "/etc/sleipnir"
 _MOST_EXPOSED = {"sleipnir-monitor": 4.5, "sleipnir-scheduler": 4.5, "sleipnir-worker": 6.0}
 
 
@@ -29,6 +31,7 @@ def complaints(deploy: Path) -> Iterator[str]:
         yield "the unit of a queue's worker is not that of a worker with a queue"
     users = (deploy / "systemd" / "sysusers.d" / "sleipnir.conf").read_text()
     (user,) = re.findall(r"^u (\S+)", users, re.MULTILINE)
+    yield from _of_configuration(deploy / "systemd" / "tmpfiles.d" / "sleipnir.conf", user)
     for unit in units:
         text = unit.read_text()
         lines = dict(re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE))
@@ -47,10 +50,22 @@ def _of_queue(worker: Path) -> str:
     return re.sub(r"^(ExecStart=.*)$", r"\1 --queues %i", text, flags=re.MULTILINE)
 
 
+def _of_configuration(tmpfiles: Path, user: str) -> Iterator[str]:
+    """Yield who can read what is in /etc/sleipnir, and should not, or cannot, and should."""
+    lines = re.findall(r"^([df]) (\S+) (\d+) (\S+) (\S+)$", tmpfiles.read_text(), re.MULTILINE)
+    for kind, path, mode, owner, group in lines:
+        if kind == "d" and (path, mode, owner, group) != (_CONFIG, "0750", "root", user):
+            yield f"{user} cannot read certificates and keys in {path}, or others can"
+        if kind == "f" and (mode, owner) != ("0600", "root"):
+            yield f"agents could read {path}"
+
+
 def _of_variables(name: str, lines: dict[str, str], variables: dict[str, str]) -> Iterator[str]:
     # Its user may have no home directory.
     if variables.get("SLEIPNIR_DATA_DIR") != f"/var/lib/{lines.get('StateDirectory')}":
         yield "its data directory is not its StateDirectory"
+    if variables.get("SLEIPNIR_CONFIG_DIR") != _CONFIG:
+        yield f"it does not read {_CONFIG}/config.yaml"
     credential, _, _ = lines.get("LoadCredential", "").partition(":")
     if name != _EMBEDDED and variables.get("SLEIPNIR_REDIS_URL_FILE") != f"%d/{credential}":
         yield "it does not read the URL of Redis from its credential"
@@ -77,17 +92,23 @@ def _of_lines(name: str, lines: dict[str, str], user: str) -> Iterator[str]:
 
 
 def _of_systemd(unit: Path) -> Iterator[str]:
-    analyze = shutil.which("systemd-analyze")
-    if analyze is None or unit.stem not in _MOST_EXPOSED:
-        return
-    done = subprocess.run(
-        [analyze, "security", "--offline=yes", str(unit)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    exposure = re.search(r"exposure level for \S+: ([\d.]+)", done.stdout)
-    if exposure is None:
-        yield f"systemd cannot read it: {done.stderr}"
-    elif float(exposure[1]) > _MOST_EXPOSED[unit.stem]:
+    for ignored in ignored_by_systemd(unit):
+        yield f"systemd ignores a line: {ignored}"
+    exposure = re.search(r"exposure level for \S+: ([\d.]+)", _analyse(unit).stdout)
+    if exposure and float(exposure[1]) > _MOST_EXPOSED.get(unit.stem, 10):
         yield f"it may do too much: its exposure is {exposure[1]}"
+
+
+def ignored_by_systemd(unit: Path) -> list[str]:
+    """Return what systemd does not understand in a unit and its drop-ins."""
+    said = _analyse(unit).stderr.splitlines()
+    return [line for line in said if "ignoring" in line.lower() or "fail" in line.lower()]
+
+
+@cache
+def _analyse(unit: Path) -> subprocess.CompletedProcess[str]:
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        return subprocess.CompletedProcess([], 0, "", "")
+    command = [analyze, "security", "--offline=yes", str(unit)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
