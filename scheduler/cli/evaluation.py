@@ -46,6 +46,7 @@ from sleipnir.scheduler.testing.evaluation.running import (
     RowRun,
     RowRunner,
     by_row,
+    ended_rows,
     lines_of,
     read_runs,
     version_of,
@@ -56,6 +57,7 @@ from sleipnir.scheduler.testing.evaluation.scoring import (
     VersionScores,
     judgements,
     score_version,
+    sum_usd,
 )
 from sleipnir.scheduler.testing.evaluation.stored import full_version
 
@@ -84,6 +86,7 @@ class EvalCommand:
     """Runs and compares the versions that one call names."""
 
     def __init__(self, client: Client, options: Options, call: EvalCall) -> None:
+        _require_names([name for name, _ in call.variants])
         if call.accept and call.rows is not None:
             raise click.UsageError("--accept needs all rows: leave out --rows")
         if call.accept and call.replay is not None:
@@ -126,7 +129,7 @@ class EvalCommand:
         if self._options.json:
             print_json(report.document())
         else:
-            click.echo("\n".join(report.lines()))
+            click.echo("\n".join(report.lines(fit=True)))
         if self._call.accept:
             current = next(each for each in versions if each.name == CURRENT)
             accepted = self._evaluation.accepted
@@ -180,7 +183,8 @@ class EvalCommand:
             with Display(self._options, batch) as display:
                 runner = self._forking(self._runner(prepared, display), baseline)
                 runner.run(prepared, batch, lines_of(self._rows, self._repeat))
-        return self._runs(name, version)
+        found = self._runs(name, version)
+        return replace(found, not_started=len(self._rows) - len(found.runs))
 
     def _forking(self, runner: RowRunner, baseline: VersionRuns | None) -> RowRunner:
         """Return a runner that forks the baseline's runs where it may."""
@@ -194,6 +198,7 @@ class EvalCommand:
     def _stored(self, name: str, version: str) -> VersionRuns:
         """Return a version, given by its first digits, whose runs are stored; run nothing."""
         found = self._runs(name, full_version(self._client, self._batch(version)))
+        found = replace(found, runs=ended_rows(found.runs, 1))
         if not found.runs:
             raise SubmissionRefused(
                 f"{self._directory.name}@{version}: no runs of evaluation "
@@ -241,7 +246,8 @@ class EvalCommand:
         return EvaluationBatch(self._directory.name, name, version, rows)
 
     def _runs(self, name: str, version: str) -> VersionRuns:
-        runs = read_runs(self._client, self._batch(version).name)
+        batch, with_state = self._batch(version).name, self._evaluation.reads_state
+        runs = read_runs(self._client, batch, with_state=with_state)
         return VersionRuns(name, version, by_row(self._rows, self._repeat, runs))
 
     # ---- scores
@@ -250,16 +256,18 @@ class EvalCommand:
         if version.written is not None:
             return score_version(self._rows, self._evaluation.checks, version, version.written)
         judged: dict[tuple[str, str], float | None] = {}
-        judge_usd = 0.0
+        costs: list[float | None] = []
         for check in self._evaluation.checks:
             if check.judge is not None:
                 found, cost = self._judged(check, check.judge, version)
                 judged.update(found)
-                judge_usd += cost
-        scored = replace(version, judge_usd=judge_usd)
+                costs.append(cost)
+        scored = replace(version, judge_usd=sum_usd(costs))
         return score_version(self._rows, self._evaluation.checks, scored, judged)
 
-    def _judged(self, check: CheckFields, judge: str, version: VersionRuns) -> tuple[Judged, float]:
+    def _judged(
+        self, check: CheckFields, judge: str, version: VersionRuns
+    ) -> tuple[Judged, float | None]:
         """Ask an agent about each run that succeeded, once; return scores and what that cost."""
         beside = self._directory / judge
         prepared = self._client.prepare(str(beside) if beside.is_dir() else judge)
@@ -333,6 +341,18 @@ def _output_of(revision: str, command: list[str], given: bytes | None = None) ->
         why = printable(ended.stderr.decode(errors="replace").strip())
         raise SubmissionRefused(f"{_GIT}{printable(revision)}: {command[0]}: {why}")
     return ended.stdout
+
+
+def _require_names(variants: Sequence[str]) -> None:
+    """Refuse names that two versions of a report would have.
+
+    Raises:
+        click.UsageError: there are such.
+    """
+    names = [BASELINE, CURRENT, *variants]
+    for name in variants:
+        if names.count(name) > 1:
+            raise click.UsageError(f"--variant {name}=…: another version has that name")
 
 
 def _make_directory(target: Path) -> None:

@@ -180,7 +180,7 @@ def test_what_was_written_is_a_version_too(
     }
     assert current["tokens"] == baseline["tokens"]
     assert broken.returncode == 2
-    assert "rows.jsonl is not as `eval -o` writes it" in broken.stderr
+    assert "it is not as `eval -o` writes it" in broken.stderr
 
 
 def test_an_accepted_version_is_the_baseline_from_then_on(sleipnir: Sleipnir) -> None:
@@ -235,6 +235,38 @@ def test_a_judge_is_asked_once_for_each_run(sleipnir: Sleipnir, server: ModelSer
     assert version["judge_usd"] > 0
     assert made == 10
     assert len(server.requests) - before == 10
+
+
+def test_checks_see_all_that_a_result_line_says(sleipnir: Sleipnir, tmp_path: Path) -> None:
+    file = sleipnir.project / "agents" / "classify" / "evals" / "names.yaml"
+    file.write_text(
+        "rows: golden.csv\nchecks:\n"
+        "  - {name: end, is: 'state.label == value && status == \"succeeded\" && error == null'}\n"
+        "  - {name: way, is: 'size(failures) == 0 && usage.total_tokens == 105'}\n"
+        "  - {name: time, score: 'elapsed_s >= 0 ? 1 : 0'}\n"
+    )
+    out = str(tmp_path / "out")
+
+    first = sleipnir.json("eval", "classify", "names", "--rows", "4", "-o", out)
+    call = ("eval", "classify", "names", "--rows", "6", "--baseline", out)
+    found, printed = sleipnir.json(*call), sleipnir(*call).stdout
+    file.unlink()
+
+    (version,) = first["versions"]
+    assert [check["mean"] for check in version["checks"].values()] == [1.0, 1.0, 1.0]
+    baseline, current = found["versions"]
+    assert (baseline["rows"], baseline["failed"], current["rows"]) == (4, 0, 6)
+    assert [(each["n"], each["difference"]) for each in found["compared"]] == [(4, 0.0)] * 3
+    assert "tokens of a row  105" in printed
+
+
+def test_versions_of_a_report_have_names_of_their_own(sleipnir: Sleipnir) -> None:
+    again = sleipnir("eval", "classify", "--variant", "a=second", "--variant", "a=classify")
+    current = sleipnir("eval", "classify", "--variant", "current=second")
+
+    assert [each.returncode for each in (again, current)] == [2, 2]
+    assert "--variant a=…: another version has that name" in again.stderr
+    assert "--variant current=…" in current.stderr
 
 
 def test_mistakes_are_named_with_their_places(sleipnir: Sleipnir) -> None:

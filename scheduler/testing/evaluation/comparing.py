@@ -140,6 +140,12 @@ def _is_pass(check: CheckFields, repeat: int, values: Sequence[float]) -> bool:
     return repeat == 1 and is_boolean and check.score is None
 
 
+def mean_tokens(scores: VersionScores) -> float:
+    """Return the mean tokens of a row."""
+    tokens = sum(run.tokens for runs in scores.of.runs.values() for run in runs)
+    return tokens / len(scores.of.runs) if scores.of.runs else 0.0
+
+
 def mean_elapsed_s(scores: VersionScores) -> float:
     """Return the mean time of a run in seconds."""
     times = [run.elapsed_s for runs in scores.of.runs.values() for run in runs]

@@ -32,7 +32,10 @@ _ACCEPTED_LIMIT_BYTES = 1024
 _VERSION = re.compile(r"[0-9a-f]{4,64}")
 COST = "cost_usd"
 # Names that the expressions of checks may read.
-NAMES = ("row", "output", "value", "status", "usage")
+NAMES = (
+    *("row", "output", "value", "state", "status"),
+    *("error", "failures", "usage", "elapsed_s"),
+)
 _KINDS = ("is", "score", "judge")
 
 
@@ -106,6 +109,12 @@ class Evaluation:
     def accepted(self) -> Path:
         """The file that names the version to compare with."""
         return self.file.parent / _ACCEPTED
+
+    @property
+    def reads_state(self) -> bool:
+        """Whether a check reads the final state of runs."""
+        texts = (text for check in self.checks for text in (check.passes, check.score) if text)
+        return any("state" in parse(text).names for text in texts)
 
     def accepted_version(self) -> str | None:
         """Return the version that was accepted as the baseline; None if none was.

@@ -14,12 +14,13 @@ from sleipnir.scheduler.testing.evaluation.comparing import (
     mean_cost,
     mean_elapsed_s,
     mean_of,
+    mean_tokens,
     rises_too_much,
 )
 from sleipnir.scheduler.testing.evaluation.file import Evaluation
 from sleipnir.scheduler.testing.evaluation.rows import EvaluationRow
 from sleipnir.scheduler.testing.evaluation.running import RowRun
-from sleipnir.scheduler.testing.evaluation.scoring import VersionScores
+from sleipnir.scheduler.testing.evaluation.scoring import VersionScores, sum_usd
 from sleipnir.scheduler.testing.statistics.means import MeanInterval
 from sleipnir.scheduler.views.text.formatting import columns, usd
 
@@ -118,9 +119,11 @@ class EvaluationReport:
                         "statuses": [run.status for run in runs],
                         "outputs": [run.output for run in runs],
                         "values": [run.value for run in runs],
-                        "cost_usd": [run.cost_usd for run in runs],
-                        "tokens": [run.tokens for run in runs],
+                        "errors": [run.error for run in runs],
+                        "failures": [run.failures for run in runs],
+                        "usage": [run.usage for run in runs],
                         "elapsed_s": [run.elapsed_s for run in runs],
+                        "states": [run.state for run in runs],
                         "inherited": [_inherited_document(run) for run in runs],
                         "scores": {
                             check: scores.get(row.id) for check, scores in version.scores.items()
@@ -144,26 +147,17 @@ class EvaluationReport:
                         found.append(Flip(version.of.name, check, row_id, *pair, runs))
         return sorted(found, key=lambda flip: (flip.after - flip.before, flip.row, flip.check))
 
-    def lines(self) -> Iterator[str]:
-        """Yield the report for a terminal."""
-        checks = [check.name for check in self._evaluation.checks]
-        rows = [
-            (
-                version.of.name,
-                version.of.version,
-                f"{len(version.of.runs):,}",
-                f"{version.failed:,}" if version.failed else "-",
-                *(_interval(self._mean(check, version)) for check in checks),
-                usd(mean_cost(version)),
-                f"{mean_elapsed_s(version):.1f}s",
-            )
-            for version in self._versions
-        ]
-        head = ("NAME", "VERSION", "ROWS", "FAILED", *checks, "COST/ROW", "TIME/ROW")
-        yield from columns(head, rows)
+    def lines(self, *, fit: bool = False) -> Iterator[str]:
+        """Yield the report.
+
+        Args:
+            fit: for a terminal, to its width.
+        """
+        table = [*self._figures()]
+        yield from columns(table[0], table[1:], fit=fit)
         for version in self._versions:
             if inherited := version.of.inherited():
-                cost = usd(_sum_usd([each.cost_usd for each in inherited]))
+                cost = usd(sum_usd(each.cost_usd for each in inherited))
                 yield (
                     f"{version.of.name}: {len(inherited):,} of {len(version.of.runs):,} rows were "
                     f"forked from the baseline's; inherited cost: {cost}"
@@ -173,14 +167,36 @@ class EvaluationReport:
             yield from columns(
                 ("AGAINST BASELINE", "CHECK", "DIFFERENCE", "WON", "LOST", "P", "VERDICT"),
                 [_compared_row(each) for each in self.compared],
+                fit=fit,
             )
-        for flip in self.flips()[:_FLIPS_SHOWN]:
+        largest = sorted(self.flips(), key=lambda flip: -abs(flip.after - flip.before))
+        for flip in largest[:_FLIPS_SHOWN]:
             yield (
                 f"  {flip.check} of row {printable(flip.row)}: {flip.before:g} -> {flip.after:g}, "
                 f"sleipnir diff {flip.runs[0]} {flip.runs[1]}"
             )
         if self.stopped:
             yield f"{self.stopped:,} rows were stopped by a budget and are not scored"
+
+    def _figures(self) -> Iterator[tuple[str, ...]]:
+        """Yield the rows of a table with the versions side by side, its head first."""
+        versions = self._versions
+        yield "", *(version.of.name for version in versions)
+        yield "version", *(version.of.version for version in versions)
+        yield "rows", *(f"{len(version.of.runs):,}" for version in versions)
+        yield "failed", *(f"{version.failed:,}" if version.failed else "-" for version in versions)
+        for check in self._evaluation.checks:
+            yield check.name, *(self._told_mean(check.name, version) for version in versions)
+        yield "cost of a row", *(usd(mean_cost(version)) for version in versions)
+        yield "tokens of a row", *(f"{mean_tokens(version):,.0f}" for version in versions)
+        yield "time of a run", *(f"{mean_elapsed_s(version):.1f}s" for version in versions)
+        if any(check.judge is not None for check in self._evaluation.checks):
+            yield "cost of judges", *(usd(version.of.judge_usd) for version in versions)
+
+    def _told_mean(self, check: str, version: VersionScores) -> str:
+        unjudged = version.unjudged[check]
+        left_out = f", {unjudged:,} unjudged" if unjudged else ""
+        return f"{_interval(self._mean(check, version))}{left_out}"
 
     def markdown(self) -> str:
         """Return the report as a page."""
@@ -211,16 +227,11 @@ class EvaluationReport:
             "failed": version.failed,
             "inherited_rows": len(version.of.inherited()),
             "checks": checks,
-            "cost_usd": _sum_usd([run.cost_usd for run in runs]),
+            "cost_usd": sum_usd(run.cost_usd for run in runs),
             "judge_usd": version.of.judge_usd,
             "tokens": sum(run.tokens for run in runs),
             "elapsed_s": sum(run.elapsed_s for run in runs),
         }
-
-
-def _sum_usd(costs: Sequence[float | None]) -> float | None:
-    """Return the sum; None if a price is not known."""
-    return None if None in costs else sum(cost or 0.0 for cost in costs)
 
 
 def _inherited_document(run: RowRun) -> dict[str, Any] | None:

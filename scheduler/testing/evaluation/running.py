@@ -10,7 +10,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.batch.drive import Batch
@@ -20,10 +20,13 @@ from sleipnir.scheduler.batch.options import BatchOptions, Progress, submit
 from sleipnir.scheduler.batch.versions import AgentVersions
 from sleipnir.scheduler.client import Client
 from sleipnir.scheduler.client.preparation import PreparedAgent
-from sleipnir.scheduler.runs.model import Run, Usage
+from sleipnir.scheduler.runs.model import FINAL, Run, Usage
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.testing.evaluation.rows import EvaluationRow
-from sleipnir.scheduler.views.documents import elapsed_s
+from sleipnir.scheduler.views.documents import ended_document
+
+if TYPE_CHECKING:
+    from sleipnir.scheduler.views.types.run import EndedRunDocument
 
 _AT_ONCE = 50
 BUDGET = "R025"
@@ -40,22 +43,44 @@ class InheritedUse:
 
 @dataclass(frozen=True, slots=True)
 class RowRun:
-    """What a run of a row came to, with what it has inherited."""
+    """What a run of a row came to: the names that checks read, with what it has inherited."""
 
     run_id: str
     status: str
-    code: str | None  # of its failure
     output: str | None
     value: Any
-    cost_usd: float | None
-    tokens: int
+    error: Mapping[str, Any] | None
+    failures: Sequence[Mapping[str, Any]]
+    usage: Mapping[str, Any]
     elapsed_s: float
+    state: Mapping[str, Any] | None = None  # where a check reads it
     inherited: InheritedUse | None = None  # of a fork
 
     @property
     def succeeded(self) -> bool:
         """Whether there is something to check."""
         return self.status == "succeeded"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it has ended."""
+        return self.status in FINAL
+
+    @property
+    def is_stopped_by_budget(self) -> bool:
+        """Whether a budget did not allow one of its calls."""
+        return self.error is not None and self.error["code"] == BUDGET
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What it cost; None if a price is not known."""
+        cost: float | None = self.usage["cost_usd"]
+        return cost
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of its prompts and replies."""
+        return int(self.usage["total_tokens"])
 
 
 def version_of(client: Client, agent: PreparedAgent) -> str:
@@ -97,7 +122,7 @@ class RowRunner:
                 pass
 
 
-def read_runs(client: Client, batch: str) -> dict[str, RowRun]:
+def read_runs(client: Client, batch: str, *, with_state: bool = False) -> dict[str, RowRun]:
     """Return what each line's newest run came to, by the line's id."""
     found: dict[str, tuple[int, RowRun]] = {}
     for run_ids in client.queries.batch_pages(batch, _AT_ONCE):
@@ -105,7 +130,7 @@ def read_runs(client: Client, batch: str) -> dict[str, RowRun]:
             if run is not None and run.item is not None:
                 known = found.get(run.item)
                 if known is None or known[0] < run.created_at:
-                    found[run.item] = run.created_at, _row_run(run)
+                    found[run.item] = run.created_at, _row_run(client, run, with_state)
     return {item: row_run for item, (_, row_run) in found.items()}
 
 
@@ -130,13 +155,24 @@ def by_row(
     return found
 
 
+def ended_rows(runs: Mapping[str, Sequence[RowRun]], least: int) -> dict[str, Sequence[RowRun]]:
+    """Return the runs of the rows that have so many, all of which have ended."""
+    return {
+        row_id: some
+        for row_id, some in runs.items()
+        if len(some) >= least and all(run.is_final for run in some)
+    }
+
+
 def line_id(row: EvaluationRow, number: int) -> str:
     """Return the id of a row's n-th run, from 1."""
     return row.id if number == 1 else f"{row.id}#{number}"
 
 
-def _row_run(run: Run) -> RowRun:
-    usage, seconds = run.usage, elapsed_s(run, run.ended_at or run.created_at)
+def _row_run(client: Client, run: Run, with_state: bool) -> RowRun:
+    failures = client.queries.failures(run)
+    ended: EndedRunDocument = ended_document(run, failures, run.ended_at or run.created_at)
+    usage, seconds = run.usage, ended["elapsed_s"]
     inherited = None
     if run.inherited is not None:
         before, before_s = run.inherited.usage, run.inherited.ms / 1000
@@ -144,13 +180,14 @@ def _row_run(run: Run) -> RowRun:
         usage, seconds = usage + before, seconds + before_s
     return RowRun(
         run.run_id,
-        str(run.status),
-        None if run.failure is None else run.failure.code,
-        run.output,
-        run.value,
-        usage.cost_usd,
-        _tokens(usage),
+        ended["status"],
+        ended["output"],
+        ended["value"],
+        ended["error"],
+        ended["failures"],
+        usage.to_json(),
         seconds,
+        client.queries.state(run.run_id) if with_state and run.is_final else None,
         inherited,
     )
 

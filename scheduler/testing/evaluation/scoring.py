@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -14,7 +14,7 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.testing.evaluation.file import CheckFields
 from sleipnir.scheduler.testing.evaluation.rows import EvaluationRow
-from sleipnir.scheduler.testing.evaluation.running import BUDGET, InheritedUse, RowRun
+from sleipnir.scheduler.testing.evaluation.running import InheritedUse, RowRun
 
 # Of a judge's run, or None: it gave no value.
 Judged = Mapping[tuple[str, str], float | None]
@@ -27,7 +27,8 @@ class VersionRuns:
     name: str  # in reports
     version: str
     runs: Mapping[str, Sequence[RowRun]]
-    judge_usd: float = 0.0
+    judge_usd: float | None = 0.0  # None: a price is not known
+    not_started: int = 0  # rows, as a budget was used up
     written: Judged | None = None  # what judges gave, if it was read from files
 
     def inherited(self) -> list[InheritedUse]:
@@ -53,7 +54,7 @@ def score_version(
     of: VersionRuns,
     judged: Judged,
 ) -> VersionScores:
-    """Score all rows; one whose run did not succeed has 0 in each check.
+    """Score all rows with runs; one whose run did not succeed has 0 in each check.
 
     Args:
         judged: what judges gave, by run and check.
@@ -63,10 +64,12 @@ def score_version(
     """
     scores: dict[str, dict[str, float]] = {check.name: {} for check in checks}
     unjudged = dict.fromkeys(scores, 0)
-    failed = stopped = 0
+    failed, stopped = 0, of.not_started
     for row in rows:
         runs = of.runs.get(row.id, ())
-        if any(run.code == BUDGET for run in runs):
+        if not runs:
+            continue
+        if any(run.is_stopped_by_budget for run in runs):
             stopped += 1
             continue
         failed += not any(run.succeeded for run in runs)
@@ -74,8 +77,8 @@ def score_version(
             found = [_score(check, row, run, judged) for run in runs]
             known = [score for score in found if score is not None]
             unjudged[check.name] += len(known) < len(found)
-            if known or not runs:
-                scores[check.name][row.id] = fmean(known) if known else 0.0
+            if known:
+                scores[check.name][row.id] = fmean(known)
     return VersionScores(of, scores, unjudged, failed, stopped)
 
 
@@ -91,8 +94,13 @@ def _score(check: CheckFields, row: EvaluationRow, run: RowRun, judged: Judged) 
         "output": run.output,
         "value": run.value,
         "status": run.status,
-        "usage": {"cost_usd": run.cost_usd, "tokens": run.tokens, "elapsed_s": run.elapsed_s},
+        "error": run.error,
+        "failures": run.failures,
+        "usage": run.usage,
+        "elapsed_s": run.elapsed_s,
     }
+    if run.state is not None:
+        names["state"] = run.state
     try:
         value = parse(text).evaluate(names)
     except ExpressionFailed as error:
@@ -106,8 +114,8 @@ def _score(check: CheckFields, row: EvaluationRow, run: RowRun, judged: Judged) 
     return float(value)
 
 
-def judgements(check: str, replies: Mapping[str, RowRun]) -> tuple[Judged, float]:
-    """Return what a judge gave in a check, and what its runs cost in USD.
+def judgements(check: str, replies: Mapping[str, RowRun]) -> tuple[Judged, float | None]:
+    """Return what a judge gave in a check, and what its runs cost in USD, if that is known.
 
     Args:
         replies: its runs, by the run that each is about.
@@ -116,7 +124,13 @@ def judgements(check: str, replies: Mapping[str, RowRun]) -> tuple[Judged, float
         (run_id, check): judgement_of(reply.value) if reply.succeeded else None
         for run_id, reply in replies.items()
     }
-    return given, sum(reply.cost_usd or 0.0 for reply in replies.values())
+    return given, sum_usd(reply.cost_usd for reply in replies.values())
+
+
+def sum_usd(costs: Iterable[float | None]) -> float | None:
+    """Return the sum; None if a price is not known."""
+    known = list(costs)
+    return None if None in known else sum(cost or 0.0 for cost in known)
 
 
 def judgement_of(value: Any) -> float | None:

@@ -18,7 +18,6 @@ from sleipnir.records import dataclass
 from sleipnir.scheduler.batch.versions import AgentVersions
 from sleipnir.scheduler.client.preparation import Preparation
 from sleipnir.scheduler.errors import SubmissionRefused
-from sleipnir.scheduler.runs.model import FINAL
 from sleipnir.scheduler.store.queries.batches import BatchRow
 from sleipnir.scheduler.testing.evaluation.batches import EvaluationBatch, prefix_of
 from sleipnir.scheduler.testing.evaluation.file import (
@@ -28,12 +27,19 @@ from sleipnir.scheduler.testing.evaluation.file import (
 )
 from sleipnir.scheduler.testing.evaluation.report import BASELINE, CURRENT, EvaluationReport
 from sleipnir.scheduler.testing.evaluation.rows import EvaluationRow, digests_of, read_rows
-from sleipnir.scheduler.testing.evaluation.running import RowRun, by_row, line_id, read_runs
+from sleipnir.scheduler.testing.evaluation.running import (
+    RowRun,
+    by_row,
+    ended_rows,
+    line_id,
+    read_runs,
+)
 from sleipnir.scheduler.testing.evaluation.scoring import (
     VersionRuns,
     VersionScores,
     judgements,
     score_version,
+    sum_usd,
 )
 
 if TYPE_CHECKING:
@@ -161,7 +167,8 @@ def score_stored(
     same = [(each, row) for each, row in stored.versions if each.rows == digest]
     wanted = baseline or written.evaluation.accepted_version()
     batches = _chosen(same, wanted)
-    runs = {each: read_runs(client, each.name) for each in batches}
+    with_state = written.evaluation.reads_state
+    runs = {each: read_runs(client, each.name, with_state=with_state) for each in batches}
     repeat = min(_repeat(rows, found) for found in runs.values())
     given = replace(written.evaluation.given, repeat=repeat)
     evaluation = replace(written.evaluation, given=given)
@@ -220,21 +227,17 @@ class _Scoring:
     def of(self, batch: EvaluationBatch, name: str, runs: Mapping[str, RowRun]) -> VersionScores:
         """Return the scores of the rows whose runs have all ended."""
         repeat, checks = self.evaluation.given.repeat, self.evaluation.checks
-        ended = {
-            row_id: found
-            for row_id, found in by_row(self.rows, repeat, runs).items()
-            if len(found) == repeat and all(run.status in FINAL for run in found)
-        }
+        ended = ended_rows(by_row(self.rows, repeat, runs), repeat)
         judged: dict[tuple[str, str], float | None] = {}
-        judge_usd = 0.0
+        costs: list[float | None] = []
         for check in checks:
             replies = self.stored.judged_of(batch, check.name)
             if check.judge is not None and replies is not None:
                 given, cost = judgements(check.name, read_runs(self.client, replies.name))
                 judged.update(given)
-                judge_usd += cost
-        of = VersionRuns(name, batch.version, ended, judge_usd)
-        return score_version([row for row in self.rows if row.id in ended], checks, of, judged)
+                costs.append(cost)
+        of = VersionRuns(name, batch.version, ended, sum_usd(costs))
+        return score_version(self.rows, checks, of, judged)
 
 
 def _current_version(client: Client, agent: str) -> str | None:

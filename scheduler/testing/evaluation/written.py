@@ -16,6 +16,19 @@ from sleipnir.scheduler.testing.evaluation.scoring import VersionRuns
 
 ROWS = "rows.jsonl"
 SUMMARY = "summary.json"
+# What `rows.jsonl` calls the fields of a version's runs.
+_PARTS = {
+    "run_id": "runs",
+    "status": "statuses",
+    "output": "outputs",
+    "value": "values",
+    "error": "errors",
+    "failures": "failures",
+    "usage": "usage",
+    "elapsed_s": "elapsed_s",
+    "state": "states",
+    "inherited": "inherited",
+}
 _FIGURES = ("cost_usd", "tokens", "elapsed_s")
 _LIMIT_BYTES = 512 * MIB
 
@@ -41,6 +54,7 @@ def read_version(
     version, runs = "", dict[str, list[RowRun]]()
     judged: dict[tuple[str, str], float | None] = {}
     try:
+        judge_usd = _judge_usd(directory, written_as)
         for row, entry in _entries(directory, written_as):
             if row in wanted:
                 version, runs[row] = str(entry["version"]), list(_runs(entry))
@@ -50,15 +64,22 @@ def read_version(
     except OSError as error:
         raise _refused(directory, reason(error)) from error
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        why = f"{ROWS} is not as `eval -o` writes it ({type(error).__name__})"
+        why = f"it is not as `eval -o` writes it ({type(error).__name__})"
         raise _refused(directory, why) from error
     if not runs:
         raise _refused(directory, f"it has no runs of version '{written_as}' of these rows")
-    return VersionRuns(name, version, runs, written=judged)
+    return VersionRuns(name, version, runs, judge_usd, written=judged)
+
+
+def _judge_usd(directory: Path, written_as: str) -> float | None:
+    summary = json.loads(read_text(directory / SUMMARY, MIB))
+    costs = (each["judge_usd"] for each in summary["versions"] if each["name"] == written_as)
+    cost = next(costs, 0.0)
+    return None if cost is None else float(cost)
 
 
 def _entries(directory: Path, written_as: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for line in read_text(directory / ROWS, _LIMIT_BYTES).splitlines():
+    for line in read_text(directory / ROWS, _LIMIT_BYTES).removesuffix("\n").split("\n"):
         document = json.loads(line)
         for entry in document["versions"]:
             if entry["name"] == written_as and entry["runs"]:
@@ -66,21 +87,13 @@ def _entries(directory: Path, written_as: str) -> Iterator[tuple[str, Mapping[st
 
 
 def _runs(entry: Mapping[str, Any]) -> Iterator[RowRun]:
-    parts = ("runs", "statuses", "outputs", "values", *_FIGURES, "inherited")
-    for run_id, status, output, value, cost, tokens, seconds, inherited in zip(
-        *(entry[part] for part in parts), strict=True
-    ):
-        yield RowRun(
-            str(run_id),
-            str(status),
-            None,
-            output,
-            value,
-            cost,
-            int(tokens),
-            float(seconds),
-            None if inherited is None else InheritedUse(*(inherited[name] for name in _FIGURES)),
-        )
+    for parts in zip(*(entry[part] for part in _PARTS.values()), strict=True):
+        fields = dict(zip(_PARTS, parts, strict=True))
+        if (before := fields.pop("inherited")) is not None:
+            fields["inherited"] = InheritedUse(*(before[name] for name in _FIGURES))
+        run = RowRun(**fields)
+        float(run.elapsed_s), run.tokens, run.cost_usd, run.is_stopped_by_budget  # they fail here
+        yield run
 
 
 def _refused(directory: Path, why: str) -> SubmissionRefused:

@@ -27,7 +27,7 @@ class EvaluatedVersionDocument(TypedDict):
     inherited_rows: Annotated[int, about("rows whose runs go on from the baseline's")]
     checks: dict[str, CheckMeanDocument]
     cost_usd: Annotated[float | None, about("of all rows; null: a price is not known")]
-    judge_usd: Annotated[float, about("of judges, apart")]
+    judge_usd: Annotated[float | None, about("of judges, apart; null: a price is not known")]
     tokens: int
     elapsed_s: float
 
