@@ -125,6 +125,15 @@ def test_knowledge_bases_are_measured_beside_the_libraries_they_are_built_on(
     assert searching["median"] > search["median"] > 0
 
 
+def test_three_primaries_share_the_commands_of_visits(tmp_path: Path) -> None:
+    done = Sleipnir(tmp_path)("bench", "--only", "cluster", "--rounds", "1", "--json")
+
+    assert done.returncode == 0, done.stderr
+    cost, busiest = (json.loads(line) for line in done.stdout.splitlines())
+    assert (cost["unit"], cost["median"] > 0) == ("visit", True)
+    assert 100 / 3 <= busiest["median"] <= busiest["goal"] == 40
+
+
 def test_fleets_and_traces_are_measured(tmp_path: Path) -> None:
     options = ("--only", "fleet", "--only", "traces", "--rounds", "1", "--json")
 

@@ -15,6 +15,7 @@ from sleipnir.worker.bench.agents import LED, MANY_LED, MANY_TURNS, PAUSE_MS, TU
 from sleipnir.worker.bench.arena import CHAIN, ITEMS, LENGTH, WIDTH, Arena
 from sleipnir.worker.bench.capacity.archived import archived_kinds
 from sleipnir.worker.bench.capacity.case import capacity
+from sleipnir.worker.bench.capacity.cluster import cluster
 from sleipnir.worker.bench.capacity.fleet import fleet
 from sleipnir.worker.bench.capacity.schedules import schedules
 from sleipnir.worker.bench.capacity.stored import stored_kinds
@@ -221,6 +222,7 @@ CASES: Mapping[str, Callable[[Arena, int], Iterator[Row]]] = {
     "memory": memory,
     "figures": figures,
     "capacity": capacity,
+    "cluster": cluster,
     "fleet": fleet,
     "traces": traces,
     "schedules": schedules,

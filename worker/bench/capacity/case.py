@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,23 +14,18 @@ from sleipnir.scheduler.limits.records import Delay, Denied, Grant, Reservation,
 from sleipnir.scheduler.limits.rules import Limit
 from sleipnir.scheduler.process.cgroups import cores
 from sleipnir.scheduler.process.periodic import pause
-from sleipnir.scheduler.runs.events import Departure, StepCommitted
-from sleipnir.scheduler.runs.ids import VisitId
-from sleipnir.scheduler.runs.model import Lease
-from sleipnir.scheduler.runs.plan import Plan
 from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.store.clock import RedisClock
-from sleipnir.scheduler.store.keys import LANES, QUEUE, lane_key
 from sleipnir.scheduler.store.machines import PRESENT_EVERY_S
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
 from sleipnir.worker.bench.arena import LENGTH, TICKS, Arena
 from sleipnir.worker.bench.capacity.model import PLANNED_LOAD, Constants, Load, needs, throughput
+from sleipnir.worker.bench.capacity.replay import CLIENTS, replay
+from sleipnir.worker.bench.capacity.server_figures import commands, cpu_s
 from sleipnir.worker.bench.capacity.stored import WITH_CALLS, stored_kinds
 from sleipnir.worker.bench.rows import Row
 from sleipnir.worker.llm.limits.allotments import Allotments
 
-VISITS = 3_000  # replayed by the clients together
-CLIENTS = (1, 8, 64)
 CALLS = 1_000
 RUNS = 600
 NODES = 5
@@ -72,46 +66,12 @@ def _ms(name: str, unit: str, seconds: float) -> Row:
     return Row(name, unit, 1000 * seconds, 1000 * seconds)
 
 
-def _redis_cpu_s(arena: Arena) -> float:
-    used = arena.redis.info("cpu")
-    return float(used["used_cpu_user"]) + float(used["used_cpu_sys"])
-
-
 def _replayed(arena: Arena, clients: int) -> float:
     """Return the CPU of Redis for a visit that clients take, begin and advance, without Celery."""
-    agent, store = arena.prepare(f"linear-{LENGTH}"), arena.client.store
-    each = VISITS // clients
-    lanes = [lane_key(QUEUE, lane) for lane in range(LANES)]
-
-    def client(number: int) -> None:
-        left = each
-        while left > 0:
-            run_id = arena.client.submit(agent, Request())
-            length = min(left, VISITS // CLIENTS[-1])
-            for step in range(1, length + 1):
-                store.client.brpop(lanes, timeout=5)
-                lease = Lease(run_id, VisitId(f"{step}/n{step - 1}"), f"{number}-{step}")
-                store.visits.begin(lease, ("none",))
-                writes = {f"result_{step - 1}": "[]"}
-                last = step == length
-                plan = Plan(writes, (), "") if last else Plan(writes, (f"n{step}",))
-                departure = Departure(f"n{step - 1}", plan.frontier, None)
-                event = StepCommitted(step, (departure,), tuple((n, "map") for n in plan.frontier))
-                timing = {f"n{step - 1}": {"ms": 1, "wait": 1}}
-                store.visits.advance(
-                    lease, step, plan, cap=100, window=8, nodes=timing, event=event
-                )
-            left -= length
-
-    threads = [threading.Thread(target=client, args=(number,)) for number in range(clients)]
-    before = _redis_cpu_s(arena)
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    used_s = _redis_cpu_s(arena) - before
-    arena.redis.delete(*lanes)
-    return used_s / (each * clients)
+    agent = arena.prepare(f"linear-{LENGTH}")
+    before = cpu_s(arena.redis)
+    visits = replay(arena.client, agent, clients)
+    return (cpu_s(arena.redis) - before) / visits
 
 
 class _Pace:
@@ -138,7 +98,7 @@ def _limited(arena: Arena, *, allots: bool) -> float:
     process = Allotments(limiter, list, pace.now)
     process.are_used = allots
     running: deque[Grant] = deque()
-    before = _redis_cpu_s(arena)
+    before = cpu_s(arena.redis)
     for number in range(CALLS):
         grant = process.reserve(_call(number))
         if isinstance(grant, Delay | Denied):
@@ -152,7 +112,7 @@ def _limited(arena: Arena, *, allots: bool) -> float:
     for grant in running:
         process.release(grant, Used(700, 0.001, 2.0))
     process.settle()
-    used_s = _redis_cpu_s(arena) - before
+    used_s = cpu_s(arena.redis) - before
     arena.redis.delete(*arena.redis.scan_iter("{limits}:*"))
     return used_s / CALLS
 
@@ -170,23 +130,16 @@ def _call(number: int) -> Reservation:
 
 def _idle(arena: Arena) -> float:
     """Return the commands a second of a worker that has nothing to do but to wait for messages."""
-    asked = _commands(arena)["brpop"]
+    asked = commands(arena.redis)["brpop"]
     arena.begin_worker()
-    while _commands(arena)["brpop"] == asked:  # it is starting
+    while commands(arena.redis)["brpop"] == asked:  # it is starting
         pause(0.1)
-    before = _commands(arena)
+    before = commands(arena.redis)
     pause(PRESENT_EVERY_S)
-    spent = _commands(arena) - before
+    spent = commands(arena.redis) - before
     arena.stop_workers()
     # To wait is to ask again each second, over connections that are tried every few seconds.
     return (spent.total() - spent["brpop"] - spent["ping"] - spent["info"]) / PRESENT_EVERY_S
-
-
-def _commands(arena: Arena) -> Counter[str]:
-    stats = arena.redis.info("commandstats")
-    return Counter(
-        {name.removeprefix("cmdstat_"): int(each["calls"]) for name, each in stats.items()}
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +171,9 @@ def _tried(arena: Arena, batch: str) -> _Trial:
         seen.append((after[0] - before[0], after[1] - before[1]))
         seen.append((perf_counter() - began, 0.0))
 
-    redis_before = _redis_cpu_s(arena)
+    redis_before = cpu_s(arena.redis)
     sample = arena.measured(act, arena.ours)
-    redis_s = _redis_cpu_s(arena) - redis_before
+    redis_s = cpu_s(arena.redis) - redis_before
     (own_s, busy_s), (wall_s, _) = seen
     ours_s = sample.cpu_seconds + redis_s + own_s
     free = cores() - max(0.0, busy_s - ours_s) / wall_s
