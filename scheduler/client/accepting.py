@@ -20,6 +20,8 @@ def accept(
     is_new: bool | None = None
     while is_new is None:
         run = client.new_run(agent, request)
+        if run.batch is not None and run.webhook is not None:
+            client.store.batches.note_webhook(run.batch, run.webhook)
         client.budget_check.require_budget(run.batch)
         with suppress(NotOver):  # the session was continued meanwhile
             is_new = client.store.runs.submit(run)

@@ -136,7 +136,9 @@ class AsyncClient:
         if any(client.session_for(prepared, request) for request in requests):
             return await asyncio.to_thread(client.submit_many, prepared, requests)
         runs = [client.new_run(prepared, request) for request in requests]
-        for batch in {run.batch for run in runs}:
+        for batch, webhook in {(run.batch, run.webhook) for run in runs}:
+            if batch is not None and webhook is not None:
+                await asyncio.to_thread(client.store.batches.note_webhook, batch, webhook)
             await asyncio.to_thread(client.budget_check.require_budget, batch)
         submissions = [(run.run_id, *client.store.runs.to_submit(run)) for run in runs]
         await store.call_many("submit_run", submissions)

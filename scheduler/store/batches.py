@@ -12,6 +12,7 @@ from sleipnir.scheduler.store.transitions import Transitions
 # The field with the size of all files.
 _SIZE = "bytes"
 _REMOVED = "removed "
+_WEBHOOK = "webhook"
 
 
 class Batches:
@@ -29,6 +30,18 @@ class Batches:
             # batch itself takes longer than that.
             pipe.pexpire(batch_key(batch), 2 * retention_ms)
             pipe.execute()
+
+    def note_webhook(self, batch: str, url: str) -> None:
+        """Have events of a batch sent to the URL that its last submission names."""
+        with self._store.client.pipeline() as pipe:
+            pipe.hset(batch_key(batch), _WEBHOOK, url)
+            pipe.pexpire(batch_key(batch), 2 * int(self._store.settings.retention_s * 1000))
+            pipe.execute()
+
+    def webhook(self, batch: str) -> str | None:
+        """Return the URL that events of a batch are sent to besides hooks, if there is one."""
+        url: Any = self._store.client.hget(batch_key(batch), _WEBHOOK)
+        return None if url is None else str(url)
 
     def record(self, batch: str) -> dict[str, str]:
         """Return everything in a batch's record, with the sums of its removed runs."""

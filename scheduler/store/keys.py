@@ -151,9 +151,10 @@ Shared:
     sleipnir:bundle:<digest>   string  a packed agent directory; swept when unused
     sleipnir:bundles           zset    digest → last submission that used it, ms
     sleipnir:batch:<batch>     hash    a batch's `agent`, its number of input `lines`, until when a
-                                       command submits more at least, `held_until`, ms, and the sums
-                                       of its removed runs, `removed <field of batchtally>`; expires
-                                       after twice the retention time. Also the name of the channel
+                                       command submits more at least, `held_until`, ms, the URL of
+                                       its own events, `webhook`, and the sums of its removed runs,
+                                       `removed <field of batchtally>`; expires after twice the
+                                       retention time. Also the name of the channel
                                        that announces the batch's runs as they end
     sleipnir:attached:<batch>  hash    files that its lines attach to prompts: SHA-256 → content,
                                        and `bytes` of all of them; expires as its record does

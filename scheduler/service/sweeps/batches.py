@@ -30,7 +30,12 @@ def finish_batch(tick: Tick, digits: str, *words: str) -> None:
         if row is not None and row.is_finished and row.last_activity is not None:
             until_ms = 0 if row.lines else row.last_activity + _NEXT_LINE_MS
             if until_ms <= now_ms:
-                ends.record(row.name, row.agent or "", row.last_activity)
+                ends.record(
+                    row.name,
+                    row.agent or "",
+                    row.last_activity,
+                    tick.store.batches.webhook(row.name),
+                )
     if until_ms > now_ms:
         ends.postpone(timer, until_ms)
     else:

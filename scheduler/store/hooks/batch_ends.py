@@ -76,16 +76,18 @@ class BatchEnds:
         """Remove a timer, unless a run of its batch has ended since it was read."""
         self._store.transition("settle_batch")(timer.partition, timer.batch, due_ms)
 
-    def record(self, batch: str, agent: str, ended_ms: int) -> None:
+    def record(self, batch: str, agent: str, ended_ms: int, url: str | None) -> None:
         """Record for hooks, once, that all runs of a batch have ended.
 
         Args:
             ended_ms: when the last one did; later if some were retried since.
+            url: what its submission named for its own events.
         """
         self._store.transition("finish_batch")(
             BatchTimer.own(batch).partition,
             batch,
             agent,
             ended_ms,
+            url or "",
             clock=self._clock.argument(),
         )

@@ -92,6 +92,7 @@ class Hooks:
         *,
         hook: str = "",
         facts: Mapping[str, Any] | None = None,
+        url: str | None = None,
     ) -> None:
         """Record an event that no other transition causes.
 
@@ -99,6 +100,7 @@ class Hooks:
             partition: where it waits until it is delivered.
             hook: the only one that is told; "": all that want it.
             facts: what their filters look at: `agent`, `batch`, `labels`.
+            url: what the run or batch had named for its own events.
         """
         about = {"labels": {}, **(facts or {})}
         self._store.transition("record_event")(
@@ -108,6 +110,7 @@ class Hooks:
             event_id,
             encode(dict(subject)),
             encode(about),
+            url or "",
             clock=self._store.clock.argument(),
         )
 

@@ -43,13 +43,15 @@ def tell_used_up(store: RunStore, owner: str, budget: Budget, spent: Mapping[str
         "spent_tokens": spent["tokens"],
         "on_excess": budget.on_excess,
     }
+    facts, url = _facts(store, owner)
     try:
         store.hooks.record(
             _partition(owner),
             "budget.used_up",
             f"evt_{hashlib.sha256(seed.encode()).hexdigest()[:32]}",
             subject,
-            facts=_facts(store, owner),
+            facts=facts,
+            url=url,
         )
     except TransitionBroken as error:  # what was refused has to know of that all the same
         logger.warning("cannot tell hooks that budget '%s' is used up: %s", owner, error)
@@ -73,13 +75,15 @@ def _partition(owner: str) -> str:
     return partition_of(name if scope == "run" else digits_of_batch(owner))
 
 
-def _facts(store: RunStore, owner: str) -> dict[str, Any]:
-    """Return what filters of hooks look at."""
+def _facts(store: RunStore, owner: str) -> tuple[dict[str, Any], str | None]:
+    """Return what filters of hooks look at, and the URL of the run's or batch's own."""
     scope, _, name = owner.partition(":")
     redis: Any = store.client  # redis-py types every answer as a union of its sync and async forms
     if scope == "batch":
-        return {"batch": name, "agent": redis.hget(batch_key(name), "agent")}
+        agent = redis.hget(batch_key(name), "agent")
+        return {"batch": name, "agent": agent}, store.batches.webhook(name)
     (run,) = RunQueries(store.client, store.clock).runs([name]) if scope == "run" else (None,)
     if run is None:
-        return {}
-    return {"agent": run.agent, "batch": run.batch, "labels": dict(run.labels)}
+        return {}, None
+    facts = {"agent": run.agent, "batch": run.batch, "labels": dict(run.labels)}
+    return facts, run.webhook

@@ -91,6 +91,7 @@ class Schedules:
             then.skipped - was.skipped,
             then.missed - was.missed,
             was.agent,
+            was.given.get("webhook") or "",
             *(self._starting(run) if run else _NO_RUN),
         )
         return bool(answer.created)

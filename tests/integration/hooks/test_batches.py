@@ -214,6 +214,50 @@ def test_a_batch_of_unknown_size_has_finished_once_nothing_comes_for_a_minute(
     assert [(data["lines"], data["succeeded"]) for data in told] == [(None, 2), (None, 3)]
 
 
+@pytest.fixture
+def own(engine: Engine, receiver: WebServer, secret: str) -> str:
+    """A URL that a submission may name, which others than hooks for ends of batches are told."""
+    engine.client.hooks.delete("ops")
+    engine.client.hooks.create("default", {"url": receiver.url("/in"), "events": ["run.failed"]})
+    receiver.pages["/own"] = Page("thanks")
+    return receiver.url("/own")
+
+
+def ends_at(receiver: WebServer, target: str) -> list[dict[str, Any]]:
+    found = [json.loads(visit.body) for visit in receiver.visits if visit.target == target]
+    return [each["data"] for each in found if each["type"] == "batch.finished"]
+
+
+def test_the_end_of_a_batch_is_told_to_the_url_of_its_own(
+    engine: Engine, receiver: WebServer, own: str, scheduler: Scheduler, word: Path
+) -> None:
+    word.write_text("red")
+    with Ledger() as ledger:
+        a_batch(engine, ledger, word, "a", "b", defaults=Request(webhook=own)).submit_all()
+    engine.drive()
+    look(engine, scheduler)
+
+    (data,) = ends_at(receiver, "/own")
+    assert (data["batch"], data["succeeded"]) == (BATCH, 2)
+    assert ends_at(receiver, "/in") == []
+
+
+def test_a_batch_of_unknown_size_has_the_url_of_its_last_submission(
+    engine: Engine, receiver: WebServer, own: str, scheduler: Scheduler, word: Path
+) -> None:
+    word.write_text("red")
+    files = {"say.py": SAY.replace("@", str(word))}
+    receiver.pages["/earlier"] = Page("thanks")
+
+    engine.finish(GRAPH, files, batch=BATCH, webhook=receiver.url("/earlier"))
+    engine.finish(GRAPH, files, batch=BATCH, webhook=own)
+    engine.clock.move(60)
+    look(engine, scheduler)
+
+    assert [data["succeeded"] for data in ends_at(receiver, "/own")] == [2]
+    assert ends_at(receiver, "/earlier") == []
+
+
 def test_who_dies_before_it_has_told_leaves_that_to_another(
     engine: Engine,
     receiver: WebServer,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -130,6 +131,23 @@ def test_the_budget_of_a_batch_is_told_to_whom_the_batch_is(
 
     budgets = [verified(visit, secret)["data"]["budget"] for visit in receiver.visits]
     assert budgets == ["batch:b"]
+
+
+@pytest.mark.parametrize("scope", ["run", "batch"])
+def test_a_budget_is_told_to_the_url_that_its_run_or_batch_was_submitted_with(
+    engine: Engine, server: ModelServer, receiver: WebServer, key_file: str, scope: str
+) -> None:
+    limited(engine, key_file, scope)
+    receiver.pages["/own"] = Page("thanks")
+    engine.client.hooks.create("default", {"url": receiver.url("/in"), "events": ["run.failed"]})
+
+    engine.finish(ASK, prompt=PROMPT, batch="a", webhook=receiver.url("/own"))
+    engine.finish(ASK, prompt=PROMPT, batch="b")
+    deliver(engine)
+
+    own = [json.loads(visit.body) for visit in receiver.visits if visit.target == "/own"]
+    told = [each["data"] for each in own if each["type"] == "budget.used_up"]
+    assert [data["budget"].partition(":")[0] for data in told] == [scope]
 
 
 def test_a_budget_that_refuses_submissions_is_told_once(

@@ -235,6 +235,24 @@ def test_the_runs_of_a_schedule_have_its_webhook(
     assert sorted(events_at(receiver)) == ["run.started", "run.succeeded"]
 
 
+def test_instants_that_are_missed_are_told_to_the_webhook_of_a_schedule(
+    engine: Engine, receiver: WebServer, scheduler: Scheduler
+) -> None:
+    receiver.pages["/own"] = OK
+    engine.client.hooks.create("default", {"url": receiver.url("/in"), "events": ["run.failed"]})
+    engine.write("tested", GRAPH)
+    for name, more in (("own", {"webhook": receiver.url("/own")}), ("other", {})):
+        engine.client.schedules.create(name, {"agent": "tested", "every": "1h", **more})
+
+    engine.clock.move(5 * 3600)
+    deliver_all(engine, scheduler)
+    for name in ("own", "other"):
+        engine.client.schedules.delete(name)
+
+    (visit,) = receiver.visits
+    assert (visit.target, json.loads(visit.body)["data"]["name"]) == ("/own", "own")
+
+
 def test_what_fails_is_sent_again_with_the_same_id(
     engine: Engine, receiver: WebServer, scheduler: Scheduler
 ) -> None:

@@ -488,6 +488,7 @@ def nightly(engine: Engine) -> StoredSchedule:
 
 
 HOOK = Hook("default", "https://ops.example", EVENTS)
+OWN = "https://own.example"
 
 
 def hooked(engine: Engine) -> None:
@@ -537,13 +538,13 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     "put_definition": (lambda e: None, lambda e: e.store.hooks.put(HOOK, None)),
     "record_event": (
         hooked,
-        lambda e: e.store.hooks.record("{p01}", "run.failed", "evt_1", {"run": RUN}),
+        lambda e: e.store.hooks.record("{p01}", "run.failed", "evt_1", {"run": RUN}, url=OWN),
     ),
     "close_run of a batch whose end a hook is told of": (
         lambda e: (e.store.runs.submit(a_run(batch="x y")), hooked(e)),
         lambda e: e.store.runs.close(RUN, "failed", FAILED),
     ),
-    "finish_batch": (hooked, lambda e: e.store.batch_ends.record("x y", "a", 5)),
+    "finish_batch": (hooked, lambda e: e.store.batch_ends.record("x y", "a", 5, OWN)),
     "settle_batch": (
         lambda e: e.redis.zadd("{p01}:timers", {BatchTimer("01", "x y").member: 5}),
         lambda e: e.store.batch_ends.settle(BatchTimer("01", "x y"), 5),

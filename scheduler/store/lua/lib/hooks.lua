@@ -73,17 +73,28 @@ local function facts_of(run_id)
   return facts, false
 end
 
--- A batch may have finished when none of its runs is open any more but one, which ends.
-local function note_end_of_batch(hooks, facts)
+-- `url`: what a submission named for its own run or batch, nil or '' if it named none. The secret of
+-- the hook `default` signs what is sent there.
+local function record_own(hooks, event, event_id, subject, url)
+  if (url or '') == '' or not has_default(hooks) then return end
+  subject.url, subject.others = url, nil
+  record_delivery('default', event, event_id_of(event_id .. ' own'), subject)
+end
+
+local function is_end_awaited(hooks, facts)
+  if facts.webhook and has_default(hooks) then return true end
   local of_batch = {agent = facts.agent, batch = facts.batch, labels = {}}
   for _, hook in ipairs(hooks) do
-    if wants(hook, 'batch.finished', of_batch) then
-      local tally = redis.call('HMGET', key('batchtally', facts.batch), 'open', 'waiting')
-      if (tally[1] or 0) + (tally[2] or 0) <= 1 then
-        write('ZADD', timers, now_ms + BATCH_ENDS_MS, batch_timer(facts.batch))
-      end
-      return
-    end
+    if wants(hook, 'batch.finished', of_batch) then return true end
+  end
+end
+
+-- A batch may have finished when none of its runs is open any more but one, which ends.
+local function note_end_of_batch(hooks, facts)
+  if not is_end_awaited(hooks, facts) then return end
+  local tally = redis.call('HMGET', key('batchtally', facts.batch), 'open', 'waiting')
+  if (tally[1] or 0) + (tally[2] or 0) <= 1 then
+    write('ZADD', timers, now_ms + BATCH_ENDS_MS, batch_timer(facts.batch))
   end
 end
 
@@ -93,11 +104,9 @@ function tell_hooks(hooks, event, run_id, question)
   if is_child and not question then return end
   hooks = cjson.decode(hooks)
   local seed = table.concat({run_id, event, string.format('%.0f', now_ms), question or ''}, ' ')
-  record_deliveries(hooks, event, event_id_of(seed), {run = run_id, question = question}, facts)
-  if facts.webhook and has_default(hooks) then
-    record_delivery('default', event, event_id_of(seed .. ' own'),
-      {run = run_id, question = question, url = facts.webhook})
-  end
+  local event_id, subject = event_id_of(seed), {run = run_id, question = question}
+  record_deliveries(hooks, event, event_id, subject, facts)
+  record_own(hooks, event, event_id, subject, facts.webhook)
   if facts.batch and FINAL[string.match(event, '^run%.(.+)$')] then
     note_end_of_batch(hooks, facts)
   end

@@ -1,9 +1,9 @@
 -- Carry out what a schedule does next: start at most one run, and note how it stands then.
 -- KEYS partition
--- ARGV run_id name revision due standing waits allows skipped missed of_agent start agent digest history event session last field_count rest
+-- ARGV run_id name revision due standing waits allows skipped missed of_agent own_url start agent digest history event session last field_count rest
 -- run_id: '' to start none. due: ms, '' for never. standing: JSON text. waits: 1 if instants wait
 -- allows: 1 if the run may start beside one that is open
--- skipped missed: how many instants more. session last: as of submit_run.lua
+-- skipped missed: how many instants more. own_url: of its runs' events; '' for none. session last: as of submit_run.lua
 -- REST field_count name, value pairs of the run's record; then key, JSON text pairs of the state
 -- USES store hooks hours listed indexes dispatch create
 -- OK   created  1, or 0 if no run was to start, or a run of that id exists already
@@ -39,9 +39,12 @@ count_in(partition .. ':scheduled', 'skipped', tonumber(skipped))
 count_in(partition .. ':scheduled', 'missed', tonumber(missed))
 local hooks = tonumber(missed) > 0 and redis.call('GET', partition .. ':hooks')
 if hooks then
-  local seed = table.concat({'schedule', name, known}, ' ')
-  record_deliveries(cjson.decode(hooks), 'schedule.missed', event_id_of(seed),
-    {schedule = name, missed = tonumber(missed)}, {agent = of_agent, labels = {schedule = name}})
+  hooks = cjson.decode(hooks)
+  local event_id = event_id_of(table.concat({'schedule', name, known}, ' '))
+  local subject = {schedule = name, missed = tonumber(missed)}
+  record_deliveries(hooks, 'schedule.missed', event_id, subject,
+    {agent = of_agent, labels = {schedule = name}})
+  record_own(hooks, 'schedule.missed', event_id, subject, own_url)
 end
 
 -- The run that instants wait for may have ended since the caller looked.
