@@ -200,13 +200,15 @@ Shared:
                                        expire in a week
     sleipnir:samples           stream  the state of the engine, limits too, once a minute for a week
     sleipnir:machine:<name>    string  that machine has a live worker; expires in seconds
-    sleipnir:worker:<name>     hash    a worker process: slots, visits, memory; expires in a day
+    sleipnir:fleet             hash    worker process → JSON text: slots, visits, memory, when it
+                                       was heard of
+    sleipnir:fleet:marks       hash    `asked <worker>` to drain, `noted <worker>` that it was lost;
+                                       both expire in a day
     sleipnir:serves:<queue>    string  a live worker serves that queue; expires in seconds
     sleipnir:queues            zset    names of queues that runs have named → when last, s; expires
     sleipnir:format            string  `DATA_FORMAT` of what wrote the data
     sleipnir:layout            hash    `format`, and `groups`: 1, or 16 on a cluster; never changes
     sleipnir:probe             string  written to test that writes work; expires at once
-    sleipnir:workers           set     their names; expires in a day
     sleipnir:working           string  there is a live worker; expires in seconds
     sleipnir                   list    the queue, if the broker is this Redis: its first lane;
                                        `sleipnir\\x06\\x16<n>` are the others (lua/lib/dispatch.lua)
@@ -233,7 +235,8 @@ INBOUND_FIGURES = "sleipnir:inbound:figures"
 HOOKS = "sleipnir:hooks"
 HOOK_FIGURES = f"{HOOKS}:figures"
 SAMPLES = "sleipnir:samples"
-WORKERS = "sleipnir:workers"
+FLEET = "sleipnir:fleet"
+FLEET_MARKS = f"{FLEET}:marks"
 WORKING = "sleipnir:working"
 QUEUES = "sleipnir:queues"
 PROBE = "sleipnir:probe"
@@ -397,10 +400,6 @@ def ids_keys(prefix: str) -> list[str]:
 
 def machine_key(machine: str) -> str:
     return f"sleipnir:machine:{machine}"
-
-
-def worker_key(name: str) -> str:
-    return f"sleipnir:worker:{name}"
 
 
 def serving_key(queue: str) -> str:

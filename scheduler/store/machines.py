@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, fields
 from time import monotonic
 from typing import Any
 
@@ -12,15 +13,16 @@ import redis
 from sleipnir.graphs.document.queues import DEFAULT_QUEUE
 from sleipnir.records import dataclass
 from sleipnir.scheduler.errors import SubmissionRefused
+from sleipnir.scheduler.store.clock import RedisClock
 from sleipnir.scheduler.store.keys import (
+    FLEET,
+    FLEET_MARKS,
     QUEUES,
-    WORKERS,
     WORKING,
     machine_key,
     machine_queue,
     named_queue,
     serving_key,
-    worker_key,
 )
 
 # Several heartbeat intervals: a worker that is silent for longer is lost.
@@ -31,8 +33,10 @@ PRESENT_EVERY_S = 25.0
 # How long a worker is remembered that fell silent without having ended.
 _KEPT_S = 86_400
 _MOST_LOST = 50
-_ASKED = "asked"  # to drain, of a worker's record; its heartbeats leave it alone
+# Marks of workers, which stand before their names.
+_ASKED = "asked"  # to drain
 _NOTED = "noted"  # how often it was noted, for the audit log, that the worker was lost
+_MARKS = (_ASKED, _NOTED)
 # A worker tells of no more of the visits that it is executing.
 MOST_VISITS = 64
 # More named queues of one engine are refused: each reading of the engine reads all of them.
@@ -72,12 +76,34 @@ class WorkerState:
             for queue in (named_queue(name), machine_queue(self.machine, name))
         }
 
+    def to_record(self, now_ms: int) -> dict[str, Any]:
+        """Return what is stored of it when it is heard of."""
+        return {**asdict(self), "visits": self.visits[:MOST_VISITS], "beat_ms": now_ms}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any], now_ms: int, *, asked: bool) -> WorkerState:
+        """Read it as of now; `asked` to drain, it does so, or will with its next heartbeat."""
+        stored = {name: record[name] for name in _STORED if name in record}
+        stored["draining"] |= asked
+        stored["queues"], stored["visits"] = tuple(stored["queues"]), tuple(stored["visits"])
+        return cls(**stored, silent_s=max(0, now_ms - record["beat_ms"]) / 1000)
+
+
+# A worker of another version may tell more, or less.
+_STORED = {field.name for field in fields(WorkerState)} - {"silent_s"}
+
 
 class Machines:
-    """The machines whose workers use one Redis."""
+    """The machines whose workers use one Redis.
 
-    def __init__(self, client: redis.Redis) -> None:
-        self._redis = client
+    Args:
+        clock: says when workers are heard of, and since when they are silent.
+    """
+
+    def __init__(self, client: redis.Redis, clock: RedisClock | None = None) -> None:
+        # redis-py types every answer as a union of its sync and async forms.
+        self._redis: Any = client
+        self._clock = clock or RedisClock(client)
 
     def announce(self, worker: WorkerState, *, with_queue: bool) -> bool:
         """Announce that a worker is alive, its machine has one, and its queues are served.
@@ -88,16 +114,18 @@ class Machines:
             with_queue: whether it takes runs pinned to its machine.
         """
         with self._redis.pipeline(transaction=False) as pipe:
+            self._record(pipe, worker)
+            pipe.expire(FLEET, _KEPT_S)
+            pipe.hdel(FLEET_MARKS, _mark(_NOTED, worker.name))
+            pipe.expire(FLEET_MARKS, _KEPT_S)
             if with_queue:
                 pipe.set(machine_key(worker.machine), "1", ex=_PRESENT_S)
-            pipe.sadd(WORKERS, worker.name)
-            pipe.expire(WORKERS, _KEPT_S)
             pipe.set(WORKING, "1", ex=_PRESENT_S)
             for queue in worker.served():
                 if with_queue or "@" not in queue:
                     pipe.set(serving_key(queue), "1", ex=_PRESENT_S)
-            _, was_asked = self._record(pipe, worker)
-            return was_asked
+            _, (_, asked), *_ = pipe.execute()
+        return asked is not None
 
     def beat(self, worker: WorkerState, *, with_queue: bool) -> bool:
         """Record a worker as of now, and return whether it was asked to drain: three commands.
@@ -105,41 +133,32 @@ class Machines:
         One that was taken for lost meanwhile, as its machine was suspended, is announced again.
         """
         with self._redis.pipeline(transaction=False) as pipe:
-            is_known, was_asked = self._record(pipe, worker)
-        return was_asked if is_known else self.announce(worker, with_queue=with_queue)
+            self._record(pipe, worker)
+            is_new, (noted, asked) = pipe.execute()
+        if is_new or noted is not None:
+            return self.announce(worker, with_queue=with_queue)
+        return asked is not None
 
-    @staticmethod
-    def _record(pipe: Any, worker: WorkerState) -> tuple[bool, bool]:
-        """Record a worker; return whether it was known as alive, and was asked to drain."""
-        fields = {
-            name: "" if value is None else str(value) for name, value in asdict(worker).items()
-        }
-        fields |= {"queues": ",".join(worker.queues), _NOTED: "0"}
-        fields["visits"] = "\n".join(worker.visits[:MOST_VISITS])
-        key = worker_key(worker.name)
-        pipe.hmget(key, _NOTED, _ASKED)
-        pipe.hset(key, mapping=fields)
-        pipe.expire(key, _KEPT_S)
-        noted, asked = pipe.execute()[-3]
-        return noted == "0", asked is not None
+    def _record(self, pipe: Any, worker: WorkerState) -> None:
+        """Add commands that tell whether it is new, and whether it was noted as lost and asked."""
+        record = json.dumps(worker.to_record(self._clock.now_ms()), separators=(",", ":"))
+        pipe.hset(FLEET, worker.name, record)
+        pipe.hmget(FLEET_MARKS, [_mark(each, worker.name) for each in (_NOTED, _ASKED)])
 
     def ask_to_drain(self, names: Iterable[str], *, undo: bool) -> None:
         """Ask workers to drain with their next heartbeats, or to take visits again."""
         with self._redis.pipeline(transaction=False) as pipe:
-            for key in map(worker_key, names):
+            for mark in (_mark(_ASKED, name) for name in names):
                 if undo:
-                    pipe.hdel(key, _ASKED)
+                    pipe.hdel(FLEET_MARKS, mark)
                 else:
-                    pipe.hset(key, _ASKED, "1")
-                    pipe.expire(key, _KEPT_S)
+                    pipe.hset(FLEET_MARKS, mark, "1")
+            pipe.expire(FLEET_MARKS, _KEPT_S)
             pipe.execute()
 
     def leave(self, ended: WorkerState) -> None:
         """Record that a worker has ended, and what is without a worker since."""
-        with self._redis.pipeline(transaction=False) as pipe:
-            pipe.delete(worker_key(ended.name))
-            pipe.srem(WORKERS, ended.name)
-            pipe.execute()
+        self._forget([ended.name])
         self.withdraw(ended)
 
     def withdraw(self, gone: WorkerState) -> None:
@@ -176,48 +195,50 @@ class Machines:
 
     def workers(self) -> list[WorkerState]:
         """Return the live workers, sorted by machine."""
-        return [worker for worker in self._all() if worker.silent_s < EXPIRES_S]
+        return self.live_and_lost()[0]
 
     def lost(self) -> list[WorkerState]:
         """Return the workers that fell silent within a day without having ended, latest first."""
-        silent = [worker for worker in self._all() if worker.silent_s >= EXPIRES_S]
-        return sorted(silent, key=lambda worker: worker.silent_s)[:_MOST_LOST]
+        return self.live_and_lost()[1]
+
+    def live_and_lost(self) -> tuple[list[WorkerState], list[WorkerState]]:
+        """Return both by three commands, however many there are."""
+        live: list[WorkerState] = []
+        lost: list[WorkerState] = []
+        for worker in self._remembered():
+            (live if worker.silent_s < EXPIRES_S else lost).append(worker)
+        return live, sorted(lost, key=lambda worker: worker.silent_s)[:_MOST_LOST]
 
     def note_lost(self, name: str) -> bool:
         """Return whether this is the first to note that a worker was lost."""
-        return int(self._redis.hincrby(worker_key(name), _NOTED, 1)) == 1
-
-    def _all(self) -> list[WorkerState]:
-        """Return the workers that are remembered, and remove the names of others."""
-        names = sorted(map(str, self._redis.smembers(WORKERS)))
         with self._redis.pipeline(transaction=False) as pipe:
-            for name in names:
-                pipe.hgetall(worker_key(name))
-                pipe.pttl(worker_key(name))
-            answers = pipe.execute()
-        found = dict(zip(names, zip(answers[::2], answers[1::2], strict=True), strict=True))
-        if gone := [name for name, (fields, _) in found.items() if not fields]:
-            self._redis.srem(WORKERS, *gone)
-        return [
-            WorkerState(
-                machine=fields["machine"],
-                pid=int(fields["pid"]),
-                slots=int(fields["slots"]),
-                busy=int(fields["busy"]),
-                taken=int(fields["taken"]),
-                idle_s=float(fields["idle_s"]),
-                memory_bytes=int(fields["memory_bytes"]),
-                incarnation=fields.get("incarnation", ""),
-                version=fields.get("version") or None,
-                age_s=float(fields.get("age_s", 0)),
-                draining=fields.get("draining") == str(True) or _ASKED in fields,
-                queues=tuple(fields.get("queues", DEFAULT_QUEUE).split(",")),
-                visits=tuple(fields.get("visits", "").splitlines()),
-                silent_s=max(0.0, _KEPT_S - left_ms / 1000),
-            )
-            for fields, left_ms in found.values()
-            if fields
+            pipe.hincrby(FLEET_MARKS, _mark(_NOTED, name), 1)
+            pipe.expire(FLEET_MARKS, _KEPT_S)
+            times, _ = pipe.execute()
+        return bool(times == 1)
+
+    def _remembered(self) -> list[WorkerState]:
+        """Return the workers heard of within a day by name, and forget the others."""
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.hgetall(FLEET)
+            pipe.hgetall(FLEET_MARKS)
+            records, marks = pipe.execute()
+        names, now_ms = sorted(records), self._clock.now_ms()
+        # Parsed at once: one by one takes half as long again.
+        read = json.loads(f"[{','.join(records[name] for name in names)}]")
+        found = [
+            WorkerState.from_record(record, now_ms, asked=_mark(_ASKED, name) in marks)
+            for name, record in zip(names, read, strict=True)
         ]
+        if gone := [worker.name for worker in found if worker.silent_s >= _KEPT_S]:
+            self._forget(gone)
+        return [worker for worker in found if worker.silent_s < _KEPT_S]
+
+    def _forget(self, names: Sequence[str]) -> None:
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.hdel(FLEET, *names)
+            pipe.hdel(FLEET_MARKS, *(_mark(each, name) for name in names for each in _MARKS))
+            pipe.execute()
 
     def have_worker(self, machine: str) -> bool:
         """Return whether that machine has a live worker."""
@@ -227,6 +248,10 @@ class Machines:
         """Return those of the machines that have no live worker."""
         named = {machine for machine in machines if machine}
         return {machine for machine in named if not self.have_worker(machine)}
+
+
+def _mark(kind: str, worker: str) -> str:
+    return f"{kind} {worker}"
 
 
 class QueueNames:

@@ -30,8 +30,7 @@ MOST_PINNED = 500
 
 def fleet_document(client: Client) -> types.FleetDocument:
     """Return workers as they report themselves, queues and schedulers."""
-    known = Machines(client.store.client)
-    workers, lost = known.workers(), known.lost()
+    workers, lost = Machines(client.store.client).live_and_lost()
     machines = {worker.machine for worker in workers}
     deserted = sorted(pinned_machines(client.queries).keys() - machines)
     names = client.queue_names.known().union(*(worker.queues for worker in workers))

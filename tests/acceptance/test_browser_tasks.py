@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from sleipnir.scheduler.runs.model import Status
-from sleipnir.scheduler.store.keys import worker_key
-from sleipnir.scheduler.store.machines import Machines, WorkerState
+from sleipnir.scheduler.store.machines import WorkerState
 from sleipnir.worker.monitor.formats import span
 from tests.support.browser import Person
 from tests.support.engine import Engine
+from tests.support.fleet import fall_silent
 from tests.support.model_server import ModelServer, Reply, fails, says
 from tests.support.site import ServedSite
 
@@ -131,9 +131,7 @@ def runs(engine: Engine, models: ModelServer) -> dict[str, str]:
 
 def _lose_a_worker(engine: Engine) -> None:
     worker = WorkerState("beta", 20044, slots=8, busy=2, taken=9, idle_s=1, memory_bytes=2**27)
-    Machines(engine.redis).announce(worker, with_queue=True)
-    key = worker_key(worker.name)
-    engine.redis.expire(key, engine.redis.ttl(key) - SILENT_S)
+    fall_silent(engine.redis, worker, SILENT_S)
 
 
 def test_ten_tasks_take_a_few_clicks_each(

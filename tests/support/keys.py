@@ -54,7 +54,7 @@ def dump(client: redis.Redis) -> dict[str, Any]:
     """Return every key with its content and whether it expires; equal if nothing has changed."""
     redis_: Any = client  # redis-py types every reply as a union of its sync and async forms
     # Bundles are binary and never change; a worker's heartbeat changes nothing in runs.
-    left_out = ("sleipnir:bundle:", "sleipnir:worker:", "sleipnir:samples")
+    left_out = ("sleipnir:bundle:", "sleipnir:fleet", "sleipnir:samples")
     keys = [key for key in sorted(redis_.scan_iter()) if not untagged(key).startswith(left_out)]
     with redis_.pipeline() as pipe:
         for key in keys:

@@ -148,16 +148,17 @@ class EngineQueries(Queries):
         with self._redis.pipeline(transaction=False) as pipe:
             for part in parts:
                 for tag in tags:
-                    pipe.exists(*(key for queue in part for key in _keys_of(f"{tag}{queue}")))
+                    # Of turns, the last lane has a mark for each.
+                    pipe.exists(
+                        *(
+                            lane_key(f"{tag}{queue}", lane)
+                            for queue in part
+                            for lane in range(LANES)
+                        )
+                    )
             answers = iter(pipe.execute())
         counts = [sum(next(answers) for _ in tags) for _ in parts]
         return [queue for part, count in zip(parts, counts, strict=True) if count for queue in part]
-
-
-def _keys_of(queue: str) -> Iterator[str]:
-    """Yield the keys that hold the messages of a queue."""
-    yield from (lane_key(queue, lane) for lane in range(LANES))
-    yield turns_key(queue)
 
 
 def _queue_state(answers: Iterator[Any], now_ms: int) -> QueueState:

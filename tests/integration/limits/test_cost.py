@@ -240,5 +240,5 @@ def test_a_large_fleet_costs_submissions_nothing_and_figures_little(engine: Engi
     submitting, scraping = commands_for(engine, submit), commands_for(engine, scrape)
 
     assert submitting == alone[0]
-    # The record of each worker, and when it was last heard of.
-    assert scraping - alone[1] < 2.1 * machines
+    # The workers are read at once; of their machines' queues, 64 by a command.
+    assert scraping - alone[1] < 0.02 * machines

@@ -6,9 +6,10 @@ import pytest
 
 from sleipnir.scheduler.runs.events import WorkerLost
 from sleipnir.scheduler.service.sweeps.workers import note_lost_workers
-from sleipnir.scheduler.store.keys import machine_queue, worker_key
+from sleipnir.scheduler.store.keys import machine_queue
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from tests.support.engine import Engine
+from tests.support.fleet import fall_silent
 from tests.support.site import ServedSite
 
 GRAPH = """
@@ -23,13 +24,10 @@ SILENT_S = 30
 @pytest.fixture
 def workers(engine: Engine) -> tuple[WorkerState, WorkerState]:
     """One that lives, and one that has not been heard of for a while."""
-    machines = Machines(engine.redis)
     alive = WorkerState("alpha", 7, 4, 0, 3, 1.0, 1 << 20, "aaaa1111")
     lost = WorkerState("beta", 20_044, 4, 2, 9, 1.0, 1 << 20, "bbbb2222")
-    for worker in (alive, lost):
-        machines.announce(worker, with_queue=True)
-    key = worker_key(lost.name)
-    engine.redis.expire(key, engine.redis.ttl(key) - SILENT_S)
+    Machines(engine.redis).announce(alive, with_queue=True)
+    fall_silent(engine.redis, lost, SILENT_S)
     return alive, lost
 
 

@@ -94,7 +94,7 @@ def test_workers_are_counted_while_they_say_that_they_are_there(engine: Engine) 
     assert found.get_sample_value("sleipnir_worker_busy") == 3
     assert 700 <= (found.get_sample_value("sleipnir_worker_last_taken_seconds") or 0) < 800
     assert found.get_sample_value("sleipnir_queue_length", {"queue": "pinned"}) == 0
-    engine.redis.delete("sleipnir:worker:desk/8")
+    engine.redis.hdel("sleipnir:fleet", "desk/8")
     assert [worker.name for worker in machines.workers()] == ["desk/7"]
     assert machines.have_worker("desk")
 
