@@ -49,11 +49,11 @@ def complaints(deploy: Path, scratch: Path) -> Iterator[str]:
         given = yaml.safe_load(values.read_text())
         documents = [*filter(None, yaml.safe_load_all(rendered))]
         yield from (
-            f"{values.stem}: {found}" for found in _of_queues(documents, given.get("workers", {}))
+            f"{values.stem}: {found}" for found in _of_workers(documents, given.get("workers", {}))
         )
         for document in documents:
             name = f"{document['kind']} {document['metadata']['name']}"
-            for complaint in _of_document(document, given.get("drainSeconds", 20)):
+            for complaint in _of_document(document, given):
                 yield f"{values.stem}, {name}: {complaint}"
     for version in _KUBERNETES:
         options = ("--strict", "--no-warn", "--quiet", "-k", version)
@@ -77,11 +77,12 @@ def _run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def _of_document(document: Mapping[str, Any], drain_s: int) -> Iterator[str]:
+def _of_document(document: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[str]:
     kind, spec = document["kind"], document.get("spec", {})
     if kind in ("Deployment", "Pod"):
         pod = spec["template"]["spec"] if kind == "Deployment" else spec
-        yield from _of_pod(pod, drain_s, is_served=kind == "Deployment")
+        yield from _of_pod(pod, given.get("drainSeconds", 20), is_served=kind == "Deployment")
+        yield from _of_files(pod, given.get("volumes", []), given.get("volumeMounts", []))
     is_worker = kind == "Deployment" and "-worker-" in document["metadata"]["name"]
     if is_worker and "sleipnir-hooks" in json.dumps(spec):
         yield "agents could read the key of webhooks"
@@ -95,10 +96,18 @@ def _of_document(document: Mapping[str, Any], drain_s: int) -> Iterator[str]:
         yield from _of_trigger(trigger["type"], trigger["metadata"])
 
 
-def _of_queues(
+def _of_files(
+    pod: Mapping[str, Any], volumes: Sequence[object], mounts: Sequence[object]
+) -> Iterator[str]:
+    given = [*pod["volumes"], *pod["containers"][0]["volumeMounts"]]
+    if any(each not in given for each in (*volumes, *mounts)):
+        yield "it lacks the files of all processes"
+
+
+def _of_workers(
     documents: Sequence[Mapping[str, Any]], workers: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[str]:
-    """Yield which workers do not serve their queues, or scale by the work of others."""
+    """Yield which workers are too many, do not serve their queues, or scale by other work."""
     of_workers = {
         (each["kind"], each["metadata"]["name"].partition("-worker-")[2]): each["spec"]
         for each in documents
@@ -106,10 +115,16 @@ def _of_queues(
     }
     for name, worker in workers.items():
         queues = worker.get("queues", ["default"])
-        pod = of_workers["Deployment", name]["template"]["spec"]
+        spec = of_workers["Deployment", name]
+        if "replicas" in spec and spec["replicas"] != worker.get("replicas", 1):
+            yield f"there are {spec['replicas']} of worker {name}"
+        pod = spec["template"]["spec"]
         if f"--queues={','.join(queues)}" not in pod["containers"][0]["args"]:
             yield f"worker {name} does not serve {queues}"
         scaled = of_workers.get(("ScaledObject", name))
+        wanted = worker.get("autoscaling", {}).get("cooldownPeriod", 60)
+        if scaled and scaled["cooldownPeriod"] != wanted:
+            yield f"worker {name} is not ended after {wanted} s"
         asked = (
             [_queues_of(trigger["metadata"]) for trigger in scaled["triggers"]] if scaled else []
         )
@@ -157,6 +172,9 @@ def _of_environment(
         in_file = environment.get(variable, {}).get("value")
         if in_file is not None and str(Path(in_file).parent) not in mounts:
             yield f"it has no file with {what}"
+    hosts = environment.get("SLEIPNIR_MONITOR_HOSTS", {}).get("value")
+    if hosts is not None and "$(POD_IP)" not in hosts.split(","):
+        yield "it does not answer Prometheus, which asks by the address of a pod"
     if environment["SLEIPNIR_PIN"]["value"] != "never":
         yield "its runs wait for a pod that is gone"
     if environment["SLEIPNIR_DRAIN_S"]["value"] != str(drain_s):

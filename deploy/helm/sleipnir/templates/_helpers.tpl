@@ -123,6 +123,9 @@ readinessProbe:
 - name: redis-url
   secret: {secretName: {{ include "sleipnir.redisSecret" . }}, defaultMode: 0440}
 {{- end }}
+{{- with .Values.volumes }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- define "sleipnir.mounts" -}}
@@ -130,5 +133,8 @@ readinessProbe:
 - {name: tmp, mountPath: /tmp}
 {{- if .Values.redis.urlFile }}
 - {name: redis-url, mountPath: /etc/sleipnir-redis, readOnly: true}
+{{- end }}
+{{- with .Values.volumeMounts }}
+{{ toYaml . }}
 {{- end }}
 {{- end }}
