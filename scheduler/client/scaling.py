@@ -91,6 +91,11 @@ class Scaling:
         self._names = client.queue_names
         self._latest: tuple[float, Mapping[str | None, Scale]] | None = None
 
+    @property
+    def idle(self) -> Scale:
+        """Return the work of a queue that neither runs nor workers have named lately: none."""
+        return scale_of((), {}, self._concurrency)
+
     def read(self) -> Mapping[str | None, Scale]:
         """Return the latest reading by name of the queue; None: all together.
 

@@ -79,14 +79,11 @@ def scale_document(
 
     Args:
         queue: its name; None: of all together.
-
-    Raises:
-        KeyError: neither runs nor workers have named that queue.
     """
     if not _is_broker(client.store.settings):
         return None
     found = scaling.read()
-    scale = found[queue]
+    scale = found.get(queue, scaling.idle)
     if queue is None and found.keys() == {None, DEFAULT_QUEUE}:
         queue = DEFAULT_QUEUE
     return {

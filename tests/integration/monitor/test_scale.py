@@ -72,7 +72,6 @@ def test_an_autoscaler_is_told_what_it_needs(engine: Engine) -> None:
 
     with ServedSite(engine.client) as site:
         found = site.ask("/api/v1/scale?queue=default").json
-        other = site.ask("/api/v1/scale?queue=gpu")
 
     assert found.pop("oldest_s") >= 0
     assert found == {
@@ -85,8 +84,27 @@ def test_an_autoscaler_is_told_what_it_needs(engine: Engine) -> None:
         "slots_per_worker": 8,
         "wanted_workers": 2,
     }
-    assert other.status == 404
-    assert "no queue 'gpu'" in other.json["error"]["message"]
+
+
+def test_a_queue_without_workers_and_runs_has_no_work(engine: Engine) -> None:
+    with ServedSite(engine.client) as site:
+        found = site.ask("/api/v1/scale?queue=gpu")
+        wrong = site.ask("/api/v1/scale?queue=GPU!")
+
+    assert found.status == 200
+    assert found.json == {
+        "queue": "gpu",
+        "work": 0,
+        "ready": 0,
+        "running": 0,
+        "oldest_s": 0.0,
+        "slots": 0,
+        "workers": 0,
+        "slots_per_worker": engine.client.store.settings.concurrency,
+        "wanted_workers": 0,
+    }
+    assert wrong.status == 400
+    assert "queue must be a name" in wrong.json["error"]["message"]
 
 
 def test_it_is_read_at_most_once_in_two_seconds(engine: Engine) -> None:

@@ -425,7 +425,7 @@ OPERATIONS = (
         "/api/v1/scale",
         "How much work there is for workers.",
         engine.ScaleDocument,
-        {"queue": "`default`, the only one"},
+        {"queue": "its name; without it, all together"},
     ),
     Operation(
         "GET",

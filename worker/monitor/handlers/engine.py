@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
+from re import fullmatch
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from sleipnir.graphs.document.queues import NAME as QUEUE_NAME
 from sleipnir.scheduler.client.draining import ask_to_drain
 from sleipnir.scheduler.views import agents, engine
 from sleipnir.scheduler.views.documents import Document
@@ -14,7 +16,7 @@ from sleipnir.worker.monitor.charts.over_time import Chart, Series, over_time
 from sleipnir.worker.monitor.formats import span
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
 from sleipnir.worker.monitor.handlers.base import MonitorHandler
-from sleipnir.worker.monitor.problems import Problem, Refused
+from sleipnir.worker.monitor.problems import Problem, Refused, bad_request
 
 _MIB = 1024 * 1024
 
@@ -133,12 +135,11 @@ class ScaleApi(MonitorHandler):
     async def get(self) -> None:
         self.require_known(("queue",))
         queue = self.text_argument("queue")
-        try:
-            found = await self.site.call(
-                engine.scale_document, self.site.client, self.site.scaling, queue
-            )
-        except KeyError:
-            raise Refused(Problem(404, "not_found", f"there is no queue '{queue}'")) from None
+        if queue is not None and not fullmatch(QUEUE_NAME, queue):
+            raise bad_request(f"queue must be a name of a to z, 0 to 9 and -, not '{queue}'")
+        found = await self.site.call(
+            engine.scale_document, self.site.client, self.site.scaling, queue
+        )
         if found is None:
             text = "the queue is on another broker, which does not say how much work there is"
             raise Refused(Problem(404, "not_found", text))
