@@ -60,7 +60,7 @@ def make_answer_link(
     link = AnswerLink(question.question_id, question.asked_at, require_recipient(recipient))
     now_ms = client.queries.now_ms()
     for_ms = kept_ms(question, client.queries.run(question.run_id).deadline, now_ms)
-    AnswerLinks(client.store.client).put(digest_of(token), link, for_ms)
+    AnswerLinks(client.store).put(digest_of(token), link, for_ms)
     return NewAnswerLink(f"{site}/a/{token}", now_ms + for_ms)
 
 
@@ -71,7 +71,7 @@ def links_to(client: Client, question: Question) -> list[KnownAnswerLink]:
     now_ms = client.queries.now_ms()
     return [
         KnownAnswerLink(link.question_id, link.recipient, now_ms + left_ms)
-        for link, left_ms in AnswerLinks(client.store.client).of_question(question.question_id)
+        for link, left_ms in AnswerLinks(client.store).of_question(question.question_id)
         if link.asked_at == question.asked_at
     ]
 
@@ -82,7 +82,7 @@ def revoke_answer_link(client: Client, question: Question, recipient: str) -> No
     Raises:
         ActionRefused: the recipient has none to this question.
     """
-    if not AnswerLinks(client.store.client).revoke(question.question_id, recipient.strip()):
+    if not AnswerLinks(client.store).revoke(question.question_id, recipient.strip()):
         raise ActionRefused(
             f"'{cut(printable(recipient), 80)}' has no link to question {question.question_id}; "
             f"`sleipnir answer-link {question.run_id}` lists those there are"

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 from sleipnir.graphs.state import encode
 from sleipnir.scheduler.errors import ActionRefused
 from sleipnir.scheduler.runs.inbound.answer_links import MOST_LINKS, AnswerLink
 from sleipnir.scheduler.store.keys import answer_link_key, answer_links_key
-
-_REVOKED: Final = "revoked "
-
-if TYPE_CHECKING:
-    import redis
+from sleipnir.scheduler.store.transitions import Scripts
 
 
 class AnswerLinks:
-    """One link for each question and recipient, until it expires."""
+    """One link for each question and recipient, until it expires.
 
-    def __init__(self, client: redis.Redis) -> None:
+    Which one it is, the links of the question say; what a token opens is stored beside them.
+    """
+
+    def __init__(self, store: Scripts) -> None:
+        self._store = store
         # redis-py types every answer as a union of its sync and async forms.
-        self._redis: Any = client
+        self._redis: Any = store.client
 
     def put(self, digest: str, link: AnswerLink, for_ms: int) -> None:
         """Store a link; the recipient's earlier one to that question opens nothing any more.
@@ -30,34 +30,27 @@ class AnswerLinks:
         Raises:
             ActionRefused: the question has too many recipients, or this link was revoked.
         """
-        of_question = answer_links_key(link.question_id)
-        known: dict[str, str] = self._redis.hgetall(of_question)
-        if link.recipient not in known and len(known) >= MOST_LINKS:
+        made = self._store.transition("put_answer_link")(
+            answer_links_key(link.question_id), link.recipient, digest, MOST_LINKS, for_ms
+        )
+        if made.problem == "full":
             raise ActionRefused(f"question {link.question_id} has {MOST_LINKS} links already")
-        if known.get(link.recipient) == _revoked(digest):
+        if made.problem == "revoked":
             raise ActionRefused(f"the link for '{link.recipient}' was revoked")
-        earlier = known.get(link.recipient, digest)
-        with self._redis.pipeline(transaction=False) as pipe:
-            pipe.set(answer_link_key(digest), encode(asdict(link)), px=for_ms)
-            pipe.hset(of_question, link.recipient, digest)
-            pipe.pexpire(of_question, for_ms)
-            if earlier != digest:
-                pipe.delete(answer_link_key(earlier))
-            pipe.execute()
+        self._redis.set(answer_link_key(digest), encode(asdict(link)), px=for_ms)
+        if made.earlier not in ("", digest):
+            self._redis.delete(answer_link_key(made.earlier))
 
     def revoke(self, question_id: str, recipient: str) -> bool:
         """Have the recipient's link open nothing any more; return False if there is none.
 
         The same one cannot be made again, as a delivery that is repeated would; another one can.
         """
-        of_question = answer_links_key(question_id)
-        digest = self._redis.hget(of_question, recipient)
-        if digest is None or digest.startswith(_REVOKED):
-            return False
-        with self._redis.pipeline(transaction=False) as pipe:
-            pipe.delete(answer_link_key(digest))
-            pipe.hset(of_question, recipient, _revoked(digest))
-            return bool(pipe.execute()[0])
+        key = answer_links_key(question_id)
+        digest = self._store.transition("revoke_answer_link")(key, recipient).digest
+        if digest:
+            self._redis.delete(answer_link_key(digest))
+        return bool(digest)
 
     def of_question(self, question_id: str) -> list[tuple[AnswerLink, int]]:
         """Return the links of a question that are good, by recipient, each with the ms it has."""
@@ -79,11 +72,6 @@ class AnswerLinks:
         if text is None:
             return None
         link = AnswerLink(**json.loads(text))
-        # Two that were made at once are both stored; the later one is the recipient's.
+        # Two that were made at once may both be stored; the later one is the recipient's.
         newest = self._redis.hget(answer_links_key(link.question_id), link.recipient)
         return link if newest == digest else None
-
-
-def _revoked(digest: str) -> str:
-    """Return what is stored instead of a digest; no token has it."""
-    return f"{_REVOKED}{digest}"

@@ -275,6 +275,26 @@ def test_a_question_has_so_many_links(engine: Engine) -> None:
     link_to(engine, run.run_id, "person 7")
 
 
+def test_links_that_are_made_at_once_are_no_more_than_a_question_may_have(engine: Engine) -> None:
+    run = engine.finish(GRAPH)
+    question = engine.client.open_question(run.run_id)
+    for number in range(MOST_LINKS - 10):
+        link_to(engine, run.run_id, f"person {number}")
+
+    def add(number: int) -> bool:
+        try:
+            make_answer_link(engine.client, question, f"another {number}")
+        except ActionRefused:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as threads:
+        made = list(threads.map(add, range(40)))
+
+    assert made.count(True) == 10
+    assert len(links_to(engine.client, question)) == MOST_LINKS
+
+
 def test_links_can_be_turned_off_for_a_question_or_for_all(engine: Engine) -> None:
     closed = engine.finish(
         GRAPH.replace("type: approval", "type: approval\n    answer_link: false")

@@ -24,6 +24,7 @@ from sleipnir.scheduler.runs.events import QuestionAnswered, RunRetried
 from sleipnir.scheduler.runs.failures import of_node
 from sleipnir.scheduler.runs.hooks.model import EVENTS, Hook
 from sleipnir.scheduler.runs.ids import partition_of
+from sleipnir.scheduler.runs.inbound.answer_links import AnswerLink
 from sleipnir.scheduler.runs.item_ways import Way
 from sleipnir.scheduler.runs.model import Failure, Lease, NewFork, RunContext, Usage, Wait
 from sleipnir.scheduler.runs.plan import Branch, Plan
@@ -44,6 +45,7 @@ from sleipnir.scheduler.store.hooks.records import HookEvent
 from sleipnir.scheduler.store.keys import QUEUE, build_claim_key, run_key
 from sleipnir.scheduler.store.limit_queries import PARTITION as LIMITS
 from sleipnir.scheduler.store.parking import wait_for
+from sleipnir.scheduler.store.people.answer_links import AnswerLinks
 from sleipnir.scheduler.store.rate_limiter import RateLimiter
 from sleipnir.scheduler.store.run_store import RunStore
 from sleipnir.scheduler.store.schedules.schedules import StoredSchedule
@@ -489,6 +491,7 @@ def nightly(engine: Engine) -> StoredSchedule:
 
 HOOK = Hook("default", "https://ops.example", EVENTS)
 OWN = "https://own.example"
+LINK = AnswerLink(f"{RUN}/1/ask/0", 1, "ann@example.com")
 
 
 def hooked(engine: Engine) -> None:
@@ -536,6 +539,14 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
         lambda e: e.store.runs.close(RUN, "failed", FAILED),
     ),
     "put_definition": (lambda e: None, lambda e: e.store.hooks.put(HOOK, None)),
+    "put_answer_link": (
+        lambda e: AnswerLinks(e.store).put("earlier", LINK, 9_000),
+        lambda e: AnswerLinks(e.store).put("later", LINK, 5_000),
+    ),
+    "revoke_answer_link": (
+        lambda e: AnswerLinks(e.store).put("link", LINK, 9_000),
+        lambda e: AnswerLinks(e.store).revoke(LINK.question_id, LINK.recipient),
+    ),
     "record_event": (
         hooked,
         lambda e: e.store.hooks.record("{p01}", "run.failed", "evt_1", {"run": RUN}, url=OWN),

@@ -96,7 +96,7 @@ class AnswerLinkPage(AnswerHandler):
         source = f"{source_of(self.request.remote_ip)} "
         if wait_s := rates.take(f"answer link {source}"):
             self.refuse_for(wait_s)
-        links = AnswerLinks(self.site.client.store.client)
+        links = AnswerLinks(self.site.client.store)
         link = None
         if self.site.client.store.settings.answer_links:
             link = await self.site.call(links.find, digest_of(token))
