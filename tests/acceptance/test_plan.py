@@ -236,8 +236,55 @@ def test_a_sample_is_run_as_lines_of_the_batch(
     (route,) = found["sample"]["routes"]
     assert route == {"node": "sort", "index": 2, "label": "else", "lines": 12}
     assert found["time_s"] is not None
+    assert node(found, "answer")["visits"]["expected"] == 0
+    (sampled_sort,) = [each for each in found["sample"]["nodes"] if each["id"] == "sort"]
+    assert 0 < sampled_sort["seconds"]["mean"] <= sampled_sort["seconds"]["p90"]
+    assert "0 … ~0 … 1" in told.stdout  # visits of `answer`
     assert "From 12 of 40 lines (0 failed)" in told.stdout
+    assert "Nine of ten make at most 1.0 calls" in told.stdout
+    assert "sort (else): taken by 12 of 12 lines" in told.stdout
     assert "All 40 lines cost about $" in told.stdout
+
+
+def test_lines_of_the_same_version_count_whatever_else_changes(
+    sleipnir: Sleipnir, server: ModelServer, tmp_path: Path
+) -> None:
+    directory = sleipnir.write("same", SORT)
+    lines = tmp_path / "twenty.csv"
+    lines.write_text("text\n" + "".join(f"hi {number}\n" for number in range(20)))
+    first = sleipnir.json("plan", "same", str(lines), "--sample", "12", "--name", "twenty")
+    before = len(server.requests)
+    (directory / "README.md").write_text("It sorts.")
+
+    again = sleipnir.json("plan", "same", str(lines), "--sample", "12", "--name", "twenty")
+    by_default = sleipnir.json("plan", "same", "--sample", str(lines), "--name", "twenty")
+    result = json.loads(
+        sleipnir("batch", "same", str(lines), "--name", "twenty").stdout.split("\n")[0]
+    )
+
+    assert again["sample"] == first["sample"]
+    assert again["version"] == first["version"] == result["agent_version"]
+    assert by_default["sample"]["lines"] == 20
+    assert len(server.requests) - before == 8
+
+
+def test_lines_that_were_run_show_prompts_that_are_too_long(
+    sleipnir: Sleipnir, server: ModelServer, tmp_path: Path
+) -> None:
+    model = "openai:gpt-3.5-turbo"  # reads 16,385 tokens
+    sleipnir.write("long", SORT.replace("own:small", model).replace("Answer {{", "Reply to {{"))
+    server.when("Reply to", says("Yes.", prompt_tokens=20_000))
+    lines = tmp_path / "one.csv"
+    lines.write_text("text\nmy money\n")
+    openai = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "sk-of-a-test"}
+
+    before = sleipnir("plan", "long", str(lines), "--json", **openai)
+    after = sleipnir("plan", "long", str(lines), "--sample", "1", "--json", **openai)
+
+    assert json.loads(before.stdout)["findings"] == []
+    (finding,) = json.loads(after.stdout)["findings"]
+    assert (finding["code"], finding["node"]) == ("W029", "answer")
+    assert "a prompt of 20,000 tokens" in finding["message"]
 
 
 def test_a_sample_needs_an_input(sleipnir: Sleipnir) -> None:

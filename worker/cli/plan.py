@@ -24,18 +24,32 @@ with lazy_imports():
     from sleipnir.worker.cli import plan_command, plan_lines
 
 
-@click.command(cls=EconomyCommand)
+_SAMPLE = "--sample"
+_LINES = 30
+
+
+class _PlanVerb(EconomyCommand):
+    """A command in which only a number after `--sample` is its value; else INPUT follows."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        following = [*args[1:], ""]
+        given = [
+            f"{_SAMPLE}={_LINES}" if each == _SAMPLE and not after.isdecimal() else each
+            for each, after in zip(args, following, strict=True)
+        ]
+        return super().parse_args(ctx, given)
+
+
+@click.command(cls=_PlanVerb)
 @agent_argument
 @with_options(SOURCE, *INPUT_OPTIONS)
 @changes_option("Set a key of the initial state")
 @variables_option
 @click.option(
-    "--sample",
+    _SAMPLE,
     type=click.IntRange(min=1),
-    is_flag=False,
-    flag_value=30,
     metavar="[N]",
-    help="Run N lines, by default 30, as lines of the batch, and estimate from them.",
+    help=f"Run N lines, by default {_LINES}, as lines of the batch, and estimate from them.",
 )
 @click.option(
     "--seed",

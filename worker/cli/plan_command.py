@@ -42,8 +42,7 @@ class PlanCommand:
         """Print the plan; return the exit code."""
         call, settings, search = self.call, settings_of(self.options), search_of(self.options)
         try:
-            prepared = None if self.client is None else self.client.prepare(call.agent)
-            agent = planned_agent(settings, search, call.agent, prepared)
+            agent = planned_agent(settings, search, call.agent, self.client)
         except InvalidAgent as error:
             return self._print_invalid(error.findings)
         sample = None
@@ -53,6 +52,7 @@ class PlanCommand:
             found = agent.plan(lines.states(), stored, economy=is_economical)
             if self.client is not None:
                 sample = self._sample(self.client, agent.prepared, lines, found.bounds)
+                found = found.with_sample(sample)
         if call.sarif is not None:
             sarif.write(call.sarif, found.findings)
         time_s = self._time_s(agent.prepared, found.bounds, sample)
@@ -105,7 +105,7 @@ class PlanCommand:
     def _print_text(
         self, found: AgentPlan, sample: LineSample | None, time_s: float | None
     ) -> None:
-        for line in lines_of(found.bounds):
+        for line in lines_of(found.bounds, sample):
             click.echo(line, err=self.call.aside)
         if sample is not None:
             for line in ("", *sample_lines(found.bounds, sample, time_s)):

@@ -14,6 +14,7 @@ from sleipnir.scheduler.config.settings import Settings
 from sleipnir.scheduler.limits.money import dollars
 from sleipnir.worker.plan.document import InputPlan
 from sleipnir.worker.plan.prices import PlannedModels
+from sleipnir.worker.plan.sample import LineSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +26,10 @@ class Advice:
     settings: Settings
     models: PlannedModels
 
-    def of(self, plan: InputPlan) -> Iterator[Finding]:
+    def of(self, plan: InputPlan, sample: LineSample | None = None) -> Iterator[Finding]:
         """Yield them."""
         yield from self._unset(plan)
-        yield from self._too_long(plan)
+        yield from self._too_long(plan, sample)
         yield from self._too_dear(plan)
         yield from self._never_again(plan)
 
@@ -38,7 +39,7 @@ class Advice:
             message = f"nothing sets '{read.key}' on the path {' -> '.join(read.way)}"
             yield self._finding("W028", message, "nodes", read.node_id, *read.field)
 
-    def _too_long(self, plan: InputPlan) -> Iterator[Finding]:
+    def _too_long(self, plan: InputPlan, sample: LineSample | None) -> Iterator[Finding]:
         """W029: a prompt may be longer than what its model reads."""
         for row in plan.nodes:
             node = self.graph.nodes[row.node_id]
@@ -46,9 +47,11 @@ class Advice:
                 continue
             name = node.model or self.graph.model or self.settings.model or ""
             context = self.models.find(name).context
-            if context is not None and row.longest_prompt > context:
+            sampled = 0.0 if sample is None else sample.longest_prompt(row.node_id)
+            longest = max(row.longest_prompt, round(sampled))
+            if context is not None and longest > context:
                 message = (
-                    f"node '{row.node_id}': a prompt of {row.longest_prompt:,} tokens is longer "
+                    f"node '{row.node_id}': a prompt of {longest:,} tokens is longer "
                     f"than the context of '{name}', {context:,}"
                 )
                 yield self._finding("W029", message, "nodes", row.node_id, "prompt")

@@ -52,7 +52,8 @@ class InputPlan:
         if known is not None:
             for node in nodes:
                 _expect(node, known.means(node["id"]))
-            _expect(per_line, known.means())
+            means = known.means()
+            _expect(per_line, {name: means[name] for name in FIGURES})
             found = self.estimates(known)
             _expect(whole, {name: each.expected for name, each in found.items()})
             if self.total.is_priced:

@@ -47,7 +47,7 @@ class Sampling:
                     if item.number in chosen:
                         drawn.add(_line_of(item))
             self._run(drawn, ledger)
-        return read_sample(self.client, self.batch, self.agent.digest, numbers, self.seed)
+        return read_sample(self.client, self.batch, self.agent, numbers, self.seed)
 
     def _run(self, drawn: Ledger, whole: Ledger) -> None:
         options = BatchOptions(

@@ -50,10 +50,7 @@ class SampledAmountsDocument(TypedDict):
     tokens_in: SampledFigureDocument
     tokens_out: SampledFigureDocument
     usd: SampledFigureDocument
-
-
-class SampledRunDocument(SampledAmountsDocument):
-    seconds: SampledFigureDocument
+    seconds: Annotated[SampledFigureDocument, about("from begin to end; of a node all visits")]
 
 
 class SampledNodeDocument(SampledAmountsDocument):
@@ -72,7 +69,7 @@ class SampledRunsDocument(TypedDict):
 
     lines: Annotated[int, about("runs that have ended")]
     failed: int
-    line: Annotated[SampledRunDocument, about("a run")]
+    line: Annotated[SampledAmountsDocument, about("a run")]
     nodes: Annotated[list[SampledNodeDocument], about("a node in a run")]
     routes: list[SampledRouteDocument]
 
@@ -90,7 +87,7 @@ class FindingDocument(TypedDict):
 
 class PlanDocument(TypedDict):
     agent: str
-    version: Annotated[str, about("of the agent's bundle, 12 digits")]
+    version: Annotated[str, about("of the agent, 12 digits: a digest of what makes it act")]
     lines: Annotated[int, about("runs")]
     known_prompt_share: Annotated[
         float | None, about("of the calls that are certain, those whose prompt is known before")
