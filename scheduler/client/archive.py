@@ -74,7 +74,7 @@ def verify(client: ArchiveClient) -> Iterator[Verified]:
 
     def check(run_id: str, at: Archived) -> Verified:
         try:
-            archive.open(run_id, archive.fetch(run_id, at))
+            archive.open(run_id, archive.fetch(run_id, at.place))
         except ArchiveFailed as error:
             return Verified(run_id, str(error))
         return Verified(run_id, None)

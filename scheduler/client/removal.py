@@ -95,9 +95,9 @@ def _is_over(run: RunRow, ended_before_ms: int | None) -> bool:
 
 def _remove(client: RemovingClient, run_id: str) -> bool:
     # The run first: until then it may be retried, which continues its children.
-    (digest,), children = client.queries.digests([run_id]), client.queries.child_ids(run_id)
+    children = client.queries.child_ids(run_id)
     archived = {} if client.store.archived is None else client.store.archived.places([run_id])
-    if digest is None or not client.store.runs.purge(run_id, digest):
+    if not client.store.runs.purge(run_id):
         return False
     for child in children:
         _remove(client, child)

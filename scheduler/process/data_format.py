@@ -5,4 +5,4 @@ from __future__ import annotations
 from typing import Final
 
 # Incremented with every change that makes older keys unreadable.
-DATA_FORMAT: Final = 7
+DATA_FORMAT: Final = 8

@@ -30,8 +30,8 @@ the record; the others expire by themselves after twice that time:
                               successful ones never displace them
     superseded  list  checkpoints that a retry from an earlier step has replaced
   of an archived run only the record and `children` are left; the record has fewer fields, `prompt`,
-  the beginning of its prompt, `secrets`, JSON of its secret variables, and where its object is:
-  `archived`, and `archived_sum`, its SHA-256
+  the beginning of its prompt, `secrets`, JSON of its secret variables, and `archived`: where its
+  object is, its size, and its SHA-256 in base64
 Of a run, removed at its end if it succeeded; else kept as long as the others, for a retry:
     staged    hash    node → result of a finished branch of the current step
     mail      hash    messages of the current step's teams: `message <member> <n>`, `sent <member>`
@@ -59,9 +59,9 @@ Of a root run that was removed, for the retention time:
 A key removed by a script that is still running is renamed to `<key> removed` until the end.
 Of a partition, without expiry; each entry is removed with what it names:
     {pNN}:timers   zset    due at, ms, of `visit <run> <visit>`, `deadline <run>`,
-                           `wait <run> <visit> <call id>`, `expiry <run> <bundle digest>`,
-                           `schedule <name>`, `hook <digits> <hook> <event>` and
-                           `batch <digits> <batch>`, where the digits are those of the partition
+                           `wait <run> <visit> <call id>`, `expiry <run>`, `schedule <name>`,
+                           `hook <digits> <hook> <event>` and `batch <digits> <batch>`, where
+                           the digits are those of the partition
     {pNN}:inbox    zset    `<run> <question>` → asked at, ms
     {pNN}:builds   zset    `<claim> <run> <visit> <call id>` of waits for a build by another run
     {pNN}:archivable zset  root runs that have ended and are not archived → when to do that, ms

@@ -190,13 +190,13 @@ class Runs:
         limit = self._store.client.hget(run_key("run", run_id), "timeout_ms")
         return int(limit or 0) / 1000
 
-    def purge(self, run_id: str, digest: str, *, by_hand: bool = True) -> bool:
+    def purge(self, run_id: str, *, by_hand: bool = True) -> bool:
         """Remove a finished run and its use of a bundle; return False if it is gone or not over.
 
         Args:
             by_hand: a person wants that; else it stays as long as it is to be archived.
         """
-        return bool(self._store.call("purge_run", run_id, digest, "1" if by_hand else "").removed)
+        return bool(self._store.call("purge_run", run_id, "1" if by_hand else "").removed)
 
     def repair(
         self, run_id: str, digest: str, repairs: Iterable[Repair], failure: Failure | None

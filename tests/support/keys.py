@@ -105,8 +105,8 @@ def _may_stay(key: str, redis_: Any) -> bool:
     if kind in PERMANENT_OF_A_PARTITION:
         return True
     run_id = run[0].split(" ")[0] if run else ""
-    status, digest = redis_.hmget(f"{partition}:run:{run_id}", "status", "digest")
+    status = redis_.hget(f"{partition}:run:{run_id}", "status")
     if status in FINAL:  # the sweep removes the record and subtracts it from the counts
-        timer = f"expiry {run_id} {digest}"
+        timer = f"expiry {run_id}"
         return kind == "run" and redis_.zscore(f"{partition}:timers", timer) is not None
     return status is not None

@@ -66,8 +66,8 @@ class _Ended:
     def archived_record(self) -> dict[str, str | int]:
         """What stays of the record once the run is archived."""
         day = datetime.fromtimestamp(self.ended / 1000, UTC)
-        place = ObjectPlace(f"{day:%Y/%m/%d}", 1, _OBJECT_BYTES)
-        return {**self._summary(), "archived": str(place), "archived_sum": DIGEST}
+        place = ObjectPlace(f"{day:%Y/%m/%d}", 1, _OBJECT_BYTES, DIGEST)
+        return {**self._summary(), "archived": str(place)}
 
     def _summary(self) -> dict[str, str | int]:
         fields: dict[str, str | int] = {
@@ -151,7 +151,7 @@ def _put(pipe: Any, runs: list[_Ended], *, archived: bool) -> None:
         partition = partition_of(run.run_id)
         record = run.archived_record() if archived else run.record()
         pipe.hset(f"{partition}:run:{run.run_id}", mapping=record)
-        scores[f"{partition}:timers"][f"expiry {run.run_id} {DIGEST}"] = run.ended + _KEPT_MS
+        scores[f"{partition}:timers"][f"expiry {run.run_id}"] = run.ended + _KEPT_MS
         ids[f"{partition}:ids:{run.run_id[:3]}"][run.run_id] = ""
         for name in run.indexes():
             scores[f"{partition}:{name}"][run.run_id] = run.created

@@ -20,8 +20,9 @@ from sleipnir.scheduler.store.run_store import RunStore
 if TYPE_CHECKING:
     from multiprocessing.pool import ThreadPool
 
-    from sleipnir.scheduler.store.archive.archive import Archive, Archived
+    from sleipnir.scheduler.store.archive.archive import Archive
     from sleipnir.scheduler.store.archive.reading import ReadRun
+    from sleipnir.scheduler.store.archive.summary import ObjectPlace
 
 _MOST_BYTES: Final = 32 * 1024 * 1024  # as Redis has them, of runs in memory at once
 _AT_ONCE: Final = 64
@@ -88,19 +89,19 @@ class Trees:
 
     def _put(self, reads: Sequence[ReadRun], day: str) -> set[str]:
         """Write objects, and then remove what Redis has of them; return the runs that failed."""
-        stored: list[tuple[ReadRun, Archived]] = []
+        stored: list[tuple[ReadRun, ObjectPlace]] = []
         written = self._threads.imap(lambda read: self._write(read, day), reads)
-        for read, at in zip(reads, written, strict=True):
-            if isinstance(at, Exception):
-                self.note_failure(str(at))
+        for read, place in zip(reads, written, strict=True):
+            if isinstance(place, Exception):
+                self.note_failure(str(place))
             else:
-                stored.append((read, at))
+                stored.append((read, place))
         done = self._runs.archive(stored)
         self._done.archived += len(done)
-        self._done.stored_bytes += sum(at.place.bytes for _, at in stored)
+        self._done.stored_bytes += sum(place.bytes for _, place in stored)
         return {read.whole.run_id for read in reads} - done
 
-    def _write(self, read: ReadRun, day: str) -> Archived | SleipnirError:
+    def _write(self, read: ReadRun, day: str) -> ObjectPlace | SleipnirError:
         try:
             return self._archive.put(without_secrets(read.whole), day or _day_of(read))
         except (ArchiveFailed, RunFileInvalid, SettingInvalid) as error:

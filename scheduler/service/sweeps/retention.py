@@ -5,6 +5,6 @@ from __future__ import annotations
 from sleipnir.scheduler.service.sweeps.tick import Tick
 
 
-def forget_run(tick: Tick, run_id: str, digest: str) -> None:
+def forget_run(tick: Tick, run_id: str) -> None:
     """Remove the run and its index entries, unless an archive does not have it yet."""
-    tick.store.runs.purge(run_id, digest, by_hand=False)
+    tick.store.runs.purge(run_id, by_hand=False)

@@ -26,10 +26,9 @@ _MOST_NUMBERS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """An object as the record of its run names it."""
+    """What the record of an archived run says of its object."""
 
     place: ObjectPlace
-    sum: str  # its SHA-256
     secrets: SecretValues = field(default_factory=dict)  # for what it has masks
 
 
@@ -50,7 +49,7 @@ class Archive:
         self._key = key
         self.url = objects.url
 
-    def put(self, run: WholeRun, day: str) -> Archived:
+    def put(self, run: WholeRun, day: str) -> ObjectPlace:
         """Store a run, and read it back; one that is stored already is found again.
 
         Args:
@@ -68,24 +67,21 @@ class Archive:
             is_new = self._objects.create(name, data)
             kept = self._objects.read(name)
             if kept == data or (not is_new and self._key.holds(kept, packed, run.run_id)):
-                return Archived(
-                    ObjectPlace(day, number, len(kept)), hashlib.sha256(kept).hexdigest()
-                )
+                return ObjectPlace(day, number, len(kept), hashlib.sha256(kept).hexdigest())
             if is_new:
                 raise ArchiveFailed(f"{self.url}/{name} is not what was written")
         raise ArchiveFailed(f"{self.url} has {_MOST_NUMBERS} other objects of run {run.run_id}")
 
-    def fetch(self, run_id: str, archived: Archived) -> bytes:
+    def fetch(self, run_id: str, place: ObjectPlace) -> bytes:
         """Return the object of a run.
 
         Raises:
             ObjectDamaged: it is not the one that was written.
             ArchiveFailed: it cannot be read.
         """
-        place = archived.place
         name = name_of(run_id, place.day, place.number)
         data = self._objects.read(name, place.bytes)
-        if hashlib.sha256(data).hexdigest() != archived.sum:
+        if hashlib.sha256(data).hexdigest() != place.sum:
             raise ObjectDamaged(f"{self.url}/{name} is damaged: its SHA-256 is another one")
         return data
 

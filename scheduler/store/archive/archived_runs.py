@@ -50,12 +50,12 @@ class ArchivedRuns:
         """Return where those of several runs are that are archived."""
         with self._redis.pipeline(transaction=False) as pipe:
             for run_id in run_ids:
-                pipe.hmget(run_key("run", run_id), "archived", "archived_sum", "secrets")
+                pipe.hmget(run_key("run", run_id), "archived", "secrets")
             found = zip(run_ids, pipe.execute(), strict=True)
         return {
-            run_id: Archived(ObjectPlace.parse(place), digest, json.loads(secrets or "{}"))
-            for run_id, (place, digest, secrets) in found
-            if place and digest
+            run_id: Archived(ObjectPlace.parse(place), json.loads(secrets or "{}"))
+            for run_id, (place, secrets) in found
+            if place
         }
 
     def whole(self, run_id: str, archived: Archived) -> WholeRun:
@@ -64,23 +64,24 @@ class ArchivedRuns:
         Raises:
             ArchiveFailed: it cannot be read.
         """
+        place = archived.place
         with self._lock:
-            if known := self._recent.get(archived.sum):
-                self._recent.move_to_end(archived.sum)
+            if known := self._recent.get(place.sum):
+                self._recent.move_to_end(place.sum)
                 return with_secrets(known[0], archived.secrets)
         try:
-            run, size = self._read(run_id, archived)
+            run, size = self._read(run_id, place)
         except ArchiveFailed as error:
             raise type(error)(f"run {run_id} is archived and cannot be read: {error}") from error
-        self._remember(archived.sum, run, size)
+        self._remember(place.sum, run, size)
         return with_secrets(run, archived.secrets)
 
-    def _read(self, run_id: str, archived: Archived) -> tuple[WholeRun, int]:
+    def _read(self, run_id: str, place: ObjectPlace) -> tuple[WholeRun, int]:
         """Return a run and the size of its object."""
-        data = self._cache.get(archived.sum)
-        if data is None or hashlib.sha256(data).hexdigest() != archived.sum:
-            data = self._archive.fetch(run_id, archived)
-            self._cache.put(archived.sum, data)
+        data = self._cache.get(place.sum)
+        if data is None or hashlib.sha256(data).hexdigest() != place.sum:
+            data = self._archive.fetch(run_id, place)
+            self._cache.put(place.sum, data)
         return self._archive.open(run_id, data), len(data)
 
     def _remember(self, digest: str, run: WholeRun, size: int) -> None:

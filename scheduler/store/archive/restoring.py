@@ -24,8 +24,8 @@ def restore_tree(store: RunStore, run_id: str) -> int:
         level = _children(store.client, level)
     restored = 0
     for level in reversed(levels):
-        for each, place in archived.places(level).items():
-            restored += store.whole_runs.restore(archived.whole(each, place), place)
+        for each, at in archived.places(level).items():
+            restored += store.whole_runs.restore(archived.whole(each, at), at.place)
     return restored
 
 

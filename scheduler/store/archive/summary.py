@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Final
 
 from sleipnir.graphs.state import PROMPT_KEY, encode
@@ -18,27 +19,30 @@ SUMMARY: Final = (
     *("cached_tokens", "cache_written_tokens", "cost", "economy", "unpriced"),
 )
 # Fields of the record of an archived run alone.
-OF_ARCHIVED: Final = ("archived", "archived_sum", "prompt", "secrets")
+OF_ARCHIVED: Final = ("archived", "prompt", "secrets")
 # A longer value would have Redis store the record less densely.
 _PROMPT_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectPlace:
-    """Where the object of a run is."""
+    """Where the object of a run is, and by what it is recognized."""
 
     day: str  # YYYY/MM/DD
     number: int  # from 1; more if an object of that name was there before
     bytes: int
+    sum: str  # its SHA-256, hexadecimal
 
     @classmethod
     def parse(cls, text: str) -> ObjectPlace:
         """Return what the record of a run says."""
-        day, number, size = text.split(" ")
-        return cls(day, int(number), int(size))
+        day, number, size, digits = text.split(" ")
+        return cls(day, int(number), int(size), urlsafe_b64decode(f"{digits}=").hex())
 
     def __str__(self) -> str:
-        return f"{self.day} {self.number} {self.bytes}"
+        """Return the field of the record; short, as there are millions of them."""
+        digits = urlsafe_b64encode(bytes.fromhex(self.sum)).decode().rstrip("=")
+        return f"{self.day} {self.number} {self.bytes} {digits}"
 
 
 def summary_of(run: WholeRun) -> dict[str, str]:

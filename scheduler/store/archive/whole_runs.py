@@ -19,8 +19,8 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.runs.whole.parts import WholeRun
-    from sleipnir.scheduler.store.archive.archive import Archived
     from sleipnir.scheduler.store.archive.reading import ReadRun
+    from sleipnir.scheduler.store.archive.summary import ObjectPlace
 
 # Fields of a record that tell how much is stored of its run.
 _SIZES: Final = (
@@ -117,21 +117,20 @@ class WholeRuns:
             if status in FINAL and archived is None
         }
 
-    def archive(self, stored: Sequence[tuple[ReadRun, Archived]]) -> set[str]:
+    def archive(self, stored: Sequence[tuple[ReadRun, ObjectPlace]]) -> set[str]:
         """Remove from Redis what an archive has of runs; return those of which that was done.
 
         It is not of those that were touched since they were read.
         """
         transition, clock = self._store.transition("archive_run"), self._store.clock.argument()
         with self._store.client.pipeline(transaction=False) as pipe:
-            for read, at in stored:
+            for read, place in stored:
                 run = read.whole
                 transition(
                     partition_of(run.run_id),
                     run.run_id,
                     read.seen,
-                    str(at.place),
-                    at.sum,
+                    str(place),
                     *flat(summary.summary_of(run)),
                     clock=clock,
                     client=pipe,
@@ -143,7 +142,7 @@ class WholeRuns:
             if transition.result(answer).archived
         }
 
-    def restore(self, run: WholeRun, archived: Archived) -> bool:
+    def restore(self, run: WholeRun, place: ObjectPlace) -> bool:
         """Bring an archived run back; return False if it is not archived there any more."""
         fields = flat(summary.without_summary(run))
         parts = {kind: part for kind, part in run.parts.items() if kind != "children"}
@@ -152,7 +151,7 @@ class WholeRuns:
         answer = self._store.call(
             "restore_run",
             run.run_id,
-            str(archived.place),
+            str(place),
             int(1000 * after_s) if settings.archive and "parent" not in run.record else "",
             len(fields) // 2,
             *fields,

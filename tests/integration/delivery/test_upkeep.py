@@ -229,22 +229,22 @@ def test_a_run_is_forgotten_once(engine: Engine) -> None:
     for run_id in (RUN, CHILD):
         engine.store.runs.submit(a_run(run_id))
     engine.store.runs.close(RUN, "cancelled", Failure("cancelled", "enough", None))
-    engine.store.runs.purge(RUN, DIGEST)
+    engine.store.runs.purge(RUN)
 
     with unchanged(engine):
-        engine.store.runs.purge(RUN, DIGEST)
+        engine.store.runs.purge(RUN)
 
     assert engine.redis.hget("{p01}:bundles", DIGEST) == "1"
 
 
-def test_a_record_that_expired_by_itself_still_frees_its_bundle(engine: Engine) -> None:
+def test_a_record_that_somebody_deletes_takes_no_timer_for_ever(engine: Engine) -> None:
     advance(engine, started(engine), Plan({}, output="done"))
     engine.redis.delete(f"{{p01}}:run:{RUN}")
     engine.clock.move(RETENTION_S)
 
     engine.tick()
 
-    assert not engine.redis.exists("{p01}:bundles")
+    assert not engine.redis.exists("{p01}:timers")
 
 
 def test_late_output_of_a_finished_run_expires_with_it(engine: Engine) -> None:
@@ -457,4 +457,4 @@ def test_a_step_that_ends_a_run_early_leaves_no_visits(engine: Engine) -> None:
     assert not engine.redis.exists(
         *(f"{{p01}}:{kind}:{RUN}" for kind in ("visits", "pending", "questions"))
     )
-    assert engine.redis.zrange("{p01}:timers", 0, -1) == [f"expiry {RUN} {DIGEST}"]
+    assert engine.redis.zrange("{p01}:timers", 0, -1) == [f"expiry {RUN}"]

@@ -164,7 +164,7 @@ class TruthAndViews(RuleBasedStateMachine):
     def remove(self, data: st.DataObject) -> None:
         run = self.engine.run(data.draw(st.sampled_from(self.ended())))
         children = [child.run_id for child in self.stored().values() if child.parent]
-        self.engine.store.runs.purge(run.run_id, run.digest)
+        self.engine.store.runs.purge(run.run_id)
         self.removed.append((run.batch, self.names.pop(run.run_id)))
         self.engine.tick()
         assert not {run.run_id} & set(self.stored()), children

@@ -33,7 +33,6 @@ from sleipnir.scheduler.runs.schedules.template import to_text
 from sleipnir.scheduler.runs.tries import AnotherTry, Beginning, OtherAgent
 from sleipnir.scheduler.runs.whole.parts import WholeRun
 from sleipnir.scheduler.store import scripts
-from sleipnir.scheduler.store.archive.archive import Archived
 from sleipnir.scheduler.store.archive.summary import ObjectPlace
 from sleipnir.scheduler.store.cached_replies import CachedReplies
 from sleipnir.scheduler.store.dispatch import DirectDispatcher
@@ -399,7 +398,7 @@ IMPORTED = WholeRun(
     },
     {"1/a": {"waits": {"c": "question open 1 1 "}}},
 )
-PLACE = Archived(ObjectPlace("2026/01/02", 1, 9), "0" * 64)
+PLACE = ObjectPlace("2026/01/02", 1, 9, "0" * 64)
 ON_ITS_WAY = Way(["b", "c"], {}, {})
 ESCALATED = a_question("1/s", CHILD, call="user__ask", allowed_s=60)
 CANCELLED = Failure("cancelled", "enough", None)
@@ -590,7 +589,7 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
         in_session,
         lambda e: e.store.runs.rewind_session("x/y", RUN),
     ),
-    "purge_run of a session": (in_session, lambda e: e.store.runs.purge(RUN, DIGEST)),
+    "purge_run of a session": (in_session, lambda e: e.store.runs.purge(RUN)),
     "begin_visit": (
         lambda e: e.store.runs.submit(a_run(timeout_s=60)),
         lambda e: begin(e, "1/s"),
@@ -807,7 +806,7 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
         mapping_again,
         lambda e: e.store.parking.open_map(held_again("2/a"), "b", 2, ["1", "2", "3"]),
     ),
-    "purge_run of one that may be retried": (cancelled, lambda e: e.store.runs.purge(RUN, DIGEST)),
+    "purge_run of one that may be retried": (cancelled, lambda e: e.store.runs.purge(RUN)),
     "archive_run": (cancelled, archive),
     "restore_run": (
         lambda e: (e.store.whole_runs.put(IMPORTED, 9.0), archive(e)),
@@ -815,10 +814,10 @@ TRANSITIONS: dict[str, tuple[Action, Action]] = {
     ),
     "purge_run of one that is to be archived": (
         lambda e: (e.configure(archive="/nowhere"), cancelled(e)),
-        lambda e: e.store.runs.purge(RUN, DIGEST, by_hand=False),
+        lambda e: e.store.runs.purge(RUN, by_hand=False),
     ),
     "import_run": (lambda e: None, lambda e: e.store.whole_runs.put(IMPORTED, 9.0)),
-    "purge_run": (ended, lambda e: e.store.runs.purge(RUN, DIGEST)),
+    "purge_run": (ended, lambda e: e.store.runs.purge(RUN)),
     "remove_bundle": (
         lambda e: e.store.bundles.put("e" * 64, b"unused"),
         lambda e: e.store.bundles.remove_unused(timedelta(0), 1),
@@ -874,7 +873,7 @@ BREAKAGES: dict[Repair, Action] = {
 TRANSITIONS |= {
     **{f"repair_run: {name}": (it, partial(mend, repair=name)) for name, it in BREAKAGES.items()},
     "repair_run: an ended run": (
-        broken("ZREM|{{p01}}:timers|expiry {run} " + DIGEST, prepare=ended),
+        broken("ZREM|{{p01}}:timers|expiry {run}", prepare=ended),
         partial(mend, repair="set_timers"),
     ),
 }

@@ -322,7 +322,7 @@ class IndexesAndModel(RuleBasedStateMachine):
         run = data.draw(st.sampled_from(self._over()))
 
         for _ in range(2):
-            self.store.runs.purge(run.run_id, DIGEST)
+            self.store.runs.purge(run.run_id)
 
         self.runs.remove(run)
 

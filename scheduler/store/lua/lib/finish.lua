@@ -119,7 +119,7 @@ function finish(run_id, status, output, failure, orphaned, value)
     elapsed_ms = started and now_ms - tonumber(started) or 0,
     number = tonumber(r.try or '')}))
 
-  add('ZADD', timers, {now_ms + retention_ms, timer('expiry', run_id, r.digest)})
+  add('ZADD', timers, {now_ms + retention_ms, timer('expiry', run_id)})
   if archive_after_ms >= 0 and not r.parent then
     local due = now_ms + archive_after_ms
     write_undone_by({'ZREM', archivable, run_id}, 'ZADD', archivable, due, run_id)

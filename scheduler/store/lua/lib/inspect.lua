@@ -197,7 +197,6 @@ end
 
 -- `whole`: also read what only a full check needs: all children, and the parent's list.
 local function inspect(run_id, rest, whole)
-  local digest = redis.call('HGET', key('run', run_id), 'digest')
   local visits = inspect_visits(run_id, rest)
   local keys = {}
   for _, kind in ipairs({'run', 'state', 'history', 'events', 'logs', 'children',
@@ -209,8 +208,7 @@ local function inspect(run_id, rest, whole)
   return {sorted_hash(key('run', run_id)), visits,
     sorted(redis.call('HKEYS', key('staged', run_id))),
     redis.call('LRANGE', key('pending', run_id), 0, -1),
-    score(timers, timer('deadline', run_id)),
-    digest and score(timers, timer('expiry', run_id, digest)) or '',
+    score(timers, timer('deadline', run_id)), score(timers, timer('expiry', run_id)),
     inspect_children(run_id, visits, whole), inspect_parent(run_id, whole), keys,
     redis.call('LLEN', key('history', run_id)), sorted(redis.call('HVALS', key('spawned', run_id)))}
 end

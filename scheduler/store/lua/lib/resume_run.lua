@@ -219,7 +219,7 @@ local function renew_record(run_id, r, from, change, count)
     count_in(partition .. ':bundles', r.digest, -1)
     count_in(partition .. ':bundles', change.digest, 1)
   end
-  write('ZREM', timers, timer('expiry', run_id, r.digest))
+  write('ZREM', timers, timer('expiry', run_id))
   write('ZREM', archivable, run_id)
   relist_run(run_id, r, 'queued', false)
   for _, kind in ipairs({'state', 'history', 'events', 'logs', 'children', 'failures',

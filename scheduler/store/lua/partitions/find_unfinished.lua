@@ -16,8 +16,8 @@ if stop >= roots then
 end
 local found = {}
 for position, run_id in ipairs(runs) do
-  local status, digest = unpack(redis.call('HMGET', key('run', run_id), 'status', 'digest'))
-  local will_go = FINAL[status] and redis.call('ZSCORE', timers, timer('expiry', run_id, digest))
+  local status = redis.call('HGET', key('run', run_id), 'status')
+  local will_go = FINAL[status] and redis.call('ZSCORE', timers, timer('expiry', run_id))
   if status and not will_go then
     found[#found + 1] = run_id
     if #found == tonumber(limit) then return {'OK', {}, first + position, found} end

@@ -14,7 +14,7 @@ write_parts(run_id, parts)
 local r = read_listed(run_id)
 list_ended(run_id, r)
 count_in(partition .. ':bundles', r.digest, 1)
-add('ZADD', timers, {now_ms + expires_ms, timer('expiry', run_id, r.digest)})
+add('ZADD', timers, {now_ms + expires_ms, timer('expiry', run_id)})
 if archive_after_ms >= 0 and not r.parent then
   write('ZADD', archivable, now_ms + archive_after_ms, run_id)
 end

@@ -86,8 +86,8 @@ end
 
 local REPAIRS = {
   set_timers = function()
-    local status, deadline, bundle = unpack(redis.call('HMGET', run, 'status', 'deadline', 'digest'))
-    if FINAL[status] then return set_timer(now_ms + retention_ms, timer('expiry', run_id, bundle)) end
+    local status, deadline = unpack(redis.call('HMGET', run, 'status', 'deadline'))
+    if FINAL[status] then return set_timer(now_ms + retention_ms, timer('expiry', run_id)) end
     local due = timer('deadline', run_id)
     if deadline and tonumber(redis.call('ZSCORE', timers, due) or '') ~= tonumber(deadline) then
       write('ZADD', timers, deadline, due)

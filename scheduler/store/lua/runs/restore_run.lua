@@ -10,7 +10,7 @@ local run = key('run', run_id)
 if redis.call('HGET', run, 'archived') ~= place then return {'OK', {}, 0} end
 local fields, parts = split(rest, tonumber(field_count))
 add('HSET', run, fields)
-write('HDEL', run, 'archived', 'archived_sum', 'prompt', 'secrets')
+write('HDEL', run, 'archived', 'prompt', 'secrets')
 write_parts(run_id, parts)
 if for_ms ~= '' then
   write('ZADD', archivable, now_ms + for_ms, run_id)

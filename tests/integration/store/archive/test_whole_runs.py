@@ -40,7 +40,7 @@ def test_a_run_is_the_same_after_its_removal_and_its_return(
 ) -> None:
     run_id = broken_run(engine, server, tmp_path / "mended")
     before, text = stored(engine, run_id), to_json(read(engine, run_id))
-    engine.store.runs.purge(run_id, engine.run(run_id).digest)
+    engine.store.runs.purge(run_id)
 
     assert engine.store.whole_runs.put(from_json(text), KEPT_S)
 
@@ -55,7 +55,7 @@ def test_a_run_that_came_back_can_be_retried(
     mended = tmp_path / "mended"
     run_id = broken_run(engine, server, mended)
     whole = read(engine, run_id)
-    engine.store.runs.purge(run_id, engine.run(run_id).digest)
+    engine.store.runs.purge(run_id)
     engine.store.whole_runs.put(whole, KEPT_S)
     mended.touch()
 
