@@ -45,6 +45,10 @@ _OF_LARGE_TEXTS = ["color-contrast", "scrollable-region-focusable"]
 _HIDDEN_CHIPS = """() => [...document.querySelectorAll("main .chips > .chip")]
   .filter(each => each.getBoundingClientRect().right > innerWidth)
   .map(each => each.textContent.trim())"""
+# Tables of figures that scroll sideways.
+_HIDDEN_FIGURES = """() => [...document.querySelectorAll(".wide:has(> .list.figures)")]
+  .filter(each => each.scrollWidth > each.clientWidth)
+  .map(each => each.getAttribute("aria-label"))"""
 _MOST_OF_A_PAGE = 400_000  # bytes
 # Colours and sizes are all that a look changes. Pages take turns with the last one.
 _LOOKS = (
@@ -252,6 +256,7 @@ def in_all_looks(page: Any, path: str, number: int) -> tuple[list[str], list[Any
         width = page.evaluate("document.documentElement.scrollWidth")
         cut_off += [(path, size["width"], width)] if width > size["width"] else []
     cut_off += [(path, 360, each) for each in page.evaluate(_HIDDEN_CHIPS)]
+    cut_off += [(path, 360, each) for each in page.evaluate(_HIDDEN_FIGURES)]
     return violations, cut_off
 
 

@@ -7,6 +7,8 @@ from math import floor, log10
 from typing import Final
 from xml.sax.saxutils import escape
 
+from tornado.escape import xhtml_escape
+
 from sleipnir.records import dataclass
 
 WIDE: Final = 460
@@ -34,7 +36,7 @@ class Bin:
 
 
 def bins_svg(bins: Sequence[Bin], label: str, width: int = WIDE, every: int = 1) -> str:
-    """Return an SVG histogram with its axes.
+    """Return a histogram with its axes, as HTML: an SVG whose columns can be read out by keys.
 
     Args:
         label: one sentence that says what it shows.
@@ -49,10 +51,12 @@ def bins_svg(bins: Sequence[Bin], label: str, width: int = WIDE, every: int = 1)
         _column(each, _LEFT + at * pitch, pitch, most) for at, each in enumerate(bins)
     )
     height = _TOP + _HIGH + _BOTTOM
+    told = xhtml_escape(label)
     return (
-        f'<svg class="bins" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'role="img" aria-label="{escape(label)}">{_lines(most, width)}{columns}'
-        f"{_labels(bins, pitch, width, every)}</svg>"
+        f'<div class="plotted" data-bins tabindex="0" role="group" aria-label="{told}; arrow keys '
+        f'show single columns"><svg class="bins" viewBox="0 0 {width} {height}" width="{width}" '
+        f'height="{height}" role="img" aria-label="{told}">{_lines(most, width)}{columns}'
+        f"{_labels(bins, pitch, width, every)}</svg></div>"
     )
 
 

@@ -6,6 +6,7 @@ around other content. Addresses that they are given have the site's prefix alrea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -22,6 +23,10 @@ from sleipnir.worker.monitor.pages.form_fields import answer_field
 Around: TypeAlias = Callable[[bytes], str]
 ButtonKind: TypeAlias = Literal["primary", "plain", "quiet", "danger"]
 
+# Texts of others are escaped, so that these are the tags of templates.
+_HEAD = re.compile(r"<th\b[^>]*>(.*?)</th>", re.DOTALL)
+_CELL = re.compile(r"<t[rd]\b")
+_TAG = re.compile(r"<[^>]*>")
 _MARKS: Mapping[str, str] = {"+": "is-added", "-": "is-removed"}
 # The state that colours runs which are queued or running.
 _LOOKS: Mapping[str, str] = {"open": "running"}
@@ -196,10 +201,28 @@ def banner(kind: Literal["error", "warning", "info"], title: str) -> Around:
 
 
 def wide_table(label: str, style: str = "") -> Around:
-    """A table that scrolls sideways, around its rows."""
+    """A table that scrolls sideways, around its rows; one of `figures` is of cards on phones."""
     begin = f'<div class="wide" tabindex="0" role="region" aria-label="{_text(label)}">'
     table = f'<table class="{f"list {style}".strip()}">'
-    return lambda rows: f"{begin}{table}{to_unicode(rows)}</table></div>"
+    named = _with_heads if "figures" in style.split() else to_unicode
+    return lambda rows: f"{begin}{table}{named(rows)}</table></div>"
+
+
+def _with_heads(rows: bytes) -> str:
+    """Give the cells of a table the names of their columns, for where these stand one by one."""
+    head, body_tag, body = str(to_unicode(rows)).partition("<tbody>")
+    heads = [" ".join(_TAG.sub("", each).split()) for each in _HEAD.findall(head)]
+    columns = iter(heads)
+
+    def begin(tag: re.Match[str]) -> str:
+        nonlocal columns
+        if tag[0] == "<tr":
+            columns = iter(heads)
+            return tag[0]
+        name = next(columns)
+        return f'<td data-head="{name}"' if name else tag[0]
+
+    return f"{head}{body_tag}{_CELL.sub(begin, body)}"
 
 
 def _tab(name: str, address: str, number: int | None, *, is_chosen: bool) -> str:

@@ -44,6 +44,20 @@ def test_a_fact_and_a_table_are_around_other_content() -> None:
     )
 
 
+def test_figures_have_the_names_of_their_columns() -> None:
+    head = '<thead><tr><th><bdi>a "b"</bdi></th><th class="n">95\n %</th><th></th></tr></thead>'
+    rows = "<tr><td>{{ value }}</td><td class='n'>1</td><td></td></tr>" * 2
+    whole = f"{{% apply wide_table('All', 'figures') %}}{head}<tbody>{rows}</tbody>{{% end %}}"
+
+    told = page(whole.replace('"b"', "&quot;b&quot;"), value="<td>")
+
+    row = (
+        '<tr><td data-head="a &quot;b&quot;">&lt;td&gt;</td>'
+        "<td data-head=\"95 %\" class='n'>1</td><td></td></tr>"
+    )
+    assert told.count(row) == 2
+
+
 @pytest.mark.parametrize(
     ("role", "needs", "is_disabled"),
     [
