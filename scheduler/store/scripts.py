@@ -39,7 +39,7 @@ import hashlib
 import re
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence, Set
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -178,11 +178,16 @@ def script_names() -> list[str]:
 
 def compose(name: str, constants: Mapping[str, Constant]) -> str:
     """Return the whole text of one script: constants, named arguments, libraries, body."""
+    return _composed(name, tuple(constants.items()))
+
+
+@lru_cache(maxsize=256)  # the scripts of a few clients: those of one process are much alike
+def _composed(name: str, constants: tuple[tuple[str, Constant], ...]) -> str:
     body = source_of(name)
     lines = ["local function transition()"]
     lines += [
         f"local {key} = {value if isinstance(value, int) else _quoted(value)}"
-        for key, value in constants.items()
+        for key, value in constants
     ]
     lines.append("local partition = KEYS[1]")
     arguments = ["clock", *_header(body, "ARGV")]

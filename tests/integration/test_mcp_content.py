@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -181,17 +181,24 @@ class _Web(Loopback):
 @pytest.mark.parametrize(
     ("answer", "encoding", "reason"),
     [
-        pytest.param(b" " * 65_536, None, "larger than 8388608 bytes", id="endless"),
+        pytest.param(lambda: b" " * 65_536, None, "larger than 8388608 bytes", id="endless"),
         pytest.param(
-            gzip.compress(b" " * 100_000_000, 1), "gzip", "larger than 8388608 bytes", id="packed"
+            lambda: gzip.compress(b" " * 100_000_000, 1),
+            "gzip",
+            "larger than 8388608 bytes",
+            id="packed",
         ),
-        pytest.param(b"zzzz", "gzip", "cannot be unpacked", id="badly packed"),
-        pytest.param(b"zzzz", "br", "unsupported encoding 'br'", id="oddly packed"),
+        pytest.param(lambda: b"zzzz", "gzip", "cannot be unpacked", id="badly packed"),
+        pytest.param(lambda: b"zzzz", "br", "unsupported encoding 'br'", id="oddly packed"),
     ],
 )
 def test_a_body_over_http_is_given_up_at_its_limit(
-    pool: McpPool, tmp_path: Path, answer: bytes, encoding: str | None, reason: str
+    pool: McpPool,
+    tmp_path: Path,
+    answer: Callable[[], bytes],
+    encoding: str | None,
+    reason: str,
 ) -> None:
-    with _Web(answer, encoding) as web:
+    with _Web(answer(), encoding) as web:
         server = McpServer("web", "http", url=f"http://127.0.0.1:{web.port}/mcp")
         assert reason in refusal(pool, server, "t", tmp_path)

@@ -91,19 +91,26 @@ def _read(redis_: Any, key: str, kind: str) -> None:
 def leaked_keys(client: redis.Redis) -> list[str]:
     """Return keys that nothing would ever remove: no expiry, not permanent, not of an open run."""
     redis_: Any = client
+    keys = [key for key in sorted(redis_.scan_iter(count=1_000)) if not _is_permanent(key)]
+    with redis_.pipeline(transaction=False) as pipe:
+        for key in keys:
+            pipe.ttl(key)
+        ttls = pipe.execute()
     return [
         key
-        for key in sorted(redis_.scan_iter())
-        if redis_.ttl(key) == -1 and not _may_stay(key, redis_)
+        for key, ttl in zip(keys, ttls, strict=True)
+        if ttl == -1 and not _goes_with_its_run(key, redis_)
     ]
 
 
-def _may_stay(key: str, redis_: Any) -> bool:
+def _is_permanent(key: str) -> bool:
     if untagged(key) in PERMANENT or untagged(key).startswith(PERMANENT_PREFIXES):
         return True
+    return key.split(":")[1] in PERMANENT_OF_A_PARTITION
+
+
+def _goes_with_its_run(key: str, redis_: Any) -> bool:
     partition, kind, *run = key.split(":")
-    if kind in PERMANENT_OF_A_PARTITION:
-        return True
     run_id = run[0].split(" ")[0] if run else ""
     status = redis_.hget(f"{partition}:run:{run_id}", "status")
     if status in FINAL:  # the sweep removes the record and subtracts it from the counts

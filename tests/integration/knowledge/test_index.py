@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tracemalloc
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from math import log
@@ -473,20 +473,33 @@ def test_keywords_that_contradict_each_other_are_not_opened(
 
 
 @pytest.mark.parametrize(
-    ("part", "content", "complaint"),
+    ("part", "make", "complaint"),
     [
-        ("chunks.jsonl", b"x\n" * MIB, "its parts do not belong together"),
-        ("chunks.jsonl", b'["a",0,0,[' + b"[]," * MIB + b"[]]]\n" * 3, "a chunk is not as it was"),
-        ("keywords/words.txt", b"\n".join(b"%x" % n for n in range(MIB)), "its words do not match"),
-        ("keywords/positions.u32", bytes(4 * MIB), "its parts differ in length"),
-        ("manifest.json", b"[" + b"[]," * (11 * MIB) + b"[]]", "its manifest is larger than 32"),
-        ("manifest.json", b"[" * 10**6, "its manifest is not JSON"),
+        ("chunks.jsonl", lambda: b"x\n" * MIB, "its parts do not belong together"),
+        (
+            "chunks.jsonl",
+            lambda: b'["a",0,0,[' + b"[]," * MIB + b"[]]]\n" * 3,
+            "a chunk is not as it was",
+        ),
+        (
+            "keywords/words.txt",
+            lambda: b"\n".join(b"%x" % n for n in range(MIB)),
+            "its words do not match",
+        ),
+        ("keywords/positions.u32", lambda: bytes(4 * MIB), "its parts differ in length"),
+        (
+            "manifest.json",
+            lambda: b"[" + b"[]," * (11 * MIB) + b"[]]",
+            "its manifest is larger than 32",
+        ),
+        ("manifest.json", lambda: b"[" * 10**6, "its manifest is not JSON"),
     ],
     ids=["lines", "row", "words", "positions", "manifest", "nested"],
 )
 def test_a_forged_index_is_refused_before_it_takes_memory(
-    tmp_path: Path, part: str, content: bytes, complaint: str
+    tmp_path: Path, part: str, make: Callable[[], bytes], complaint: str
 ) -> None:
+    content = make()
     build(tmp_path / "index", KEYWORDS_ONLY)
     (tmp_path / "index" / part).write_bytes(content)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from contextlib import suppress
@@ -9,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import sleipnir.worker.llm.provider.litellm_client  # noqa: F401  (it sets litellm up)
 from sleipnir.scheduler.runs.model import Usage
 from sleipnir.worker.llm.client import (
     OPENAI_COMPATIBLE,
@@ -22,9 +22,6 @@ from sleipnir.worker.llm.client import (
 from sleipnir.worker.llm.provider import gateway, model_catalog
 from sleipnir.worker.llm.provider.openai_servers import SERVERS, address_of
 from tests.support.model_server import ModelServer, says
-
-# As it is set up before it is imported.
-litellm: Any = sys.modules["litellm"]
 
 LOOK = {
     "type": "function",
@@ -89,6 +86,13 @@ class Silent:
         """Its end."""
 
 
+@pytest.fixture(scope="module", autouse=True)
+def litellm() -> Any:
+    """What the others are compared with, as we set it up: its import takes seconds."""
+    importlib.import_module("sleipnir.worker.llm.provider.litellm_client")
+    return sys.modules["litellm"]
+
+
 @pytest.fixture(autouse=True)
 def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
@@ -149,7 +153,7 @@ def test_a_provider_gets_schemas_as_litellm_sends_them(
 
 
 @pytest.mark.parametrize("provider", sorted(ADDRESSED))
-def test_a_provider_is_where_litellm_has_it(provider: str) -> None:
+def test_a_provider_is_where_litellm_has_it(litellm: Any, provider: str) -> None:
     _, _, _, base = litellm.get_llm_provider(f"{provider}/m")
 
     assert base == SERVERS[provider].base
@@ -157,7 +161,7 @@ def test_a_provider_is_where_litellm_has_it(provider: str) -> None:
 
 @pytest.mark.parametrize("provider", SERVERS)
 def test_variables_lead_to_another_address_and_hold_the_key(
-    monkeypatch: pytest.MonkeyPatch, provider: str
+    litellm: Any, monkeypatch: pytest.MonkeyPatch, provider: str
 ) -> None:
     server = SERVERS[provider]
     monkeypatch.setenv(server.base_variable, "http://here/v2/?version=3")
@@ -173,7 +177,7 @@ def test_variables_lead_to_another_address_and_hold_the_key(
         assert key in (None, "sk-in-the-air")
 
 
-def test_prices_are_those_of_litellm() -> None:
+def test_prices_are_those_of_litellm(litellm: Any) -> None:
     table = model_catalog._table()
     wrong = [
         (provider, model, tokens)
@@ -184,7 +188,7 @@ def test_prices_are_those_of_litellm() -> None:
         and not facts.is_cheaper_at_times  # never asked directly
         and not model.startswith("together-ai-")
         for tokens in (1_000, 150_000, 300_000)
-        if cost(provider, model, tokens) != pytest.approx(facts.cost_usd(usage(tokens)))
+        if cost(litellm, provider, model, tokens) != pytest.approx(facts.cost_usd(usage(tokens)))
     ]
 
     assert len(table) > 300
@@ -195,7 +199,7 @@ def usage(tokens: int) -> Usage:
     return Usage(tokens, 100, None, cached_tokens=tokens // 2)
 
 
-def cost(provider: str, model: str, tokens: int) -> float:
+def cost(litellm: Any, provider: str, model: str, tokens: int) -> float:
     response = litellm.ModelResponse(
         model=model,
         usage=litellm.Usage(

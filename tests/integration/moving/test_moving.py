@@ -301,21 +301,21 @@ def test_a_file_that_is_not_sound_is_refused_and_stores_nothing(
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        pytest.param(b"", "cut off", id="empty"),
-        pytest.param(b"{}", "not compressed", id="plain"),
-        pytest.param(gzip.compress(b"[" * 100_000), "not JSON", id="nested"),
-        pytest.param(gzip.compress(b"\xff"), "not UTF-8", id="binary"),
-        pytest.param(gzip.compress(b"{}") + b"more", "something follows", id="followed"),
-        pytest.param(gzip.compress(b" " * (2**28 + 1)), "more than 256 MiB", id="large"),
+        pytest.param(lambda: b"", "cut off", id="empty"),
+        pytest.param(lambda: b"{}", "not compressed", id="plain"),
+        pytest.param(lambda: gzip.compress(b"[" * 100_000), "not JSON", id="nested"),
+        pytest.param(lambda: gzip.compress(b"\xff"), "not UTF-8", id="binary"),
+        pytest.param(lambda: gzip.compress(b"{}") + b"more", "something follows", id="followed"),
+        pytest.param(lambda: gzip.compress(b" " * (2**28 + 1), 1), "more than 256 MiB", id="large"),
     ],
 )
 def test_what_is_no_run_is_refused(
-    engine: Engine, directory: ExportDirectory, content: bytes, complaint: str
+    engine: Engine, directory: ExportDirectory, content: Callable[[], bytes], complaint: str
 ) -> None:
     directory.begin()
     file = directory.path / "runs/2026/11/28/0123456789abcdef.json.gz"
     file.parent.mkdir(parents=True)
-    file.write_bytes(content)
+    file.write_bytes(content())
 
     (found,) = RunImporter(engine.client, directory).read()
 
