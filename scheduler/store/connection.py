@@ -218,7 +218,7 @@ def connect(url: str, *, retry_outage: bool = False) -> redis.Redis:
         if isinstance(error, MasterNotFoundError):
             reason = sentinel_url(url).describe_failure()
         else:
-            reason = str(error)
+            reason = str(error).removesuffix(".")
         raise EngineUnreachable(
             f"cannot reach Redis at {masked(url)}: {reason}{certificate_hint(url, reason)}; start "
             "it, or set SLEIPNIR_REDIS_URL (or --redis) to the right address, or unset it to use "

@@ -31,6 +31,10 @@ def main() -> int:
     protect_terminals()
     # Celery warns of pickle, which no message of ours uses.
     warnings.filterwarnings("ignore", "You're running the worker with superuser privileges")
+    # What a worker does when it has lost its broker is the engine's business.
+    warnings.filterwarnings(
+        "ignore", r"\s*In Celery 5\.1 we introduced an optional breaking change"
+    )
     logging.basicConfig(level=logging.INFO)
     try:
         install_requested(*RunStore.PARTS, run_visit)
@@ -54,6 +58,8 @@ def main() -> int:
 def _configure_logging(settings: Settings, verbosity: int, *, is_quiet: bool) -> None:
     level = logging.DEBUG if verbosity > 1 else level_of(settings.log_level)
     configure_logging(level, settings.log_format)
+    # To mask a URL, Celery makes a connection that is never opened; kombu misses its TLS options.
+    logging.getLogger("kombu.connection").setLevel(max(level, logging.ERROR))
     if verbosity == 0:
         # Records of each run cost reading its history, so they are logged only on request.
         # What faiss logs when it is imported is about its own build.

@@ -48,11 +48,13 @@ def is_unchecked(connection_options: dict[str, Any]) -> bool:
 def certificate_hint(url: str, error: str) -> str:
     """Return what to add to an error: which file of the URL cannot be read, as it names none.
 
-    Or that the server may want a certificate of its clients: with TLS 1.3 it just closes the
-    connection of a client without one.
+    Or that the URL lacks an authority, or that the server may want TLS, or a certificate of its
+    clients: it just closes the connection of a client without one.
     """
-    if not url.startswith(_SCHEMES):
+    if url.startswith("unix:"):
         return ""
+    if not url.startswith(_SCHEMES):
+        return " (does it want TLS? then write rediss://)" if "closed" in error else ""
     given = dict(parse_qsl(url.partition("?")[2]))
     for name in _FILES:
         try:
@@ -60,6 +62,8 @@ def certificate_hint(url: str, error: str) -> str:
         except (OSError, ValueError) as unreadable:
             reason = getattr(unreadable, "strerror", None) or unreadable
             return f" ({name}: cannot read {given[name]}: {reason})"
+    if "ssl_ca_certs" not in given and "CERTIFICATE_VERIFY_FAILED" in error:
+        return " (name the file of its authority with ?ssl_ca_certs=)"
     if "ssl_certfile" not in given and "closed" in error:
         return " (does it want a client certificate? give one with ssl_certfile and ssl_keyfile)"
     return ""

@@ -17,6 +17,7 @@ from sleipnir.scheduler.doctor.permissions import rule
 from sleipnir.scheduler.errors import EngineUnreachable
 from sleipnir.scheduler.store.clients.tls import UNCHECKED, tls_options
 from sleipnir.scheduler.store.connection import connect, kombu_url, masked, require_fit
+from sleipnir.worker.celery.app import make_app
 from tests.support.certificates import PrivateCA
 from tests.support.cluster import Cluster
 from tests.support.command_line import Sleipnir
@@ -68,6 +69,21 @@ def test_every_process_takes_the_url_of_the_manual(
             assert "Unable to get queues" not in read_broker_page(sleipnir)
             assert QUOTED not in worker.log.read_text()
             assert PASSWORD not in worker.log.read_text()
+
+
+def test_a_worker_that_is_asked_for_its_configuration_warns_of_nothing(
+    ca: PrivateCA, server: RedisServer, tmp_path: Path, own_directories: None
+) -> None:
+    with TlsDoor(ca, server.socket_file) as door:
+        url = url_of_manual(ca, door, PASSWORD)
+        with connect(url) as client, Workers(url, client, tmp_path) as workers:
+            worker = workers.start()
+            asked = make_app(url, 1, []).control.inspect(timeout=60, limit=1)
+
+            (configuration,) = asked.conf().values()
+
+        assert PASSWORD not in str(configuration)
+        assert "insecure" not in worker.log.read_text()
 
 
 def test_every_node_of_a_cluster_is_reached_over_tls(
@@ -160,7 +176,7 @@ def read_broker_page(sleipnir: Sleipnir) -> str:
     ("name", "changed", "complaint"),
     [
         ("DNS:redis.internal", {}, "not valid for '127.0.0.1'"),
-        ("IP:127.0.0.1", {"ssl_ca_certs": None}, "self-signed certificate"),
+        ("IP:127.0.0.1", {"ssl_ca_certs": None}, "self-signed .*ssl_ca_certs="),
         ("IP:127.0.0.1", {"ssl_certfile": None, "ssl_keyfile": None}, "want a client certificate"),
         ("IP:127.0.0.1", {"ssl_ca_certs": "/nothing.pem"}, "ssl_ca_certs: cannot read /no"),
         ("IP:127.0.0.1", {"ssl_ca_cert": "/typo.pem"}, "'ssl_ca_cert'"),
@@ -178,6 +194,16 @@ def test_what_cannot_be_trusted_is_refused(
             connect(f"{address}?{urlencode(given)}")
 
     assert QUOTED not in str(raised.value)
+
+
+def test_a_url_without_tls_for_a_server_that_wants_it_is_told_so(
+    ca: PrivateCA, server: RedisServer
+) -> None:
+    with (
+        TlsDoor(ca, server.socket_file) as door,
+        pytest.raises(EngineUnreachable, match="does it want TLS"),
+    ):
+        connect(f"redis://127.0.0.1:{door.port}/0")
 
 
 def test_a_certificate_that_is_not_checked_is_warned_of(ca: PrivateCA, server: RedisServer) -> None:
