@@ -124,11 +124,13 @@ def submit_file(
     name: str,
     budget_usd: float | None,
     by: str,
+    webhook: str | None = None,
 ) -> int:
     """Submit a run for each line that has none yet; return the number of lines.
 
     Args:
         by: who submits, as the monitor has authenticated them.
+        webhook: URL that events of the runs and of the batch are sent to.
 
     Raises:
         AgentNotFound, SubmissionRefused: nothing was submitted; the message says why.
@@ -150,7 +152,7 @@ def submit_file(
             name,
             max_in_flight=sys.maxsize,
             budget_usd=budget_usd,
-            defaults=replace(_DEFAULTS, submitter=by),
+            defaults=replace(_DEFAULTS, submitter=by, webhook=webhook),
         )
         Batch(client, agent, ledger, options).submit_all()
         return len(ledger)

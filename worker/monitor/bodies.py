@@ -54,6 +54,9 @@ class BatchBody(CheckedModel):
         None, min_length=1, max_length=200, description="null: from the agent and the lines"
     )
     budget_usd: float | None = Field(None, gt=0, description="beyond which no call is made")
+    webhook: str | None = Field(
+        None, description="URL that events of the runs and the end of the batch are sent to"
+    )
     skip_bad: bool = Field(False, description="leave out lines that cannot be used")
 
 

@@ -15,6 +15,8 @@ with lazy_imports():
     from sleipnir.scheduler.runs import time_bounds
 
 
+_FILTER = ("agent", "batch", "label")
+
 hook_argument = name_argument(lambda found: found.hook_names())
 
 _OPTIONS = (
@@ -81,5 +83,8 @@ def given_fields(flags: Mapping[str, Any]) -> dict[str, Any]:
         given["label"] = dict(given["label"])
     if "events" in given:
         given["events"] = list(given["events"])
-    # Without a filter again.
-    return {name: None if value == "" else value for name, value in given.items()}
+    chosen = {name: given.pop(name) for name in _FILTER if name in given}
+    if chosen:
+        # An empty value ends a filter.
+        given["filter"] = {name: None if value == "" else value for name, value in chosen.items()}
+    return given

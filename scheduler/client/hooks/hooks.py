@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sleipnir.records import dataclass
-from sleipnir.scheduler.client.hooks.wanted import WantedHook, wanted_of
+from sleipnir.scheduler.client.hooks.wanted import WantedHook, changed_form
 from sleipnir.scheduler.config.secret_files.hook_key import HookKey
 from sleipnir.scheduler.errors import (
     ActionRefused,
@@ -117,7 +117,7 @@ class HookClient:
         _require_own(name)
         for _ in range(_ATTEMPTS):
             before = self.get(name)
-            hook = _defined(before, self._form({**wanted_of(before), **changes}))
+            hook = _defined(before, self._form(changed_form(before, changes)))
             if self._replaced(before, hook):
                 if before.disabled is not None:
                     self._store.forgive(name)
@@ -239,9 +239,9 @@ def _defined(hook: Hook, form: WantedHook) -> Hook:
         hook,
         url=form.url,
         events=events_named(form.events),
-        agent=form.agent,
-        batch=form.batch,
-        labels=dict(form.label),
+        agent=form.filter.agent,
+        batch=form.filter.batch,
+        labels=dict(form.filter.label),
         disabled=disabled,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -50,8 +50,20 @@ def require_hook_url(url: str, *, allow_private: bool) -> None:
         )
 
 
+class WantedFilter(BaseModel):
+    """Whose events a hook is told of; names are those of the flags of `hook create`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    agent: Annotated[str | None, Field(description="only events of this agent's runs")] = None
+    batch: Annotated[str | None, Field(description="only those of this batch and its runs")] = None
+    label: Annotated[
+        dict[str, str], Field(description="only events of runs with all these labels")
+    ] = {}
+
+
 class WantedHook(BaseModel):
-    """What a hook is made of; names are those of the flags of `hook create`."""
+    """What a hook is made of."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -59,9 +71,7 @@ class WantedHook(BaseModel):
     events: Texts = Field(
         list(ENDS), min_length=1, description="which, such as run.failed, run.* or question.asked"
     )
-    agent: str | None = Field(None, description="only events of this agent's runs")
-    batch: str | None = Field(None, description="only events of this batch and its runs")
-    label: dict[str, str] = Field({}, description="only events of runs with all these labels")
+    filter: WantedFilter = Field(WantedFilter(), description="leaves out what other runs do")
     enabled: bool = Field(True, description="whether anything is sent")
 
     @classmethod
@@ -74,7 +84,7 @@ class WantedHook(BaseModel):
         wanted = filled_in(cls, document, "the hook")
         require_hook_url(wanted.url, allow_private=allow_private)
         events_named(wanted.events)
-        require_filters(wanted.agent, wanted.batch, wanted.label)
+        require_filters(wanted.filter.agent, wanted.filter.batch, wanted.filter.label)
         return wanted
 
 
@@ -83,8 +93,14 @@ def wanted_of(hook: Hook) -> dict[str, Any]:
     return {
         "url": hook.url,
         "events": list(hook.events),
-        "agent": hook.agent,
-        "batch": hook.batch,
-        "label": dict(hook.labels),
+        "filter": {"agent": hook.agent, "batch": hook.batch, "label": dict(hook.labels)},
         "enabled": hook.disabled is None,
     }
+
+
+def changed_form(hook: Hook, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a hook is to be made of after changes; of its filter too, only what is given."""
+    before = wanted_of(hook)
+    if isinstance(given := changes.get("filter"), Mapping):
+        changes = {**changes, "filter": {**before["filter"], **given}}
+    return {**before, **changes}

@@ -39,14 +39,18 @@ class CreatedTriggerDocument(TriggerDocument):
     secret: Annotated[str | None, about("that requests prove themselves with; not shown again")]
 
 
+class HookFilterDocument(TypedDict):
+    agent: Annotated[str | None, about("only events of its runs")]
+    batch: Annotated[str | None, about("only events of it and its runs")]
+    label: Annotated[dict[str, str], about("only events of runs with all of them")]
+
+
 class HookDocument(TypedDict):
     name: str
     url: str
     notification: Annotated[bool, about("`notify` in config.yaml makes it, and has the whole URL")]
     events: list[str]
-    agent: Annotated[str | None, about("only events of its runs")]
-    batch: Annotated[str | None, about("only events of it and its runs")]
-    labels: Annotated[dict[str, str], about("only events of runs with all of them")]
+    filter: HookFilterDocument
     enabled: bool
     disabled: Annotated[str | None, about("why nothing is sent")]
     created_at: str

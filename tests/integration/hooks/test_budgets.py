@@ -109,7 +109,7 @@ def test_the_budget_of_a_run_is_told_to_whom_its_runs_are(
     engine: Engine, server: ModelServer, receiver: WebServer, key_file: str
 ) -> None:
     limited(engine, key_file, "run")
-    secret = hooked(engine, receiver, label={"team": "a"})
+    secret = hooked(engine, receiver, filter={"label": {"team": "a"}})
 
     wanted = engine.finish(ASK, prompt=PROMPT, labels={"team": "a"})
     engine.finish(ASK, prompt=PROMPT, labels={"team": "b"})
@@ -123,7 +123,7 @@ def test_the_budget_of_a_batch_is_told_to_whom_the_batch_is(
     engine: Engine, server: ModelServer, receiver: WebServer, key_file: str
 ) -> None:
     limited(engine, key_file, "batch")
-    secret = hooked(engine, receiver, batch="b")
+    secret = hooked(engine, receiver, filter={"batch": "b"})
 
     for batch in ("a", "b"):
         engine.finish(ASK, prompt=PROMPT, batch=batch)

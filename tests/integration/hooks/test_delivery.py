@@ -162,7 +162,7 @@ def test_a_question_that_nobody_may_answer_by_a_link_comes_without_one(
 def test_filters_leave_out_what_others_do(
     engine: Engine, receiver: WebServer, scheduler: Scheduler
 ) -> None:
-    hooked(engine, receiver, "run.succeeded", label={"team": "a"})
+    hooked(engine, receiver, "run.succeeded", filter={"label": {"team": "a"}})
 
     wanted = engine.finish(GRAPH, labels={"team": "a"})
     engine.finish(GRAPH, labels={"team": "b"})
@@ -204,7 +204,7 @@ def test_a_url_of_a_run_needs_the_default_hook(engine: Engine, receiver: WebServ
 def test_instants_that_a_schedule_has_missed_are_told(
     engine: Engine, receiver: WebServer, scheduler: Scheduler
 ) -> None:
-    hooked(engine, receiver, "schedule.missed", agent="tested")
+    hooked(engine, receiver, "schedule.missed", filter={"agent": "tested"})
     engine.write("tested", GRAPH)
     engine.client.schedules.create("often", {"agent": "tested", "every": "1h"})
 

@@ -93,7 +93,9 @@ def test_a_run_whose_labels_cannot_be_read_ends_all_the_same(engine: Engine) -> 
 
 
 def test_every_partition_knows_whom_to_tell(engine: Engine) -> None:
-    engine.client.hooks.create("ops", {"url": URL, "events": ["run.*"], "label": {"team": "a"}})
+    engine.client.hooks.create(
+        "ops", {"url": URL, "events": ["run.*"], "filter": {"label": {"team": "a"}}}
+    )
     known = {engine.redis.get(f"{partition}:hooks") for partition in ALL_PARTITIONS}
     engine.client.hooks.edit("ops", {"enabled": False})
 
@@ -110,11 +112,11 @@ def test_every_partition_knows_whom_to_tell(engine: Engine) -> None:
         ({"url": "ops.example"}, "expected https://HOST/PATH"),
         ({"url": "https://ops.example/" + "x" * 2000}, "2,020 characters"),
         ({"url": "https://öps.example/"}, "only ASCII"),
-        ({"url": URL, "agent": "x" * 513}, "not a valid name of the agent"),
-        ({"url": URL, "batch": "a\n"}, "not a valid name of the batch"),
-        ({"url": URL, "label": {"team": "x" * 256}}, "the value of label 'team'"),
-        ({"url": URL, "label": {"x" * 64: "a"}}, "not a valid name of a label"),
-        ({"url": URL, "label": {f"l{n}": "a" for n in range(17)}}, "17 labels"),
+        ({"url": URL, "filter": {"agent": "x" * 513}}, "not a valid name of the agent"),
+        ({"url": URL, "filter": {"batch": "a\n"}}, "not a valid name of the batch"),
+        ({"url": URL, "filter": {"label": {"team": "x" * 256}}}, "the value of label 'team'"),
+        ({"url": URL, "filter": {"label": {"x" * 64: "a"}}}, "not a valid name of a label"),
+        ({"url": URL, "filter": {"label": {f"l{n}": "a" for n in range(17)}}}, "17 labels"),
         ({"url": URL, "events": ["run.ended"]}, "no event 'run.ended'"),
         ({"url": URL, "events": []}, "events"),
         ({"url": URL, "colour": "red"}, "colour"),
@@ -133,9 +135,11 @@ def test_names_stand_for_kinds_of_events(engine: Engine) -> None:
 
 
 def test_an_edit_changes_what_is_given(engine: Engine) -> None:
-    engine.client.hooks.create("ops", {"url": URL, "agent": "a", "label": {"team": "a"}})
+    engine.client.hooks.create(
+        "ops", {"url": URL, "filter": {"agent": "a", "label": {"team": "a"}}}
+    )
 
-    engine.client.hooks.edit("ops", {"agent": None, "events": ["run.failed"]})
+    engine.client.hooks.edit("ops", {"filter": {"agent": None}, "events": ["run.failed"]})
 
     hook = engine.client.hooks.get("ops")
     assert (hook.agent, dict(hook.labels), hook.events) == (None, {"team": "a"}, ("run.failed",))

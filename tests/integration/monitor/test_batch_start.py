@@ -116,8 +116,13 @@ def test_programs_start_batches(engine: Engine, site: ServedSite) -> None:
     path = start(lines='"a"', agent="./towns")
     bad = start(lines="{")
     twice = start(lines=CSV, format="csv", columns={"Question": "town", "Town": "town"})
+    nowhere = start(lines='"a"', format="jsonl", webhook="http://ops.example")
 
     assert (started.status, started.json) == (202, {"batch": "t"})
     assert len(engine.newest_runs()) == 4
-    assert [each.status for each in (other, path, bad, twice)] == [400, 422, 422, 422]
+    assert [each.status for each in (other, path, bad, twice, nowhere)] == [
+        400,
+        *[422] * 4,
+    ]
     assert "2 columns are named 'town'" in twice.json["error"]["message"]
+    assert "only https is allowed" in nowhere.json["error"]["message"]

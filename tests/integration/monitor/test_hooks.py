@@ -33,7 +33,9 @@ def send(site: ServedSite, path: str, method: str = "POST", **body: Any) -> Any:
 
 def test_a_hook_from_its_beginning_to_its_end(engine: Engine, site: ServedSite) -> None:
     made = send(site, API, name="ops", url=URL, events=["run.failed"])
-    changed = send(site, f"{API}/ops", "PATCH", agent="review")
+    chosen = {"agent": "review", "label": {"team": "a"}}
+    send(site, f"{API}/ops", "PATCH", filter=chosen)
+    changed = send(site, f"{API}/ops", "PATCH", filter={"batch": "nightly"})
     rotated = send(site, f"{API}/ops/rotate")
     tested = send(site, f"{API}/ops/test")
     disabled = send(site, f"{API}/ops/disable")
@@ -44,14 +46,14 @@ def test_a_hook_from_its_beginning_to_its_end(engine: Engine, site: ServedSite) 
 
     assert (made.status, made.json["events"]) == (201, ["run.failed"])
     assert made.json["secret"] != rotated.json["secret"]
-    assert changed.json["agent"] == "review"
+    assert changed.json["filter"] == {**chosen, "batch": "nightly"}
     assert (tested.status, tested.json["event_id"][:4]) == (202, "evt_")
     assert disabled.json["disabled"] == "disabled by a person"
     assert unknown.status == 409
     assert tried.json == {"deliveries": []}
     assert (removed.json, gone.status) == ({"name": "ops", "deleted": True}, 404)
     acts = [act["act"] for act in site.ask("/api/v1/audit").json["acts"]]
-    done = ("delete", "redeliver", "edit", "test", "rotate", "edit", "create")
+    done = ("delete", "redeliver", "edit", "test", "rotate", "edit", "edit", "create")
     assert acts == [f"hook {act}" for act in done]
 
 

@@ -32,12 +32,13 @@ def lines_of(hooks: Sequence[types.HookDocument]) -> Iterator[str]:
 
 def page_of(hook: types.HookDocument) -> Iterator[str]:
     """Yield the lines about one hook."""
+    chosen = hook["filter"]
     facts = {
         "url": hook["url"],
         "events": ", ".join(hook["events"]),
-        "agent": hook["agent"],
-        "batch": hook["batch"],
-        "labels": ", ".join(f"{name}={value}" for name, value in hook["labels"].items()),
+        "agent": chosen["agent"],
+        "batch": chosen["batch"],
+        "labels": ", ".join(f"{name}={value}" for name, value in chosen["label"].items()),
         "disabled": hook["disabled"],
         "secrets": "two, while one is rotated" if hook["secrets"] > 1 else None,
         "failing": hook["failing_since"] and f"every attempt since {hook['failing_since']}",

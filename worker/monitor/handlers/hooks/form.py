@@ -35,9 +35,11 @@ class HookFields:
         return {
             "url": self.url,
             "events": list(self.events),
-            "agent": self.agent or None,
-            "batch": self.batch or None,
-            "label": dict(_label(line) for line in self.label.splitlines() if line.strip()),
+            "filter": {
+                "agent": self.agent or None,
+                "batch": self.batch or None,
+                "label": dict(_label(line) for line in self.label.splitlines() if line.strip()),
+            },
         }
 
 
@@ -46,13 +48,14 @@ BLANK: Final = HookFields()
 
 def filled_by(hook: HookDocument) -> HookFields:
     """Return the fields as a hook has them."""
+    chosen = hook["filter"]
     return HookFields(
         name=hook["name"],
         url=hook["url"],
         events=tuple(hook["events"]),
-        agent=hook["agent"] or "",
-        batch=hook["batch"] or "",
-        label="\n".join(f"{name}={value}" for name, value in hook["labels"].items()),
+        agent=chosen["agent"] or "",
+        batch=chosen["batch"] or "",
+        label="\n".join(f"{name}={value}" for name, value in chosen["label"].items()),
     )
 
 

@@ -45,7 +45,12 @@ class BatchStarter(ActingHandler):
     takes_values = True
 
     async def start(
-        self, agent: PreparedAgent, file: UploadedFile, name: str, budget_usd: float | None
+        self,
+        agent: PreparedAgent,
+        file: UploadedFile,
+        name: str,
+        budget_usd: float | None,
+        webhook: str | None = None,
     ) -> None:
         """Submit a run for each line, in the background if that takes long."""
         client, note, user = self.site.client, self.audit_entry("batch", agent.name), self.user
@@ -57,7 +62,7 @@ class BatchStarter(ActingHandler):
 
         def submit() -> None:
             try:
-                submit_file(client, agent, file, name, budget_usd, user)
+                submit_file(client, agent, file, name, budget_usd, user, webhook)
             except Exception as error:
                 note(name, problem_of(error).message)
                 raise
@@ -200,6 +205,6 @@ class BatchesApi(BatchesHandler, BatchStarter):
         file = UploadedFile(f"lines.{body.format}", content, body.columns, skip_bad=body.skip_bad)
         name = body.name or file.batch_of(agent.name)
         await self.site.call(partial(look_at, self.site.client, agent, file))
-        await self.start(agent, file, name, body.budget_usd)
+        await self.start(agent, file, name, body.budget_usd, body.webhook)
         self.set_status(202)
         self.give_json({"batch": name})
