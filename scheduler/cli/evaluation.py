@@ -18,7 +18,6 @@ from sleipnir.graphs.files import reason
 from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
 from sleipnir.scheduler.batch.economy import announce_economy
-from sleipnir.scheduler.batch.lines import Line
 from sleipnir.scheduler.cli.connect import settings_of
 from sleipnir.scheduler.cli.exit_codes import ExitCode
 from sleipnir.scheduler.cli.options import Options
@@ -34,16 +33,14 @@ from sleipnir.scheduler.runs.submit import Request
 from sleipnir.scheduler.testing.evaluation import written
 from sleipnir.scheduler.testing.evaluation.batches import EvaluationBatch
 from sleipnir.scheduler.testing.evaluation.file import (
-    CheckFields,
     Evaluation,
     find_evaluation,
     read_evaluation,
 )
 from sleipnir.scheduler.testing.evaluation.forking import BaselineForks
 from sleipnir.scheduler.testing.evaluation.report import BASELINE, CURRENT, EvaluationReport
-from sleipnir.scheduler.testing.evaluation.rows import EvaluationRow, digest_of, read_rows
+from sleipnir.scheduler.testing.evaluation.rows import digest_of, read_rows
 from sleipnir.scheduler.testing.evaluation.running import (
-    RowRun,
     RowRunner,
     by_row,
     ended_rows,
@@ -53,9 +50,9 @@ from sleipnir.scheduler.testing.evaluation.running import (
 )
 from sleipnir.scheduler.testing.evaluation.scoring import (
     Judged,
+    JudgeQuestions,
     VersionRuns,
     VersionScores,
-    judgements,
     score_version,
     sum_usd,
 )
@@ -99,11 +96,14 @@ class EvalCommand:
         self._rows = read_rows(self._evaluation, call.rows)
         self._replayed = given_recording(client, call.agent, call.replay, None)
         self._recording = None if self._replayed is None else self._replayed.stored(client)
+        self._judges: dict[str, PreparedAgent] = {}  # by check
         self._said: set[str] = set()  # of what versions and judges may have in common
 
     def run(self) -> ExitCode:
         """Run, score, compare and report; return the exit code."""
-        if self._call.target is not None:  # not found out after all rows were paid for
+        # What is amiss is found out before rows are paid for.
+        self._judges = dict(self._prepared_judges())
+        if self._call.target is not None:
             _make_directory(self._call.target)
         versions = list(self._versions())
         waiting = sum(
@@ -257,40 +257,36 @@ class EvalCommand:
             return score_version(self._rows, self._evaluation.checks, version, version.written)
         judged: dict[tuple[str, str], float | None] = {}
         costs: list[float | None] = []
-        for check in self._evaluation.checks:
-            if check.judge is not None:
-                found, cost = self._judged(check, check.judge, version)
-                judged.update(found)
-                costs.append(cost)
+        for check, judge in self._judges.items():
+            found, cost = self._judged(check, judge, version)
+            judged.update(found)
+            costs.append(cost)
         scored = replace(version, judge_usd=sum_usd(costs))
         return score_version(self._rows, self._evaluation.checks, scored, judged)
 
+    def _prepared_judges(self) -> Iterator[tuple[str, PreparedAgent]]:
+        """Yield the agents that decide checks, by check."""
+        for check in self._evaluation.checks:
+            if check.judge is not None:
+                beside = self._directory / check.judge
+                reference = str(beside) if beside.is_dir() else check.judge
+                yield check.name, self._client.prepare(reference)
+
     def _judged(
-        self, check: CheckFields, judge: str, version: VersionRuns
+        self, check: str, judge: PreparedAgent, version: VersionRuns
     ) -> tuple[Judged, float | None]:
         """Ask an agent about each run that succeeded, once; return scores and what that cost."""
-        beside = self._directory / judge
-        prepared = self._client.prepare(str(beside) if beside.is_dir() else judge)
-        self._announce_economy(prepared)
-        asked = [
-            _question(number, check, row, run)
-            for number, (row, run) in enumerate(self._succeeded(version), 1)
-        ]
-        of_rows, by = self._batch(version.version), version_of(self._client, prepared)
-        batch = replace(of_rows, check=check.name, judge=by).name
+        self._announce_economy(judge)
+        questions = JudgeQuestions.about(check, self._rows, version.runs)
+        of_rows, by = self._batch(version.version), version_of(self._client, judge)
+        batch = replace(of_rows, check=check, judge=by).name
         with Display(self._options, batch) as display:
-            runner = self._runner(prepared, display)
+            runner = self._runner(judge, display)
             labelled = {"judge": self._evaluation.name}
             replace(runner, defaults=replace(runner.defaults, labels=labelled)).run(
-                prepared, batch, asked
+                judge, batch, list(questions.asked.values())
             )
-        return judgements(check.name, read_runs(self._client, batch))
-
-    def _succeeded(self, version: VersionRuns) -> Iterator[tuple[EvaluationRow, RowRun]]:
-        for row in self._rows:
-            for run in version.runs.get(row.id, ()):
-                if run.succeeded:
-                    yield row, run
+        return questions.judgements(read_runs(self._client, batch))
 
     # ---- files
 
@@ -303,12 +299,6 @@ class EvalCommand:
             (target / "report.md").write_text(report.markdown(), encoding="utf-8")
         except OSError as error:
             raise click.FileError(str(target), reason(error)) from error
-
-
-def _question(number: int, check: CheckFields, row: EvaluationRow, run: RowRun) -> Line:
-    """Return the line by which a judge is asked about a run; its id is that of the run."""
-    prompt = {"row": row.names(), "output": run.output, "value": run.value, "check": check.name}
-    return Line(number, id=run.run_id, prompt=encode(prompt))
 
 
 @contextmanager

@@ -228,13 +228,22 @@ def test_a_judge_is_asked_once_for_each_run(sleipnir: Sleipnir, server: ModelSer
     found = sleipnir.json("eval", "classify", "judged", "--rows", "5")
     made = len(server.requests) - before
     sleipnir.json("eval", "classify", "judged", "--rows", "5")
+    again = len(server.requests) - before
+    golden = file.with_name("golden.csv")
+    table = golden.read_text()
+    golden.write_text(table.replace("row-0 ,other", "row-0 ,bill"))
+    sleipnir.json("eval", "classify", "judged", "--rows", "5")
+    golden.write_text(table)
+    file.write_text(EVAL.replace("judge: kindness", "judge: nobody"))
+    missing = sleipnir("eval", "classify", "judged", "--rows", "5", "--baseline", "second")
     file.unlink()
 
     (version,) = found["versions"]
     assert (version["checks"]["kind"]["mean"], version["checks"]["kind"]["n"]) == (1.0, 5)
     assert version["judge_usd"] > 0
-    assert made == 10
-    assert len(server.requests) - before == 10
+    assert (made, again) == (10, 10)
+    assert len(server.requests) - before == 11  # of the row that has another label
+    assert (missing.returncode, "no agent named 'nobody'" in missing.stderr) == (2, True)
 
 
 def test_checks_see_all_that_a_result_line_says(sleipnir: Sleipnir, tmp_path: Path) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
-from typing import Any
+from typing import Any, Self
 
 from sleipnir.graphs.document.finding import printable
 from sleipnir.graphs.expressions.errors import ExpressionFailed
 from sleipnir.graphs.expressions.operators import type_name
 from sleipnir.graphs.expressions.parser import parse
+from sleipnir.graphs.state import encode
 from sleipnir.records import dataclass
+from sleipnir.scheduler.batch.lines import Line
 from sleipnir.scheduler.errors import SubmissionRefused
 from sleipnir.scheduler.testing.evaluation.file import CheckFields
 from sleipnir.scheduler.testing.evaluation.rows import EvaluationRow
@@ -114,17 +117,44 @@ def _score(check: CheckFields, row: EvaluationRow, run: RowRun, judged: Judged) 
     return float(value)
 
 
-def judgements(check: str, replies: Mapping[str, RowRun]) -> tuple[Judged, float | None]:
-    """Return what a judge gave in a check, and what its runs cost in USD, if that is known.
+@dataclass(frozen=True, slots=True)
+class JudgeQuestions:
+    """What a judge is asked about the runs of a version that succeeded, by run id."""
 
-    Args:
-        replies: its runs, by the run that each is about.
-    """
-    given = {
-        (run_id, check): judgement_of(reply.value) if reply.succeeded else None
-        for run_id, reply in replies.items()
-    }
-    return given, sum_usd(reply.cost_usd for reply in replies.values())
+    check: str
+    asked: Mapping[str, Line]
+
+    @classmethod
+    def about(
+        cls, check: str, rows: Sequence[EvaluationRow], runs: Mapping[str, Sequence[RowRun]]
+    ) -> Self:
+        """Return the questions of a check."""
+        of_rows = ((row, run) for row in rows for run in runs.get(row.id, ()) if run.succeeded)
+        numbered = enumerate(of_rows, 1)
+        asked = {run.run_id: _question(n, check, row, run) for n, (row, run) in numbered}
+        return cls(check, asked)
+
+    def judgements(self, replies: Mapping[str, RowRun]) -> tuple[Judged, float | None]:
+        """Return what the judge gave, and what its runs cost in USD, if that is known.
+
+        Args:
+            replies: its runs, by the id of the question.
+        """
+        pairs = ((run_id, replies.get(line.id or "")) for run_id, line in self.asked.items())
+        known = {run_id: reply for run_id, reply in pairs if reply is not None}
+        given = {
+            (run_id, self.check): judgement_of(reply.value) if reply.succeeded else None
+            for run_id, reply in known.items()
+        }
+        return given, sum_usd(reply.cost_usd for reply in known.values())
+
+
+def _question(number: int, check: str, row: EvaluationRow, run: RowRun) -> Line:
+    """Return the line by which a judge is asked; another question about a run has another id."""
+    given = {"row": row.names(), "output": run.output, "value": run.value, "check": check}
+    prompt = encode(given)
+    digest = hashlib.sha256(prompt.encode()).hexdigest()[:8]
+    return Line(number, id=f"{run.run_id}-{digest}", prompt=prompt)
 
 
 def sum_usd(costs: Iterable[float | None]) -> float | None:

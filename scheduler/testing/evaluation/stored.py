@@ -35,9 +35,9 @@ from sleipnir.scheduler.testing.evaluation.running import (
     read_runs,
 )
 from sleipnir.scheduler.testing.evaluation.scoring import (
+    JudgeQuestions,
     VersionRuns,
     VersionScores,
-    judgements,
     score_version,
     sum_usd,
 )
@@ -233,7 +233,8 @@ class _Scoring:
         for check in checks:
             replies = self.stored.judged_of(batch, check.name)
             if check.judge is not None and replies is not None:
-                given, cost = judgements(check.name, read_runs(self.client, replies.name))
+                questions = JudgeQuestions.about(check.name, self.rows, ended)
+                given, cost = questions.judgements(read_runs(self.client, replies.name))
                 judged.update(given)
                 costs.append(cost)
         of = VersionRuns(name, batch.version, ended, sum_usd(costs))

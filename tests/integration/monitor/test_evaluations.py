@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sleipnir.scheduler.testing.evaluation import stored
+from sleipnir.scheduler.testing.evaluation.file import find_evaluation, read_evaluation
+from sleipnir.scheduler.testing.evaluation.rows import read_rows
+from sleipnir.scheduler.testing.evaluation.running import by_row, read_runs
+from sleipnir.scheduler.testing.evaluation.scoring import JudgeQuestions
 from tests.support.engine import Engine
 from tests.support.evaluations import EVALUATION, run_rows, table, write_sorter
 from tests.support.site import ServedSite
@@ -94,10 +98,20 @@ def test_what_judges_said_counts_and_what_is_open_does_not(
     batch = run_rows(engine)
     judged = f"{batch.name}:kind:{'a' * 12}"
     listed = site.ask(f"/api/v1/runs?batch={batch.name}&limit=50").json["runs"]
-    ids = {each["item"]: each["run_id"] for each in listed}
+    of_rows = {each["item"]: each["run_id"] for each in listed}
+    evaluation, _ = read_evaluation(find_evaluation(engine.client.search.find("sorter"), "golden"))
+    assert evaluation is not None
+    rows = read_rows(evaluation)
+    runs = by_row(rows, 1, read_runs(engine.client, batch.name))
+    asked = JudgeQuestions.about("kind", rows, runs).asked
+    ids = {row: asked[run_id].id for row, run_id in of_rows.items()}
     for row, said in (("r2", True), ("r3", {"score": 0.5}), ("r4", "nice")):
         state = {"said": said}
         engine.submit_agent("kindness", JUDGE, batch=judged, item=ids[row], state=state)
+    # What was asked when the row had something else in it counts no more.
+    engine.submit_agent(
+        "kindness", JUDGE, batch=judged, item=f"{of_rows['r5']}-00000000", state={"said": True}
+    )
     engine.drive()
     engine.clock.move(1)
     engine.submit_agent("other", JUDGE, batch=batch.name, item="r1")
