@@ -24,13 +24,17 @@ nodes:
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    """A worker, and the setting that archives runs at once."""
+    """A worker without the key, and the settings that archive runs at once, encrypted."""
+    key = tmp_path / "archive.key"
+    key.touch(mode=0o600)
+    key.write_text("0123456789abcdef" * 4)
     with Fleet(tmp_path) as fleet:
         fleet.sleipnir.environment |= {
             "SLEIPNIR_ARCHIVE": str(tmp_path / "archive"),
             "SLEIPNIR_ARCHIVE_AFTER_S": "0",
         }
         fleet.start_worker()
+        fleet.sleipnir.environment["SLEIPNIR_ARCHIVE_KEY_FILE"] = str(key)
         yield fleet
 
 

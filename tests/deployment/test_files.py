@@ -30,6 +30,8 @@ REFUSED: list[dict[str, object]] = [
     {"redis": REDIS, "monitor": OFF, "image": {"digest": "latest"}},
     {"redis": REDIS, "monitor": OFF, "scheduler": {"replicas": 0}},
     {"redis": REDIS, "monitor": OFF, "drainSeconds": "20s"},
+    {"redis": REDIS, "monitor": OFF, "settings": {"archive": "s3://bucket/runs"}},
+    {"redis": REDIS, "monitor": OFF, "archive": {"retention": 86400}},
 ]
 # What the templates refuse, and why.
 REFUSALS: list[tuple[dict[str, object], str]] = [
@@ -49,6 +51,10 @@ REFUSALS: list[tuple[dict[str, object], str]] = [
             "workers": {"default": {"autoscaling": {"enabled": True}}},
         },
         "name a Secret with a token",
+    ),
+    (
+        {"redis": REDIS, "monitor": OFF, "archive": {"url": "/srv/runs"}},
+        "archive.volume: a directory needs a volume",
     ),
 ]
 

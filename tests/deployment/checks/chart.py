@@ -22,7 +22,10 @@ _KUBERNETES = ("1.36", "1.37")
 _FILES = {
     "SLEIPNIR_REDIS_URL_FILE": "the URL of Redis",
     "SLEIPNIR_HOOK_KEY_FILE": "the key of webhooks",
+    "SLEIPNIR_ARCHIVE_KEY_FILE": "the key of the archive",
 }
+# Of processes that execute no agents.
+_TRUSTED = {"archive": "the archive", "archive-key": "its key", "hook-key": "the key of webhooks"}
 _OF_POD = {
     "runAsNonRoot": True,
     "runAsUser": 10001,
@@ -84,8 +87,8 @@ def _of_document(document: Mapping[str, Any], given: Mapping[str, Any]) -> Itera
         yield from _of_pod(pod, given.get("drainSeconds", 20), is_served=kind == "Deployment")
         yield from _of_files(pod, given.get("volumes", []), given.get("volumeMounts", []))
     is_worker = kind == "Deployment" and "-worker-" in document["metadata"]["name"]
-    if is_worker and "sleipnir-hooks" in json.dumps(spec):
-        yield "agents could read the key of webhooks"
+    if kind == "Deployment":
+        yield from _of_trust(spec["template"]["spec"], is_worker=is_worker)
     if is_worker and spec["strategy"]["rollingUpdate"] != {"maxUnavailable": 0, "maxSurge": 1}:
         yield "it ends workers before others have started"
     schema = _SCHEMAS / f"{kind}.json"
@@ -94,6 +97,20 @@ def _of_document(document: Mapping[str, Any], given: Mapping[str, Any]) -> Itera
         yield from (error.message for error in validator.iter_errors(document))
     for trigger in spec["triggers"] if kind == "ScaledObject" else ():
         yield from _of_trigger(trigger["type"], trigger["metadata"])
+
+
+def _of_trust(pod: Mapping[str, Any], *, is_worker: bool) -> Iterator[str]:
+    """Yield what agents could read, and whether another process lacks its archive."""
+    container = pod["containers"][0]
+    if is_worker:
+        names = {volume["name"] for volume in pod["volumes"]}
+        yield from (f"agents could read {_TRUSTED[name]}" for name in names & _TRUSTED.keys())
+        return
+    environment = {variable["name"]: variable.get("value") for variable in container["env"]}
+    archive = environment.get("SLEIPNIR_ARCHIVE") or ""
+    writable = [m["mountPath"] for m in container["volumeMounts"] if not m.get("readOnly")]
+    if archive.startswith("/") and archive not in writable:
+        yield "it cannot write to its archive"
 
 
 def _of_files(

@@ -21,7 +21,8 @@ _OF_REDIS = (
     "--requirepass ",
     "--stream-node-max-bytes 1024",
 )
-_HOOKED = ("scheduler", "monitor")  # agents could read the key of others
+_TRUSTED = ("scheduler", "monitor")  # agents could read the keys and the archive of others
+_OF_TRUSTED = {"./keys:/keys:ro", "./archive:/archive"}
 _OTHER_VARIABLES = {"SLEIPNIR_DATA_DIR", "SLEIPNIR_MONITOR_AUTH"}
 
 
@@ -71,10 +72,20 @@ def _of_service(name: str, service: Mapping[str, Any]) -> Iterator[str]:
         yield "its runs wait for a container that is gone"
     if "data:/var/lib/sleipnir" not in service.get("volumes", []):
         yield "its data directory cannot be written"
-    has_key = "./keys:/keys:ro" in service["volumes"]
-    if has_key != ("SLEIPNIR_HOOK_KEY_FILE" in environment) or has_key != (name in _HOOKED):
-        yield "it has the key of webhooks, and should not, or the other way round"
+    yield from _of_trust(service["volumes"], environment, is_trusted=name in _TRUSTED)
     known = {PREFIX + field.upper() for field in FIELDS} | _OTHER_VARIABLES
     for variable in environment.keys() - known:
         if variable.startswith(PREFIX):
             yield f"there is no setting {variable}"
+
+
+def _of_trust(
+    volumes: list[str], environment: Mapping[str, Any], *, is_trusted: bool
+) -> Iterator[str]:
+    if {*volumes} & _OF_TRUSTED != (_OF_TRUSTED if is_trusted else set()):
+        yield "it has keys and the archive, and should not, or the other way round"
+    for variable in ("SLEIPNIR_HOOK_KEY_FILE", "SLEIPNIR_ARCHIVE_KEY_FILE"):
+        if (variable in environment) != is_trusted:
+            yield f"it has {variable}, and should not, or the other way round"
+    if "SLEIPNIR_ARCHIVE" not in environment:
+        yield "it does not know where runs are archived"

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from sleipnir.scheduler.cli.app import VERBS
-from sleipnir.scheduler.config.settings import Settings
+from sleipnir.scheduler.config.settings import FIELDS, PREFIX, Settings
 
 WORKER, OF_QUEUE = "sleipnir-worker", "sleipnir-worker@"
 UNITS = ("sleipnir-monitor", "sleipnir-scheduler", "sleipnir-up", WORKER, OF_QUEUE)
@@ -32,6 +32,7 @@ def complaints(deploy: Path) -> Iterator[str]:
     users = (deploy / "systemd" / "sysusers.d" / "sleipnir.conf").read_text()
     (user,) = re.findall(r"^u (\S+)", users, re.MULTILINE)
     yield from _of_configuration(deploy / "systemd" / "tmpfiles.d" / "sleipnir.conf", user)
+    yield from _of_example(deploy / "systemd" / "environment.example")
     for unit in units:
         text = unit.read_text()
         lines = dict(re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE))
@@ -58,6 +59,14 @@ def _of_configuration(tmpfiles: Path, user: str) -> Iterator[str]:
             yield f"{user} cannot read certificates and keys in {path}, or others can"
         if kind == "f" and (mode, owner) != ("0600", "root"):
             yield f"agents could read {path}"
+
+
+def _of_example(example: Path) -> Iterator[str]:
+    """Yield what an example of /etc/sleipnir/environment sets, and nobody reads."""
+    known = {field.upper() for field in FIELDS}
+    for name in re.findall(rf"^(?:# )?{PREFIX}(\w+)=", example.read_text(), re.MULTILINE):
+        if name not in known:
+            yield f"{example.name}: there is no setting {PREFIX}{name}"
 
 
 def _of_variables(name: str, lines: dict[str, str], variables: dict[str, str]) -> Iterator[str]:

@@ -82,6 +82,13 @@ readinessProbe:
 # A pod's name does not outlive it: runs that wait for it would wait for ever.
 - {name: SLEIPNIR_PIN, value: never}
 - {name: SLEIPNIR_DRAIN_S, value: {{ .Values.drainSeconds | quote }}}
+{{- with .Values.archive }}
+{{- if .url }}
+# Of all processes, as the one that ends a run notes when it is due.
+- {name: SLEIPNIR_ARCHIVE, value: {{ .url | quote }}}
+- {name: SLEIPNIR_ARCHIVE_AFTER_S, value: {{ .afterSeconds | toString | quote }}}
+{{- end }}
+{{- end }}
 {{- range $name, $value := .Values.settings }}
 - name: SLEIPNIR_{{ upper $name }}
   value: {{ if or (kindIs "map" $value) (kindIs "slice" $value) }}{{ toJson $value | quote }}{{ else if kindIs "float64" $value }}{{ toJson $value | quote }}{{ else }}{{ $value | toString | quote }}{{ end }}
@@ -91,27 +98,48 @@ readinessProbe:
 {{- end }}
 {{- end }}
 
-{{/* The key of webhooks, for the processes that make or send them. */}}
-{{- define "sleipnir.hookEnv" -}}
+{{/* Keys and the archive: for the processes that execute no agents. */}}
+{{- define "sleipnir.trustedEnv" -}}
 {{- with .Values.hooks.keySecret }}
-{{- if .name -}}
+{{- if .name }}
 - {name: SLEIPNIR_HOOK_KEY_FILE, value: /etc/sleipnir-hooks/{{ .key }}}
 {{- end }}
 {{- end }}
+{{- with .Values.archive.keySecret }}
+{{- if .name }}
+- {name: SLEIPNIR_ARCHIVE_KEY_FILE, value: /etc/sleipnir-archive/{{ .key }}}
+{{- end }}
+{{- end }}
 {{- end }}
 
-{{- define "sleipnir.hookVolumes" -}}
-{{- with .Values.hooks.keySecret }}
-{{- if .name -}}
+{{- define "sleipnir.trustedVolumes" -}}
+{{- with .Values.hooks.keySecret.name }}
 - name: hook-key
-  secret: {secretName: {{ .name }}, defaultMode: 0440}
+  secret: {secretName: {{ . }}, defaultMode: 0440}
+{{- end }}
+{{- with .Values.archive.keySecret.name }}
+- name: archive-key
+  secret: {secretName: {{ . }}, defaultMode: 0440}
+{{- end }}
+{{- with .Values.archive.volume }}
+- name: archive
+  {{- toYaml . | nindent 2 }}
+{{- else }}
+{{- if hasPrefix "/" .Values.archive.url }}
+{{- fail "archive.volume: a directory needs a volume that schedulers and the monitor share" }}
 {{- end }}
 {{- end }}
 {{- end }}
 
-{{- define "sleipnir.hookMounts" -}}
-{{- if .Values.hooks.keySecret.name -}}
+{{- define "sleipnir.trustedMounts" -}}
+{{- if .Values.hooks.keySecret.name }}
 - {name: hook-key, mountPath: /etc/sleipnir-hooks, readOnly: true}
+{{- end }}
+{{- if .Values.archive.keySecret.name }}
+- {name: archive-key, mountPath: /etc/sleipnir-archive, readOnly: true}
+{{- end }}
+{{- if .Values.archive.volume }}
+- {name: archive, mountPath: {{ .Values.archive.url }}}
 {{- end }}
 {{- end }}
 
