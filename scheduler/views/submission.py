@@ -279,8 +279,8 @@ def require_types(graph: Graph, state: Mapping[str, Any]) -> None:
         if declared is None or value is None or type_name(value) == type_name(declared):
             continue
         raise SubmissionRefused(
-            f"the value of '{printable(key)}' is a {type_name(value)}; in `initial_state` it is a "
-            f"{type_name(declared)}"
+            f"the value of '{printable(key)}' has the type {type_name(value)}; in "
+            f"`initial_state` it has {type_name(declared)}"
         )
 
 

@@ -66,7 +66,7 @@ def test_an_agent_is_submitted_by_its_form(engine: Engine, site: ServedSite) -> 
     assert "A &lt;b&gt;greeter" in site.ask("/agents/greeter").text
     assert "canary" not in page + wrong.text + command.text
     assert (wrong.status, unreadable.status) == (422, 400)
-    assert "names&#x27; is a text; in `initial_state` it is a list" in wrong.text
+    assert "names&#x27; has the type text; in `initial_state` it has list" in wrong.text
     assert "you\nall</textarea>" in wrong.text
     shown = re.search(r"<pre data-copied>([^<]*)</pre>", command.text)
     assert shown is not None
@@ -296,7 +296,7 @@ def test_a_run_is_started_with_fields_of_the_types_of_the_initial_state(
     assert "correct the value of: rows" in refused.text
     assert "this is not a number</small>" in refused.text
     assert 'value="x"' in refused.text
-    assert (other.status, "is a list; in `initial_state` it is a object" in other.text) == (
+    assert (other.status, "has the type list; in `initial_state` it has object" in other.text) == (
         422,
         True,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -401,14 +402,11 @@ def test_every_client_gets_a_session_that_nobody_keeps(site: ServedSite) -> None
         "capabilities": {},
         "clientInfo": {"name": "a", "version": "1"},
     }
-    found = {
-        post(site, {"id": 1, "method": "initialize", "params": params}, "").headers[
-            "Mcp-Session-Id"
-        ]
-        for _ in range(2)
-    }
+    found = [post(site, {"id": 1, "method": "initialize", "params": params}, "") for _ in range(2)]
 
-    assert len(found) == 2
+    assert len({answer.headers["Mcp-Session-Id"] for answer in found}) == 2
+    ours = f'"serverInfo":{{"name":"sleipnir","version":"{metadata.version("sleipnir")}"}}'
+    assert ours in found[0].text
 
 
 def test_only_who_may_operate_calls_tools(engine: Engine, site: ServedSite, tmp_path: Path) -> None:

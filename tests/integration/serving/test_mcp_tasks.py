@@ -96,7 +96,9 @@ def test_a_task_can_be_cancelled(engine: Engine, idle_site: ServedSite) -> None:
 
     ask(idle_site, "cancel", task_id)
 
-    assert ask(idle_site, "get", task_id).status == "cancelled"
+    task = ask(idle_site, "get", task_id)
+    assert task.status == "cancelled"
+    assert (task.status_message or "").endswith("ended as cancelled: cancelled by its MCP client")
     assert engine.run(task_id).status == "cancelled"
     ask(idle_site, "cancel", task_id)
 

@@ -43,8 +43,11 @@ def result_of(
 
 def failure_text(run: Run) -> str:
     """Return why a run has no result."""
-    why = f": {run.failure.code} {run.failure.message}" if run.failure is not None else ""
-    return f"run {run.run_id} ended as {run.status}{why}"
+    ended = f"run {run.run_id} ended as {run.status}"
+    if run.failure is None:
+        return ended
+    code = f"{run.failure.code} " if run.status == Status.FAILED else ""
+    return f"{ended}: {code}{run.failure.message}"
 
 
 def unfinished(run_id: str) -> CallToolResult:

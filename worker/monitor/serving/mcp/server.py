@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from typing import Any
 
 from mcp.server.context import ServerRequestContext
@@ -56,6 +57,7 @@ class AgentServer:
         """Return the server for the library's transports."""
         made: Server[Any] = Server(
             "sleipnir",
+            version=version("sleipnir"),
             # No tool has parameters that are also headers.
             get_tool_input_schema=lambda _: None,
             on_list_tools=self._list_tools,
