@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ssl
 from collections.abc import Iterable, Mapping
+from email.utils import parsedate_to_datetime
 from functools import cache
 from time import monotonic
 from typing import Any, Final
@@ -95,16 +96,24 @@ def _reply(response: httpcore.Response) -> HookReply:
     problem = f"the reply is {response.status}{': ' if text else ''}{text}"
     if 300 <= response.status < 400:
         problem = f"the reply is {response.status}, and redirects are not followed"
-    return HookReply(response.status, problem, _seconds(_header(response, b"retry-after")))
+    return HookReply(response.status, problem, _retry_after_s(response))
 
 
-def _header(response: httpcore.Response, name: bytes) -> bytes | None:
-    return next((value for key, value in response.headers if key.lower() == name), None)
+def _retry_after_s(response: httpcore.Response) -> float | None:
+    """Return the seconds that a reply asks to wait: as such, or until a date after its own."""
+    value = _header(response, "retry-after")
+    if value.isascii() and value.isdigit() and len(value) < 10:
+        return float(value)
+    try:
+        dates = [parsedate_to_datetime(each) for each in (value, _header(response, "date"))]
+        return max(0.0, (dates[0] - dates[1]).total_seconds())
+    except (ValueError, TypeError):  # there is none, or only one has a time zone
+        return None
 
 
-def _seconds(value: bytes | None) -> float | None:
-    """Return the seconds that a reply asks to wait; dates are not read."""
-    return float(value) if value is not None and value.isdigit() and len(value) < 10 else None
+def _header(response: httpcore.Response, name: str) -> str:
+    named = (value for key, value in response.headers if key.lower() == name.encode())
+    return next(named, b"").decode(errors="replace").strip()
 
 
 @cache

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,28 @@ def test_of_a_long_refusal_the_beginning_is_kept() -> None:
 
     assert reply.status == 400
     assert 1024 <= len(reply.problem) < 1100
+
+
+@pytest.mark.parametrize(
+    ("text", "asked_s"),
+    [
+        ("120", 120.0),
+        ("{in_an_hour}", pytest.approx(3600, abs=600)),
+        ("Sat, 01 Jan 2000 00:00:00 GMT", 0.0),
+        ("soon", None),
+        ("", None),
+    ],
+)
+def test_a_refusal_may_ask_to_wait_for_seconds_or_until_a_date(
+    text: str, asked_s: float | None
+) -> None:
+    in_an_hour = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+    asked = text.format(in_an_hour=in_an_hour)
+    refusal = Page("later", status=503, headers={"Retry-After": asked})
+    with WebServer({"/in": refusal}) as server:
+        reply = post(server.url("/in"), b"{}", {}, allow_private=True)
+
+    assert (reply.status, reply.retry_after_s) == (503, asked_s)
 
 
 def test_a_receiver_that_hangs_is_given_up() -> None:
