@@ -42,7 +42,6 @@ _AT_HAND: Final = 10
 # Longer than a request, and the search for its address, may take.
 _LEASE_S: Final = 60.0
 _LONGEST_POSTPONED_S: Final = 300.0
-_HOST_BUSY_S: Final = 1.0
 _ANOTHER_CHANGE: Final = 20
 _GONE: Final = 410
 
@@ -76,6 +75,7 @@ class Deliverer:
         self._at_hand: set[DeliveryPlace] = set()
         self._paces: dict[str, _Pace] = {}
         self._hosts: Counter[str] = Counter()
+        self._held: dict[DeliveryPlace, str] = {}  # those whose host had no room
         self._is_stopping = False
         self._threads = [
             threading.Thread(target=self._run, name=f"hooks-{number}", daemon=True)
@@ -130,11 +130,13 @@ class Deliverer:
                 now_s, soonest_s = monotonic(), None
                 for index, place in enumerate(self._waiting):
                     pace = self._paces[place.hook]
-                    if pace.under_way >= MOST_OF_HOST:
+                    host = self._held.get(place)
+                    if pace.under_way >= MOST_OF_HOST or (host and not self._has_room(host)):
                         continue
                     if pace.next_s <= now_s:
                         pace.under_way += 1
                         pace.next_s = now_s + LEAST_APART_S
+                        self._held.pop(place, None)
                         return self._waiting.pop(index)
                     soonest_s = min(pace.next_s, soonest_s or pace.next_s)
                 self._changed.wait(None if soonest_s is None else soonest_s - now_s)
@@ -142,18 +144,30 @@ class Deliverer:
 
     def _release(self, place: DeliveryPlace) -> None:
         with self._changed:
-            self._at_hand.discard(place)
             pace = self._paces[place.hook]
-            pace.at_hand -= 1
             pace.under_way -= 1
+            if place in self._held:
+                self._waiting.append(place)
+            else:
+                self._at_hand.discard(place)
+                pace.at_hand -= 1
             self._changed.notify_all()
 
+    def _has_room(self, host: str) -> bool:
+        return self._hosts[host] < MOST_OF_HOST
+
     @contextmanager
-    def _to_host(self, host: str) -> Iterator[bool]:
-        """Yield whether a request to a host may begin, and count it until it has ended."""
+    def _to_host(self, place: DeliveryPlace, host: str) -> Iterator[bool]:
+        """Yield whether a request to a host may begin, and count it until it has ended.
+
+        If it may not, the delivery waits for one to that host to end.
+        """
         with self._changed:
-            may_begin = self._hosts[host] < MOST_OF_HOST
-            self._hosts[host] += may_begin
+            may_begin = self._has_room(host)
+            if may_begin:
+                self._hosts[host] += 1
+            else:
+                self._held[place] = host
         try:
             yield may_begin
         finally:
@@ -183,11 +197,9 @@ class Deliverer:
         url = event.url or hook.url
         # Where Apprise sends is its own business.
         host = hook.name if hook.is_notification else urlsplit(url).netloc.lower()
-        with self._to_host(host) as may_begin:
+        with self._to_host(place, host) as may_begin:
             if may_begin:
                 self._send(place, hook, event, url)
-            else:
-                self._store.deliveries.postpone(place, uniform(0.5, 1.5) * _HOST_BUSY_S)
 
     def _send(self, place: DeliveryPlace, hook: Hook, event: HookEvent, url: str) -> None:
         began_s, sent_ms = monotonic(), self._store.clock.now_ms()

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -23,6 +24,7 @@ from sleipnir.scheduler.runs.hooks.model import MOST_OPEN
 from sleipnir.scheduler.service.scheduler import Scheduler
 from sleipnir.scheduler.service.sweeps.hooks import HookUpkeep
 from sleipnir.scheduler.store.hooks.records import HookEvent
+from sleipnir.scheduler.store.keys import timers_key
 from tests.support.engine import Engine
 from tests.support.hooks import (
     attempts,
@@ -400,6 +402,37 @@ def test_of_a_hook_that_is_deleted_while_it_is_told_nothing_remains(
     assert open_deliveries(engine) == 0
     assert engine.client.hooks.figures().keys() == {"other"}
     assert engine.store.deliveries.attempts("ops") == []
+
+
+def test_what_its_host_had_no_room_for_is_sent_once_it_has(
+    engine: Engine, receiver: WebServer
+) -> None:
+    names = ("a", "b", "c")
+    for name in names:
+        engine.client.hooks.create(name, {"url": receiver.url("/in"), "events": ["run.succeeded"]})
+    may_go = Event()
+
+    def body_of(_event: HookEvent, _hook: str) -> bytes:
+        may_go.wait(60)
+        return b"{}"
+
+    sender = Deliverer(engine.store, body_of)
+    sender.start()
+    scheduler = Scheduler(engine.store, monotonic=engine.clock.passed_s, deliverer=sender)
+    engine.finish(GRAPH)
+    places = [place for place, _ in engine.store.deliveries.read_open()]
+    scheduler.run_once()
+
+    def are_taken() -> bool:
+        due = [engine.redis.zscore(timers_key(each.partition), each.timer) for each in places]
+        return all(at > engine.clock.ms for at in due)
+
+    wait_until(are_taken, "all are taken, and two under way")
+    may_go.set()
+    wait_until(lambda: len(receiver.visits) == 3, "all were sent, without another tick")
+    sender.stop()
+
+    assert len(places) == 3
 
 
 def test_a_test_says_what_came_of_it(
