@@ -72,6 +72,7 @@ def test_an_error_is_said_once_with_what_to_do_about_it(
     assert head.count("exit code 3") == 1
     assert head.count("why") == 1
     assert "<b>Remedy</b>" in head
+    assert f"sleipnir logs {failed[:8]} --node check" in head
     assert f'href="/compare?a={good}&amp;b={failed}">Compare with the last good run' in head
     assert f'href="/runs/{failed}/model?node=check"' not in head  # it is a script
     assert f'href="/runs/{failed}/logs?node=check"' in head

@@ -1,18 +1,13 @@
-"""Bar charts: the shares of states in a whole, and a column for each hour."""
+"""Bars: the shares of states in a whole, and a number's share of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from sleipnir.worker.monitor.formats import usd, word
-
-if TYPE_CHECKING:
-    from sleipnir.scheduler.runs.documents import RecentSpendingDocument
+from sleipnir.worker.monitor.formats import word
 
 _WIDTH = 600
 _HEIGHT = 14
-_HIGH = 48
 
 
 def bar_svg(counts: Mapping[str, int], total: int) -> str:
@@ -47,33 +42,4 @@ def share_bar_svg(part: float, whole: float) -> str:
     return (
         '<svg class="cell-bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
         f'<rect width="{width:.1f}" height="8"/></svg>'
-    )
-
-
-def days_svg(spent: RecentSpendingDocument) -> str:
-    """Return an SVG column chart of what each day has cost; nothing if that is nothing."""
-    costs = [row["cost_usd"] for row in spent["days"]]
-    told = [f"{row['day']}: {usd(row['cost_usd'])}" for row in spent["days"]]
-    return columns_svg(costs, "spent by day", told) if any(costs) else ""
-
-
-def columns_svg(numbers: Sequence[float], label: str, told: Sequence[str] | None = None) -> str:
-    """Return an SVG column chart of the numbers, scaled to the greatest.
-
-    Args:
-        label: what the numbers are; inserted into the SVG without escaping, as is `told`.
-        told: the columns' titles; None: the numbers.
-    """
-    titles = [f"{number:,}" for number in numbers] if told is None else told
-    most = max(numbers, default=0)
-    pitch = _WIDTH // max(1, len(numbers))
-    columns = "".join(
-        f'<rect x="{at * pitch}" y="{_HIGH - high:.1f}" width="{pitch - 3}" height="{high:.1f}">'
-        f"<title>{titles[at]}</title></rect>"
-        for at, number in enumerate(numbers)
-        if (high := max(_HIGH * number / most, 1.0) if number else 0.0)
-    )
-    return (
-        f'<svg class="columns" viewBox="0 0 {_WIDTH} {_HIGH}" width="{_WIDTH}" height="{_HIGH}" '
-        f'role="img" aria-label="{label}: {", ".join(told or map(str, numbers))}">{columns}</svg>'
     )

@@ -19,7 +19,6 @@ from sleipnir.scheduler.views.text.masked import masked_texts
 from sleipnir.scheduler.views.versions import AgentVersion
 from sleipnir.worker.monitor import formats
 from sleipnir.worker.monitor.bodies import SubmitBody
-from sleipnir.worker.monitor.charts.bars import days_svg
 from sleipnir.worker.monitor.charts.over_time import spark
 from sleipnir.worker.monitor.drawings import DrawingNotReady
 from sleipnir.worker.monitor.handlers.acts import ActingHandler
@@ -252,7 +251,6 @@ class AgentPage(AgentReader, SubmittingHandler):
             again=again,
             # With this key, sending the form twice submits only once.
             key=filled.key or secrets.token_hex(16),
-            spent_days=days_svg(document["spent"]),
             budget=next((each for each in budgets if each["name"] == "day"), None),
             against=self.text_argument("against"),
             part=part,
@@ -260,7 +258,7 @@ class AgentPage(AgentReader, SubmittingHandler):
                 (name.capitalize(), self.with_query(tab=name, against=None, again=None), None)
                 for name in _parts(document)
             ],
-            **(await self._overview(document["name"]) if part == "overview" else {}),
+            **(await self._overview(document) if part == "overview" else {}),
             **(await self._planned(document["name"]) if part == "plan" else {}),
             evaluations=await self._evaluations(document["name"], part),
         )
@@ -300,8 +298,8 @@ class AgentPage(AgentReader, SubmittingHandler):
         found = await self.site.call(evaluations_document, self.site.client, name)
         return masked_texts(found["evaluations"])
 
-    async def _overview(self, name: str) -> dict[str, Any]:
-        return await self.site.call(overview_of, self.site, name)
+    async def _overview(self, document: AgentDocument) -> dict[str, Any]:
+        return await self.site.call(overview_of, self.site, document["name"], document["spent"])
 
     async def _svg(self, document: AgentDocument, version: AgentVersion, usual: UsualGraph) -> str:
         """Return the drawing, with the share of runs that took a route; raises as `picture`."""

@@ -114,7 +114,7 @@ class RunPage(RunHandler):
     async def _show(self, of: Run, head: RunDocument, tab: str) -> None:
         part = await self._of_tab(of, head, tab)
         asked = await self.asked(of) if head["questions"] else []
-        cure = cure_of(head["error"]["code"]) if head["error"] else None
+        cure = cure_of(head)
         texts = [head["output"], cure, *(each["text"] for each in asked), *texts_of(part)]
         self.give_page(
             f"run_{tab}.html",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sleipnir.graphs.codes import CODES
 from sleipnir.records import dataclass
-from sleipnir.worker.monitor.formats import first_line
+from sleipnir.worker.monitor.formats import first_line, short
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.views.types.run import RunDocument
@@ -113,7 +113,10 @@ def usual_of(value: float | None, typical: Mapping[str, Any], kind: str) -> Usua
     return Usual(p50, p95, typical["runs"], round((value or 0) / p50) if is_far else 0)
 
 
-def cure_of(code: str) -> str | None:
-    """Return what helps against a failure, as Markdown; None if its code is of no use for that."""
-    found = CODES["run"].get(code)
-    return None if found is None else found.cure
+def cure_of(run: RunDocument) -> str | None:
+    """Return what helps against a run's failure, as Markdown; None if nothing is known to."""
+    error = run["error"]
+    found = CODES["run"].get(error["code"]) if error else None
+    if error is None or found is None:
+        return None
+    return found.cure.replace("RUN", short(run["run_id"])).replace("NODE", error["node"] or "NODE")
