@@ -90,14 +90,14 @@ def test_an_item_is_shown_with_its_value_and_its_result(
     table = site.ask(base).text
 
     assert ended == ["sun", "It is &lt;b&gt;bright&lt;/b&gt;."]
-    assert re.findall(r'<td class="text">([^<]+)</td>', table) == VALUES
+    assert re.findall(r'<td [^>]*class="text">([^<]+)</td>', table) == VALUES
     assert begun == ["moon", "None: the item has not ended."]
 
     engine.drive()
     page = site.ask(f"{base}&item=0").text
     failed, last = (item_part(site.ask(f"{base}&item={index}").text) for index in (2, 3))
 
-    assert re.findall(r'<td class="text">([^<]+)</td>', page)[:2] == VALUES[:2]
+    assert re.findall(r'<td [^>]*class="text">([^<]+)</td>', page)[:2] == VALUES[:2]
     assert page.index("Why items failed") < page.index('class="wall"') < page.index("<table")
     assert 'map=each&amp;state=failed&amp;after=1&amp;item=2#items">item' in page
     assert item_part(page) == ended
@@ -131,7 +131,7 @@ def test_of_a_long_item_the_beginning_is_shown_without_secrets(
 
     value, result = item_part(page)
     assert len(value) == 10_000
-    assert f'<td class="text">{"x" * 59}…</td>' in page
+    assert f'class="text">{"x" * 59}…</td>' in page
     assert "canary" not in page
     assert "more characters" in page
     assert result == "No longer known."  # merged with what was there
