@@ -261,7 +261,8 @@ def in_all_looks(page: Any, path: str, number: int) -> tuple[list[str], list[Any
 
 
 def twice_as_large(page: Any, path: str, number: int) -> tuple[list[str], list[Any]]:
-    """The same once its texts are twice as large."""
+    """The same once its texts are twice as large, and its menus are open."""
+    page.evaluate("document.querySelectorAll('.drop').forEach(menu => (menu.open = true))")
     page.emulate_media(color_scheme=("light", "dark")[number % 2])
     page.set_viewport_size({"width": 1440, "height": 900})
     page.evaluate(_ENLARGE)

@@ -26,7 +26,7 @@ function tick() {
 }
 
 function expand() {
-  const all = [...document.querySelectorAll("main details")];
+  const all = [...document.querySelectorAll("main details:not(.drop)")];
   const open = all.some((each) => !each.open);
   for (const each of all) each.open = open;
 }
