@@ -96,6 +96,8 @@ class Trees:
                 self.note_failure(str(place))
             else:
                 stored.append((read, place))
+        if not self._sync([place for _, place in stored]):
+            stored.clear()
         done = self._runs.archive(stored)
         self._done.archived += len(done)
         self._done.stored_bytes += sum(place.bytes for _, place in stored)
@@ -106,6 +108,16 @@ class Trees:
             return self._archive.put(without_secrets(read.whole), day or _day_of(read))
         except (ArchiveFailed, RunFileInvalid, SettingInvalid) as error:
             return error
+
+    def _sync(self, places: Sequence[ObjectPlace]) -> bool:
+        try:
+            for day in {place.day for place in places}:
+                self._archive.sync(day)
+        except ArchiveFailed as error:
+            for _ in places:
+                self.note_failure(str(error))
+            return False
+        return True
 
     def note_failure(self, reason: str) -> None:
         """Count a run that could not be archived."""

@@ -52,6 +52,8 @@ class Archive:
     def put(self, run: WholeRun, day: str) -> ObjectPlace:
         """Store a run, and read it back; one that is stored already is found again.
 
+        It may be removed elsewhere once `sync` of the day has returned.
+
         Args:
             day: of the end of its root, as YYYY/MM/DD.
 
@@ -71,6 +73,14 @@ class Archive:
             if is_new:
                 raise ArchiveFailed(f"{self.url}/{name} is not what was written")
         raise ArchiveFailed(f"{self.url} has {_MOST_NUMBERS} other objects of run {run.run_id}")
+
+    def sync(self, day: str) -> None:
+        """Have all objects of a day survive a loss of power.
+
+        Raises:
+            ArchiveFailed: that fails.
+        """
+        self._objects.sync(f"runs/{day}")
 
     def fetch(self, run_id: str, place: ObjectPlace) -> bytes:
         """Return the object of a run.

@@ -28,7 +28,9 @@ class Objects(SharedFiles):
     _FAILED = ArchiveFailed
 
     def create(self, name: str, data: bytes) -> bool:
-        """Write a new object, on disk when this returns; return False if there is one.
+        """Write a new object; return False if there is one.
+
+        It is on disk once `sync` of its directory has returned, too.
 
         Raises:
             ArchiveFailed: it cannot be written.
@@ -47,9 +49,21 @@ class Objects(SharedFiles):
                         _sync(directory)
             return True
 
+    def sync(self, directory: str) -> None:
+        """Have the names of a directory's objects survive a loss of power.
+
+        Once for many objects: it takes as long as writing one.
+
+        Raises:
+            ArchiveFailed: that fails.
+        """
+        if self._is_directory:
+            with self._translating_errors():
+                _sync(Path(self._path(directory)))
+
     def _create(self, path: str, data: bytes) -> None:
         if self._is_directory:
-            _create_durably(Path(path), data)
+            _write(Path(path), data)
         else:
             self._files.pipe_file(path, data, mode="create")
 
@@ -98,8 +112,8 @@ class Objects(SharedFiles):
         return sorted(path.rstrip("/").rpartition("/")[2] for path in found)
 
 
-def _create_durably(file: Path, data: bytes) -> None:
-    """Write a new file, which then survives a loss of power."""
+def _write(file: Path, data: bytes) -> None:
+    """Write a new file, whose content then survives a loss of power."""
     with file.open("xb") as opened:
         try:
             opened.write(data)
@@ -108,7 +122,6 @@ def _create_durably(file: Path, data: bytes) -> None:
         except OSError:  # a part of it would take a name at each try on a full disk
             file.unlink()
             raise
-    _sync(file.parent)
 
 
 def _sync(directory: Path) -> None:

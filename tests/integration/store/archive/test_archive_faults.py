@@ -30,7 +30,7 @@ from tests.support.wait import wait_until
 
 KEY = "k" * 64
 STEPS = [(WholeRuns, name) for name in ("due", "sizes", "read", "archive")]
-STEPS += [(Archive, "put"), (Objects, "create"), (Objects, "read")]
+STEPS += [(Archive, "put"), (Objects, "create"), (Objects, "read"), (Objects, "sync")]
 
 
 @pytest.fixture
@@ -118,6 +118,27 @@ def test_an_archive_that_fails_half_the_time_gets_everything_in_the_end(
     assert [queries.run(run.run_id) for run in runs] == runs
     assert ArchiveCounts(engine.redis, engine.store.clock).read().failures == failed
     assert_consistent(engine.redis, runs=len(runs))
+
+
+class Unsynced(Objects):
+    """Its disk takes objects, and cannot keep their names."""
+
+    def sync(self, directory: str) -> None:
+        raise ArchiveFailed(f"cannot sync {directory}")
+
+
+def test_nothing_is_removed_before_the_names_of_objects_are_on_disk(
+    engine: Engine, home: Path
+) -> None:
+    run = engine.finish(PLAIN, prompt="Ada")
+    engine.store.archive = Archive(Unsynced(str(home)), ArchiveKey(None))
+
+    failed = archive(engine)
+
+    assert (failed.archived, failed.failed, failed.stored_bytes) == (0, 1, 0)
+    assert failed.reason.startswith("cannot sync runs/")
+    assert archived(engine) == 0
+    assert engine.client.queries.run(run.run_id) == run
 
 
 class Hanging(Objects):
