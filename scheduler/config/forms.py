@@ -43,7 +43,7 @@ class Form:
         if self.plain is None:
             return self.read(text), False
         if isinstance(written, bool) or not self.plain.fullmatch(text):
-            return written, False
+            return written if self.is_number else self.read(text), False
         value = self.read(text)
         fits = all(_BOUNDS[bound](value, limit) for bound, limit in bounds.items())
         return (value, True) if fits else (written, False)

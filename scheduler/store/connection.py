@@ -314,10 +314,12 @@ def _require_format(client: redis.Redis) -> None:
             f"{found or '5 or older'}, this version needs {DATA_FORMAT}): finish them with that "
             "version, or use another database, as in redis://HOST:6379/1"
         )
+    if layout is None and holds_runs:  # of before there was another one
+        layout = "1"
     expected = str(len(groups.tags_of(client)))
-    if holds_runs and (layout or "1") != expected:
+    if layout not in (None, expected):
         raise EngineUnfit(
-            f"this Redis holds runs in {layout or 1} groups, and this URL needs {expected}: "
+            f"this Redis holds runs in {layout} groups, and this URL needs {expected}: "
             "runs of a single server cannot be used on a cluster, nor the reverse"
         )
 

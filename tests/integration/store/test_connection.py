@@ -11,7 +11,7 @@ import redis
 from sleipnir.scheduler.errors import EngineUnfit, EngineUnreachable
 from sleipnir.scheduler.process.data_format import DATA_FORMAT
 from sleipnir.scheduler.store.connection import connect, masked, require_fit
-from sleipnir.scheduler.store.keys import FORMAT
+from sleipnir.scheduler.store.keys import FORMAT, LAYOUT
 from sleipnir.scheduler.store.queries import narration
 from tests.support.engine import Engine
 from tests.support.redis_server import RedisServer
@@ -110,6 +110,21 @@ def test_runs_of_another_data_format_are_refused(engine: Engine) -> None:
     engine.redis.delete(FORMAT)
     with pytest.raises(EngineUnfit, match="format 5 or older"):
         require_fit(engine.redis)
+
+
+def test_runs_in_another_layout_are_refused(engine: Engine) -> None:
+    engine.submit("start: z\nnodes: {z: {type: end}}")
+    engine.redis.hset(LAYOUT, "groups", 16)
+
+    with pytest.raises(EngineUnfit, match="in 16 groups, and this URL needs 1: runs of a single"):
+        require_fit(engine.redis)
+
+
+def test_a_layout_counts_before_there_are_runs(redis_client: redis.Redis) -> None:
+    redis_client.hset(LAYOUT, mapping={"format": DATA_FORMAT, "groups": 16})
+
+    with pytest.raises(EngineUnfit, match="in 16 groups, and this URL needs 1"):
+        require_fit(redis_client)
 
 
 def test_an_empty_redis_may_have_held_another_data_format(redis_client: redis.Redis) -> None:

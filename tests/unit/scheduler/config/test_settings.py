@@ -163,6 +163,15 @@ def test_a_wrong_variable_is_named_with_its_value(
     assert str(raised.value).endswith(f"got '{value}'")
 
 
+def test_a_wrong_entry_of_a_list_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLEIPNIR_QUEUES", "gpu,Large")
+
+    with pytest.raises(
+        SettingInvalid, match=r"^SLEIPNIR_QUEUES\.1 .* a text like .*, got 'Large'$"
+    ):
+        load_settings()
+
+
 def test_null_in_a_file_means_not_given(config: Path) -> None:
     config.write_text("lease_s: null\nmcp_tools:\nmodel: openai:m\n")
 
