@@ -19,6 +19,7 @@ from sleipnir.scheduler.store.machines import Machines, WorkerState
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
+    from sleipnir.scheduler.store.queries import RunQueries
     from sleipnir.scheduler.store.queries.engine import QueueState
 
 _KEPT_S = 2.0
@@ -74,10 +75,15 @@ def scale_of(
     )
 
 
-def unserved_queues(workers: Sequence[WorkerState], queues: Mapping[str, QueueState]) -> list[str]:
-    """Return the names of queues in which messages wait, but that no worker serves."""
+def unserved_queues(
+    queries: RunQueries, workers: Sequence[WorkerState], queues: Mapping[str, QueueState]
+) -> list[str]:
+    """Return the names of queues in which runs wait, but that no worker serves."""
     served = {name for worker in workers for name in worker.queues}
-    return sorted({queue_name(queue) for queue, state in queues.items() if state.length} - served)
+    left = [
+        queue for queue, state in queues.items() if state.length and queue_name(queue) not in served
+    ]
+    return sorted(set(map(queue_name, queries.awaited(left)))) if left else []
 
 
 class Scaling:

@@ -176,12 +176,12 @@ def _configured(settings: Settings, redis_url: str) -> Iterator[Check]:
 def _queues(
     client: RedisClient, workers: Sequence[WorkerState], settings: Settings
 ) -> Iterator[Check]:
-    """Name the queues in which messages wait, but that no worker serves."""
+    """Name the queues in which runs wait, but that no worker serves."""
     names = QueueNames(client, settings.retention_s).known()
     queries = RunQueries(client)
     machines = {worker.machine for worker in workers}
     states = queries.queues(machines, names, queries.now_ms())
-    for name in unserved_queues(workers, states) if workers else ():
+    for name in unserved_queues(queries, workers, states) if workers else ():
         yield Check(
             "queues",
             "error",

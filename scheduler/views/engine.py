@@ -48,7 +48,7 @@ def fleet_document(client: Client) -> types.FleetDocument:
             for name, queue in state.queues.items()
         },
         "deserted": deserted,
-        "unserved": unserved_queues(workers, state.queues),
+        "unserved": unserved_queues(client.queries, workers, state.queues),
         "queued": sum(queue.length for queue in state.queues.values()),
         "unowned": state.unowned,
         "timer_lag_s": state.timer_lag_s,

@@ -140,7 +140,7 @@ class EngineMetrics(Collector):
         yield from _of_workers(workers)
         if self._is_broker:
             queues, size = state.queues, self._concurrency
-            yield _unserved(names, unserved_queues(workers, queues))
+            yield _unserved(names, unserved_queues(self._queries, workers, queues))
             yield from _of_scale(
                 {name: scale_of(workers, queues, size, name) for name in sorted(names)}
             )
@@ -252,7 +252,7 @@ def _of_queues(queues: Mapping[str, QueueState], standing: Mapping[str, float]) 
 
 def _unserved(names: Iterable[str], unserved: Collection[str]) -> Metric:
     values = {(name,): float(name in unserved) for name in sorted(names)}
-    about = "Whether messages wait in a queue that no worker serves"
+    about = "Whether runs wait in a queue that no worker serves"
     return _labelled("sleipnir_queue_unserved", about, ("queue",), values)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from sleipnir.graphs.document.queues import DEFAULT_QUEUE
 from sleipnir.records import dataclass
 from sleipnir.scheduler.runs.ids import ALL_PARTITIONS
+from sleipnir.scheduler.runs.model import Status
 from sleipnir.scheduler.store.cluster.groups import nodes_of, tags_of
 from sleipnir.scheduler.store.keys import (
     LANES,
@@ -17,6 +18,7 @@ from sleipnir.scheduler.store.keys import (
     lane_key,
     machine_queue,
     named_queue,
+    run_key,
     turns_key,
 )
 from sleipnir.scheduler.store.queries.base import Queries
@@ -24,6 +26,8 @@ from sleipnir.scheduler.store.queries.base import Queries
 _QUESTIONS_OF_A_PARTITION = 8
 # Queues of machines that one command asks whether they have messages.
 _AT_ONCE = 64
+# Messages of a lane that are asked whether their runs have ended.
+_LOOKED_AT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +141,43 @@ class EngineQueries(Queries):
             if (state := states.get(queue, _EMPTY)).length or queue in told
         }
 
+    def awaited(self, queues: Iterable[str]) -> list[str]:
+        """Return those of the queues in which a message of an open run waits.
+
+        Messages of runs that have ended stay until a worker takes them. Where there are many, an
+        open run is taken to be among those that are not looked at.
+        """
+        queues = sorted(queues)
+        messages = self._next_messages(queues)
+        run_ids = sorted({_run_of(text) for texts in messages.values() for text in texts} - {""})
+        with self._redis.pipeline(transaction=False) as pipe:
+            for run_id in run_ids:
+                pipe.hget(run_key("run", run_id), "status")
+            statuses = dict(zip(run_ids, pipe.execute(), strict=True))
+        ended = {run for run, found in statuses.items() if found is None or Status(found).is_final}
+        return [
+            queue
+            for queue in queues
+            if len(messages[queue]) >= _LOOKED_AT
+            or any(_run_of(text) not in ended for text in messages[queue])
+        ]
+
+    def _next_messages(self, queues: Sequence[str]) -> dict[str, list[str]]:
+        """Return by queue the messages next in its lanes, up to `_LOOKED_AT` of each."""
+        tags = tags_of(self._redis)
+        with self._redis.pipeline(transaction=False) as pipe:
+            for queue in queues:
+                for base in (f"{tag}{queue}" for tag in tags):
+                    for lane in range(LANES):
+                        pipe.lrange(lane_key(base, lane), -_LOOKED_AT, -1)
+                    pipe.zrange(turns_key(base), 0, _LOOKED_AT - 1)
+            answers = iter(pipe.execute())
+        lists = len(tags) * (LANES + 1)
+        return {
+            queue: [text for _ in range(lists) for text in next(answers) if text != TURN_MARK]
+            for queue in queues
+        }
+
     def _likely_held(self, queues: Sequence[str], tags: Sequence[str]) -> list[str]:
         """Return those of many queues that have messages, and few others, by few commands.
 
@@ -182,6 +223,14 @@ def _together(groups: Sequence[QueueState]) -> QueueState:
         max(group.urgent_s for group in groups),
         next((group.next_start for group in groups if group.next_start), None),
     )
+
+
+def _run_of(message: str) -> str:
+    """Return the id of the run that a message is of; empty for a message that is not ours."""
+    try:
+        return str(json.loads(message)["headers"]["argsrepr"]).partition(" ")[0]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return ""
 
 
 def _age_s(message: str, now_ms: int) -> float:

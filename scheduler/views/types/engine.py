@@ -78,7 +78,7 @@ class FleetDocument(TypedDict):
     last_taken_s: float | None
     queues: Annotated[dict[str, QueueDocument], about("by name")]
     deserted: Annotated[list[str], about("machines without a worker that open runs need")]
-    unserved: Annotated[list[str], about("queues with messages that no worker serves")]
+    unserved: Annotated[list[str], about("queues in which runs wait, but that no worker serves")]
     queued: Annotated[int, about("messages of all queues")]
     unowned: Annotated[int, about("partitions without a scheduler, of 64")]
     timer_lag_s: Annotated[float, about("delay of the most overdue timer")]

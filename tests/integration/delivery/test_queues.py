@@ -215,6 +215,21 @@ def test_a_run_says_that_nobody_serves_the_queue_of_its_node(engine: Engine) -> 
     assert engine.client.waits_for([run]) == {run_id: held}
 
 
+def test_runs_that_have_ended_wait_for_no_queue(engine: Engine) -> None:
+    Machines(engine.redis).announce(worker(DEFAULT_QUEUE), with_queue=True)
+    ended = [
+        engine.submit(ALTERNATING, queue="gpu"),
+        engine.submit(ALTERNATING, queue="gpu", batch="b"),
+    ]
+    for run_id in ended:
+        engine.client.cancel(run_id)
+
+    assert Scaling(engine.client).read()["gpu"].ready == len(ended)
+    assert fleet_document(engine.client)["unserved"] == []
+    engine.submit(ALTERNATING, queue="gpu", batch="b")
+    assert fleet_document(engine.client)["unserved"] == ["gpu"]
+
+
 def test_work_is_told_by_queue(engine: Engine) -> None:
     Machines(engine.redis).announce(worker("gpu"), with_queue=True)
     engine.submit(ALTERNATING, queue="gpu", machine="desk")
