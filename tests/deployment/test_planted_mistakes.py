@@ -62,6 +62,7 @@ MISTAKES = [
     ("compose", "compose.yaml", "SLEIPNIR_AGENTS_DIR", "SLEIPNIR_AGENT_DIR", "there is no setting"),
     ("compose", "compose.yaml", "    - ./keys:/keys:ro\n", "", "it has keys and the"),
     ("image", "Dockerfile", "USER 10001:10001", "USER sleipnir", "its user is not a number"),
+    ("image", "Dockerfile", "-slim@sha256:", "-slim-", "not named by its digest"),
     ("image", "Dockerfile", "requirements.runtime.lock ", "requirements.lock ", ".dockerignore"),
     ("image", "Dockerfile", "--require-hashes", "--no-cache-dir", "no hash was checked"),
     ("image", "Dockerfile", "WORKDIR /src", "WORKDIR src", "hadolint"),

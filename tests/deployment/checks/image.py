@@ -45,6 +45,8 @@ def complaints(deploy: Path) -> Iterator[str]:
 
 def _of_dockerfile(text: str) -> Iterator[str]:
     last = {words[0]: words[1] for words in re.findall(r"^([A-Z]+) (.+)$", text, re.MULTILINE)}
+    if not re.search(r"^ARG PYTHON_IMAGE=\S+@sha256:[0-9a-f]{64}$", text, re.MULTILINE):
+        yield "its base is not named by its digest"
     if not re.fullmatch(r"\d+:\d+", last["USER"]):
         yield "its user is not a number"
     if last.get("HEALTHCHECK", "").split(" CMD ")[-1] != '["sleipnir", "health"]':
