@@ -12,8 +12,8 @@ from sleipnir.scheduler.store.machines import WorkerState
 from sleipnir.worker.monitor.formats import span
 from tests.support.browser import Person
 from tests.support.engine import Engine
-from tests.support.fleet import fall_silent
 from tests.support.model_server import ModelServer, Reply, fails, says
+from tests.support.silent_workers import fall_silent
 from tests.support.site import ServedSite
 
 _NAME_PX = """() => {

@@ -9,7 +9,7 @@ from sleipnir.scheduler.service.sweeps.workers import note_lost_workers
 from sleipnir.scheduler.store.keys import machine_queue
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from tests.support.engine import Engine
-from tests.support.fleet import fall_silent
+from tests.support.silent_workers import fall_silent
 from tests.support.site import ServedSite
 
 GRAPH = """

@@ -9,7 +9,7 @@ import redis
 
 from sleipnir.scheduler.store.keys import FLEET, FLEET_MARKS
 from sleipnir.scheduler.store.machines import Machines, WorkerState
-from tests.support.fleet import fall_silent
+from tests.support.silent_workers import fall_silent
 
 WORKER = WorkerState(
     "team-host", 1, slots=32, busy=0, taken=0, idle_s=0.0, memory_bytes=0, incarnation="aa"
