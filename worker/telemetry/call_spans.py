@@ -184,6 +184,10 @@ class _Counted(NamedTuple):
     agent: str
     root: str
 
+    @property
+    def run_id(self) -> str:
+        return self.made.of.run_id
+
     def spans(self) -> Iterator[ExportedSpan]:
         made, of = self.made, self.made.of
         yield ExportedSpan(

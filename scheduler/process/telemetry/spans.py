@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from sleipnir.scheduler.process.telemetry.identity import Trace
@@ -40,8 +40,21 @@ class ExportedSpan(NamedTuple):
     kind: Literal["internal", "client"] = "internal"
 
 
+class RunSource(Protocol):
+    """Where the exporter looks up what runs have in common."""
+
+    def load(self, run_ids: Iterable[str]) -> None:
+        """Read what spans of these runs will ask for, by one round trip."""
+
+
 class SpanReport(Protocol):
     """What is known of spans when they are emitted; the rest is looked up by the exporter."""
+
+    @property
+    def facts(self) -> RunSource: ...
+
+    @property
+    def run_id(self) -> str: ...
 
     def spans(self) -> Iterator[ExportedSpan]:
         """Yield its spans; it may read the store."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +13,7 @@ from sleipnir.scheduler.process.telemetry import conventions
 from sleipnir.scheduler.process.telemetry.identity import Trace, trace_of
 from sleipnir.scheduler.process.telemetry.spans import Value
 from sleipnir.scheduler.runs.model import RunContext
+from sleipnir.scheduler.store.errors import RedisError
 from sleipnir.scheduler.store.keys import run_key
 
 if TYPE_CHECKING:
@@ -48,6 +50,17 @@ class Facts:
         self._offset_ms = 0.0  # of the clock of Redis from `monotonic`
         self._calibrated_at = float("-inf")
 
+    def load(self, run_ids: Iterable[str]) -> None:
+        """Read the facts of these runs by one round trip; `of` reads what is missing then."""
+        unknown = [run_id for run_id in run_ids if run_id not in self._known]
+        if not unknown:
+            return
+        with suppress(RedisError), self._store.client.pipeline(transaction=False) as pipe:
+            for run_id in unknown:
+                pipe.hmget(run_key("run", run_id), _FIELDS)
+            for run_id, values in zip(unknown, pipe.execute(), strict=True):
+                self._learn(run_id, values)
+
     def of(self, run_id: str, run_try: int = 1) -> RunFacts:
         """Return the facts of a run that has had this try.
 
@@ -56,9 +69,9 @@ class Facts:
         """
         found = self._known.get(run_id)
         if found is None or found.tries < run_try:
-            found = self._known[run_id] = self._read(run_id)
-            if len(self._known) > _MOST_KNOWN:
-                self._known.popitem(last=False)
+            found = self._learn(run_id, self._store.client.hmget(run_key("run", run_id), _FIELDS))
+        if found is None:
+            raise LookupError(run_id)
         return found
 
     def common(self, run_id: str, agent: str, root: str) -> dict[str, Value]:
@@ -93,12 +106,12 @@ class Facts:
         began, ended = instants
         return began * 1000 + self._offset_ms, ended * 1000 + self._offset_ms
 
-    def _read(self, run_id: str) -> RunFacts:
-        values: Any = self._store.client.hmget(run_key("run", run_id), _FIELDS)
+    def _learn(self, run_id: str, values: Any) -> RunFacts | None:
+        """Keep the facts that fields of a run tell; none if nothing is left of it."""
         agent, digest, context, labels, batch, forked_from, tries = values
         if context is None:
-            raise LookupError(run_id)
-        return RunFacts(
+            return None
+        found = self._known[run_id] = RunFacts(
             agent or "",
             digest or "",
             RunContext.from_json(context),
@@ -107,3 +120,6 @@ class Facts:
             (forked_from or "").partition(" ")[0],
             int(tries or 1),
         )
+        if len(self._known) > _MOST_KNOWN:
+            self._known.popitem(last=False)
+        return found

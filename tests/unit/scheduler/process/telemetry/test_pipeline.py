@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -14,8 +14,17 @@ from tests.support.collector import Collector
 from tests.support.wait import wait_until
 
 
+class NoRuns:
+    """Where reports look up nothing."""
+
+    def load(self, run_ids: Iterable[str]) -> None:
+        """Read nothing."""
+
+
 class Report:
     """A report of one span."""
+
+    facts, run_id = NoRuns(), ""
 
     def spans(self) -> Iterator[ExportedSpan]:
         yield ExportedSpan(Trace(32 * "a"), 16 * "b", "", "one", 1.0, 2.0, {})
