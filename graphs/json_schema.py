@@ -1,4 +1,4 @@
-"""`graph.yaml` as JSON Schema (2020-12), for editors: completion, descriptions, basic checks."""
+"""Files of agents as JSON Schema (2020-12), for editors: completion, descriptions, basic checks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
+from sleipnir.graphs.normal_agent import NormalAgent
 from sleipnir.graphs.schema import (
     NODE_TYPES,
     Complaint,
@@ -45,8 +46,31 @@ _PARTS: tuple[type[Section], ...] = (
 )
 
 
+def config_schema() -> Schema:
+    """Return the schema of a `config.yaml`; one that conforms may still fail validation."""
+    whole = file_schema(NormalAgent, "Normal agent", (Variable, FormField))
+    whole["properties"]["variables"]["items"] = {"$ref": "#/$defs/Variable"}
+    whole["properties"]["x-form"]["additionalProperties"] = {"$ref": "#/$defs/FormField"}
+    return whole
+
+
+def file_schema(
+    section: type[Section], title: str, parts: tuple[type[Section], ...]
+) -> dict[str, Any]:
+    """Return the schema of a file that is one section.
+
+    Args:
+        parts: the sections in it, which become its definitions.
+    """
+    whole = _adapted(section)
+    definitions = {part.__name__: _adapted(part) for part in parts}
+    for each in (whole, *definitions.values()):
+        each.pop("$defs", None)
+    return {"$schema": _DIALECT, **whole, "title": title, "$defs": definitions}
+
+
 def json_schema() -> Schema:
-    """Return the schema of a whole file; a file that conforms may still fail validation."""
+    """Return the schema of a graph.yaml; a file that conforms may still fail validation."""
     definitions = {part.__name__: _adapted(part) for part in _PARTS}
     for node_type, node in NODE_TYPES.items():
         definitions[node.__name__]["title"] = f"{node_type} node"

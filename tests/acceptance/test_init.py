@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
+from sleipnir.graphs.document.document import read_document
 from tests.support.command_line import Sleipnir
 
+MODELINE = "# yaml-language-server: $schema="
 TEMPLATES = (
     *("agent", "approval", "classify", "extract", "judge", "llm", "map", "rag", "research"),
     *("script", "tools"),
@@ -96,6 +99,27 @@ def test_editors_find_the_schema_beside_the_graph(tmp_path: Path) -> None:
 
     assert first_line == "# yaml-language-server: $schema=graph.schema.json"
     assert json.loads((agent / "graph.schema.json").read_text())["title"] == "Graph agent"
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_files_of_templates_conform_to_the_schemas_beside_them(
+    tmp_path: Path, template: str
+) -> None:
+    sleipnir = Sleipnir(tmp_path)
+    sleipnir("init", "mine", "--template", template)
+    agent = sleipnir.project / "agents" / "mine"
+    files = [*agent.glob("*.yaml"), *agent.glob("tests/*.yaml"), *agent.glob("evals/*.yaml")]
+
+    assert files
+    for file in files:
+        text = file.read_text()
+        schema = file.parent / text.partition("\n")[0].removeprefix(MODELINE)
+        validator = Draft202012Validator(json.loads(schema.read_text()))
+        document, _ = read_document(file)
+        assert document is not None
+        given = dict(document.data)
+        assert [error.message for error in validator.iter_errors(given)] == []
+        assert list(validator.iter_errors({**given, "misspelt": 1}))
 
 
 def test_nothing_that_is_there_is_replaced(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from sleipnir.scheduler.cli.arguments import complete_agents
 from sleipnir.scheduler.cli.connect import search_of
 from sleipnir.scheduler.cli.options import Options, common_options
 from sleipnir.scheduler.cli.output_files import write_file
-from sleipnir.scheduler.cli.schema_file import modeline, schema_text
+from sleipnir.scheduler.cli.schema_file import kind_of, modeline, schema_text
 from sleipnir.scheduler.config import trusted_agents
 from sleipnir.scheduler.errors import SleipnirError
 from sleipnir.scheduler.views.text.formatting import columns
@@ -35,7 +35,6 @@ _ABOUT = {
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _PLACEHOLDER = "__NAME__"
 _COPIED = frozenset({".yaml", ".py", ".csv", ".jsonl", ".md", ".pdf"})
-_SCHEMA_FILE = "graph.schema.json"
 _LINK = re.compile(r"\[([^\[\]]+)\]\((\.\./[^()#\s]*)(?:#[^()\s]*)?\)")
 _NOT_COPIED = frozenset({"__pycache__", ".git", ".venv"})
 
@@ -160,7 +159,10 @@ def _files(template: str, name: str) -> Iterator[tuple[Path, bytes]]:
     source = _TEMPLATES / template
     for file in sorted(path for path in source.rglob("*") if path.suffix in _COPIED):
         data = file.read_bytes().replace(_PLACEHOLDER.encode(), name.encode())
-        if file.name == "graph.yaml":
-            data = f"{modeline(_SCHEMA_FILE)}\n".encode() + data
-            yield Path(_SCHEMA_FILE), schema_text().encode()
-        yield file.relative_to(source), data
+        place = file.relative_to(source)
+        if (kind := kind_of(place)) is not None:
+            schema_file = f"{kind}.schema.json"
+            reference = "../" * (len(place.parts) - 1) + schema_file
+            data = f"{modeline(reference)}\n".encode() + data
+            yield Path(schema_file), schema_text(kind).encode()
+        yield place, data
