@@ -39,7 +39,7 @@ def test_the_rail_says_what_wants_attention(engine: Engine, site: ServedSite) ->
     page = site.ask("/agents").text
 
     assert marks(quiet) == {}
-    assert marks(page) == {"Inbox": "1", "Limits": "1"}
+    assert marks(page) == {"Inbox": "1", "Limits": "1", "More": "1"}
     assert '<a href="/agents" aria-current="page">' in page
 
 
