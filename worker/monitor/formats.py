@@ -158,6 +158,11 @@ def whole(value: int) -> str:
     return f"{value:,}"
 
 
+def digits(number: float) -> str:
+    """Format a number that is rarely whole: `0.0222`, `3.45`, `41.2`, `1,240`."""
+    return f"{number:.3g}" if number < 999.5 else f"{number:,.0f}"
+
+
 def usd(cost: float | None) -> str:
     """Format a cost; a dash for zero, a question mark if a price is unknown."""
     if cost is None:
@@ -284,6 +289,7 @@ NAMES: Final[Mapping[str, Callable[..., Any]]] = {
     "within": within,
     "about": about,
     "mean_wait": mean_wait,
+    "digits": digits,
     "share": share,
     "count": count,
     "usd": usd,

@@ -88,12 +88,15 @@ def _unfinished_document(
     failure = run.failure if run.failure is not None and run.failure.node == node_id else None
     values = client.queries.state_values(run.run_id, keys[:_MOST_KEYS]) if keys else {}
     logs = logs_document(client, run, node=node_id, step=run.step, limit=_MOST_LOG_ENTRIES)
+    entries = logs["entries"]
+    if failure is not None and entries and entries[-1]["stream"] == "failure":
+        entries = entries[:-1]  # it says what `error` says
     return {
         **row,
         "attempts": max(attempts, default=1),
         "error": None if failure is None else failure.to_json(),
         "input": _inputs(keys, values, mask),
-        "log": excerpt(mask("\n".join(each["text"] for each in logs["entries"])), _MOST_OF_TEXT),
+        "log": excerpt(mask("\n".join(each["text"] for each in entries)), _MOST_OF_TEXT),
     }
 
 

@@ -76,6 +76,9 @@ def test_an_error_is_said_once_with_what_to_do_about_it(
     assert f'href="/compare?a={good}&amp;b={failed}">Compare with the last good run' in head
     assert f'href="/runs/{failed}/model?node=check"' not in head  # it is a script
     assert f'href="/runs/{failed}/logs?node=check"' in head
+    panel = site.ask(f"/runs/{failed}/graph?node=check").text.partition("node-panel")[2]
+    assert panel.count("exit code 3") == 1
+    assert ">why" in panel.partition("<b>Log</b>")[2]
 
 
 def test_a_question_is_answered_where_the_run_is_shown(engine: Engine, site: ServedSite) -> None:

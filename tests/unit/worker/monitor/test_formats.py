@@ -32,6 +32,14 @@ def test_durations_have_two_units_at_most(seconds: float | None, shown: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("number", "shown"),
+    [(0.02222, "0.0222"), (3.4567, "3.46"), (41, "41"), (999.4, "999"), (1_240.4, "1,240")],
+)
+def test_rates_have_three_digits_and_no_exponents(number: float, shown: str) -> None:
+    assert formats.digits(number) == shown
+
+
+@pytest.mark.parametrize(
     ("usd", "shown"),
     [
         (0.0064, "$0.0064"),
