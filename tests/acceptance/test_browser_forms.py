@@ -75,3 +75,16 @@ def test_a_run_and_a_batch_are_started_with_scripts_and_without(
         assert person.complaints.all == plain.complaints.all == []
         person.context.close()
         plain.context.close()
+
+
+def test_a_long_list_stays_one_text(engine: Engine, person: Person) -> None:
+    words = [f"word-{number}" for number in range(30)]
+    end = "start: z\nnodes: {z: {type: end}}"
+    engine.write("words", f"initial_state: {{words: {words}}}\n{end}")
+
+    page = person.open("/agents/words?tab=start")
+    field = page.locator("textarea[data-texts]")
+
+    assert field.is_visible()
+    assert field.input_value().split("\n") == words
+    assert page.get_by_role("button", name="Remove").count() == 0

@@ -86,7 +86,10 @@ function rowsOf(area) {
   area.parentElement.querySelector("[data-hint]")?.remove();
   area.before(rows);
 }
-for (const area of document.querySelectorAll("textarea[data-texts]")) rowsOf(area);
+const MOST_ROWS = 20; // of longer lists, people change the text
+for (const area of document.querySelectorAll("textarea[data-texts]")) {
+  if (area.value.split("\n").length <= MOST_ROWS) rowsOf(area);
+}
 
 const most = Number(document.querySelector("[data-most-bytes]")?.dataset.mostBytes ?? 0);
 
