@@ -57,3 +57,18 @@ def test_two_schedulers_fire_each_instant_of_a_file_once(fleet: Fleet, tmp_path:
     at = [run["labels"]["scheduled_at"] for run in runs]
     assert len(set(at)) == len(at)
     assert sleipnir("schedule", "list").stdout == ""
+
+
+def test_a_file_with_a_schedule_that_cannot_be_made_changes_nothing(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    sleipnir = fleet.sleipnir
+    file = tmp_path / "schedules.yaml"
+    file.write_text(f"{FILE}  other: {{agent: nobody, every: 1h}}\n")
+
+    refused = sleipnir("schedule", "apply", str(file), "--yes")
+    known = sleipnir("schedule", "list")
+
+    assert refused.returncode == 2
+    assert f"{file}: schedule 'other': no agent named 'nobody'" in refused.stderr
+    assert known.stdout == ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import click
 
 from sleipnir.graphs.document.document import read_document
 from sleipnir.graphs.document.finding import printable
+from sleipnir.graphs.errors import GraphError
 from sleipnir.lazy import lazy_imports
 from sleipnir.records import dataclass
 from sleipnir.scheduler.cli.exit_codes import ExitCode
@@ -50,7 +52,11 @@ def apply_file(
         click.UsageError: the file is not one of schedules, or nobody can be asked.
         SubmissionRefused: a schedule is not valid; nothing was changed.
     """
-    changes = _changes(client, _wanted(file), prune=prune)
+    changes = _changes(client, file, prune=prune)
+    for change in changes:
+        with _naming(file, change.name):
+            if change.act != "delete":
+                client.schedules.check(change.name, change.fields)
     for change in changes:
         options.say(printable(str(change)))
     if not changes:
@@ -76,17 +82,14 @@ def _wanted(file: Path) -> dict[str, WantedSchedule]:
         )
     found = {}
     for name, fields in root[_FIELD].items():
-        try:
+        with _naming(file, str(name)):
             require_short_name("a schedule", str(name))
             found[str(name)] = WantedSchedule.of(fields if isinstance(fields, dict) else {})
-        except SubmissionRefused as error:
-            raise SubmissionRefused(
-                f"{file}: schedule '{printable(str(name))}': {error}"
-            ) from error
     return found
 
 
-def _changes(client: Client, wanted: Mapping[str, WantedSchedule], *, prune: bool) -> list[Change]:
+def _changes(client: Client, file: Path, *, prune: bool) -> list[Change]:
+    wanted = _wanted(file)
     known = {schedule.name: schedule for schedule in client.schedules.list()}
     changes = []
     for name, form in wanted.items():
@@ -95,7 +98,8 @@ def _changes(client: Client, wanted: Mapping[str, WantedSchedule], *, prune: boo
             changes.append(Change("create", name, fields))
             continue
         before = wanted_of(known[name])
-        agent = client.prepare(form.agent)
+        with _naming(file, name):
+            agent = client.prepare(form.agent)
         before["agent"] = form.agent if agent.name == known[name].agent else known[name].agent
         differing = {key: value for key, value in fields.items() if before[key] != value}
         if agent.digest != known[name].digest:
@@ -105,6 +109,15 @@ def _changes(client: Client, wanted: Mapping[str, WantedSchedule], *, prune: boo
     if prune:
         changes += [Change("delete", name, {}) for name in known if name not in wanted]
     return changes
+
+
+@contextmanager
+def _naming(file: Path, name: str) -> Iterator[None]:
+    """Say in refusals which schedule of a file is meant."""
+    try:
+        yield
+    except (SubmissionRefused, GraphError) as error:
+        raise SubmissionRefused(f"{file}: schedule '{printable(name)}': {error}") from error
 
 
 def _carry_out(client: Client, change: Change) -> None:

@@ -95,7 +95,7 @@ class ScheduleClient:
         """
         for _ in range(ATTEMPTS):
             stored = read(self._client, name)
-            form = WantedSchedule.of({**wanted_of(stored.schedule), **_whole(changes)})
+            form = _changed_form(stored.schedule, changes)
             schedule, run = self._edited(stored, form, is_repacked="agent" in changes)
             try:
                 self._store.put(schedule, run, is_new=False)
@@ -103,6 +103,20 @@ class ScheduleClient:
                 continue
             return self.get(name)
         raise too_busy(name)
+
+    def check(self, name: str, fields: Mapping[str, Any]) -> None:
+        """Check that a schedule can be made of fields, or changed by them if there is one.
+
+        Raises:
+            SubmissionRefused, AgentNotFound, InvalidAgent, BundleError: as `create` and `edit`.
+        """
+        stored = self._store.read(name)
+        if stored is None:
+            form = WantedSchedule.of(fields)
+            self._made(name, form, self._client.prepare(form.agent))
+        else:
+            form = _changed_form(stored.schedule, fields)
+            self._edited(stored, form, is_repacked="agent" in fields)
 
     def _edited(
         self, stored: StoredSchedule, form: WantedSchedule, *, is_repacked: bool
@@ -262,6 +276,10 @@ def _as_far_as(before: Schedule, made: Schedule, form: WantedSchedule, now_ms: i
     if before.is_paused or made.timing != before.timing:
         return resumed(kept, now_ms)
     return kept
+
+
+def _changed_form(schedule: Schedule, changes: Mapping[str, Any]) -> WantedSchedule:
+    return WantedSchedule.of({**wanted_of(schedule), **_whole(changes)})
 
 
 def _whole(changes: Mapping[str, Any]) -> dict[str, Any]:
