@@ -72,6 +72,7 @@ _OPTIONS = (
         help="Pause when a run fails or times out.",
     ),
 )
+_ENDED = ("start", "end", "queue", "webhook")
 _FOR_NEW_ONES = (
     click.option(
         "--session", metavar="NAME", help="Session of a normal agent that all runs continue."
@@ -96,7 +97,10 @@ def given_fields(flags: Mapping[str, Any]) -> dict[str, Any]:
         given["set"] = {key: json_or_text(text) for key, text in given["set"]}
     if "cron" in given:
         given["cron"] = list(given["cron"])
-    return given
+    # Without it again.
+    return {
+        name: None if value == "" and name in _ENDED else value for name, value in given.items()
+    }
 
 
 def instant_option(flag: str, name: str, help_: str) -> Callable[[Command], Command]:

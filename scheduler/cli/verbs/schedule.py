@@ -90,7 +90,9 @@ def show(options: Options, name: str) -> None:
 @schedule_options(is_new=False)
 @common_options(json=True)
 def edit(options: Options, name: str, **flags: Any) -> None:
-    """Change what is given of a schedule; all else stays."""
+    """Change what is given of a schedule; all else stays. An empty value ends --start, --end,
+    --queue or --webhook.
+    """
     changes = given_fields(flags)
     if not changes:
         raise click.UsageError("nothing to change: give what is to be different")
@@ -198,6 +200,8 @@ def _print(options: Options, document: Any, what: str) -> None:
         run_result.print_json(document)
         return
     following = f"; next: {document['next_at'][0]}" if document["next_at"] else ""
+    if not following and document["paused"] is None:
+        following = ", which has no more instants"
     options.say(f"{what} schedule '{document['name']}'{following}")
 
 
