@@ -167,6 +167,15 @@ def pairs(
     return [(name, text) for name, _, text in split]
 
 
+def pairs_or_none(
+    ctx: click.Context, param: click.Parameter, values: Sequence[str]
+) -> dict[str, str] | None:
+    """Parse as `pairs`, for changes: one empty value takes away all there are, no value nothing."""
+    if not values:
+        return None
+    return {} if tuple(values) == ("",) else dict(pairs(ctx, param, values))
+
+
 def changes_option(help_text: str) -> Callable[..., Any]:
     """Return the option `--set`: new values of state keys, for `json_or_text`."""
     return click.option(

@@ -62,12 +62,15 @@ def test_a_hook_is_made_tried_and_told_of_runs(fleet: Fleet, receiver: WebServer
 
 
 def test_a_receiver_that_is_not_there_is_said(fleet: Fleet) -> None:
-    fleet.sleipnir("hook", "create", "ops", "http://127.0.0.1:9/in")
+    sleipnir, chosen = fleet.sleipnir, ("--agent", "a", "--batch", "b", "--label", "team=a")
+    sleipnir("hook", "create", "ops", "http://127.0.0.1:9/in", *chosen)
 
-    tried = fleet.sleipnir("hook", "test", "ops")
+    tried = sleipnir("hook", "test", "ops")
+    less = sleipnir("hook", "edit", "ops", "--batch", "", "--label", "", "--json")
 
     assert tried.returncode == 1
     assert "not delivered: no reply" in tried.stderr
+    assert json.loads(less.stdout)["filter"] == {"agent": "a", "batch": None, "label": {}}
 
 
 def test_people_are_notified_of_runs(tmp_path: Path, receiver: WebServer) -> None:

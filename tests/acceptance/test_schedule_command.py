@@ -61,15 +61,16 @@ def test_two_schedulers_fire_each_instant_of_a_file_once(fleet: Fleet, tmp_path:
 
 def test_an_empty_value_takes_a_bound_away(fleet: Fleet) -> None:
     sleipnir = fleet.sleipnir
-    bounds = ("--end", "2020-01-01T00:00:00Z", "--queue", "slow")
+    bounds = ("--end", "2020-01-01T00:00:00Z", "--queue", "slow", "--label", "team=a")
 
     over = sleipnir("schedule", "create", "once", "clock", "--every", "1h", *bounds)
-    sleipnir("schedule", "edit", "once", "--end", "", "--queue", "")
+    sleipnir("schedule", "edit", "once", "--end", "", "--queue", "", "--label", "")
     shown = json.loads(sleipnir("schedule", "show", "once", "--json").stdout)
     sleipnir("schedule", "delete", "once")
 
     assert over.stderr == "created schedule 'once', which has no more instants\n"
-    assert (shown["end"], shown["queue"], len(shown["next_at"])) == (None, None, 5)
+    assert (shown["end"], shown["queue"], shown["labels"]) == (None, None, {})
+    assert len(shown["next_at"]) == 5
 
 
 def test_a_file_with_a_schedule_that_cannot_be_made_changes_nothing(

@@ -8,7 +8,12 @@ from typing import Any
 import click
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.arguments import complete_agents, complete_batches, name_argument, pairs
+from sleipnir.scheduler.cli.arguments import (
+    complete_agents,
+    complete_batches,
+    name_argument,
+    pairs_or_none,
+)
 from sleipnir.scheduler.cli.options import Command, with_options
 
 with lazy_imports():
@@ -43,7 +48,7 @@ _OPTIONS = (
     click.option(
         "--label",
         "label",
-        callback=pairs,
+        callback=pairs_or_none,
         metavar="NAME=VALUE",
         multiple=True,
         help="Only events of runs with this label. Repeatable.",
@@ -79,8 +84,6 @@ def _parse_duration(ctx: click.Context, param: click.Parameter, text: str) -> in
 def given_fields(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a hook that flags were given for, by their names."""
     given = {name: value for name, value in flags.items() if value not in (None, (), [])}
-    if "label" in given:
-        given["label"] = dict(given["label"])
     if "events" in given:
         given["events"] = list(given["events"])
     chosen = {name: given.pop(name) for name in _FILTER if name in given}

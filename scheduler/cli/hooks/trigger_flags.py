@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sleipnir.scheduler.cli.arguments import complete_batches, name_argument, pairs
+from sleipnir.scheduler.cli.arguments import complete_batches, name_argument, pairs_or_none
 from sleipnir.scheduler.cli.options import Command, with_options
 
 trigger_argument = name_argument(lambda found: found.trigger_names())
@@ -22,7 +22,7 @@ _OPTIONS = (
     click.option(
         "--set",
         "set",
-        callback=pairs,
+        callback=pairs_or_none,
         multiple=True,
         metavar="KEY=TEMPLATE",
         help="A key of the state of runs. A template that is one {{…}} alone keeps the type of its "
@@ -74,10 +74,8 @@ def trigger_options(*, is_new: bool) -> Callable[[Command], Command]:
 def given_fields(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a trigger that flags were given for, by their names."""
     given = {name: value for name, value in flags.items() if value not in (None, (), [])}
-    if "set" in given:
-        given["set"] = dict(given["set"])
     if "header" in given:
-        given["header"] = list(given["header"])
+        given["header"] = [each for each in given["header"] if each]
     # Without it again.
     return {
         name: None if value == "" and name != "prompt" else value for name, value in given.items()

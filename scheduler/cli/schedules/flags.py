@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sleipnir.lazy import lazy_imports
-from sleipnir.scheduler.cli.arguments import json_or_text, name_argument, pairs, variables_option
+from sleipnir.scheduler.cli.arguments import json_or_text, name_argument, pairs_or_none
 from sleipnir.scheduler.cli.options import Command, with_options
 
 with lazy_imports():
@@ -37,16 +37,23 @@ _OPTIONS = (
     click.option(
         "--set",
         "set",
-        callback=pairs,
+        callback=pairs_or_none,
         metavar="KEY=VALUE",
         multiple=True,
         help="Set a key of the initial state; VALUE is JSON if it parses.",
     ),
-    variables_option,
+    click.option(
+        "--var",
+        "var",
+        callback=pairs_or_none,
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Agent variable.",
+    ),
     click.option(
         "--label",
         "label",
-        callback=pairs,
+        callback=pairs_or_none,
         metavar="NAME=VALUE",
         multiple=True,
         help="Label to find the runs by; up to 14.",
@@ -89,12 +96,8 @@ def schedule_options(*, is_new: bool) -> Callable[[Command], Command]:
 def given_fields(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a schedule that flags were given for, by their names."""
     given = {name: value for name, value in flags.items() if value not in (None, (), [])}
-    if "variables" in given:
-        given["var"] = dict(given.pop("variables"))
-    if "label" in given:
-        given["label"] = dict(given["label"])
     if "set" in given:
-        given["set"] = {key: json_or_text(text) for key, text in given["set"]}
+        given["set"] = {key: json_or_text(text) for key, text in given["set"].items()}
     if "cron" in given:
         given["cron"] = list(given["cron"])
     # Without it again.

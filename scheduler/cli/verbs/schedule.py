@@ -90,8 +90,10 @@ def show(options: Options, name: str) -> None:
 @schedule_options(is_new=False)
 @common_options(json=True)
 def edit(options: Options, name: str, **flags: Any) -> None:
-    """Change what is given of a schedule; all else stays. An empty value ends --start, --end,
-    --queue or --webhook.
+    """Change what is given of a schedule; all else stays.
+
+    --cron, --set, --var and --label replace all of theirs. An empty --start, --end, --queue,
+    --webhook, --set, --var or --label takes it away.
     """
     changes = given_fields(flags)
     if not changes:

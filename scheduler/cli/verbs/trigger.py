@@ -96,8 +96,8 @@ def show(options: Options, name: str) -> None:
 def edit(options: Options, name: str, **flags: Any) -> None:
     """Change what is given of a trigger; all else stays, its secret too.
 
-    --set and --header replace all of theirs. An empty --key, --batch or --prompt takes it away. To
-    verify requests otherwise, delete the trigger and create another one.
+    --set and --header replace all of theirs. An empty value takes away what there is. To verify
+    requests otherwise, delete the trigger and create another one.
     """
     changes = given_fields(flags)
     if not changes:
