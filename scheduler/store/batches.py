@@ -12,6 +12,7 @@ from sleipnir.scheduler.store.transitions import Transitions
 # The field with the size of all files.
 _SIZE = "bytes"
 _REMOVED = "removed "
+_OF_INPUT = ("agent", "lines")
 _WEBHOOK = "webhook"
 
 
@@ -44,7 +45,10 @@ class Batches:
         return None if url is None else str(url)
 
     def record(self, batch: str) -> dict[str, str]:
-        """Return everything in a batch's record, with the sums of its removed runs."""
+        """Return what a batch's record says of its runs, with the sums of removed ones.
+
+        Who is told of the batch, and when it may have finished, is this engine's business.
+        """
         key = batch_key(batch)
         tags: set[str] = {"", *tags_of(self._store.client)}
         with self._store.client.pipeline(transaction=False) as pipe:
@@ -53,8 +57,10 @@ class Batches:
             found: list[dict[str, str]] = pipe.execute()
         record: dict[str, str] = {}
         for name, value in (pair for fields in found for pair in fields.items()):
-            is_sum = name.startswith(_REMOVED)
-            record[name] = str(int(record.get(name, 0)) + int(value)) if is_sum else value
+            if name.startswith(_REMOVED):
+                record[name] = str(int(record.get(name, 0)) + int(value))
+            elif name in _OF_INPUT:
+                record[name] = value
         return record
 
     def restore(self, batch: str, record: Mapping[str, str]) -> None:

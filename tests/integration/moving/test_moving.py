@@ -19,6 +19,7 @@ from sleipnir.scheduler.client.moving.importing import RunImporter
 from sleipnir.scheduler.errors import RunFileInvalid
 from sleipnir.scheduler.process.packing import unpack
 from sleipnir.scheduler.runs.model import Status
+from sleipnir.scheduler.store.keys import batch_key
 from tests.support.archive import archive
 from tests.support.engine import Engine
 from tests.support.invariants import all_violations
@@ -75,6 +76,9 @@ def fill(engine: Engine, server: ModelServer) -> dict[str, Status]:
     engine.drive()
     engine.submit(FAILS, {"s.sh": "echo broken; exit 3"}, batch="nightly", item="1", line=1)
     engine.store.batches.announce("nightly", "tested", 3)
+    # What only concerns this engine: events of the batch, and a command that has died.
+    engine.store.batches.note_webhook("nightly", "https://ops.example/")
+    engine.store.batch_ends.hold("nightly", 15)
     engine.store.batches.add_file("nightly", sha256(ATTACHED).hexdigest(), ATTACHED, 2**20)
     engine.drive()
     engine.submit_normal(TALKER, prompt="hello", session="ours")
@@ -118,7 +122,7 @@ def test_everything_that_is_stored_of_runs_is_the_same_elsewhere(
     assert found == {"imported": 5, "batch": 1}
     assert stored(engine) == before
     assert {run_id: engine.run(run_id).status for run_id in runs} == runs
-    assert engine.store.batches.record("nightly") == {"agent": "tested", "lines": "3"}
+    assert engine.redis.hgetall(batch_key("nightly")) == {"agent": "tested", "lines": "3"}
     assert engine.store.batches.file("nightly", sha256(ATTACHED).hexdigest()) == ATTACHED
     assert all_violations(engine.redis) == []
 
