@@ -64,7 +64,8 @@ def test_a_url_that_is_not_allowed_is_refused(site: ServedSite) -> None:
 
 
 def test_pages_show_and_change_it(engine: Engine, site: ServedSite) -> None:
-    engine.client.hooks.create("ops", {"url": f"{URL}?<b>"})
+    wanted = {"url": f"{URL}?<b>", "filter": {"label": {"team": "a"}}}
+    engine.client.hooks.create("ops", wanted)
     listed, page = site.ask("/hooks"), site.ask("/hooks/ops")
     token = page.text.partition('name="_token" value="')[2].partition('"')[0]
     headers = {"Authorization": f"Bearer {KEY}", "Origin": f"http://127.0.0.1:{site.port}"}
@@ -75,6 +76,8 @@ def test_pages_show_and_change_it(engine: Engine, site: ServedSite) -> None:
 
     assert 'href="/hooks/ops"' in listed.text
     assert "<b>" not in page.text.partition("<h2>Definition")[2].partition("</table>")[0]
+    assert "team=a" in page.text
+    assert page.text.index("/hooks/ops/disable") < page.text.index("<h2>Deliveries")
     assert act("disable").status == 303
     assert "disabled by a person" in site.ask("/hooks/ops").text
     assert act("test").status == 409
