@@ -74,6 +74,7 @@ def show_document(
     types: Mapping[str, str],
     children: ChildRows,
     decisions: Sequence[RouteTaken] = (),
+    archived: record_types.ArchivedDocument | None = None,
 ) -> run_types.ShownRunDocument:
     """Return a run's `document` with its wait, nodes, their decisions, and children added."""
     return {
@@ -87,6 +88,7 @@ def show_document(
             for child in children.rows
         ],
         "more_children": left_out(children),
+        "archived": archived,
     }
 
 

@@ -16,6 +16,7 @@ with lazy_imports():
     from sleipnir.scheduler.cli import run_result
     from sleipnir.scheduler.runs import history
     from sleipnir.scheduler.views import documents, timeline, waits
+    from sleipnir.scheduler.views.archive import place
     from sleipnir.scheduler.views.text import run_page
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def _document(client: Client, run: Run) -> ShownRunDocument:
         run_page.node_types(client, run),
         run_page.children_of(client, run, _MOST_CHILDREN_IN_JSON),
         history.decisions_of(client.queries.checkpoints(run.run_id)).last,
+        place.archived_document(client, run),
     )
 
 

@@ -95,6 +95,14 @@ class Archive:
             raise ObjectDamaged(f"{self.url}/{name} is damaged: its SHA-256 is another one")
         return data
 
+    def url_of(self, run_id: str, place: ObjectPlace) -> str:
+        """Return where the object of a run is; the URL may have a password."""
+        return f"{self.url}/{name_of(run_id, place.day, place.number)}"
+
+    def written_ms(self, run_id: str, place: ObjectPlace) -> int | None:
+        """Return when the object of a run was written; raises as that of `Objects`."""
+        return self._objects.written_ms(name_of(run_id, place.day, place.number))
+
     def open(self, run_id: str, data: bytes) -> WholeRun:
         """Return the run of an object.
 

@@ -89,6 +89,18 @@ class Objects(SharedFiles):
             raise ArchiveFailed(f"{self.url}/{name} has more than {most_bytes:,} bytes")
         return data
 
+    def written_ms(self, name: str) -> int | None:
+        """Return when an object was written; None if there is none, or its store does not tell.
+
+        Raises:
+            ArchiveFailed: the store cannot be asked.
+        """
+        with self._translating_errors():
+            try:
+                return int(1000 * self._files.modified(self._path(name)).timestamp())
+            except (FileNotFoundError, NotImplementedError):
+                return None
+
     def remove(self, name: str) -> None:
         """Remove an object, if it is there.
 

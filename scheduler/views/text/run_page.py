@@ -13,6 +13,7 @@ from sleipnir.scheduler.runs.failures import NodeFailure
 from sleipnir.scheduler.runs.history import MOST_DECISIONS, Decisions, NodeTimes, decisions_of
 from sleipnir.scheduler.runs.model import Failure, Question, Run
 from sleipnir.scheduler.store.clock import to_rfc3339
+from sleipnir.scheduler.views.archive.place import archived_document
 from sleipnir.scheduler.views.documents import directory_of, elapsed_s, left_out, origin, place_of
 from sleipnir.scheduler.views.runs import MOST_CHILDREN
 from sleipnir.scheduler.views.text.formatting import (
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from sleipnir.scheduler.client import Client
     from sleipnir.scheduler.runs.map_items import MapItem
     from sleipnir.scheduler.store.queries.lists import ChildRows
+    from sleipnir.scheduler.views.types.records import ArchivedDocument
 
 # How many omitted child runs are counted by status.
 _MOST_COUNTED = 5_000
@@ -76,6 +78,7 @@ def page(
     waits: str | None,
     now_ms: int,
     earlier_ends: Sequence[tuple[int, RunEnded]] = (),
+    archived: ArchivedDocument | None = None,
 ) -> Iterator[str]:
     """Yield the lines of `sleipnir show`.
 
@@ -83,8 +86,9 @@ def page(
         failures: node failures that did not end it, handled ones included.
         waits: what blocks an open run besides its questions.
         earlier_ends: the ends of earlier tries, each with its instant in ms.
+        archived: where it is archived.
     """
-    yield from columns(("run", run.run_id), list(_facts(run, waits, now_ms)))
+    yield from columns(("run", run.run_id), list(_facts(run, waits, now_ms, archived)))
     yield from _ends(run, earlier_ends)
     yield from _failures(run, failures)
     if times:
@@ -124,7 +128,9 @@ def _decisions(decisions: Decisions) -> Iterator[str]:
         yield f"and {before:,} before: --json lists the last {MOST_DECISIONS:,}"
 
 
-def _facts(run: Run, waits: str | None, now_ms: int) -> Iterator[tuple[str, str]]:
+def _facts(
+    run: Run, waits: str | None, now_ms: int, archived: ArchivedDocument | None
+) -> Iterator[tuple[str, str]]:
     yield "agent", run.agent
     if directory := directory_of(run.agent, run.context.agent_path):
         yield "from", printable(origin(directory))
@@ -135,6 +141,9 @@ def _facts(run: Run, waits: str | None, now_ms: int) -> Iterator[tuple[str, str]
         yield "waits", printable(waits)
     yield "created", f"{to_rfc3339(run.created_at)}, {age((now_ms - run.created_at) / 1000)} ago"
     yield "took", f"{elapsed_s(run, now_ms):.2f} s"
+    if archived is not None:
+        since = "" if archived["at"] is None else f"{archived['at']}, "
+        yield "archived", printable(f"{since}{archived['object']}")
     if run.usage:
         yield "usage", f"{tokens(run.usage)} tokens, {cost(run.usage)}"
     if run.forked_from is not None:
@@ -212,6 +221,7 @@ def lines_of(client: Client, run: Run) -> Iterator[str]:
         waits=waits_of(client, [run]).get(run.run_id) or _rests_for(client, run),
         now_ms=records.now_ms(),
         earlier_ends=_earlier_ends(client, run),
+        archived=archived_document(client, run),
     )
 
 

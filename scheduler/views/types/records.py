@@ -16,6 +16,14 @@ from sleipnir.scheduler.runs.documents import (
 )
 
 
+class ArchivedDocument(TypedDict):
+    """Where a run is archived."""
+
+    object: Annotated[str, about("its path or URL")]
+    bytes: int
+    at: Annotated[str | None, about("when it was written, if the archive tells")]
+
+
 class RunFailureDocument(FailureDocument):
     caused_by: Annotated[
         list[NodeFailureDocument],

@@ -19,6 +19,7 @@ from sleipnir.scheduler.runs.documents import (
 from sleipnir.scheduler.views.types.agents import RetryDocument, TypicalDocument
 from sleipnir.scheduler.views.types.questions import QuestionDocument
 from sleipnir.scheduler.views.types.records import (
+    ArchivedDocument,
     ExcerptDocument,
     KeyedExcerptDocument,
     RunFailureDocument,
@@ -133,6 +134,7 @@ class ShownRunDocument(RunResultDocument):
     ]
     children: Annotated[list[ShownChildDocument], about("the first 1,000")]
     more_children: Annotated[dict[str, int], about("numbers of the others, by status")]
+    archived: ArchivedDocument | None
 
 
 class BlockDocument(TypedDict):
@@ -231,6 +233,7 @@ class ManyAgainDocument(TypedDict):
 class RunDocument(HeadlineDocument):
     typical: Annotated[TypicalDocument, about("of the agent's runs")]
     parts: PartsDocument
+    archived: ArchivedDocument | None
 
 
 class FailedChildDocument(TypedDict):

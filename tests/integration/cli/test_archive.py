@@ -14,6 +14,7 @@ from sleipnir.scheduler.cli.app import cli
 from sleipnir.scheduler.client.archive import restore
 from sleipnir.scheduler.client.removal import remove, select
 from sleipnir.scheduler.service.archiving.retention import remove_old
+from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.scheduler.store.keys import run_key
 from sleipnir.scheduler.store.queries.filters import RunFilter
 from tests.support.archive import PLAIN, archive
@@ -57,6 +58,24 @@ def test_the_status_says_what_is_archived_and_what_waits(
     assert (told["archive"], told["archived"], told["waiting"]) == (str(home), 1, 1)
     assert told["bytes"] == sum(file.stat().st_size for file in home.rglob("*.gz"))
     assert "1 run in" in call("status").stdout
+
+
+def test_a_run_says_since_when_it_is_archived_and_where(
+    engine: Engine, home: Path, redis_server: RedisServer
+) -> None:
+    run = engine.finish(PLAIN, prompt="Ada")
+
+    def show(*options: str) -> str:
+        given = ["show", run.run_id, "--redis", redis_server.url, *options]
+        return CliRunner().invoke(cli, given, standalone_mode=False).stdout
+
+    assert json.loads(show("--json"))["archived"] is None
+    archive(engine)
+
+    (file,) = home.rglob("*.gz")
+    assert json.loads(show("--json"))["archived"]["object"] == str(file)
+    at = to_rfc3339(int(1000 * file.stat().st_mtime))
+    assert f"archived  {at}, {file}" in show()
 
 
 def test_without_an_archive_that_is_said(engine: Engine, call: Call) -> None:

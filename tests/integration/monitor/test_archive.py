@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sleipnir.scheduler.store.clock import to_rfc3339
 from sleipnir.worker.monitor.pages.run_head import TABS
 from tests.support.archive import PLAIN, archive
 from tests.support.engine import Engine
@@ -29,9 +30,27 @@ def site(run_id: str, site: ServedSite) -> ServedSite:
 
 
 def test_pages_show_an_archived_run(run_id: str, site: ServedSite) -> None:
-    assert site.ask(f"/api/v1/runs/{run_id}").json["output"] == "Hello Ada and a friend"
+    told = site.ask(f"/api/v1/runs/{run_id}").json
+    assert told["output"] == "Hello Ada and a friend"
     for tab in TABS:
         assert site.ask(f"/runs/{run_id}/{tab}").status == 200, tab
+
+
+def test_a_run_says_since_when_it_is_archived_and_where(
+    run_id: str, site: ServedSite, tmp_path: Path
+) -> None:
+    (file,) = (tmp_path / "archive").rglob("*.gz")
+
+    told = site.ask(f"/api/v1/runs/{run_id}").json["archived"]
+
+    assert told == {
+        "object": str(file),
+        "bytes": file.stat().st_size,
+        "at": to_rfc3339(int(1000 * file.stat().st_mtime)),
+    }
+    assert "archived <time" in " ".join(site.ask(f"/runs/{run_id}").text.split())
+    (tmp_path / "archive").rename(tmp_path / "away")
+    assert site.ask(f"/api/v1/runs/{run_id}").json["archived"]["at"] is None
 
 
 def test_pages_say_that_the_archive_is_away_and_lists_work(

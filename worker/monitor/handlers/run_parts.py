@@ -20,6 +20,7 @@ from sleipnir.scheduler.views import (
     visits,
 )
 from sleipnir.scheduler.views.again.places import again_document
+from sleipnir.scheduler.views.archive.place import archived_document
 from sleipnir.scheduler.views.documents import Document, excerpt
 from sleipnir.scheduler.views.graph import playback, progress
 from sleipnir.worker.monitor.formats import first_line
@@ -76,6 +77,7 @@ class RunHandler(MonitorHandler):
             **head,
             "typical": await self.site.call(self.site.typical.of, of.agent),
             "parts": await self.site.call(run.parts_document, self.site.client, of, maps),
+            "archived": await self.site.call(archived_document, self.site.client, of),
         }
 
     async def graph(self, of: Run, step: int | None) -> run_types.ComparedGraphDocument:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from uuid import uuid4
 
@@ -24,6 +25,17 @@ def test_an_object_is_created_once_and_never_overwritten(objects: Objects) -> No
     assert objects.create(NAME, b"first")
     assert not objects.create(NAME, b"second")
     assert objects.read(NAME) == b"first"
+
+
+def test_an_object_tells_when_it_was_written(objects: Objects) -> None:
+    before_ms = int(1000 * time.time())  # noqa: TID251 - as stores of objects do
+    objects.create(NAME, b"first")
+
+    written_ms = objects.written_ms(NAME)
+
+    assert written_ms is not None
+    assert before_ms - 1000 <= written_ms <= before_ms + 60_000
+    assert objects.written_ms("runs/2026/11/28/none.json.gz") is None
 
 
 def test_what_is_there_is_listed_in_order(objects: Objects) -> None:
