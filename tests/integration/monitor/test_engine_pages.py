@@ -70,6 +70,21 @@ def test_the_first_page_tells_what_needs_people_what_failed_and_who_works(
     assert site.ask("/").headers["Location"] == "/now"
 
 
+def test_a_page_shows_so_many_workers(engine: Engine, site: ServedSite) -> None:
+    machines = Machines(engine.redis)
+    for number in range(1_001):
+        pod = WorkerState(f"pod-{number:04}", 1, 8, busy=1, taken=9, idle_s=3, memory_bytes=2**27)
+        machines.announce(pod, with_queue=True)
+
+    page = " ".join(site.ask("/fleet").text.split())
+
+    assert "The first 1,000 of 1,001 workers are here" in page
+    assert page.count('class="worker"') == page.count('aria-label="pod-') == 1_000
+    assert page.count("sleipnir@pod-") == 999  # and the queue that all share
+    assert "1,001 of 8,008" in page
+    assert len(site.ask("/api/v1/fleet").json["workers"]) == 1_001
+
+
 def test_the_first_page_says_how_many_failures_it_has_looked_at(
     engine: Engine, site: ServedSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from functools import partial
+from operator import itemgetter
 from re import fullmatch
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,6 +21,8 @@ from sleipnir.worker.monitor.handlers.base import MonitorHandler
 from sleipnir.worker.monitor.problems import Problem, Refused, bad_request
 
 _MIB = 1024 * 1024
+# Workers, and queues, on a page.
+_MOST_SHOWN = 1_000
 
 if TYPE_CHECKING:
     from sleipnir.scheduler.views.types.engine import FleetDocument, WorkerDocument
@@ -69,16 +73,17 @@ class FleetHandler(DocumentHandler, ActingHandler):
         if self.wants != "html":
             self.give(document)
             return
-        workers = document["workers"]
-        machines: dict[str, list[WorkerDocument]] = {}
-        for worker in workers:
-            machines.setdefault(worker["machine"], []).append(worker)
+        workers, queues = document["workers"], document["queues"]
+        by_length = sorted(queues, key=lambda name: not queues[name]["length"])
+        listed = set(by_length[:_MOST_SHOWN])
         versions = Counter(worker["version"] for worker in workers)
         self.give(
             document,
             topics="inbox,fleet",
             task_events=self.site.task_events,
-            machines=dict(sorted(machines.items())),
+            machines=_by_machine(workers),
+            shown=_by_machine(sorted(workers, key=itemgetter("machine"))[:_MOST_SHOWN]),
+            queues={name: queue for name, queue in queues.items() if name in listed},
             usual_version=max(versions, key=lambda each: versions[each], default=None),
             charts=_charts(document),
             oldest_s=max((each["oldest_s"] for each in document["queues"].values()), default=0.0),
@@ -86,6 +91,13 @@ class FleetHandler(DocumentHandler, ActingHandler):
             touched=[each for each in workers if to_drain in (each["name"], each["machine"])],
             drain_s=self.site.client.store.settings.drain_s,
         )
+
+
+def _by_machine(workers: Iterable[WorkerDocument]) -> dict[str, list[WorkerDocument]]:
+    machines: dict[str, list[WorkerDocument]] = {}
+    for worker in workers:
+        machines.setdefault(worker["machine"], []).append(worker)
+    return dict(sorted(machines.items()))
 
 
 class DrainApi(FleetHandler):
