@@ -139,9 +139,12 @@ def test_spend_prints_a_table_and_tells_of_unknown_prices(
 
     told = re.sub(r"~\S+", "~", table.stdout)  # how long the call took
     assert [line.split() for line in told.splitlines()] == [
-        ["AGENT", "BATCH", "CALLS", "FAILED", "HALF", "95", "%", "IN", "CACHED", "OUT", "COST"],
-        ["asks", "-", "1", "-", "~", "~", "1,000", "-", "0", "?"],
-        ["total", "1", "-", "~", "~", "1,000", "-", "0", "?"],
+        [
+            *("AGENT", "BATCH", "CALLS", "FAILED", "HALF", "95", "%", "WAITED"),
+            *("IN", "CACHED", "OUT", "COST"),
+        ],
+        ["asks", "-", "1", "-", "~", "~", "-", "1,000", "-", "0", "?"],
+        ["total", "1", "-", "~", "~", "-", "1,000", "-", "0", "?"],
     ]
     assert "the price of 1 call is not known; see models.prices" in table.stderr
     (row,) = csv.DictReader(io.StringIO(comma))
