@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,8 +32,18 @@ def delivering(engine: Engine) -> Iterator[Scheduler]:
     """Return a scheduler that delivers events, one tick at a time."""
     deliverer = Deliverer(engine.store, Bodies(engine.client).of)
     deliverer.start()
-    yield Scheduler(engine.store, monotonic=engine.clock.passed_s, deliverer=deliverer)
-    deliverer.stop()
+    try:
+        yield Scheduler(engine.store, monotonic=engine.clock.passed_s, deliverer=deliverer)
+    finally:
+        deliverer.stop()
+        _await_ends_of_deliveries()
+
+
+def _await_ends_of_deliveries() -> None:
+    """Wait until nothing writes to Redis: an attempt is noted after its delivery is removed."""
+    for thread in threading.enumerate():
+        if thread.name.startswith("hooks-"):
+            thread.join()
 
 
 def open_deliveries(engine: Engine) -> int:
