@@ -17,7 +17,7 @@ from sleipnir.scheduler.store.hooks.records import Attempt
 from sleipnir.scheduler.store.hooks.triggers import Triggers
 from sleipnir.scheduler.store.machines import Machines, WorkerState
 from sleipnir.worker.monitor.routes import ROUTES, SiteRoute
-from tests.support.browser import Person
+from tests.support.browser import Person, chromium
 from tests.support.engine import Engine
 from tests.support.evaluations import run_rows, write_sorter
 from tests.support.model_server import ModelServer, says
@@ -134,6 +134,13 @@ HUGE_FILES = {
     """.replace("\n        ", "\n"),
     "fail.sh": "head -c 1000000 /dev/zero | tr '\\0' e >&2; exit 3",
 }
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A browser as people have it: what is cut off and too small, its scroll bars decide too."""
+    with chromium(whole=True) as started:
+        yield started
 
 
 @pytest.fixture

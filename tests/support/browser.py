@@ -13,14 +13,21 @@ import pytest
 
 from tests.support.site import KEY, ServedSite
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_WHOLE = ("chromium", "chromium-browser", "google-chrome")
+# The same engine without the windows, menus and services around it, at half the CPU.
+_LEAN = "chromium-headless-shell"
 # Generous, as test machines are busy; a wait that ends early costs nothing.
 PATIENCE_MS = 60_000
 
 
-def find_chromium() -> str:
-    """Return the program; without one the test is skipped, or fails on CI."""
-    found = next(filter(None, map(shutil.which, _NAMES)), None)
+def find_chromium(*, whole: bool = False) -> str:
+    """Return the program; without one the test is skipped, or fails on CI.
+
+    Args:
+        whole: a browser as people have it, whose pages have scroll bars.
+    """
+    names = _WHOLE if whole else (_LEAN, *_WHOLE)
+    found = next(filter(None, map(shutil.which, names)), None)
     if found is None:
         _give_up("Chromium is missing (apt-get install chromium)")
     return found
@@ -32,9 +39,9 @@ def _give_up(why: str) -> NoReturn:
 
 
 @contextmanager
-def chromium() -> Iterator[Any]:
-    """Yield a browser, whose contexts share nothing."""
-    program = find_chromium()
+def chromium(*, whole: bool = False) -> Iterator[Any]:
+    """Yield a browser, whose contexts share nothing; `whole` as for `find_chromium`."""
+    program = find_chromium(whole=whole)
     try:
         playwright = importlib.import_module("playwright.sync_api")
     except ImportError:
