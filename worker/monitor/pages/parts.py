@@ -24,9 +24,8 @@ Around: TypeAlias = Callable[[bytes], str]
 ButtonKind: TypeAlias = Literal["primary", "plain", "quiet", "danger"]
 
 # Texts of others are escaped, so that these are the tags of templates.
-_HEAD = re.compile(r"<th\b[^>]*>(.*?)</th>", re.DOTALL)
 _CELL = re.compile(r"<t[rd]\b")
-_TAG = re.compile(r"<[^>]*>")
+_TAG = re.compile(r"<[^<>]*>")
 _MARKS: Mapping[str, str] = {"+": "is-added", "-": "is-removed"}
 # The state that colours runs which are queued or running.
 _LOOKS: Mapping[str, str] = {"open": "running"}
@@ -211,7 +210,8 @@ def wide_table(label: str, style: str = "") -> Around:
 def _with_heads(rows: bytes) -> str:
     """Give the cells of a table the names of their columns, for where these stand one by one."""
     head, body_tag, body = str(to_unicode(rows)).partition("<tbody>")
-    heads = [" ".join(_TAG.sub("", each).split()) for each in _HEAD.findall(head)]
+    # `<thead` begins so as well.
+    heads = [_name_in(each) for each in head.split("<th")[1:] if each[:1] in (">", " ", "\n")]
     columns = iter(heads)
 
     def begin(tag: re.Match[str]) -> str:
@@ -223,6 +223,12 @@ def _with_heads(rows: bytes) -> str:
         return f'<td data-head="{name}"' if name else tag[0]
 
     return f"{head}{body_tag}{_CELL.sub(begin, body)}"
+
+
+def _name_in(cell: str) -> str:
+    """Return the text of the head of a column, given what follows `<th`."""
+    content = cell.partition(">")[2].partition("</th>")[0]
+    return " ".join(_TAG.sub("", content).split())
 
 
 def _tab(name: str, address: str, number: int | None, *, is_chosen: bool) -> str:
