@@ -80,7 +80,7 @@ class Objects(SharedFiles):
         """
         with self._translating_errors():
             try:
-                data: bytes = self._files.cat_file(self._path(name), start=0, end=most_bytes + 1)
+                data = self._read(self._path(name), most_bytes + 1)
             except FileNotFoundError as error:
                 raise ObjectMissing(
                     f"{self.url} (archive) has no {name}; is all of it mounted there?"
@@ -88,6 +88,12 @@ class Objects(SharedFiles):
         if len(data) > most_bytes:
             raise ArchiveFailed(f"{self.url}/{name} has more than {most_bytes:,} bytes")
         return data
+
+    def _read(self, path: str, most_bytes: int) -> bytes:
+        if not self._is_directory:
+            return self._files.cat_file(path, start=0, end=most_bytes)  # type: ignore[no-any-return] # of fsspec
+        with Path(path).open("rb") as opened:  # a third of the time that fsspec takes
+            return opened.read(min(os.fstat(opened.fileno()).st_size, most_bytes))
 
     def written_ms(self, name: str) -> int | None:
         """Return when an object was written; None if there is none, or its store does not tell.

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from sleipnir.records import dataclass
 from sleipnir.scheduler.process.packing import pack, unpack
-from sleipnir.scheduler.runs.ids import partition_of
 from sleipnir.scheduler.runs.whole.parts import PARTS, PARTS_OF_VISITS, Part, PartForm, WholeRun
 from sleipnir.scheduler.store.keys import run_key
 
-if TYPE_CHECKING:
-    from sleipnir.scheduler.store.transitions import Transitions
-
-_FORMS = {**PARTS, **PARTS_OF_VISITS}
 _READ = {"hash": ("HGETALL",), "list": ("LRANGE", 0, -1), "stream": ("XRANGE", "-", "+")}
 
 
@@ -26,52 +22,57 @@ class ReadRun:
     seen: str
 
 
-def read_whole(store: Transitions, run_ids: Sequence[str]) -> list[ReadRun | None]:
+def read_whole(client: Any, run_ids: Sequence[str]) -> list[ReadRun | None]:
     """Return everything that Redis has of runs that have ended, in two round trips.
 
-    None for those that it does not have. What changes meanwhile shows in `seen` only, as that is
-    read first.
+    None for those that it does not have. What changes meanwhile shows in `seen` only.
     """
-    found = _find(store, run_ids)
-    with store.client.pipeline(transaction=False) as pipe:
-        for run_id, stored in zip(run_ids, found, strict=True):
-            for name in stored.parts:
-                kind, _, visit = name.partition(" ")
-                command, *arguments = _READ[_FORMS[kind].shape]
-                key = run_key(kind, f"{run_id} {visit}" if visit else run_id)
-                pipe.execute_command(command, key, *arguments)  # type: ignore[no-untyped-call] # of redis-py
-        answers = iter(pipe.execute())
-    return [_whole(run_id, stored, answers) for run_id, stored in zip(run_ids, found, strict=True)]
-
-
-def _find(store: Transitions, run_ids: Sequence[str]) -> list[Any]:
-    """Return what `find_parts` answers of each run."""
-    transition, clock = store.transition("find_parts"), store.clock.argument()
-    with store.client.pipeline(transaction=False) as pipe:
+    with client.pipeline(transaction=False) as pipe:
         for run_id in run_ids:
-            transition(
-                partition_of(run_id),
-                run_id,
-                " ".join(PARTS),
-                " ".join(PARTS_OF_VISITS),
-                clock=clock,
-                client=pipe,
-            )
-        return [*map(transition.result, pipe.execute())]
+            pipe.hgetall(run_key("run", run_id))
+            for kind, form in PARTS.items():
+                _queue(pipe, run_key(kind, run_id), form)
+        answers = iter(pipe.execute())
+    found = [(run_id, next(answers), _taken(PARTS, answers)) for run_id in run_ids]
+    visits = _read_visits(client, {run_id: [*parts.get("kept", ())] for run_id, _, parts in found})
+    return [
+        ReadRun(WholeRun(run_id, record, parts, visits[run_id]), _sum_of(record, parts))
+        if record
+        else None
+        for run_id, record, parts in found
+    ]
 
 
-def _whole(run_id: str, stored: Any, answers: Iterator[Any]) -> ReadRun | None:
-    """Return a run; the next answers are its parts."""
-    parts: dict[str, Part] = {}
-    visits: dict[str, dict[str, Part]] = {}
-    for name in stored.parts:
-        kind, _, visit = name.partition(" ")
-        if answer := next(answers):  # otherwise it has gone meanwhile
-            of = visits.setdefault(visit, {}) if visit else parts
-            of[kind] = _unpacked(_FORMS[kind], answer)
-    texts = iter(stored.record)
-    record = dict(zip(texts, texts, strict=True))
-    return ReadRun(WholeRun(run_id, record, parts, visits), stored.seen) if record else None
+def _read_visits(
+    client: Any, kept: Mapping[str, Iterable[Any]]
+) -> dict[str, dict[str, dict[str, Part]]]:
+    places = [(run_id, visit) for run_id, visits in kept.items() for visit in visits]
+    found: dict[str, dict[str, dict[str, Part]]] = {run_id: {} for run_id in kept}
+    if not places:
+        return found
+    with client.pipeline(transaction=False) as pipe:
+        for run_id, visit in places:
+            for kind, form in PARTS_OF_VISITS.items():
+                _queue(pipe, run_key(kind, f"{run_id} {visit}"), form)
+        answers = iter(pipe.execute())
+    for run_id, visit in places:
+        if parts := _taken(PARTS_OF_VISITS, answers):
+            found[run_id][visit] = parts
+    return found
+
+
+def _queue(pipe: Any, key: str, form: PartForm) -> None:
+    command, *arguments = _READ[form.shape]
+    pipe.execute_command(command, key, *arguments)
+
+
+def _taken(forms: Mapping[str, PartForm], answers: Iterator[Any]) -> dict[str, Part]:
+    """Return the parts that the next answers have, without empty ones."""
+    return {
+        kind: _unpacked(form, answer)
+        for kind, form, answer in ((kind, form, next(answers)) for kind, form in forms.items())
+        if answer
+    }
 
 
 def _unpacked(form: PartForm, answer: Any) -> Part:
@@ -80,6 +81,15 @@ def _unpacked(form: PartForm, answer: Any) -> Part:
     if form.holds == "objects":
         return [*map(unpack, answer)]
     return answer  # type: ignore[no-any-return] # of redis-py
+
+
+def _sum_of(record: Mapping[str, str], parts: Mapping[str, Part]) -> str:
+    """Return what `sum_of` of lua/lib/whole.lua does."""
+    fields = [f"{name}\0{value}".encode(errors="surrogatepass") for name, value in record.items()]
+    events: Any = parts.get("events", ())
+    newest = events[-1][0] if events else ""
+    text = b"\0".join([*sorted(fields), newest.encode()])
+    return hashlib.sha1(text, usedforsecurity=False).hexdigest()
 
 
 def words_of(run: WholeRun) -> list[str | bytes | int]:

@@ -39,7 +39,7 @@ class WholeRuns:
 
     def read(self, run_ids: Sequence[str]) -> list[ReadRun | None]:
         """Return runs that have ended, in two round trips; None for those that are not there."""
-        return reading.read_whole(self._store, run_ids)
+        return reading.read_whole(self._store.client, run_ids)
 
     def known(self, run_ids: Sequence[str]) -> set[str]:
         """Return those of the ids that runs here have."""
