@@ -41,6 +41,7 @@ from sleipnir.scheduler.testing.evaluation.forking import BaselineForks
 from sleipnir.scheduler.testing.evaluation.report import BASELINE, CURRENT, EvaluationReport
 from sleipnir.scheduler.testing.evaluation.rows import digest_of, read_rows
 from sleipnir.scheduler.testing.evaluation.running import (
+    RowRun,
     RowRunner,
     by_row,
     ended_rows,
@@ -56,7 +57,7 @@ from sleipnir.scheduler.testing.evaluation.scoring import (
     score_version,
     sum_usd,
 )
-from sleipnir.scheduler.testing.evaluation.stored import full_version
+from sleipnir.scheduler.testing.evaluation.stored import full_version, runs_on_other_rows
 
 _GIT = "git:"
 
@@ -197,8 +198,13 @@ class EvalCommand:
 
     def _stored(self, name: str, version: str) -> VersionRuns:
         """Return a version, given by its first digits, whose runs are stored; run nothing."""
-        found = self._runs(name, full_version(self._client, self._batch(version)))
-        found = replace(found, runs=ended_rows(found.runs, 1))
+        version = full_version(self._client, self._batch(version))
+        found = self._runs(name, version)
+        runs: dict[str, Sequence[RowRun]] = {}
+        if self._recording is None and len(found.runs) < len(self._rows):
+            batch, with_state = self._batch(version), self._evaluation.reads_state
+            runs = runs_on_other_rows(self._client, batch, self._rows, with_state=with_state)
+        found = replace(found, runs=runs | ended_rows(found.runs, 1))
         if not found.runs:
             raise SubmissionRefused(
                 f"{self._directory.name}@{version}: no runs of evaluation "

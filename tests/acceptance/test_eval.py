@@ -189,6 +189,16 @@ def test_an_accepted_version_is_the_baseline_from_then_on(sleipnir: Sleipnir) ->
     found = sleipnir.json("eval", "classify", "--rows", "40")
 
     assert [each["name"] for each in found["versions"]] == ["baseline", "current"]
+    golden = sleipnir.project / "agents" / "classify" / "evals" / "golden.csv"
+    table = golden.read_text()
+    golden.write_text(table.replace("r1,row-1 ", "r1,row-101 ") + "r40,row-40 ,other,c10\n")
+    grown = sleipnir.json("eval", "classify")
+    golden.write_text(table)
+    fewer = sleipnir.json("eval", "classify", "--rows", "3")
+    # A row that has another text, or that is new, has no pair.
+    assert [each["rows"] for each in grown["versions"]] == [39, 41]
+    assert {each["n"] for each in grown["compared"]} == {39}
+    assert [each["rows"] for each in fewer["versions"]] == [3, 3]
     unknown = sleipnir("eval", "classify", "--baseline", "classify@000000000000")
     assert (unknown.returncode, "no runs of evaluation" in unknown.stderr) == (2, True)
     some = sleipnir("eval", "classify", "--accept", "--rows", "2")

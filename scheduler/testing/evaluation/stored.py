@@ -14,6 +14,7 @@ from sleipnir.errors import SleipnirError
 from sleipnir.graphs.document.finding import listing
 from sleipnir.graphs.document.references import is_path
 from sleipnir.graphs.errors import AgentNotFound
+from sleipnir.graphs.state import PROMPT_KEY
 from sleipnir.records import dataclass
 from sleipnir.scheduler.batch.versions import AgentVersions
 from sleipnir.scheduler.client.preparation import Preparation
@@ -99,24 +100,59 @@ def read_stored(client: Client, agent: str, name: str) -> StoredEvaluation:
 
 
 def full_version(client: Client, wanted: EvaluationBatch) -> str:
-    """Return the one stored version on these rows that begins with the digits of the wanted one.
+    """Return the one stored version that begins with the digits of the wanted one.
 
-    Where none does, they are returned as they are.
+    If none on these rows does, one on others may; else the digits are returned as they are.
 
     Raises:
         SubmissionRefused: several do.
     """
     stored = read_stored(client, wanted.agent, wanted.evaluation).versions
-    found = sorted(
-        batch.version
-        for batch, _ in stored
-        if batch.rows == wanted.rows and batch.version.startswith(wanted.version)
-    )
+    begin_so = [each for each, _ in stored if each.version.startswith(wanted.version)]
+    same = {each.version for each in begin_so if each.rows == wanted.rows}
+    found = sorted(same or {each.version for each in begin_so})
     if len(found) > 1:
         raise SubmissionRefused(
             f"{wanted.agent}@{wanted.version}: several versions begin so: {listing(found)}"
         )
     return found[0] if found else wanted.version
+
+
+def runs_on_other_rows(
+    client: Client,
+    wanted: EvaluationBatch,
+    rows: Sequence[EvaluationRow],
+    *,
+    with_state: bool = False,
+) -> dict[str, Sequence[RowRun]]:
+    """Return a version's runs of these rows that it was given among others, the newest of each.
+
+    A row that has something else in it now is another one, whatever its id.
+    """
+    found: dict[str, Sequence[RowRun]] = {}
+    for batch, _ in read_stored(client, wanted.agent, wanted.evaluation).versions:
+        if batch.version != wanted.version or batch.rows == wanted.rows:
+            continue
+        runs = read_runs(client, batch.name, with_state=with_state)
+        for row in rows:
+            run = None if row.id in found else runs.get(row.id)
+            if run is not None and run.is_final and _was_given(client, run.run_id, row):
+                found[row.id] = [run]
+    return found
+
+
+def _was_given(client: Client, run_id: str, row: EvaluationRow) -> bool:
+    run = client.queries.run(run_id)
+    seeds = next(iter(client.queries.checkpoints(run_id))).writes
+    given = {key: seeds.get(key) for key in run.context.seeds}
+    is_live = run.context.replay is None
+    variables = run.context.submitted_vars
+    return (
+        is_live
+        and given == dict(row.line.state)
+        and (seeds.get(PROMPT_KEY) or "") == row.line.prompt
+        and {**variables, **row.line.variables} == dict(variables)
+    )
 
 
 def read_written(client: Client, agent: str, name: str) -> WrittenEvaluation | None:
