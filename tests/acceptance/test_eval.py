@@ -324,6 +324,7 @@ def test_an_evaluation_is_made_of_a_file_and_grows_by_runs(sleipnir: Sleipnir) -
     found = sleipnir.json("eval", "classify", "mine")
 
     assert (made.returncode, added.returncode) == (0, 0), made.stderr + added.stderr
+    assert "run it with: sleipnir eval classify mine\n" in made.stderr
     assert found["versions"][0]["checks"]["right"]["n"] == 3
     assert found["versions"][0]["checks"]["right"]["mean"] == 1.0
     assert sleipnir("eval", "classify", "--init", str(source)).returncode == 2

@@ -81,7 +81,8 @@ def eval_(
     if source is not None:
         directory = search_of(options).find(parameters["agent"])
         file = making.make_evaluation(directory, source)
-        options.say(f"made {file}; run it with: sleipnir eval {parameters['agent']}")
+        of = f"{parameters['agent']} {file.stem}"
+        options.say(f"made {file}; run it with: sleipnir eval {of}")
         return ExitCode.SUCCEEDED
     with open_client(options, workers=added is None) as client:
         if added is not None:
