@@ -66,10 +66,11 @@ def test_lists_are_read_from_as_many_runs_as_one_likes(tmp_path: Path) -> None:
     done = Sleipnir(tmp_path)("bench", *options)
 
     assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
-    few, many = rows[: len(rows) // 2], rows[len(rows) // 2 :]
-    assert few[0]["name"] == "ps, newest, 10,000 runs"
-    assert [row["name"].replace("10,500", "10,000") for row in many] == [row["name"] for row in few]
+    names = [json.loads(line)["name"] for line in done.stdout.splitlines()]
+    names.remove("Redis memory, 10,500 runs")
+    few, many = names[: len(names) // 2], names[len(names) // 2 :]
+    assert few[0] == "ps, newest, 10,000 runs"
+    assert [name.replace("10,500", "10,000") for name in many] == few
 
 
 def test_nothing_else_can_be_measured(tmp_path: Path) -> None:
